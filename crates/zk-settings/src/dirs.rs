@@ -2,7 +2,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Names of zk's files in its settings directory. They decide on running programs and on prompts.
-const IN_CONFIG: [&str; 12] = [
+const IN_CONFIG: [&str; 13] = [
     "settings.toml",
     "approvals.toml",
     "keys.toml",
@@ -13,6 +13,7 @@ const IN_CONFIG: [&str; 12] = [
     "commands",
     "agents",
     "AGENTS.md",
+    "MEMORY.md",
     "SYSTEM.md",
     "APPEND_SYSTEM.md",
 ];
@@ -22,6 +23,7 @@ const IN_STATE: [&str; 15] = [
     "auth",
     "extensions",
     "mcp",
+    "memory",
     "plugins",
     "sandbox",
     "sessions",
@@ -91,6 +93,12 @@ impl ZkDirs {
     #[must_use]
     pub fn settings(&self) -> Option<PathBuf> {
         Some(self.config.as_ref()?.join("settings.toml"))
+    }
+
+    /// Returns the directory of the memory.
+    #[must_use]
+    pub fn memory(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("memory"))
     }
 
     /// Returns the directory of sessions.

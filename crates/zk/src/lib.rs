@@ -15,6 +15,7 @@
 //! | `hooks` | `hooks` | commands as hooks |
 //! | `undo` | `undo` | undo of files, by a journal of the workspace |
 //! | `mcp` | `mcp` | the Model Context Protocol |
+//! | `memory` | `memory` | facts that outlive a session |
 //! | `otel` | `otel` | traces and metrics by OpenTelemetry |
 //! | `permission` | `permission` (default) | the judge of calls, and the gate that asks about them |
 //! | `providers` | `providers` (default) | models of many vendors |
@@ -63,6 +64,8 @@ pub use zk_extensions as extensions;
 pub use zk_hooks as hooks;
 #[cfg(feature = "mcp")]
 pub use zk_mcp as mcp;
+#[cfg(feature = "memory")]
+pub use zk_memory as memory;
 #[cfg(feature = "otel")]
 pub use zk_otel as otel;
 #[cfg(feature = "permission")]

@@ -6,7 +6,7 @@ use toml::Value;
 const HOMES: [(&str, &[&str]); 17] = [
     ("reqwest", &["zk-auth", "zk-otel", "zk-providers", "zk-mcp", "zk-stores", "zk-tools"]),
     ("rustls", &["zk-auth"]),
-    ("rusqlite", &["zk-session", "zk-transcripts"]),
+    ("rusqlite", &["zk-memory", "zk-session", "zk-transcripts"]),
     ("tokio-postgres", &["zk-stores"]),
     ("rmcp", &["zk-mcp"]),
     ("tokio-tungstenite", &["zk-serve"]),

@@ -11,7 +11,7 @@ use zk_tui::{ScreenKind, Style};
 use zk_view::{Effect, Intent};
 
 use super::chat::Chat;
-use super::line::{no_command, refresh_files};
+use super::line::{no_command, note_expanded, refresh_files};
 use crate::screen::host_messages::{HostEvent, Made, OpenConversation};
 
 /// Runs a command that works during a run, and returns its output.
@@ -160,7 +160,7 @@ async fn made_by(
         None if rest.split_whitespace().next().is_some_and(|name| name.contains('/')) => Ok(line.to_owned()),
         None => Err(Made::Said(no_command(line, &cx))),
         Some((command, args)) => match command.run(args, &cx).await {
-            Ok(outcome) => prompt_of(outcome),
+            Ok(outcome) => prompt_of(outcome).inspect(|prompt| note_expanded(prompt, &cx)),
             Err(error) => Err(Made::Said(error.to_string())),
         },
     };

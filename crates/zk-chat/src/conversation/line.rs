@@ -9,7 +9,9 @@ use tokio_util::sync::CancellationToken;
 use zk_agent::RunOptions;
 use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, Block, MENTIONED_BY, Message, Role};
-use zk_core::service::{Command, CommandOutcome, Conversation, Tool, UiAnswer, match_command};
+use zk_core::service::{
+    Command, CommandOutcome, Conversation, ExpandedPrompts, Tool, UiAnswer, match_command,
+};
 use zk_skills::{CommandFilesPlugin, Skills, typed_command};
 use zk_tui::Style;
 use zk_tui::plain::FOLLOW_UP_WAIT;
@@ -28,6 +30,13 @@ use zk_settings::suggest;
 pub(crate) async fn refresh_files(cx: &Cx) {
     if let Some(files) = cx.service::<CommandFilesPlugin>() {
         files.refresh(cx).await;
+    }
+}
+
+/// Notes that a command wrote a prompt, before it is sent.
+pub(crate) fn note_expanded(text: &str, cx: &Cx) {
+    if let Some(expanded) = cx.service::<ExpandedPrompts>() {
+        expanded.note(text);
     }
 }
 
@@ -216,7 +225,10 @@ impl Chat {
                 });
                 LineOutcome::Done
             }
-            Some(CommandOutcome::Prompt(text)) => self.submit(text).await,
+            Some(CommandOutcome::Prompt(text)) => {
+                note_expanded(&text, &self.conversation.command_cx());
+                self.submit(text).await
+            }
             Some(CommandOutcome::Quit) => LineOutcome::Quit(ChatEnd::Done),
             Some(CommandOutcome::Reload) => match self.reread() {
                 Ok(factory) => LineOutcome::Reload(factory),

@@ -4,7 +4,7 @@ use zk_skills::{Skills, typed_command};
 use zk_view::Intent;
 
 use super::conversation::{HostedConversation, HostedEvent, Present};
-use crate::conversation::line::{no_command, refresh_files};
+use crate::conversation::line::{no_command, note_expanded, refresh_files};
 
 /// Error for a command that needs a terminal.
 const NO_TERMINAL: &str = "this is for a conversation on a terminal: nothing is drawn here";
@@ -50,7 +50,10 @@ impl HostedConversation {
         Ok(match outcome {
             CommandOutcome::Done => HostedOutcome::Done,
             CommandOutcome::Show(text) => HostedOutcome::Said(text),
-            CommandOutcome::Prompt(text) => HostedOutcome::Prompt(text),
+            CommandOutcome::Prompt(text) => {
+                note_expanded(&text, &self.present().opened.conversation.command_cx());
+                HostedOutcome::Prompt(text)
+            }
             CommandOutcome::Quit => HostedOutcome::Quit,
             CommandOutcome::Reload => {
                 HostedOutcome::Reloaded(self.reload().await.map_err(|error| error.to_string())?)

@@ -18,6 +18,7 @@ use super::actions::{
 };
 use super::candidates::{self, Shell};
 use super::ext::ExtAction;
+use super::memory::MemoryAction;
 use super::replay::ReplayArgs;
 
 /// A key, hidden from whatever prints the command line.
@@ -294,6 +295,11 @@ pub(crate) enum CliCommand {
         /// The session's id, or the beginning of it; the newest one of this directory without
         #[arg(long, value_name = "ID", add = ArgValueCompleter::new(candidates::sessions))]
         session: Option<String>,
+    },
+    /// List, show and change what is remembered from one session to the next
+    Memory {
+        #[command(subcommand)]
+        action: Option<MemoryAction>,
     },
     /// Replay a session without running anything, or list what would go otherwise now
     Replay(ReplayArgs),

@@ -6,6 +6,7 @@ pub(crate) mod cli;
 pub(crate) mod completion;
 pub(crate) mod ext;
 pub(crate) mod help;
+pub(crate) mod memory;
 pub(crate) mod replay;
 pub(crate) mod session_care;
 pub(crate) mod task;

@@ -11,6 +11,7 @@ use super::actions::{
 use super::candidates::Shell;
 use super::cli::{Cli, CliCommand, OutputFormat, ViewFormat};
 use super::ext::ExtAction;
+use super::memory::MemoryAction;
 use super::replay::ReplayArgs;
 use crate::commands::PluginAction;
 use crate::exit::{Failure, Outcome};
@@ -56,6 +57,7 @@ pub(crate) enum Job {
         turn: Option<u64>,
         session: Option<String>,
     },
+    Memory(MemoryAction),
     Replay(ReplayArgs),
     Context {
         id: Option<String>,
@@ -279,6 +281,11 @@ impl Cli {
                         Job::Undo { count: usize::try_from(count).unwrap_or(usize::MAX), yes, session }
                     }
                     CliCommand::Diff { turn, session } => Job::TurnDiff { turn, session },
+                    CliCommand::Memory { action } => Job::Memory(action.unwrap_or(MemoryAction::List {
+                        all: false,
+                        proposed: false,
+                        json: false,
+                    })),
                     CliCommand::Replay(args) => Job::Replay(args),
                     CliCommand::Context { id, json } => Job::Context { id, json },
                     CliCommand::Auth { action } => Job::Auth(action),

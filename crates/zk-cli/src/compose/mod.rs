@@ -148,6 +148,9 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
             .map(|audit| Arc::new(audit) as Arc<dyn Plugin>),
     );
     plugins.extend(skills::plugin(&app.work, &app.settings, attended));
+    plugins.extend(
+        sessions::memory::plugin(&app.work, &app.settings).map(|plugin| Arc::new(plugin) as Arc<dyn Plugin>),
+    );
     #[cfg(feature = "fetch")]
     plugins.push(Arc::new(zk_tools::FetchPlugin::new(app.settings.fetch.clone())));
     plugins.extend(app.settings.compaction.plugins(app.settings.program.shorten)?);

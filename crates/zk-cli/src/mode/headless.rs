@@ -10,7 +10,7 @@ use zk_agent::{Agent, Behavior, RunOptions, RunOutcome};
 use zk_core::events::PermissionDecided;
 use zk_core::kernel::{AnyEvent, Bus, Cx, Reach};
 use zk_core::model::AgentError;
-use zk_core::service::{HostFiles, HostRead, LeftSession, Redactor, StoreError, Tool};
+use zk_core::service::{ExpandedPrompts, HostFiles, HostRead, LeftSession, Redactor, StoreError, Tool};
 use zk_permission::Mode;
 use zk_serve::print::{PROTOCOL_VERSION, PermissionDenial, RunResult, write_event, write_value};
 use zk_tui::Style;
@@ -38,7 +38,9 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
 pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     let Prompt { text, format, resume, schema, verbose, .. } = prompt;
     let schema = schema.map(|file| read_schema(&app.work, &file)).transpose()?;
-    let text = join(text.clone(), piped_text(text.is_some())?);
+    let piped = piped_text(text.is_some())?;
+    let is_piped = piped.is_some();
+    let text = join(text, piped);
     if text.is_none() && resume.is_none() {
         return Err(Failure::usage("there is no prompt: zk -p \"what to do\", or pipe it to standard input"));
     }
@@ -86,7 +88,14 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         };
         let text = match text {
             Some(text) => match prompt_command::prompt_of(&agent, &text, &stop).await {
-                Ok(prompt) => Some(prompt.unwrap_or(text)),
+                Ok(prompt) => {
+                    let is_expanded = is_piped || prompt.is_some();
+                    let prompt = prompt.unwrap_or(text);
+                    if let Some(expanded) = bus.service::<ExpandedPrompts>().filter(|_| is_expanded) {
+                        expanded.note(&prompt);
+                    }
+                    Some(prompt)
+                }
                 Err(failure) => return Err(abandon(Some(&agent), &bus, &session, failure).await),
             },
             None => None,

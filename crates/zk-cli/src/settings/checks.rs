@@ -24,6 +24,7 @@ pub(super) fn schema(vendors: &Vendors) -> Outcome<Schema> {
         .rule(Arc::new(endpoint))
         .rule(Arc::new(move |path, value, _| provider(path, value, &vendors)))
         .rule(Arc::new(model))
+        .rule(Arc::new(memory))
         .rule(Arc::new(rules)))
 }
 
@@ -64,6 +65,16 @@ fn model(path: &[String], _: &toml::Value, _: Layer) -> Option<Check> {
         "`{}` is about no model: name it with its provider, such as [models.\"anthropic/{model}\"]",
         dotted(path)
     )))
+}
+
+/// Checks for a project that switches the memory on: it may only be stricter than the person.
+fn memory(path: &[String], value: &toml::Value, layer: Layer) -> Option<Check> {
+    let is_switch = path.iter().map(String::as_str).eq(["memory", "enabled"]);
+    (is_switch && layer.is_project() && value.as_bool() == Some(true)).then(|| {
+        Check::Ignored(
+            "`memory.enabled` is ignored: a project may switch the memory off, and not on".to_owned(),
+        )
+    })
 }
 
 /// Checks for permission rules that are valid but probably not meant so.

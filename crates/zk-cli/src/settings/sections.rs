@@ -6,6 +6,7 @@ use zk_backends::settings::{BackendChoice, BackendSettings};
 use zk_compaction::settings::CompactionSettings;
 use zk_exec::settings::{DockerSettings, LimitSettings, SandboxSettings};
 use zk_mcp::settings::McpSettings;
+use zk_memory::MemorySettings;
 use zk_permission::settings::PermissionSettings;
 use zk_providers::settings::{ModelSettings, ProviderSettings};
 use zk_settings::{DuplicateKey, MergedSettings, Schema, SettingsError};
@@ -67,6 +68,7 @@ sections! {
     providers: BTreeMap<String, ProviderSettings> = "providers",
     backend: BackendChoice = "backend",
     undo: UndoSettings = "undo",
+    memory: MemorySettings = "memory",
     backends: BTreeMap<String, BackendSettings> = "backends",
     #[cfg(feature = "otel")]
     otel: zk_otel::OtelSettings = "otel",

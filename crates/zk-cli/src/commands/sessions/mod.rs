@@ -4,6 +4,7 @@ pub(in crate::commands) mod care;
 mod export;
 mod import;
 mod list;
+mod memory;
 pub(super) mod replay;
 mod show;
 mod undo;
@@ -22,6 +23,7 @@ use crate::args::actions::SessionsAction;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::sessions::{given, place, refused, store};
 use list::row;
+pub(crate) use memory::memory;
 pub(crate) use undo::{turn_diff, undo};
 use zk_chat::session_lines;
 

@@ -1,10 +1,12 @@
 use zk_core::service::{HostFiles, HostRead, Trust, TrustItem, visible_line};
+use zk_memory::MEMORY_FILE;
 use zk_skills::{SkillSource, TRUST_COMMAND, command_files, command_trust_name, place};
 
 use super::rows;
 use crate::agents;
 use crate::app::Workplace;
 use crate::args::actions::TrustAction;
+use crate::compose::sessions::memory;
 use crate::exit::{Failure, Outcome};
 use crate::settings::Settings;
 use crate::skills;
@@ -35,6 +37,22 @@ pub(super) fn skill_lines(
         lines.extend(rows(&format!("{}: {}", skill.name(), skill.manifest.description)));
         lines.extend(skills::suspicions(&work.machine, skill).iter().flat_map(|warning| rows(warning)));
     }
+    Ok(lines)
+}
+
+/// Shows the facts of the project's `MEMORY.md` with its approval; `add` approves it first.
+pub(super) fn memory_lines(work: &Workplace, action: &TrustAction) -> Outcome<Vec<String>> {
+    let Some(found) = memory::of_project(work) else { return Ok(Vec::new()) };
+    let state = match action {
+        TrustAction::Add => {
+            memory::approve(work, &found).map_err(Failure::failed)?;
+            "trusted from now on, as it is"
+        }
+        TrustAction::Status | TrustAction::Remove { .. } if memory::is_approved(work, &found) => "trusted",
+        TrustAction::Status | TrustAction::Remove { .. } => "not trusted: nothing of it is recalled",
+    };
+    let mut lines = vec![format!("{MEMORY_FILE}: {state}")];
+    lines.extend(found.facts.iter().flat_map(|fact| rows(fact)));
     Ok(lines)
 }
 

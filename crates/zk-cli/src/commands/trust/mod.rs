@@ -8,7 +8,7 @@ use crate::app::{AppContext, Workplace};
 use crate::args::actions::TrustAction;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::ProjectFile;
-use items::{agent_lines, command_lines, skill_lines};
+use items::{agent_lines, command_lines, memory_lines, skill_lines};
 
 /// Shows, approves or revokes the approvals of this project.
 pub(crate) fn trust(app: &AppContext, action: &TrustAction) -> Outcome<Exit> {
@@ -37,8 +37,9 @@ pub(crate) fn trust(app: &AppContext, action: &TrustAction) -> Outcome<Exit> {
     lines.extend(skill_lines(&app.work, &app.settings, action)?);
     lines.extend(agent_lines(&app.work, action)?);
     lines.extend(command_lines(&app.work, action)?);
+    lines.extend(memory_lines(&app.work, action)?);
     if lines.is_empty() {
-        lines.push(format!("{project} has no settings, skills, agents or commands of its own"));
+        lines.push(format!("{project} has no settings, skills, agents, commands or facts of its own"));
     }
     let approved = app.work.machine.trust.approved(&app.work.project).map_err(Failure::failed)?;
     let calls = approved.iter().filter(|(kind, _)| kind == PermissionGate::TRUST_KIND);

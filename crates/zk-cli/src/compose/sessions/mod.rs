@@ -1,5 +1,6 @@
 //! Sessions of this user: where they are, and in which words their errors and notices are told.
 
+pub(crate) mod memory;
 pub(crate) mod undo;
 
 use std::path::PathBuf;

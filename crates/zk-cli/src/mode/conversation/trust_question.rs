@@ -5,9 +5,11 @@ use async_trait::async_trait;
 use zk_bundles::ProjectBundle;
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::service::{Question, Questions, Trust, TrustRequest, UiAnswer};
+use zk_memory::{MEMORY_FILE, ProjectFacts};
 use zk_skills::{AgentFile, Bundle, Skill, place};
 
 use crate::app::{AppContext, Machine};
+use crate::compose::sessions::memory;
 use crate::settings::ProjectFile;
 use crate::{agents, bundles, skills};
 use zk_chat::{ConversationFactory, UnapprovedProject};
@@ -24,6 +26,7 @@ pub(super) struct Unapproved {
     files: Vec<ProjectFile>,
     skills: Vec<Arc<Skill>>,
     agents: Vec<AgentFile>,
+    memory: Option<ProjectFacts>,
     make: MakeFactory,
 }
 
@@ -36,12 +39,14 @@ impl Unapproved {
         let files: Vec<ProjectFile> =
             app.settings.project_files.iter().filter(|file| !file.trusted).cloned().collect();
         let (skills, agents) = (skills::untrusted(&app.work, &app.settings), agents::untrusted(&app.work));
-        let is_any = !files.is_empty() || !skills.is_empty() || !agents.is_empty();
+        let memory = memory::untrusted(&app.work, &app.settings);
+        let is_any = !files.is_empty() || !skills.is_empty() || !agents.is_empty() || memory.is_some();
         (is_any && app.work.machine.trust.problem().is_none()).then(|| Self {
             app: app.clone(),
             files,
             skills,
             agents,
+            memory,
             make: Box::new(make),
         })
     }
@@ -56,7 +61,8 @@ impl UnapprovedProject for Unapproved {
         let files = self.files.iter().map(|file| file.name.to_string());
         let skills = self.skills.iter().map(|skill| format!("the skill {}", skill.name()));
         let agents = self.agents.iter().map(|agent| format!("the agent {}", agent.name));
-        let all: Vec<String> = files.chain(skills).chain(agents).collect();
+        let facts = self.memory.iter().map(|_| MEMORY_FILE.to_owned());
+        let all: Vec<String> = files.chain(skills).chain(agents).chain(facts).collect();
         let more = all.len().saturating_sub(MAX_NAMED_PARTS);
         let mut named = all.into_iter().take(MAX_NAMED_PARTS).collect::<Vec<_>>().join(", ");
         if more > 0 {
@@ -74,7 +80,7 @@ impl UnapprovedProject for Unapproved {
         questions: &Questions,
         cx: &Cx,
     ) -> Result<Arc<dyn ConversationFactory>, BoxError> {
-        let Self { mut app, files, skills: found, agents: unapproved, make } = *self;
+        let Self { mut app, files, skills: found, agents: unapproved, memory: facts, make } = *self;
         for file in files {
             let question = Question::Trust(Box::new(file.question(&app.work.project)));
             if questions.ask(question, cx, PATIENCE).await != UiAnswer::Once {
@@ -122,6 +128,17 @@ impl UnapprovedProject for Unapproved {
                             .show(&format!("warning: the agent {} is not used: {error}", file.name));
                     }
                 }
+            }
+        }
+        if let Some(facts) = facts {
+            let text = format!(
+                "Trust the facts in {MEMORY_FILE} of the project exactly as they are? They are told to the model where they fit."
+            );
+            let request = TrustRequest { text, items: facts.facts.clone(), details: Vec::new() };
+            if questions.ask(Question::Trust(Box::new(request)), cx, PATIENCE).await == UiAnswer::Once
+                && let Err(error) = memory::approve(&app.work, &facts)
+            {
+                app.work.machine.notices.show(&format!("warning: {MEMORY_FILE} is not recalled: {error}"));
             }
         }
         Ok(make(app))

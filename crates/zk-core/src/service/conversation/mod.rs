@@ -1,4 +1,5 @@
 mod part_models;
+mod expanded_prompts;
 mod run_control;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ pub use part_models::{
     AgentPart, EXPLORE_PART, KNOWN_PARTS, KnownPart, PartFallback, PartModel, PartModels, TITLE_PART,
     part_fallback,
 };
+pub use expanded_prompts::ExpandedPrompts;
 pub use run_control::{RunControl, RunEnded, RunState, SideAnswer, SideCall};
 
 /// A conversation of a person with an agent, as a front-end uses it: its messages and its current session.

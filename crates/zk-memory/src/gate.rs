@@ -1,0 +1,174 @@
+//! Gate before the tool `remember`: a person sees the exact words whenever others may have put them into the
+//! model's mouth.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use zk_core::events::{
+    CallRef, DecidedBy, PermissionDecided, PermissionReply, PermissionRequest, Ruling, ToolGate,
+};
+use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Reach, Scope, Stage};
+use zk_core::model::{SessionId, ToolOutput};
+use zk_core::service::{Approval, CallDecision, CallJudge, Question, Questions, UiAnswer};
+
+use crate::MemoryError;
+use crate::plugin::Shared;
+use crate::tool::{REMEMBER, RememberArgs};
+
+/// Time for a person to think.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Additional wait of the gate beyond the question's time limit.
+const MARGIN: Duration = Duration::from_secs(5);
+
+/// Maximum number of calls whose consent is known until the permission gate asks for it.
+const MAX_CONSENTS: usize = 16;
+
+/// Handler of the gate, and of permission requests for calls that a person agreed to just now.
+#[derive(Debug)]
+pub(crate) struct MemoryGate {
+    shared: Arc<Shared>,
+    agreed: Mutex<VecDeque<CallRef>>,
+}
+
+impl MemoryGate {
+    pub(crate) fn new(shared: Arc<Shared>) -> Arc<Self> {
+        Arc::new(Self { shared, agreed: Mutex::default() })
+    }
+
+    pub(crate) fn register(self: &Arc<Self>, scope: &Scope) {
+        let at = HookOptions {
+            stage: Stage::Review,
+            reach: Some(Reach::Descendants),
+            time_limit: Some(PATIENCE + MARGIN),
+        };
+        scope.handle_at::<ToolGate, _>(at, self.clone());
+        let gate = self.clone();
+        scope.on_sync(move |request: &PermissionRequest, _: &Cx| {
+            // Prevents a second question about the same words.
+            gate.take_agreed(&request.call).then_some(PermissionReply::Allow)
+        });
+    }
+
+    fn take_agreed(&self, call: &CallRef) -> bool {
+        let mut agreed = self.agreed.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = agreed.iter().position(|one| (&one.turn_id, &one.call_id) == (&call.turn_id, &call.call_id));
+        at.and_then(|at| agreed.remove(at)).is_some()
+    }
+
+    fn note_agreed(&self, call: &CallRef) {
+        let mut agreed = self.agreed.lock().unwrap_or_else(PoisonError::into_inner);
+        if agreed.len() == MAX_CONSENTS {
+            agreed.pop_front();
+        }
+        agreed.push_back(call.clone());
+    }
+
+    /// Decision of the judge; *ask* without one.
+    async fn judged(gate: &ToolGate, cx: &Cx) -> Result<CallDecision, BoxError> {
+        let Some(judge) = cx.service::<dyn CallJudge>() else {
+            return Ok(CallDecision::Ask { by_rule: false });
+        };
+        let (name, effects, cwd) = (gate.call.name.clone(), gate.effects.clone(), gate.place.cwd.clone());
+        Ok(tokio::task::spawn_blocking(move || judge.judge(&name, &effects, &cwd)).await?.decision)
+    }
+
+    /// Stores the words as a proposal, which stands in for the result of the call.
+    async fn propose(&self, gate: &ToolGate, why: &str, cx: &Cx) -> Answer<ToolGate> {
+        let args: RememberArgs = serde_json::from_value(gate.args.clone())?;
+        let session = cx.service::<SessionId>();
+        let fact = args.fact(&self.shared, session.as_deref());
+        let stored = self.shared.blocking(move |store| store.propose(&fact)).await;
+        let reasons = vec![format!("{why}, and nobody was here to be asked: kept as a proposal")];
+        cx.emit(PermissionDecided::of(gate, false, DecidedBy::Nobody, reasons)).await?;
+        Ok(Some(match stored {
+            Ok(saved) => Ruling::Substitute(ToolOutput::text(format!(
+                "Not kept yet: nobody is here to approve it, so it waits as the proposal {} until the user accepts it \
+                 (`zk memory list --proposed`). Go on without it.",
+                saved.id()
+            ))),
+            Err(error) => Ruling::refuse(error.to_string()),
+        }))
+    }
+}
+
+impl Handler<ToolGate> for MemoryGate {
+    async fn call(&self, gate: &ToolGate, cx: &Cx) -> Answer<ToolGate> {
+        if gate.call.name != REMEMBER || gate.is_decided() {
+            return Ok(None);
+        }
+        let Some(tool) = &gate.tool else { return Ok(None) };
+        let Some(text) = gate.input_str("text").map(str::to_owned) else { return Ok(None) };
+        // Nobody is asked about words that are refused anyway.
+        let checked = self.shared.store.check(&text);
+        if let Err(error) = checked {
+            return Ok(Some(Ruling::refuse(refusal(&error))));
+        }
+        let reasons = self.shared.taint.reasons(&text, cx);
+        let decision = Self::judged(gate, cx).await?;
+        let questions = cx.service::<Questions>().filter(|questions| questions.is_attended());
+        match (decision, questions) {
+            // The permission gate refuses.
+            (CallDecision::Deny, _) => Ok(None),
+            (CallDecision::Allow, _) if reasons.is_empty() => Ok(None),
+            (CallDecision::Ask { .. }, Some(_)) if reasons.is_empty() => Ok(None),
+            // The permission gate asks, and no earlier answer, plugin or mode counts for it.
+            (CallDecision::Ask { by_rule: true }, Some(_)) => Ok(None),
+            (CallDecision::Allow | CallDecision::Ask { .. }, None) => {
+                let why = reasons
+                    .first()
+                    .map_or_else(|| "a person decides about it".to_owned(), |reason| entered(reason));
+                self.propose(gate, &why, cx).await
+            }
+            (CallDecision::Allow | CallDecision::Ask { .. }, Some(questions)) => {
+                let why: Vec<String> = reasons.iter().map(|reason| entered(reason)).collect();
+                let approval = Approval {
+                    tool: gate.call.name.clone(),
+                    args: gate.args.clone(),
+                    effects: gate.effects.clone(),
+                    preview: tool.preview(&gate.args, &gate.place).await,
+                    reasons: why.clone(),
+                    ..Approval::default()
+                };
+                let question = Question::Approve(Box::new(approval));
+                match questions.ask(question, cx, PATIENCE).await {
+                    UiAnswer::Once => {
+                        self.note_agreed(&gate.call);
+                        Ok(Some(Ruling::Consent(format!("{}; answered: once", why.join("; ")))))
+                    }
+                    UiAnswer::No { message } => {
+                        let said = message.map_or(String::new(), |message| format!(": {message}"));
+                        let reasons = vec!["answered: no".to_owned()];
+                        cx.emit(PermissionDecided::of(gate, false, DecidedBy::Person, reasons)).await?;
+                        Ok(Some(Ruling::refuse(format!("the user does not want that remembered{said}"))))
+                    }
+                    UiAnswer::Absent => {
+                        let why = why.first().cloned().unwrap_or_default();
+                        self.propose(gate, &why, cx).await
+                    }
+                    UiAnswer::Session
+                    | UiAnswer::Always
+                    | UiAnswer::WiderSession
+                    | UiAnswer::WiderAlways
+                    | UiAnswer::MoreSession { .. }
+                    | UiAnswer::MoreAlways { .. }
+                    | UiAnswer::Contained
+                    | UiAnswer::Choice { .. }
+                    | UiAnswer::Text { .. } => Ok(Some(Ruling::refuse(
+                        "the answer was neither yes nor no, so nothing was remembered",
+                    ))),
+                }
+            }
+        }
+    }
+}
+
+fn entered(reason: &str) -> String {
+    format!("ask: you did not type all that the model read: {reason}")
+}
+
+/// Refusal of a text, for the model.
+fn refusal(error: &MemoryError) -> String {
+    format!("nothing was remembered: {error}")
+}

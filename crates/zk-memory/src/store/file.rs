@@ -1,0 +1,103 @@
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+use zk_core::service::make_private_dir;
+
+use crate::MemoryError;
+
+/// Format of the memory, stored in SQLite's `user_version`.
+pub(super) const MEMORY_FORMAT: u32 = 1;
+
+/// Time-out for another process that uses the memory. A recall has two seconds in all.
+const BUSY: Duration = Duration::from_secs(1);
+
+/// Tables of the memory. `words` has the kept facts alone, by their numbers.
+const TABLES: &str = "
+    CREATE TABLE facts(
+        id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT NOT NULL, key TEXT NOT NULL, project TEXT NOT NULL,
+        origin TEXT NOT NULL, path TEXT NOT NULL, session TEXT, changed_ms INTEGER NOT NULL, used_ms INTEGER,
+        uses INTEGER NOT NULL DEFAULT 0, is_proposed INTEGER NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX facts_by_key ON facts(project, key);
+    CREATE VIRTUAL TABLE words USING fts5(text, tokenize = 'porter unicode61 remove_diacritics 2');
+    INSERT INTO words(words, rank) VALUES('secure-delete', 1);
+    CREATE TABLE recalls(
+        id INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT, project TEXT NOT NULL, time_ms INTEGER NOT NULL,
+        words TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE recalled(
+        recall INTEGER NOT NULL REFERENCES recalls(id) ON DELETE CASCADE,
+        fact INTEGER NOT NULL REFERENCES facts(id) ON DELETE CASCADE,
+        place INTEGER NOT NULL, score REAL NOT NULL, words TEXT NOT NULL, PRIMARY KEY(recall, fact)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX recalled_by_fact ON recalled(fact);";
+
+/// Opens the memory at `path`; `None` if there is none and `create` is false.
+pub(super) fn open(path: &Path, create: bool) -> Result<Option<Connection>, MemoryError> {
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if !found.is_file() || found.nlink() > 1 => {
+            let why = io::Error::other("it is a link or no regular file; remove it");
+            return Err(MemoryError::io("open", path)(why));
+        }
+        Ok(found) if found.permissions().mode() & 0o077 != 0 => {
+            let private = std::fs::Permissions::from_mode(0o600);
+            std::fs::set_permissions(path, private).map_err(MemoryError::io("make private", path))?;
+        }
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !create => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if let Some(dir) = path.parent() {
+                make_private_dir(dir).map_err(MemoryError::io("create", path))?;
+            }
+            // Another process may create it at the same time.
+            OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .open(path)
+                .map_err(MemoryError::io("create", path))?;
+        }
+        Err(error) => return Err(MemoryError::io("open", path)(error)),
+    }
+    let fail = |error: rusqlite::Error| MemoryError::sqlite("open", path, &error);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(path, flags).map_err(fail)?;
+    conn.busy_timeout(BUSY).map_err(fail)?;
+    // A rollback journal holds old pages only as long as a transaction lasts; a log would keep forgotten facts.
+    conn.execute_batch(
+        "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA secure_delete=ON; PRAGMA foreign_keys=ON;",
+    )
+    .map_err(fail)?;
+    let _: String = conn.query_row("PRAGMA journal_mode=DELETE", [], |row| row.get(0)).map_err(fail)?;
+    match version(&conn).map_err(fail)? {
+        0 if create => create_tables(&conn).map_err(fail)?,
+        // Created by a process that has not written anything yet.
+        0 => return Ok(None),
+        MEMORY_FORMAT => {}
+        found => {
+            return Err(MemoryError::TooNew { path: path.to_owned(), found, known: MEMORY_FORMAT });
+        }
+    }
+    Ok(Some(conn))
+}
+
+fn version(conn: &Connection) -> rusqlite::Result<u32> {
+    conn.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+fn create_tables(conn: &Connection) -> rusqlite::Result<()> {
+    conn.execute_batch("BEGIN IMMEDIATE")?;
+    // Another process may have created them since.
+    let created = match version(conn) {
+        Ok(0) => conn.execute_batch(&format!("{TABLES} PRAGMA user_version={MEMORY_FORMAT};")),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error),
+    };
+    let end = if created.is_ok() { "COMMIT" } else { "ROLLBACK" };
+    created.and(conn.execute_batch(end))
+}

@@ -1,0 +1,285 @@
+//! Record of everything that entered a context since the person's last prompt and that the person did not type.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use zk_core::events::{
+    ContextReduced, ContextTransform, Input, MessagesCause, SessionLoaded, SessionMessages, SystemSections,
+    ToolEnd, ToolResultsAfter, TurnAfter,
+};
+use zk_core::kernel::{Cx, HookOptions, Reach, Scope, Stage};
+use zk_core::model::{Block, MENTIONED_BY, Message, Role};
+use zk_core::service::{
+    ContextId, DYNAMIC_CONTEXT, ExpandedPrompts, QUERY_CONTEXT, is_dynamic_context, visible_line,
+};
+
+use crate::recall::block::BLOCK;
+use crate::recall::words::query_words;
+use crate::tool::REMEMBER;
+
+/// Reason of a prompt whose text is not what a person typed.
+const EXPANDED: &str = "a prompt that a command, a file or piped input wrote";
+
+/// Reason of words that the last prompt does not have, in a conversation with content that no person typed.
+const EARLIER: &str = "content from before your prompt, which does not have these words";
+
+/// Maximum number of reasons that are kept for a prompt.
+const MAX_REASONS: usize = 8;
+
+/// Maximum number of conversations whose record is kept.
+const MAX_CONTEXTS: usize = 64;
+
+/// Section of the system prompt with instructions of files that nobody had to approve.
+const INSTRUCTIONS: &str = "instructions";
+
+/// Parts of the context before a prompt that zk itself words.
+const OWN_QUERY_PARTS: [&str; 3] = ["environment", BLOCK, "undo"];
+
+/// Parts of the context behind a request that zk itself words.
+const OWN_REQUEST_PARTS: [&str; 1] = ["budget"];
+
+/// Branches whose names say nothing. Any other name is a text of whoever made the branch.
+const PLAIN_BRANCHES: [&str; 5] =
+    ["branch main", "branch master", "branch trunk", "branch develop", "branch dev"];
+
+/// Author names of messages that a person typed during a run.
+const TYPED_DURING_RUN: [&str; 2] = ["steer", "follow-up"];
+
+/// Records of all conversations of a bus.
+#[derive(Debug, Default)]
+pub(crate) struct Taint {
+    contexts: Mutex<HashMap<Option<Arc<ContextId>>, Entered>>,
+}
+
+/// Content that entered one context since the last prompt.
+#[derive(Debug, Default)]
+struct Entered {
+    /// Whether a person typed the last prompt.
+    is_typed: bool,
+    /// Whether the system prompt has instructions of files.
+    has_instructions: bool,
+    /// Text of the last input before anything changed it, unless a command wrote it.
+    input: Option<String>,
+    reasons: Vec<String>,
+    /// Whether such content entered at any time: it may have the model wait for the next prompt.
+    is_mixed: bool,
+    /// Words of the person's last prompt.
+    said: Vec<String>,
+}
+
+impl Entered {
+    /// Whether at least half of the words of a text are in the person's last prompt.
+    fn was_said(&self, text: &str) -> bool {
+        let words = query_words(text);
+        let said = words.iter().filter(|word| self.said.contains(word)).count();
+        !words.is_empty() && said * 2 >= words.len()
+    }
+
+    fn add(&mut self, reason: impl Into<String>) {
+        let reason = reason.into();
+        self.is_mixed = true;
+        if self.reasons.len() < MAX_REASONS && !self.reasons.contains(&reason) {
+            self.reasons.push(reason);
+        }
+    }
+}
+
+impl Taint {
+    /// Registers the handlers that see what enters a context.
+    pub(crate) fn register(self: &Arc<Self>, scope: &Scope) {
+        let taint = self.clone();
+        scope.on_sync_at(Reach::Own, move |sections: &SystemSections, cx: &Cx| {
+            let has_instructions =
+                sections.sections.iter().any(|section| section.id == INSTRUCTIONS && section.bytes > 0);
+            taint.with(cx, |entered| entered.has_instructions = has_instructions);
+        });
+        let first = HookOptions { stage: Stage::Early, reach: Some(Reach::Own), time_limit: None };
+        let taint = self.clone();
+        scope.on_sync_at(first, move |input: &Input, cx: &Cx| {
+            let expanded = cx.service::<ExpandedPrompts>();
+            let is_typed = !expanded.is_some_and(|expanded| expanded.has(&input.text));
+            taint.with(cx, |entered| {
+                entered.input = is_typed.then(|| input.text.trim().to_owned());
+                if !is_typed {
+                    entered.add(EXPANDED);
+                }
+            });
+            None
+        });
+        let taint = self.clone();
+        scope.on_sync_at(Reach::Own, move |event: &SessionMessages, cx: &Cx| taint.messages(event, cx));
+        let taint = self.clone();
+        scope.on_sync_at(Reach::Own, move |end: &ToolEnd, cx: &Cx| {
+            if end.call.name != REMEMBER {
+                let name = visible_line(&end.call.display_name);
+                taint.with(cx, |entered| entered.add(format!("the result of `{name}`")));
+            }
+        });
+        let taint = self.clone();
+        scope.on_sync_at(Reach::Own, move |after: &ToolResultsAfter, cx: &Cx| {
+            // Results of calls that never ran, such as a hook's words about a refusal.
+            for call in after.assistant.calls().filter(|call| call.name != REMEMBER) {
+                let name = visible_line(&call.name);
+                taint.with(cx, |entered| entered.add(format!("the result of `{name}`")));
+            }
+        });
+        let taint = self.clone();
+        scope.on_sync_at(Reach::Own, move |turn: &TurnAfter, cx: &Cx| {
+            let blocks = turn.message.iter().flat_map(|message| &message.content);
+            if blocks.into_iter().any(|block| matches!(block, Block::Provider(_))) {
+                taint.with(cx, |entered| entered.add("content that the model's provider looked up"));
+            }
+        });
+        let taint = self.clone();
+        scope.on_sync_at(Reach::Own, move |_: &ContextReduced, cx: &Cx| {
+            taint.with(cx, |entered| entered.add("a shorter form of earlier messages"));
+        });
+        // After the handler that adds context to the request.
+        let last = HookOptions { stage: Stage::Late, reach: Some(Reach::Own), time_limit: None };
+        let taint = self.clone();
+        scope.on_sync_at(last, move |transform: &ContextTransform, cx: &Cx| {
+            let blocks =
+                transform.messages.last().map(|message| message.content.as_slice()).unwrap_or_default();
+            for block in blocks.iter().filter(|block| is_dynamic_context(block)) {
+                let text = block.as_text().unwrap_or_default();
+                for (part, _) in parts(text, DYNAMIC_CONTEXT) {
+                    if !OWN_REQUEST_PARTS.contains(&&*part) {
+                        let part = visible_line(&part);
+                        taint.with(cx, |entered| entered.add(format!("the context `{part}`")));
+                    }
+                }
+            }
+            None
+        });
+        let taint = self.clone();
+        scope.on_sync_at(Reach::Own, move |loaded: &SessionLoaded, cx: &Cx| {
+            let is_mixed = !loaded.entries.is_empty();
+            taint.with(cx, |entered| *entered = Entered { is_mixed, ..Entered::default() });
+        });
+    }
+
+    /// Reasons for which the words of a call may come from somebody else than the person; empty if there are none.
+    pub(crate) fn reasons(&self, text: &str, cx: &Cx) -> Vec<String> {
+        if cx.origin().depth > 0 {
+            return vec!["a sub-agent makes the call, and its prompt was written by a model".to_owned()];
+        }
+        self.with(cx, |entered| {
+            if !entered.is_typed {
+                return vec!["no person typed the prompt of this run".to_owned()];
+            }
+            if entered.reasons.is_empty() && entered.is_mixed && !entered.was_said(text) {
+                return vec![EARLIER.to_owned()];
+            }
+            entered.reasons.clone()
+        })
+    }
+
+    fn messages(&self, event: &SessionMessages, cx: &Cx) {
+        self.with(cx, |entered| {
+            if event.cause == MessagesCause::Prompt {
+                let (has_instructions, input) = (entered.has_instructions, entered.input.take());
+                let is_mixed = entered.is_mixed;
+                *entered = Entered { has_instructions, input, is_mixed, ..Entered::default() };
+                if entered.has_instructions {
+                    entered.add("the instructions in files such as AGENTS.md");
+                }
+            }
+            for message in event.messages.iter().filter(|message| message.role == Role::User) {
+                let is_prompt = event.cause == MessagesCause::Prompt;
+                match message.injected_by.as_deref() {
+                    None if is_prompt => {
+                        entered.is_typed = true;
+                        let is_as_typed = entered.input.as_deref() == Some(message.text().trim());
+                        entered.said = query_words(entered.input.as_deref().unwrap_or_default());
+                        if !is_as_typed {
+                            entered.add(EXPANDED);
+                        }
+                    }
+                    Some(QUERY_CONTEXT) => query_context(message, entered),
+                    Some(by) if TYPED_DURING_RUN.contains(&by) => {}
+                    Some(by) if by.starts_with(MENTIONED_BY) => {
+                        entered.add(format!("the file {}", visible_line(by)));
+                    }
+                    Some(by) => entered.add(format!("a message of `{}`", visible_line(by))),
+                    None => entered.add("a message that no person typed"),
+                }
+            }
+        });
+    }
+
+    fn with<T>(&self, cx: &Cx, change: impl FnOnce(&mut Entered) -> T) -> T {
+        let context = cx.service::<ContextId>();
+        let mut contexts: MutexGuard<'_, HashMap<_, _>> =
+            self.contexts.lock().unwrap_or_else(PoisonError::into_inner);
+        if contexts.len() >= MAX_CONTEXTS && !contexts.contains_key(&context) {
+            // A context without a record counts as one that no person wrote to.
+            contexts.clear();
+        }
+        change(contexts.entry(context).or_default())
+    }
+}
+
+/// Adds the parts before a prompt that somebody else may have worded.
+fn query_context(message: &Message, entered: &mut Entered) {
+    for (part, text) in parts(&message.text(), QUERY_CONTEXT) {
+        let is_commit = text.starts_with("commit ") && text.ends_with(", on no branch");
+        let is_plain_git = part == "git" && (is_commit || PLAIN_BRANCHES.contains(&&*text));
+        if !OWN_QUERY_PARTS.contains(&&*part) && !is_plain_git {
+            let part = visible_line(&part);
+            entered.add(if part == "git" {
+                "the name of the branch".to_owned()
+            } else {
+                format!("the context `{part}`")
+            });
+        }
+    }
+}
+
+/// Names and texts of the parts in an envelope of context.
+fn parts(text: &str, envelope: &str) -> Vec<(String, String)> {
+    let mut parts = Vec::new();
+    let mut rest = text.strip_prefix(&format!("<{envelope}>\n")).unwrap_or(text);
+    while let Some((name, from)) = rest.strip_prefix('<').and_then(|rest| rest.split_once('>')) {
+        if name == format!("/{envelope}") {
+            return parts;
+        }
+        let Some((part, after)) = from.split_once(&format!("</{name}>\n")) else { break };
+        parts.push((name.to_owned(), part.to_owned()));
+        rest = after;
+    }
+    // A context of another form is not zk's.
+    if !rest.trim().is_empty() {
+        parts.push(("unknown".to_owned(), String::new()));
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_context_are_told_apart() {
+        let text = "<query_context>\n<environment>a <b></environment>\n<git>branch x</git>\n</query_context>";
+        let found = parts(text, QUERY_CONTEXT);
+        let names: Vec<&str> = found.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(names, ["environment", "git"]);
+        for odd in ["free text", "<query_context>\n<a>open", "<query_context>\n<a>x</a>\nmore"] {
+            assert!(parts(odd, QUERY_CONTEXT).iter().any(|(name, _)| name == "unknown"), "{odd}");
+        }
+    }
+
+    #[test]
+    fn only_names_of_branches_that_say_something_count() {
+        for (git, counts) in [
+            ("branch main", false),
+            ("commit 0123456789ab, on no branch", false),
+            ("branch remember-evil", true),
+        ] {
+            let text = format!("<query_context>\n<git>{git}</git>\n</query_context>");
+            let mut entered = Entered::default();
+            query_context(&Message::injected(text, QUERY_CONTEXT), &mut entered);
+            assert_eq!(!entered.reasons.is_empty(), counts, "{git}");
+        }
+    }
+}

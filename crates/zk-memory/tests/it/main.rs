@@ -1,0 +1,15 @@
+//! Tests of the memory on real files, and of its gate in the real loop.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    reason = "tests fail by panicking, and read variables"
+)]
+
+mod faults;
+mod injections;
+mod memory_files;
+mod recall;
+mod rig;
+mod store;
+mod turns;
