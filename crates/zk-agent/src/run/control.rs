@@ -7,10 +7,10 @@ use std::time::Instant;
 use async_trait::async_trait;
 use futures_util::future::{Either, select};
 use futures_util::{FutureExt, StreamExt};
-use zk_core::events::{PartKind, PartLeftOut, SideCallEnd, SteerKind};
+use zk_core::events::{Offer, PartKind, PartLeftOut, SideCallEnd, SteerKind};
 use zk_core::kernel::{Cx, Source};
 use zk_core::model::{
-    AgentError, Disclosure, ErrorKind, Message, Model, Phase, ProviderError, RunId, ThinkingRequest, TurnId,
+    AgentError, ErrorKind, Message, Model, Phase, ProviderError, RunId, ThinkingRequest, TurnId,
     TurnUsage, Usage, WireReady,
 };
 use zk_core::service::{
@@ -199,10 +199,14 @@ impl RunTools for Control {
         let place = self.place();
         items
             .filter(|item| self.tools.offers(&item.name, &*item.value, &place))
-            .map(|item| {
+            .filter_map(|item| {
                 let spec = self.agent.aliases.spec(&item.name, item.value.spec());
-                let unlocked = spec.disclosure == Disclosure::Always || unlocked.contains(&*item.name);
-                RunTool { name: item.name, spec, unlocked }
+                let unlocked = match self.shared.offer(&item.name, spec.disclosure) {
+                    Offer::Always => true,
+                    Offer::Lazy => unlocked.contains(&*item.name),
+                    Offer::Never => return None,
+                };
+                Some(RunTool { name: item.name, spec, unlocked })
             })
             .collect()
     }
@@ -211,8 +215,12 @@ impl RunTools for Control {
         let tool = self.agent.bus.item::<dyn Tool>(name);
         let tool = tool.filter(|tool| self.tools.offers(name, &**tool, &self.place()));
         let Some(tool) = tool else { return Err(UnknownTool { name: name.to_owned() }) };
-        if tool.spec().disclosure == Disclosure::Lazy {
-            self.shared.unlocked().insert(name.to_owned());
+        match self.shared.offer(name, tool.spec().disclosure) {
+            Offer::Never => return Err(UnknownTool { name: name.to_owned() }),
+            Offer::Always => {}
+            Offer::Lazy => {
+                self.shared.unlocked().insert(name.to_owned());
+            }
         }
         Ok(())
     }

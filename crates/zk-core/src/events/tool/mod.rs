@@ -4,6 +4,7 @@ mod call;
 mod changed;
 mod decided;
 mod gate;
+mod offer;
 mod permission;
 mod prepare;
 mod result;
@@ -14,6 +15,7 @@ pub use call::{
 };
 pub use changed::{ToolChange, ToolChangeKind, ToolLeftOut, ToolsChanged};
 pub use decided::{DecidedBy, PermissionDecided};
+pub use offer::{Offer, ToolsOffer};
 pub use gate::{Decision, GateDecision, Ruling, ToolGate};
 pub use permission::{PermissionReply, PermissionRequest};
 pub use prepare::{Coercion, ToolPrepare, ValidationCoerce, ValidationReject};

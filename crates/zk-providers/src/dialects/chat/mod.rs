@@ -171,6 +171,7 @@ fn supported_capabilities(model: Capabilities, profile: &CompatProfile) -> Capab
                 ThinkingSupport::Effort
             }
         },
+        ..model
     }
 }
 
