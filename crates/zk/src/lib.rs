@@ -67,6 +67,8 @@ pub use zk_mcp as mcp;
 pub use zk_otel as otel;
 #[cfg(feature = "permission")]
 pub use zk_permission as permission;
+#[cfg(feature = "protocols")]
+pub use zk_protocols as protocols;
 #[cfg(feature = "providers")]
 pub use zk_providers as providers;
 #[cfg(feature = "session")]

@@ -10,8 +10,8 @@ use futures_util::{FutureExt, StreamExt};
 use zk_core::events::{Offer, PartKind, PartLeftOut, SideCallEnd, SteerKind};
 use zk_core::kernel::{Cx, Source};
 use zk_core::model::{
-    AgentError, ErrorKind, Message, Model, Phase, ProviderError, RunId, ThinkingRequest, TurnId,
-    TurnUsage, Usage, WireReady,
+    AgentError, ErrorKind, Message, Model, Phase, ProviderError, RunId, ThinkingRequest, TurnId, TurnUsage,
+    Usage, WireReady,
 };
 use zk_core::service::{
     CallPlace, ContextId, EventStream, Request, RunControl, RunEnded, RunState, RunTool, RunTools,
@@ -201,12 +201,13 @@ impl RunTools for Control {
             .filter(|item| self.tools.offers(&item.name, &*item.value, &place))
             .filter_map(|item| {
                 let spec = self.agent.aliases.spec(&item.name, item.value.spec());
-                let unlocked = match self.shared.offer(&item.name, spec.disclosure) {
-                    Offer::Always => true,
-                    Offer::Lazy => unlocked.contains(&*item.name),
+                let is_lazy = match self.shared.offer(&item.name, spec.disclosure) {
+                    Offer::Always => false,
+                    Offer::Lazy => true,
                     Offer::Never => return None,
                 };
-                Some(RunTool { name: item.name, spec, unlocked })
+                let unlocked = !is_lazy || unlocked.contains(&*item.name);
+                Some(RunTool { name: item.name, spec, is_lazy, unlocked })
             })
             .collect()
     }

@@ -7,6 +7,7 @@ use zk_compaction::settings::CompactionSettings;
 use zk_exec::settings::{DockerSettings, LimitSettings, SandboxSettings};
 use zk_mcp::settings::McpSettings;
 use zk_permission::settings::PermissionSettings;
+use zk_protocols::ProtocolSettings;
 use zk_providers::settings::{ModelSettings, ProviderSettings};
 use zk_settings::{DuplicateKey, MergedSettings, Schema, SettingsError};
 use zk_skills::settings::SkillSettings;
@@ -54,6 +55,7 @@ sections! {
     tools: ToolsOptions = "tools",
     calls: CallSettings = "tools",
     results: ResultSettings = "tools",
+    protocols: ProtocolSettings = "tools",
     agents: SpawnSettings = "agents",
     skills: SkillSettings = "skills",
     compaction: CompactionSettings = "compaction",

@@ -15,8 +15,8 @@ pub use call::{
 };
 pub use changed::{ToolChange, ToolChangeKind, ToolLeftOut, ToolsChanged};
 pub use decided::{DecidedBy, PermissionDecided};
-pub use offer::{Offer, ToolsOffer};
 pub use gate::{Decision, GateDecision, Ruling, ToolGate};
+pub use offer::{Offer, ToolsOffer};
 pub use permission::{PermissionReply, PermissionRequest};
 pub use prepare::{Coercion, ToolPrepare, ValidationCoerce, ValidationReject};
 pub use result::{ResultPatch, ToolAfter, ToolEnd, ToolErrored, ToolResultsAfter, ToolTransform};
