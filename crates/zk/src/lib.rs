@@ -70,6 +70,8 @@ pub use zk_memory as memory;
 pub use zk_otel as otel;
 #[cfg(feature = "permission")]
 pub use zk_permission as permission;
+#[cfg(feature = "protocols")]
+pub use zk_protocols as protocols;
 #[cfg(feature = "providers")]
 pub use zk_providers as providers;
 #[cfg(feature = "session")]

@@ -8,9 +8,8 @@ mod dedup;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
-use zk_core::events::{Ruling, ToolGate};
+use zk_core::events::{Offer, Ruling, ToolGate};
 use zk_core::kernel::{Answer, Cx, Handler, HookOptions, Reach, Scope, Stage};
-use zk_core::model::Disclosure;
 use zk_core::service::Tool;
 
 use crate::Behavior;
@@ -55,7 +54,8 @@ struct LazyTools {
 
 impl Handler<ToolGate> for LazyTools {
     async fn call(&self, gate: &ToolGate, cx: &Cx) -> Answer<ToolGate> {
-        let is_lazy = gate.tool.as_ref().is_some_and(|tool| tool.spec().disclosure == Disclosure::Lazy);
+        let offer = |tool: &Arc<dyn Tool>| self.run.offer(&gate.call.name, tool.spec().disclosure);
+        let is_lazy = gate.tool.as_ref().is_some_and(|tool| offer(tool) == Offer::Lazy);
         let is_locked = is_lazy && !self.run.unlocked().contains(&gate.call.name);
         if !is_locked || gate.is_decided() || !self.run.owns(cx) {
             return Ok(None);

@@ -7,11 +7,11 @@ use std::time::Instant;
 use async_trait::async_trait;
 use futures_util::future::{Either, select};
 use futures_util::{FutureExt, StreamExt};
-use zk_core::events::{PartKind, PartLeftOut, SideCallEnd, SteerKind};
+use zk_core::events::{Offer, PartKind, PartLeftOut, SideCallEnd, SteerKind};
 use zk_core::kernel::{Cx, Source};
 use zk_core::model::{
-    AgentError, Disclosure, ErrorKind, Message, Model, Phase, ProviderError, RunId, ThinkingRequest, TurnId,
-    TurnUsage, Usage, WireReady,
+    AgentError, ErrorKind, Message, Model, Phase, ProviderError, RunId, ThinkingRequest, TurnId, TurnUsage,
+    Usage, WireReady,
 };
 use zk_core::service::{
     CallPlace, ContextId, EventStream, PartModel, PartModels, Request, RunControl, RunEnded, RunState,
@@ -237,10 +237,15 @@ impl RunTools for Control {
         let place = self.place();
         items
             .filter(|item| self.tools.offers(&item.name, &*item.value, &place))
-            .map(|item| {
+            .filter_map(|item| {
                 let spec = self.agent.aliases.spec(&item.name, item.value.spec());
-                let unlocked = spec.disclosure == Disclosure::Always || unlocked.contains(&*item.name);
-                RunTool { name: item.name, spec, unlocked }
+                let is_lazy = match self.shared.offer(&item.name, spec.disclosure) {
+                    Offer::Always => false,
+                    Offer::Lazy => true,
+                    Offer::Never => return None,
+                };
+                let unlocked = !is_lazy || unlocked.contains(&*item.name);
+                Some(RunTool { name: item.name, spec, is_lazy, unlocked })
             })
             .collect()
     }
@@ -249,8 +254,12 @@ impl RunTools for Control {
         let tool = self.agent.bus.item::<dyn Tool>(name);
         let tool = tool.filter(|tool| self.tools.offers(name, &**tool, &self.place()));
         let Some(tool) = tool else { return Err(UnknownTool { name: name.to_owned() }) };
-        if tool.spec().disclosure == Disclosure::Lazy {
-            self.shared.unlocked().insert(name.to_owned());
+        match self.shared.offer(name, tool.spec().disclosure) {
+            Offer::Never => return Err(UnknownTool { name: name.to_owned() }),
+            Offer::Always => {}
+            Offer::Lazy => {
+                self.shared.unlocked().insert(name.to_owned());
+            }
         }
         Ok(())
     }

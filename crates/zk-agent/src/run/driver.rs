@@ -187,7 +187,7 @@ impl Driver {
         }
         let tools = self.options.tools.clone().unwrap_or_else(|| self.state.agent.tools.clone());
         self.state.toolbox = Toolbox::new(tools, self.state.agent.aliases.clone());
-        self.state.snapshot_tools()?;
+        self.state.snapshot_tools().await?;
         if let Some(output) = self.state.output.clone() {
             let provider = self.state.agent.provider_of(&self.state.model)?;
             output.decide_native(&*provider, &self.state.model, !self.state.toolbox.specs().is_empty());

@@ -3,9 +3,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
-use zk_core::events::SteerKind;
+use zk_core::events::{Offer, SteerKind};
 use zk_core::kernel::Cx;
-use zk_core::model::{Message, RunId, Stats, TurnId};
+use zk_core::model::{Disclosure, Message, RunId, Stats, TurnId};
 use zk_core::service::RunEnded;
 
 use crate::lock::lock;
@@ -26,6 +26,8 @@ pub(crate) struct RunShared {
     counts: Mutex<BTreeMap<String, u32>>,
     /// Canonical names of lazy tools that were unlocked in this run.
     unlocked: Mutex<BTreeSet<String>>,
+    /// Offers of the current turn that differ from their tools' own, by canonical name.
+    offers: Mutex<Arc<BTreeMap<String, Offer>>>,
     /// Reason for the stop, of the first caller that gave one.
     abort_reason: OnceLock<String>,
     /// Number and id of the current turn.
@@ -43,6 +45,7 @@ impl RunShared {
             stats: Mutex::default(),
             counts: Mutex::default(),
             unlocked: Mutex::default(),
+            offers: Mutex::default(),
             abort_reason: OnceLock::new(),
             turn: Mutex::default(),
         }
@@ -80,6 +83,20 @@ impl RunShared {
 
     pub(crate) fn unlocked(&self) -> MutexGuard<'_, BTreeSet<String>> {
         lock(&self.unlocked)
+    }
+
+    /// Returns the offers of the current turn that differ from their tools' own.
+    pub(crate) fn offers(&self) -> Arc<BTreeMap<String, Offer>> {
+        lock(&self.offers).clone()
+    }
+
+    pub(crate) fn set_offers(&self, offers: BTreeMap<String, Offer>) {
+        *lock(&self.offers) = Arc::new(offers);
+    }
+
+    /// Returns the offer of a tool in the current turn.
+    pub(crate) fn offer(&self, name: &str, own: Disclosure) -> Offer {
+        lock(&self.offers).get(name).copied().unwrap_or_else(|| own.into())
     }
 
     pub(crate) fn count(&self, tool: &str) {

@@ -2,13 +2,14 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use zk_core::events::{ToolChange, ToolChangeKind, ToolLeftOut};
-use zk_core::kernel::Bus;
-use zk_core::model::{AgentError, Disclosure, Message, ToolSpec};
+use zk_core::events::{Offer, ToolChange, ToolChangeKind, ToolLeftOut};
+use zk_core::kernel::{Bus, Item};
+use zk_core::model::{AgentError, Message, ToolSpec};
 use zk_core::service::{CallPlace, Tool, ToolChoice};
 
 use super::Aliases;
 use super::alias::Renamed;
+use super::catch::catch_panic;
 use super::check::check_tool;
 use super::guarded::check_reading;
 use crate::ToolSet;
@@ -21,6 +22,8 @@ pub(crate) struct Toolbox {
     aliases: Aliases,
     /// Generation of the bus and number of unlocked tools when the snapshot was taken.
     taken_at: Option<(u64, usize)>,
+    /// Offers that differ from their tools' own when the snapshot was taken.
+    offers: Arc<BTreeMap<String, Offer>>,
     tools: BTreeMap<String, Arc<dyn Tool>>,
     /// Canonical names of the tools in the request, in order.
     offered: Vec<String>,
@@ -70,25 +73,44 @@ impl Toolbox {
         Self { set, aliases, ..Self::default() }
     }
 
-    /// Takes a new snapshot if the registered or unlocked tools changed.
-    pub(crate) fn refresh(&mut self, bus: &Bus, unlocked: &BTreeSet<String>, memory: &mut ToolMemory) {
+    /// Returns the tools that the run may use, each as it offers itself.
+    pub(crate) fn own_offers(&self, bus: &Bus) -> BTreeMap<String, Offer> {
+        let items = bus.items::<dyn Tool>();
+        let place = CallPlace { cx: bus.cx(), cwd: ".".into() };
+        let offered = items.iter().filter(|item| self.set.offers(&item.name, &*item.value, &place));
+        let own = |item: &Item<dyn Tool>| catch_panic(|| Offer::from(item.value.spec().disclosure));
+        offered.filter_map(|item| Some((item.name.to_string(), own(item)?))).collect()
+    }
+
+    /// Takes a new snapshot if the registered, offered or unlocked tools changed.
+    pub(crate) fn refresh(
+        &mut self,
+        bus: &Bus,
+        unlocked: &BTreeSet<String>,
+        offers: Arc<BTreeMap<String, Offer>>,
+        memory: &mut ToolMemory,
+    ) {
         let now = (bus.generation(), unlocked.len());
-        if self.taken_at == Some(now) {
+        if self.taken_at == Some(now) && self.offers == offers {
             return;
         }
         self.taken_at = Some(now);
+        self.offers = offers;
         let items = bus.items::<dyn Tool>();
         let registered: BTreeSet<&str> = items.iter().map(|item| &*item.name).collect();
         memory.order.retain(|name| registered.contains(name.as_str()));
         let before = memory.known.take();
         let (mut tools, mut known, mut left_out) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         let place = CallPlace { cx: bus.cx(), cwd: ".".into() };
-        for item in items.iter().filter(|item| self.set.offers(&item.name, &*item.value, &place)) {
+        let is_withheld = |name: &str| self.offers.get(name) == Some(&Offer::Never);
+        let offered = items.iter().filter(|item| self.set.offers(&item.name, &*item.value, &place));
+        for item in offered.filter(|item| !is_withheld(&item.name)) {
             let (name, source) = (item.name.to_string(), item.source.to_string());
             let earlier = before.as_ref().and_then(|before| before.get(&name));
             match check_tool(item, &self.aliases, earlier.map(|known| &known.spec)) {
                 Ok(spec) => {
-                    let unlocked = spec.disclosure == Disclosure::Always || unlocked.contains(&name);
+                    let offer = self.offers.get(&name).copied().unwrap_or_else(|| spec.disclosure.into());
+                    let unlocked = offer == Offer::Always || unlocked.contains(&name);
                     tools.insert(name.clone(), item.value.clone());
                     known.insert(name, Known { source, spec, unlocked });
                 }

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use zk_core::events::{
-    ContextTransform, HistoryRepaired, PartKind, PartLeftOut, ProviderRequest, SystemTransform, ToolsChanged,
+    ContextTransform, HistoryRepaired, Offer, PartKind, PartLeftOut, ProviderRequest, SystemTransform,
+    ToolsChanged, ToolsOffer,
 };
 use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, ErrorKind, Message, ModelRef, Phase, ProviderError, SessionId, WireReady};
@@ -16,7 +17,7 @@ use crate::tools::{ToolNews, is_guarded};
 impl RunState {
     /// Updates the tools for this turn, and announces changes since the last request.
     pub(crate) async fn refresh_tools(&mut self, turn: &Turn) -> Result<(), AgentError> {
-        self.snapshot_tools()?;
+        self.snapshot_tools().await?;
         let Some(news) = self.toolbox.take_news() else { return Ok(()) };
         let ToolNews { changes, left_out, breaks_prefix } = news;
         self.agent.state().prefix.note_tools();
@@ -32,12 +33,13 @@ impl RunState {
     }
 
     /// Takes the snapshot of the tools, and decides how structured output is requested.
-    pub(crate) fn snapshot_tools(&mut self) -> Result<(), AgentError> {
+    pub(crate) async fn snapshot_tools(&mut self) -> Result<(), AgentError> {
         let had_tools = !self.toolbox.specs().is_empty();
+        self.ask_for_offers().await?;
         let unlocked = self.shared.unlocked().clone();
         // Decorators run here, and may lock the agent's state.
         let mut memory = std::mem::take(&mut self.agent.state().tools);
-        self.toolbox.refresh(&self.agent.bus, &unlocked, &mut memory);
+        self.toolbox.refresh(&self.agent.bus, &unlocked, self.shared.offers(), &mut memory);
         self.agent.state().tools = memory;
         if !self.agent.is_unguarded && !is_guarded(&self.agent.bus) {
             self.toolbox.check_reading(&CallPlace { cx: self.cx.clone(), cwd: self.cwd.clone() })?;
@@ -52,6 +54,19 @@ impl RunState {
                 self.toolbox.add_output(output);
             }
         }
+        Ok(())
+    }
+
+    /// Asks handlers which of the tools the model is offered, and keeps what differs from the tools' own offers.
+    async fn ask_for_offers(&self) -> Result<(), AgentError> {
+        if !self.agent.bus.has_listeners::<ToolsOffer>() {
+            return Ok(());
+        }
+        let own = self.toolbox.own_offers(&self.agent.bus);
+        let asked = ToolsOffer { model: self.models.own.clone(), tools: own.clone() };
+        let answered = self.cx.emit(asked).await?;
+        let differs = |(name, offer): &(String, Offer)| own.get(name) != Some(offer);
+        self.shared.set_offers(answered.tools.into_iter().filter(differs).collect());
         Ok(())
     }
 

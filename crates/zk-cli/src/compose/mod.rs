@@ -27,6 +27,7 @@ use zk_exec::{
     ContextName, Environment, LocalPlugin, LocalStateFiles, ProcessExec, SandboxExec, Supervision,
 };
 use zk_permission::{Mode, PermissionGate};
+use zk_protocols::ProtocolsPlugin;
 use zk_providers::select::{CredentialSource, SelectedEndpoint, split_thinking_level};
 use zk_providers::settings::RetrySettings;
 use zk_providers::{Auth, Connection, Http, SetupError, VendorDialect};
@@ -132,6 +133,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     plugins.push(Arc::new(backends::plugin(&app.work, &app.settings, own.clone())));
     let extensions = extensions::plugins(&app.work, &app.settings, &own);
     plugins.push(Arc::new(ToolsPlugin::new(tools)));
+    plugins.push(Arc::new(ProtocolsPlugin::new(app.settings.protocols.clone())));
     // Hooks come after the tools, so that a hook at the end of the conversation still finds background jobs.
     plugins.extend(hooks::plugin(&app.work, &app.settings, own, modes));
     plugins.extend::<[Arc<dyn Plugin>; 7]>([

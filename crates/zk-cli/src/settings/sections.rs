@@ -8,6 +8,7 @@ use zk_exec::settings::{DockerSettings, LimitSettings, SandboxSettings};
 use zk_mcp::settings::McpSettings;
 use zk_memory::MemorySettings;
 use zk_permission::settings::PermissionSettings;
+use zk_protocols::ProtocolSettings;
 use zk_providers::settings::{ModelSettings, ProviderSettings};
 use zk_settings::{DuplicateKey, MergedSettings, Schema, SettingsError};
 use zk_skills::settings::SkillSettings;
@@ -55,6 +56,7 @@ sections! {
     tools: ToolsOptions = "tools",
     calls: CallSettings = "tools",
     results: ResultSettings = "tools",
+    protocols: ProtocolSettings = "tools",
     agents: SpawnSettings = "agents",
     parts: PartSettings = "parts",
     skills: SkillSettings = "skills",

@@ -117,7 +117,7 @@ catalogue! {
     Provider: ProviderRequest, ProviderPayload, ProviderResponse, ProviderReport, StreamIdle, ProviderRetry;
     Stream: StreamStart, StreamTransform, StreamText, StreamThinking, StreamToolArgs, ToolArgsRepaired,
         StreamProvider, StreamEnd;
-    Tool: ToolsChanged, ToolBatch, ValidationReject, ValidationCoerce, ToolPrepare, ToolGate, PermissionRequest, PermissionDecided, ToolBlocked, ToolParked, ToolSkipped, ToolBegin,
+    Tool: ToolsOffer, ToolsChanged, ToolBatch, ValidationReject, ValidationCoerce, ToolPrepare, ToolGate, PermissionRequest, PermissionDecided, ToolBlocked, ToolParked, ToolSkipped, ToolBegin,
         ToolBefore, ToolUnknown, ToolProgress, ToolRemark, ToolErrored, ToolTransform, ToolEnd, ToolAfter, ToolBatchEnd, ToolResultsAfter;
     Spawn: SpawnBefore, SpawnComplete, SpawnError;
     Resources: ResourcesDiscover, CwdChanged, FileChanged;

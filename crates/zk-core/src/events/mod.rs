@@ -3,7 +3,7 @@
 //! A run: `input` → `session:start` → `system:sections`? → `agent:before-start` → `session:messages` (the
 //! prompt) → `system:before` → `agent:start` → turns → `agent:done` → `session:end`.
 //!
-//! A turn: `tools:changed`? → `context:transform` (in it `context:compaction`, `context:reduced`,
+//! A turn: `tools:offer` → `tools:changed`? → `context:transform` (in it `context:compaction`, `context:reduced`,
 //! `context:fill`) → `system:transform` → `provider:request` → `turn:before` → `provider:payload` →
 //! `provider:response` → `stream:*` → `stream:end` (only if there was text) → `message:end` → `turn:after`
 //! (always) → the tool calls → `tool-results:after` or `session:messages` → `usage`. A request that does not
@@ -66,11 +66,11 @@ pub use stream::{
     ToolArgsRepaired,
 };
 pub use tool::{
-    CallGroup, CallRef, Coercion, DecidedBy, Decision, EndedCall, GateDecision, OutcomeCounts,
+    CallGroup, CallRef, Coercion, DecidedBy, Decision, EndedCall, GateDecision, Offer, OutcomeCounts,
     PermissionDecided, PermissionReply, PermissionRequest, ResultPatch, Ruling, ToolAfter, ToolBatch,
     ToolBatchEnd, ToolBefore, ToolBegin, ToolBlocked, ToolChange, ToolChangeKind, ToolEnd, ToolErrored,
     ToolGate, ToolLeftOut, ToolParked, ToolPrepare, ToolProgress, ToolRemark, ToolResultsAfter, ToolSkipped,
-    ToolTransform, ToolUnknown, ToolsChanged, UnknownReply, ValidationCoerce, ValidationReject,
+    ToolTransform, ToolUnknown, ToolsChanged, ToolsOffer, UnknownReply, ValidationCoerce, ValidationReject,
 };
 pub use turn::{
     BudgetExceeded, BudgetMode, BudgetOutcome, HistoryRepaired, MessageEnd, OutputReady, PrefixBreak,

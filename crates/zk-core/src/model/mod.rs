@@ -30,6 +30,7 @@ pub use ids::{AgentId, CallId, EntryId, MessageId, RunId, SessionId, TurnId};
 pub use message::{MENTIONED_BY, Message, Role};
 pub use models::{
     Capabilities, Model, ModelRef, PriceTier, Prices, Rates, ThinkingLevel, ThinkingRequest, ThinkingSupport,
+    ToolProtocol,
 };
 pub use size::context_size;
 #[cfg(feature = "typed")]

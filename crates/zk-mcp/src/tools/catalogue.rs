@@ -38,7 +38,7 @@ impl PromptSection for Catalogue {
 
 /// Returns the tool as seen by a run that has not begun.
 fn locked_tool(item: zk_core::kernel::Item<dyn Tool>) -> RunTool {
-    RunTool { spec: Arc::clone(item.value.spec()), name: item.name, unlocked: false }
+    RunTool { spec: Arc::clone(item.value.spec()), name: item.name, is_lazy: true, unlocked: false }
 }
 
 fn list(tools: &[RunTool]) -> String {
@@ -85,7 +85,8 @@ mod tests {
 
     fn tool(name: &str, about: &str, disclosure: Disclosure) -> RunTool {
         let spec = ToolSpec::clone(&ToolSpec::new(name, about, json!({"type": "object"})));
-        RunTool { name: name.into(), spec: Arc::new(ToolSpec { disclosure, ..spec }), unlocked: false }
+        let spec = Arc::new(ToolSpec { disclosure, ..spec });
+        RunTool { name: name.into(), spec, is_lazy: disclosure == Disclosure::Lazy, unlocked: false }
     }
 
     fn lazy(name: &str, about: &str) -> RunTool {

@@ -9,6 +9,7 @@ pub(crate) mod documents;
 pub(crate) mod effort;
 pub(crate) mod fields;
 pub(crate) mod json_str;
+pub(crate) mod loose_schema;
 pub(crate) mod prefix;
 pub(crate) mod size;
 pub(crate) mod strict_schema;

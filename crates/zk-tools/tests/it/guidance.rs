@@ -14,6 +14,7 @@ impl RunTools for Only {
         let tool = |name: &&str| RunTool {
             name: (*name).into(),
             spec: zk_core::model::ToolSpec::new(*name, "", serde_json::json!({})),
+            is_lazy: false,
             unlocked: true,
         };
         self.0.iter().map(tool).collect()

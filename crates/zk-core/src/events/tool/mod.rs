@@ -4,6 +4,7 @@ mod call;
 mod changed;
 mod decided;
 mod gate;
+mod offer;
 mod permission;
 mod prepare;
 mod result;
@@ -15,6 +16,7 @@ pub use call::{
 pub use changed::{ToolChange, ToolChangeKind, ToolLeftOut, ToolsChanged};
 pub use decided::{DecidedBy, PermissionDecided};
 pub use gate::{Decision, GateDecision, Ruling, ToolGate};
+pub use offer::{Offer, ToolsOffer};
 pub use permission::{PermissionReply, PermissionRequest};
 pub use prepare::{Coercion, ToolPrepare, ValidationCoerce, ValidationReject};
 pub use result::{ResultPatch, ToolAfter, ToolEnd, ToolErrored, ToolResultsAfter, ToolTransform};

@@ -1,5 +1,6 @@
 mod prices;
 mod thinking;
+mod tool_protocol;
 
 use std::fmt;
 
@@ -12,6 +13,7 @@ use super::Usage;
 pub(super) use prices::round_to_billionth;
 pub use prices::{PriceTier, Prices, Rates};
 pub use thinking::{ThinkingLevel, ThinkingRequest};
+pub use tool_protocol::ToolProtocol;
 
 /// Reference to a model: the provider's name and the model's id.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -98,11 +100,19 @@ pub struct Capabilities {
     pub image_in_tool_result: bool,
     /// Form in which requests ask for the model's reasoning.
     pub thinking: ThinkingSupport,
+    /// Form in which the model is offered tools, unless settings say otherwise.
+    #[serde(default, skip_serializing_if = "ToolProtocol::is_api")]
+    pub tool_protocol: ToolProtocol,
 }
 
 impl Default for Capabilities {
     fn default() -> Self {
-        Self { vision: true, image_in_tool_result: false, thinking: ThinkingSupport::None }
+        Self {
+            vision: true,
+            image_in_tool_result: false,
+            thinking: ThinkingSupport::None,
+            tool_protocol: ToolProtocol::Api,
+        }
     }
 }
 

@@ -44,6 +44,8 @@ pub struct RunTool {
     pub name: Arc<str>,
     /// Specification of the tool for the model.
     pub spec: Arc<ToolSpec>,
+    /// Whether requests offer the tool only once the run asked for it.
+    pub is_lazy: bool,
     /// Whether the model may call the tool: it is not lazy, or was unlocked.
     pub unlocked: bool,
 }

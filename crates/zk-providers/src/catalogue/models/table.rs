@@ -47,6 +47,7 @@ impl Row {
                 vision: self.vision,
                 image_in_tool_result: false,
                 thinking: self.thinking,
+                ..Capabilities::default()
             },
             prices: Some(self.prices),
             ..Model::unknown(provider, id)

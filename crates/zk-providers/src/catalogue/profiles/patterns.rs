@@ -113,6 +113,7 @@ pub(crate) struct Patterns {
     schemas: Option<Matcher>,
     unforced: Option<Matcher>,
     always: Option<Matcher>,
+    inline_tools: Option<Matcher>,
     fields: Vec<Option<Matcher>>,
 }
 
@@ -130,6 +131,8 @@ pub(crate) struct Traits<'a> {
     pub(crate) unforced: bool,
     /// Whether thinking cannot be turned off.
     pub(crate) always: bool,
+    /// Whether the model is offered tools as text.
+    pub(crate) inline_tools: bool,
     pub(crate) fields: Vec<&'a FixedField>,
 }
 
@@ -154,6 +157,7 @@ impl Patterns {
             },
             unforced: profile.unforced_while_thinking.as_ref().map(ModelPattern::matcher),
             always: profile.always_thinking.as_ref().map(ModelPattern::matcher),
+            inline_tools: profile.inline_tools.as_ref().map(ModelPattern::matcher),
             fields: profile
                 .fields
                 .iter()
@@ -186,6 +190,7 @@ impl Patterns {
             schemas_with_tools,
             unforced: is_in(&self.unforced),
             always: is_in(&self.always),
+            inline_tools: is_in(&self.inline_tools),
             fields: fields
                 .filter(|(models, _)| models.as_ref().is_none_or(|models| models.matches(id)))
                 .map(|(_, field)| field)
@@ -213,7 +218,7 @@ mod tests {
                 JsonSchemas::For(models) => Some(models),
                 JsonSchemas::No | JsonSchemas::Alone | JsonSchemas::WithTools => None,
             };
-            let levels = [&profile.unforced_while_thinking, &profile.always_thinking];
+            let levels = [&profile.unforced_while_thinking, &profile.always_thinking, &profile.inline_tools];
             for pattern in echo.chain(fields).chain(marks).chain(schemas).chain(levels.into_iter().flatten())
             {
                 assert!(matches!(pattern.matcher(), Matcher::Regex(_)), "{}: {pattern:?}", profile.name);

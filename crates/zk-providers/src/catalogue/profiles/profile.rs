@@ -26,6 +26,10 @@ pub struct CompatProfile {
     pub strict: Option<bool>,
     /// Whether `response_format` enforces a JSON schema.
     pub json_schema: JsonSchemas,
+    /// Whether any JSON schema is enforced, not only the strict form.
+    pub any_schema: bool,
+    /// Models without tool calls, which are offered tools as text.
+    pub inline_tools: Option<ModelPattern>,
     /// Value of the `parallel_tool_calls` field in requests with tools, if it is sent.
     pub parallel_tool_calls: Option<bool>,
     /// Whether `stream_options: {include_usage: true}` is sent.
@@ -237,6 +241,8 @@ pub(crate) const TOLERANT: CompatProfile = CompatProfile {
     store: None,
     strict: None,
     json_schema: JsonSchemas::No,
+    any_schema: false,
+    inline_tools: None,
     parallel_tool_calls: None,
     stream_options: true,
     tool_choice: ToolChoices::All,

@@ -32,6 +32,12 @@ const PARSED: &[FixedField] = &[FixedField {
 /// Name of the profile for the service that defined Chat Completions.
 pub(crate) const REFERENCE: &str = "openai";
 
+/// Small and older open models that were not trained to call tools: left to themselves they write about a call.
+const WITHOUT_CALLS: ModelPattern = ModelPattern::built_in(
+    "smollm2?-(135|360)m|smollm-|tinyllama|gemma-?[23]?-(270m|1b|2b)|phi-?(1|2|3|3\\.5)-|llama-?2-|\
+     vicuna|openhermes|zephyr|stablelm",
+);
+
 /// Built-in profiles by name. The first one is for unknown servers.
 pub const PROFILES: &[CompatProfile] = &[
     UNKNOWN,
@@ -196,6 +202,7 @@ pub const PROFILES: &[CompatProfile] = &[
     },
     CompatProfile {
         name: Cow::Borrowed("vllm"),
+        inline_tools: Some(WITHOUT_CALLS),
         json_schema: JsonSchemas::Alone,
         reasoning: ReasoningFormat::TemplateKwargs,
         echo: REASONING,
@@ -205,6 +212,7 @@ pub const PROFILES: &[CompatProfile] = &[
     },
     CompatProfile {
         name: Cow::Borrowed("lmstudio"),
+        inline_tools: Some(WITHOUT_CALLS),
         json_schema: JsonSchemas::Alone,
         tool_choice: ToolChoices::NoName,
         think_tags: true,
@@ -214,6 +222,8 @@ pub const PROFILES: &[CompatProfile] = &[
     CompatProfile {
         name: Cow::Borrowed("llama.cpp"),
         json_schema: JsonSchemas::Alone,
+        any_schema: true,
+        inline_tools: Some(WITHOUT_CALLS),
         tool_choice: ToolChoices::NoName,
         reasoning: ReasoningFormat::TemplateKwargs,
         echo: REASONING_CONTENT,

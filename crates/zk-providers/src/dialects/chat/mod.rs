@@ -16,7 +16,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use zk_core::model::{
-    Capabilities, MediaTypes, Message, Model, ThinkingReplay, ThinkingSupport, WireReady, WireRules,
+    Capabilities, MediaTypes, Message, Model, ThinkingReplay, ThinkingSupport, ToolProtocol, WireReady,
+    WireRules,
 };
 use zk_core::service::{Request, ToolChoice};
 
@@ -26,7 +27,7 @@ use crate::catalogue::profiles::{
 };
 use crate::catalogue::schema_limits;
 use crate::encode::effort::Efforts;
-use crate::encode::strict_schema;
+use crate::encode::{loose_schema, strict_schema};
 use crate::wire::connection::Connection;
 use crate::wire::endpoint::SetupError;
 use crate::wire::{
@@ -115,6 +116,9 @@ impl Dialect for ChatDialect {
             model.prices = None;
         }
         model.capabilities = supported_capabilities(model.capabilities, profile);
+        if self.patterns.traits(profile, id).inline_tools {
+            model.capabilities.tool_protocol = ToolProtocol::Inline;
+        }
         client.overrides().correct(model)
     }
 
@@ -124,7 +128,7 @@ impl Dialect for ChatDialect {
 
     fn native_output(&self, model: &Model, schema: &Value, with_tools: bool) -> bool {
         let traits = self.patterns.traits(&self.profile, &model.id);
-        traits.has_schemas(with_tools) && strict_schema::strict(schema, schema_limits::COMPLETIONS).is_some()
+        traits.has_schemas(with_tools) && answer_schema(&self.profile, schema).is_some()
     }
 
     /// Offers only the forced tool if the server cannot be told its name, or may ignore it.
@@ -160,6 +164,14 @@ impl Dialect for ChatDialect {
     }
 }
 
+/// Returns the schema of an answer in the form that the server enforces, if it can be expressed.
+fn answer_schema(profile: &CompatProfile, schema: &Value) -> Option<Value> {
+    match profile.any_schema {
+        true => Some(loose_schema::loose(schema)),
+        false => strict_schema::strict(schema, schema_limits::COMPLETIONS),
+    }
+}
+
 /// Returns the capabilities of a model that a server of this kind supports.
 fn supported_capabilities(model: Capabilities, profile: &CompatProfile) -> Capabilities {
     Capabilities {
@@ -171,6 +183,7 @@ fn supported_capabilities(model: Capabilities, profile: &CompatProfile) -> Capab
                 ThinkingSupport::Effort
             }
         },
+        ..model
     }
 }
 

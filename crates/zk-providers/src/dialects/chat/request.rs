@@ -7,14 +7,13 @@ use serde_json::{Map, Value, json};
 use zk_core::model::{Block, Document, Image, Message, Role, ThinkingSupport, ToolContent, ToolSpec};
 use zk_core::service::Request;
 
+use super::answer_schema;
 use crate::catalogue::profiles::Traits;
 use crate::catalogue::profiles::{CompatProfile, FieldValue, SystemRole};
-use crate::catalogue::schema_limits;
 use crate::encode::answered::AnsweredCalls;
 use crate::encode::documents;
 use crate::encode::effort::Efforts;
 use crate::encode::prefix::Encode;
-use crate::encode::strict_schema;
 
 /// One request to be written.
 pub(super) struct Body<'a> {
@@ -218,7 +217,7 @@ impl Encode for Body<'_> {
             fields.insert("parallel_tool_calls".into(), parallel.into());
         }
         if let Some(format) = self.request.output.as_ref().filter(|_| self.traits.has_schemas(has_tools))
-            && let Some(schema) = strict_schema::strict(&format.schema, schema_limits::COMPLETIONS)
+            && let Some(schema) = answer_schema(self.profile, &format.schema)
         {
             let format = json!({"name": *format.name, "schema": schema, "strict": true});
             fields.insert("response_format".into(), json!({"type": "json_schema", "json_schema": format}));

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use zk_core::kernel::Cx;
 use zk_core::model::{
-    ErrorKind, IdRule, MediaTypes, Model, ProviderError, ThinkingReplay, ThinkingSupport, ToolSpec, WireRules,
+    ErrorKind, IdRule, MediaTypes, Model, ProviderError, ThinkingReplay, ThinkingSupport, ToolProtocol,
+    ToolSpec, WireRules,
 };
 use zk_core::service::{Request, ToolChoice};
 
@@ -186,6 +187,9 @@ impl Dialect for OllamaDialect {
             }
             Some(_) | None => by_name,
         };
+        if info.as_ref().is_some_and(|info| info.answers && !info.calls) {
+            model.capabilities.tool_protocol = ToolProtocol::Inline;
+        }
         model.capabilities.vision = info.is_none_or(|info| info.sees);
         client.overrides().correct(model)
     }

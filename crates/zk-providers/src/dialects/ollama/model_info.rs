@@ -12,6 +12,8 @@ pub(super) struct ModelInfo {
     pub(super) window: Option<u64>,
     pub(super) sees: bool,
     pub(super) thinks: bool,
+    /// Whether it has a template for tool calls.
+    pub(super) calls: bool,
     /// Whether it is a chat model, not one for embeddings.
     pub(super) answers: bool,
 }
@@ -25,7 +27,13 @@ impl ModelInfo {
         let window = info
             .and_then(|info| info.iter().find(|(name, _)| name.ends_with(".context_length")))
             .and_then(|(_, length)| length.as_u64());
-        Some(Self { window, sees: can("vision"), thinks: can("thinking"), answers: can("completion") })
+        Some(Self {
+            window,
+            sees: can("vision"),
+            thinks: can("thinking"),
+            calls: can("tools"),
+            answers: can("completion"),
+        })
     }
 }
 

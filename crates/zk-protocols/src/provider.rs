@@ -1,0 +1,153 @@
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use zk_core::kernel::Cx;
+use zk_core::model::{Model, ProviderError, ToolProtocol, ToolSpec, WireRules};
+use zk_core::service::{EventStream, OutputFormat, Provider, Request, RunTools, ToolChoice};
+
+use crate::deferred::{DeferredAnswer, call_tool, wrapped_calls};
+use crate::inline::{
+    CallExtractor, CallFormat, EXTRACT_CALLS, FencedCalls, InlineAnswer, as_text, describe, union_schema,
+};
+use crate::lookup::{LOAD_TOOLS, list_tools};
+use crate::rewrite::{RewriteAnswer, rewritten};
+use crate::settings::ProtocolSettings;
+
+/// Decorator of a provider: sends requests in the protocol of their model, and returns answers as calls of the real
+/// tools.
+pub(crate) struct ProtocolProvider {
+    pub(crate) inner: Arc<dyn Provider>,
+    pub(crate) settings: Arc<ProtocolSettings>,
+}
+
+impl ProtocolProvider {
+    /// Returns the request in the protocol of its model, with what rewrites the answer.
+    fn converted(&self, request: Request, cx: &Cx) -> (Request, Option<Box<dyn RewriteAnswer>>) {
+        match self.settings.protocol_of(&request.model) {
+            ToolProtocol::Api => (request, None),
+            ToolProtocol::Deferred => self.deferred(request, cx),
+            ToolProtocol::Lookup => (with_tool_list(request, cx), None),
+            ToolProtocol::Inline => {
+                let (request, answer) = self.inline(request, cx);
+                (request, Some(Box::new(answer)))
+            }
+        }
+    }
+
+    fn deferred(&self, request: Request, cx: &Cx) -> (Request, Option<Box<dyn RewriteAnswer>>) {
+        let renamed = renamed_core(&self.settings, cx);
+        let is_core = |tool: &Arc<ToolSpec>| {
+            self.settings.is_core(&tool.name)
+                || renamed.contains(&tool.name)
+                || request.tool_choice == ToolChoice::Tool(tool.name.clone())
+        };
+        let (mut core, others): (Vec<_>, Vec<_>) = request.tools.iter().cloned().partition(is_core);
+        let offered: BTreeSet<String> = core.iter().map(|tool| tool.name.clone()).collect();
+        // Calls of other tools are shown as the model made them, as long as there are any others.
+        if others.is_empty() {
+            return (request, None);
+        }
+        core.push(call_tool(&others));
+        let history = wrapped_calls(&request.history, &offered);
+        (Request { tools: core.into(), history, ..request }, Some(Box::<DeferredAnswer>::default()))
+    }
+
+    fn inline(&self, mut request: Request, cx: &Cx) -> (Request, InlineAnswer) {
+        let tools = std::mem::take(&mut request.tools);
+        let choice = std::mem::take(&mut request.tool_choice);
+        let schema = (request.output.is_none() && !tools.is_empty() && choice != ToolChoice::None)
+            .then(|| self.schema(&request.model, &tools, &choice))
+            .flatten();
+        let format = if schema.is_some() { CallFormat::Constrained } else { CallFormat::Fenced };
+        if !tools.is_empty() {
+            let described = describe(&tools, self.prompt_format(&request.model, &tools));
+            request.system = match request.system.trim().is_empty() {
+                true => described.into(),
+                false => format!("{}\n\n{described}", request.system.trim_end()).into(),
+            };
+        }
+        if let Some(schema) = schema {
+            request.output = Some(OutputFormat { name: Arc::from("reply"), schema: Arc::new(schema) });
+        }
+        request.history = as_text(&request.history, format, &self.inner.rules(&request.model));
+        let extractor = cx.item::<dyn CallExtractor>(EXTRACT_CALLS).unwrap_or_else(|| Arc::new(FencedCalls));
+        (request, InlineAnswer::new(extractor, format))
+    }
+
+    /// Returns the form of calls that the prompt describes. It does not depend on the tool choice, so that the prompt
+    /// stays the same.
+    fn prompt_format(&self, model: &Model, tools: &[Arc<ToolSpec>]) -> CallFormat {
+        match self.schema(model, tools, &ToolChoice::Auto) {
+            Some(_) => CallFormat::Constrained,
+            None => CallFormat::Fenced,
+        }
+    }
+
+    /// Returns the schema that the server can hold the answer to, if it can.
+    fn schema(&self, model: &Model, tools: &[Arc<ToolSpec>], choice: &ToolChoice) -> Option<Value> {
+        let schema = match choice {
+            ToolChoice::Tool(name) => union_schema(tools.iter().filter(|tool| tool.name == *name), false),
+            ToolChoice::Required => union_schema(tools.iter(), false),
+            ToolChoice::Auto | ToolChoice::None => union_schema(tools.iter(), true),
+        };
+        (self.settings.constrained && self.inner.native_output(model, &schema, false)).then_some(schema)
+    }
+}
+
+/// Returns the names under which the model sees core tools that have aliases.
+fn renamed_core(settings: &ProtocolSettings, cx: &Cx) -> BTreeSet<String> {
+    let tools = cx.service::<dyn RunTools>().map(|run| run.tools()).unwrap_or_default();
+    let core = tools.into_iter().filter(|tool| settings.is_core(&tool.name));
+    core.map(|tool| tool.spec.name.clone()).collect()
+}
+
+/// Returns the request with the list of tools that can be loaded.
+fn with_tool_list(request: Request, cx: &Cx) -> Request {
+    let Some(run) = cx.service::<dyn RunTools>() else { return request };
+    let tools = request.tools.iter().map(|tool| match tool.name.as_str() {
+        LOAD_TOOLS => list_tools(tool, &run.tools()),
+        _ => tool.clone(),
+    });
+    Request { tools: tools.collect(), ..request }
+}
+
+#[async_trait]
+impl Provider for ProtocolProvider {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn inner(&self) -> Option<&dyn Provider> {
+        Some(&*self.inner)
+    }
+
+    fn model(&self, id: &str) -> Model {
+        self.inner.model(id)
+    }
+
+    fn rules(&self, model: &Model) -> WireRules {
+        self.inner.rules(model)
+    }
+
+    fn native_output(&self, model: &Model, schema: &Value, with_tools: bool) -> bool {
+        // With inline tools, the one schema of an answer is that of the calls.
+        let is_taken = with_tools && self.settings.protocol_of(model) == ToolProtocol::Inline;
+        !is_taken && self.inner.native_output(model, schema, with_tools)
+    }
+
+    fn stream(&self, request: Request, cx: &Cx) -> EventStream {
+        let (request, rewriter) = self.converted(request, cx);
+        let answer = self.inner.stream(request, cx);
+        match rewriter {
+            Some(rewriter) => rewritten(answer, rewriter),
+            None => answer,
+        }
+    }
+
+    async fn count_tokens(&self, request: Request, cx: &Cx) -> Result<Option<u64>, ProviderError> {
+        let (request, _) = self.converted(request, cx);
+        self.inner.count_tokens(request, cx).await
+    }
+}
