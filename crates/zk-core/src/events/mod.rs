@@ -24,6 +24,7 @@
 #[cfg(feature = "schema")]
 mod catalogue;
 mod context;
+mod goal;
 mod input;
 mod models;
 mod part;
@@ -43,6 +44,7 @@ pub use context::{
     CompactionStage, CompactionTrigger, ContextCompaction, ContextFill, ContextOverflow, ContextReduced,
     ContextTransform, Rewrite,
 };
+pub use goal::{GoalChanged, GoalState, GoalVerdict};
 pub use input::{BashOutput, Input, InputReply, UserBash};
 pub use models::{ListingFailed, ModelsCause, ModelsChanged, ModelsQuery, ModelsReply};
 pub use part::{PartKind, PartLeftOut};
@@ -81,7 +83,7 @@ pub use view::ViewBlock;
 
 /// Version of the events' JSON form, as `stream-json` prints it. The minor part grows with each addition, the
 /// major part with each incompatible change.
-pub const EVENTS_VERSION: &str = "1.18";
+pub const EVENTS_VERSION: &str = "1.19";
 
 /// Time limit of one observer, for which the run waits.
 const WATCHER_LIMIT: std::time::Duration = std::time::Duration::from_secs(30);

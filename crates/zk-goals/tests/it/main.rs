@@ -1,0 +1,1 @@
+//! Goals on real runs, and the list of conversations over processes.
