@@ -17,10 +17,11 @@ const IN_CONFIG: [&str; 12] = [
     "APPEND_SYSTEM.md",
 ];
 /// Names of zk's files in its state directory, except large results of sessions.
-const IN_STATE: [&str; 14] = [
+const IN_STATE: [&str; 15] = [
     "trust.json",
     "auth",
     "extensions",
+    "fleet",
     "mcp",
     "plugins",
     "sandbox",
@@ -145,6 +146,12 @@ impl ZkDirs {
     #[must_use]
     pub fn extensions(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("extensions"))
+    }
+
+    /// Returns the directory of the live conversations of this machine.
+    #[must_use]
+    pub fn fleet(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("fleet"))
     }
 
     /// Returns the directory of the logs of zk itself.

@@ -12,8 +12,8 @@ use crate::commands::PluginAction;
 use crate::exit;
 
 use super::actions::{
-    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, HooksAction, McpAction,
-    PolicyAction, PromptAction, SessionsAction, SkillsAction, TrustAction,
+    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, FleetAction, HooksAction,
+    McpAction, PolicyAction, PromptAction, SessionsAction, SkillsAction, TrustAction,
 };
 use super::candidates::{self, Shell};
 use super::ext::ExtAction;
@@ -38,6 +38,18 @@ pub(crate) struct NamedSources {
     /// A plugin's directory to use for this once, without adding it; may be repeated
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR")]
     pub(crate) plugin_dir: Vec<PathBuf>,
+}
+
+/// Conditions on the end of a run without a person.
+#[derive(Args, Debug, Default)]
+pub(crate) struct RunEnds {
+    /// With --print, have the answer follow this JSON Schema of an object
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json_schema: Option<PathBuf>,
+
+    /// With --print, go on by itself until this goal is reached: exit code 0 then, 1 without progress, 3 at a cap
+    #[arg(long, value_name = "TEXT", conflicts_with = "json_schema")]
+    pub(crate) goal: Option<String>,
 }
 
 /// Files in which zk keeps what it does.
@@ -112,9 +124,8 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "DIR")]
     pub(crate) add_dir: Vec<PathBuf>,
 
-    /// With --print, have the answer follow this JSON Schema of an object
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json_schema: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) ends: RunEnds,
 
     /// Run commands here: process (on this machine), sandbox (there, and they write to the project alone),
     /// docker:IMAGE (in a container with the project), remote:unix:PATH (where `zk exec-server` listens,
@@ -244,6 +255,14 @@ pub(crate) enum CliCommand {
     Sessions {
         #[command(subcommand)]
         action: Option<SessionsAction>,
+    },
+    /// List the conversations and goals of this machine; stop, answer or go on with one
+    Fleet {
+        #[command(subcommand)]
+        action: Option<FleetAction>,
+        /// One JSON array, an object for each
+        #[arg(long)]
+        json: bool,
     },
     /// Take back what the last prompts of a session changed in files, by shell commands too
     Undo {

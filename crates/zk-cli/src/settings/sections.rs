@@ -5,6 +5,7 @@ use zk_agent::settings::{CallSettings, RunSettings, SpawnSettings};
 use zk_backends::settings::{BackendChoice, BackendSettings};
 use zk_compaction::settings::CompactionSettings;
 use zk_exec::settings::{DockerSettings, LimitSettings, SandboxSettings};
+use zk_goals::GoalSettings;
 use zk_mcp::settings::McpSettings;
 use zk_permission::settings::PermissionSettings;
 use zk_providers::settings::{ModelSettings, ProviderSettings};
@@ -66,6 +67,7 @@ sections! {
     providers: BTreeMap<String, ProviderSettings> = "providers",
     backend: BackendChoice = "backend",
     undo: UndoSettings = "undo",
+    goals: GoalSettings = "goals",
     backends: BTreeMap<String, BackendSettings> = "backends",
     #[cfg(feature = "otel")]
     otel: zk_otel::OtelSettings = "otel",

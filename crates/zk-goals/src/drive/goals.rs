@@ -156,6 +156,18 @@ impl Goals {
         self.0.apply(GoalInput::Stopped { reason: Some(reason.to_owned()) }, cx).await
     }
 
+    /// Makes a paused autonomous goal active again; another goal stays as it is.
+    ///
+    /// # Errors
+    /// When the goal cannot be stored.
+    pub async fn reactivate(&self, cx: &Cx) -> Result<(), BoxError> {
+        let is_paused = self.goal().is_some_and(|goal| goal.state == GoalState::Paused);
+        match is_paused {
+            true => self.0.apply(GoalInput::Resume { more_turns: None, more_budget: None }, cx).await,
+            false => Ok(()),
+        }
+    }
+
     /// Message with which a run goes on with an autonomous goal, when no prompt is given.
     #[must_use]
     pub fn next_message(&self) -> Option<String> {
