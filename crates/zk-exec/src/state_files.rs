@@ -140,15 +140,28 @@ impl StateFiles for LocalStateFiles {
 
     fn lock(&self, path: &Path) -> Result<StateLock, StateFileError> {
         let failed = |source| StateFileError::Io { doing: "lock", path: path.to_owned(), source };
-        let dir = path.parent().unwrap_or(Path::new("/"));
-        make_private_dir(dir).map_err(failed)?;
-        let lock = path.with_extension("lock");
-        let file = private().create(true).truncate(false).open(lock).map_err(failed)?;
+        let file = open_lock(path).map_err(failed)?;
         match wait_for(|| file.try_lock()).map_err(failed)? {
             Ok(()) => Ok(StateLock::holding(file)),
             Err(waited) => Err(StateFileError::Busy { path: path.to_owned(), waited }),
         }
     }
+
+    fn try_lock(&self, path: &Path) -> Result<Option<StateLock>, StateFileError> {
+        let failed = |source| StateFileError::Io { doing: "lock", path: path.to_owned(), source };
+        let file = open_lock(path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(StateLock::holding(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(failed(error)),
+        }
+    }
+}
+
+/// Opens the file by which the file at `path` is locked, and makes it and its directory if missing.
+fn open_lock(path: &Path) -> io::Result<File> {
+    make_private_dir(path.parent().unwrap_or(Path::new("/")))?;
+    private().create(true).truncate(false).open(path.with_extension("lock"))
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one writer of files of state")]
@@ -222,7 +235,9 @@ mod tests {
         let error = files.lock(&path).unwrap_err();
         assert!(matches!(&error, StateFileError::Busy { waited, .. } if *waited >= LOCK_WAIT), "{error}");
         assert!(error.to_string().contains("trust.json"), "{error}");
+        assert!(files.try_lock(&path).unwrap().is_none());
         drop(held);
+        assert!(files.try_lock(&path).unwrap().is_some());
         drop(files.lock(&path).unwrap());
     }
 }

@@ -22,6 +22,7 @@ const IN_STATE: [&str; 15] = [
     "trust.json",
     "auth",
     "extensions",
+    "fleet",
     "mcp",
     "memory",
     "plugins",
@@ -154,6 +155,12 @@ impl ZkDirs {
     #[must_use]
     pub fn extensions(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("extensions"))
+    }
+
+    /// Returns the directory of the live conversations of this machine.
+    #[must_use]
+    pub fn fleet(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("fleet"))
     }
 
     /// Returns the directory of the logs of zk itself.

@@ -56,15 +56,18 @@ pub const OWN_COMMANDS: [&str; 45] = [
 
 /// Commands that are safe during a run: they only show something, or change the display, the permission mode
 /// or the next turn's model.
-const HARMLESS: [&str; 23] = [
+const HARMLESS: [&str; 26] = [
     "agents",
     "background",
     "btw",
     "cd",
     "context",
     "cost",
+    "done",
     "effort",
     "export",
+    "fleet",
+    "goal",
     "help",
     "history",
     "mcp",

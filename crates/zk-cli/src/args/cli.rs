@@ -13,7 +13,7 @@ use crate::exit;
 use crate::launch::StartScope;
 
 use super::actions::{
-    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, HooksAction, LearnedAction,
+    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, FleetAction, HooksAction, LearnedAction,
     McpAction, PolicyAction, PromptAction, SessionsAction, SkillsAction, TrustAction,
 };
 use super::candidates::{self, Shell};
@@ -64,6 +64,18 @@ impl LeftOutSources {
             (false, false) => StartScope::All,
         }
     }
+}
+
+/// Conditions on the end of a run without a person.
+#[derive(Args, Debug, Default)]
+pub(crate) struct RunEnds {
+    /// With --print, have the answer follow this JSON Schema of an object
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json_schema: Option<PathBuf>,
+
+    /// With --print, go on by itself until this goal is reached: exit code 0 then, 1 without progress, 3 at a cap
+    #[arg(long, value_name = "TEXT", conflicts_with = "json_schema")]
+    pub(crate) goal: Option<String>,
 }
 
 /// Files in which zk keeps what it does.
@@ -139,9 +151,8 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "DIR")]
     pub(crate) add_dir: Vec<PathBuf>,
 
-    /// With --print, have the answer follow this JSON Schema of an object
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json_schema: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) ends: RunEnds,
 
     /// Run commands here: process (on this machine), sandbox (there, and they write to the project alone),
     /// docker:IMAGE (in a container with the project), remote:unix:PATH (where `zk exec-server` listens,
@@ -274,6 +285,14 @@ pub(crate) enum CliCommand {
     Sessions {
         #[command(subcommand)]
         action: Option<SessionsAction>,
+    },
+    /// List the conversations and goals of this machine; stop, answer or go on with one
+    Fleet {
+        #[command(subcommand)]
+        action: Option<FleetAction>,
+        /// One JSON array, an object for each
+        #[arg(long)]
+        json: bool,
     },
     /// Take back what the last prompts of a session changed in files, by shell commands too
     Undo {

@@ -5,7 +5,7 @@ use clap::CommandFactory;
 use zk_providers::select::GivenValues;
 
 use super::actions::{
-    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, HooksAction, LearnedAction,
+    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, FleetAction, HooksAction, LearnedAction,
     McpAction, PolicyAction, PromptAction, SessionsAction, SkillsAction, TrustAction,
 };
 use super::candidates::Shell;
@@ -48,6 +48,10 @@ pub(crate) enum Job {
     /// A run without a person, or a conversation.
     Prompt(Prompt),
     Sessions(SessionsAction),
+    Fleet {
+        action: Option<FleetAction>,
+        json: bool,
+    },
     Undo {
         count: usize,
         yes: bool,
@@ -145,6 +149,8 @@ pub(crate) struct Prompt {
     pub(crate) resume: Option<Resume>,
     /// File with the JSON Schema of the answer.
     pub(crate) schema: Option<PathBuf>,
+    /// Goal of the run, which goes on by itself until it is reached.
+    pub(crate) goal: Option<String>,
     /// Whether tool calls are shown on standard error.
     pub(crate) verbose: bool,
 }
@@ -228,6 +234,8 @@ impl Cli {
         given.texts("tools.disallowed", "--disallowed-tools", self.disallowed_tools);
         given.number("max_budget_usd", "--max-budget-usd", self.max_budget_usd);
         given.count("max_tokens_total", "--max-tokens-total", self.max_tokens_total);
+        // The flag agrees to autonomous turns, unless the settings of an administrator refuse them.
+        given.flag("goals.autonomous", "--goal", self.ends.goal.is_some().then_some(true));
         given.flag("permissions.allow_all", "--allow-all", self.allow_all.then_some(true));
         let mode = self.permission_mode.map(|mode| mode.name().to_owned());
         given.text("permissions.mode", "--permission-mode", mode);
@@ -259,7 +267,8 @@ impl Cli {
                 print: self.print || format.is_some_and(|format| format != Format::Text),
                 format: format.unwrap_or(Format::Text),
                 resume,
-                schema: self.json_schema,
+                schema: self.ends.json_schema,
+                goal: self.ends.goal,
                 verbose: self.verbose,
             }),
             Some(_) if self.prompt.is_some() => {
@@ -268,15 +277,16 @@ impl Cli {
                 ));
             }
             Some(command) => {
-                if self.print || format.is_some() || resume.is_some() {
+                if self.print || format.is_some() || resume.is_some() || self.ends.goal.is_some() {
                     return Err(Failure::usage(
-                        "--print, --output-format, --view, --continue and --resume need a prompt, not a command",
+                        "--print, --output-format, --view, --continue, --resume and --goal need a prompt, not a command",
                     ));
                 }
                 match command {
                     CliCommand::Sessions { action } => {
                         Job::Sessions(action.unwrap_or(SessionsAction::List { all: false, json: false }))
                     }
+                    CliCommand::Fleet { action, json } => Job::Fleet { action, json },
                     CliCommand::Undo { count, yes, session } => {
                         Job::Undo { count: usize::try_from(count).unwrap_or(usize::MAX), yes, session }
                     }

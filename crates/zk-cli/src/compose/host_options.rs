@@ -10,6 +10,8 @@ pub(crate) struct HostOptions {
     pub(crate) ui: Option<Arc<dyn Ui>>,
     pub(crate) questions: Option<Arc<Questions>>,
     pub(crate) allow_all: bool,
+    /// Whether other processes see the conversation in the list of this machine's.
+    pub(crate) is_listed: bool,
     /// View of the conversation, which also records blocks in the session.
     pub(crate) view: ViewDriver,
 }
@@ -18,6 +20,6 @@ impl HostOptions {
     /// Options of a host without a person to answer questions.
     pub(crate) fn unattended(settings: &Settings) -> Self {
         let allow_all = settings.permissions.allow_all;
-        Self { ui: None, questions: None, allow_all, view: ViewDriver::new() }
+        Self { ui: None, questions: None, allow_all, is_listed: false, view: ViewDriver::new() }
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod behavior;
 pub(crate) mod bundles;
 pub(crate) mod compaction;
 pub(crate) mod extensions;
+pub(crate) mod goals;
 pub(crate) mod hooks;
 mod host_options;
 pub(crate) mod mcp;
@@ -149,6 +150,10 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
         policy::audit(&app.work.machine, &app.settings, context)
             .map(|audit| Arc::new(audit) as Arc<dyn Plugin>),
     );
+    plugins.push(Arc::new(zk_goals::Goals::new(app.settings.goals.clone())));
+    if host.is_listed {
+        plugins.extend(goals::beacon(&app.work, &app.settings));
+    }
     plugins.extend(skills::plugin(&app.work, &app.settings, attended));
     plugins.extend(
         sessions::memory::plugin(&app.work, &app.settings).map(|plugin| Arc::new(plugin) as Arc<dyn Plugin>),

@@ -18,6 +18,7 @@ use zk_tui::plain::{RunReport, Screen, SharedScreen, piped_text};
 use zk_tui::term::{Output, SafeText, StdStream, WriteFailure, print_stderr};
 use zk_view::{RefusedCalls, ViewDriver, final_answer};
 
+use super::goal_run::{self, GoalRun};
 use super::{prompt_command, summary};
 use crate::app::{AppContext, Workplace, runtime};
 use crate::args::{Format, Prompt};
@@ -36,11 +37,11 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// One run without a person.
 pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
-    let Prompt { text, format, resume, schema, verbose, .. } = prompt;
+    let Prompt { text, format, resume, schema, goal, verbose, .. } = prompt;
     let schema = schema.map(|file| read_schema(&app.work, &file)).transpose()?;
-    let piped = piped_text(text.is_some())?;
+    let piped = piped_text(text.is_some() || goal.is_some())?;
     let is_piped = piped.is_some();
-    let text = join(text, piped);
+    let text = join(text.clone(), piped).or_else(|| goal.clone());
     if text.is_none() && resume.is_none() {
         return Err(Failure::usage("there is no prompt: zk -p \"what to do\", or pipe it to standard input"));
     }
@@ -64,7 +65,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
                 return Err(failure);
             }
         };
-        let host = HostOptions::unattended(&app.settings);
+        let host = HostOptions { is_listed: true, ..HostOptions::unattended(&app.settings) };
         let view = host.view.clone();
         if let Some(entries) = session.restored() {
             view.begin(&entries);
@@ -100,7 +101,19 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
             },
             None => None,
         };
-        let options = text.map_or_else(RunOptions::resume, RunOptions::from);
+        let begun = async {
+            let goal = GoalRun::begin(&agent, &app.settings, goal.as_deref(), text.is_none()).await?;
+            let options = match (text, &goal) {
+                (Some(text), _) => RunOptions::from(text),
+                (None, Some(goal)) => goal.resumed(&agent)?,
+                (None, None) => RunOptions::resume(),
+            };
+            Ok((goal, options))
+        };
+        let (goal, options) = match begun.await {
+            Ok(begun) => begun,
+            Err(failure) => return Err(abandon(Some(&agent), &bus, &session, failure).await),
+        };
         let options = options.behavior(Behavior { schema, ..Behavior::default() });
         let head = Headless {
             output,
@@ -123,7 +136,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
             Ok(printing) => printing,
             Err(failure) => return Err(abandon(Some(&agent), &bus, &session, failure).await),
         };
-        let outcome = match head.drive(&agent, options, &stop).await {
+        let outcome = match head.drive_goal(&agent, options, goal.as_ref(), &stop).await {
             Ok(outcome) => outcome,
             Err(failure) => return Err(abandon(Some(&agent), &bus, &session, failure).await),
         };
@@ -138,7 +151,8 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         }
         head.stderr.end_line();
         let closed = session.close().await;
-        Ok(head.finish(&outcome, &signals, &session, closed))
+        let ending = goal.and_then(|goal| goal.ending());
+        Ok(head.finish(&outcome, ending, &signals, &session, closed))
     })
 }
 
@@ -230,6 +244,23 @@ impl Headless {
         self.output.add(|out| write_value(line, &self.redactor, out));
     }
 
+    /// Drives the run, and those that follow after failures while a goal is not reached.
+    async fn drive_goal(
+        &self,
+        agent: &Agent,
+        options: RunOptions,
+        goal: Option<&GoalRun>,
+        stop: &CancellationToken,
+    ) -> Outcome<RunOutcome> {
+        let mut outcome = self.drive(agent, options, stop).await?;
+        if let Some(goal) = goal {
+            while let Some(options) = goal.next(agent, stop).await? {
+                outcome = goal_run::join(outcome, self.drive(agent, options, stop).await?);
+            }
+        }
+        Ok(outcome)
+    }
+
     async fn drive(
         &self,
         agent: &Agent,
@@ -250,6 +281,7 @@ impl Headless {
     fn finish(
         &self,
         outcome: &RunOutcome,
+        ending: Option<(Exit, Option<String>)>,
         signals: &Signals,
         session: &Session,
         closed: Result<LeftSession, StoreError>,
@@ -264,7 +296,7 @@ impl Headless {
         let refused = RefusedCalls::of(blocks);
         let denials = std::mem::take(&mut *self.denials.lock().unwrap_or_else(PoisonError::into_inner));
         let (exit, error) = match &outcome.result {
-            Ok(()) if unsaved.is_some() => (Exit::Failed, unsaved),
+            Ok(()) if unsaved.is_some() => (Exit::Failed, unsaved.clone()),
             Ok(()) if refused.decided_the_run => (
                 Exit::Denied,
                 Some(format!("every call of the last step was refused{}", widest_flag(&denials))),
@@ -274,6 +306,10 @@ impl Headless {
                 (signal.unwrap_or(Exit::Failed), Some(AgentError::Aborted.to_string()))
             }
             Err(error) => (Exit::of(error), Some(summary::run_error(error))),
+        };
+        let (exit, error) = match ending {
+            Some(ended) if signal.is_none() && unsaved.is_none() => ended,
+            Some(_) | None => (exit, error),
         };
         let id = session.open.as_ref().map(|open| open.id().clone());
         let answer = match &outcome.stats.output {

@@ -1,6 +1,7 @@
 //! The ways to run: once for a program or a pipe ([`headless`]), or as a conversation ([`conversation`]).
 
 mod conversation;
+mod goal_run;
 mod headless;
 mod prompt_command;
 pub(crate) mod summary;
@@ -19,6 +20,11 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     if !prompt.print && std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
         if prompt.schema.is_some() {
             return Err(Failure::usage("--json-schema shapes the answer of one run: use it with --print"));
+        }
+        if prompt.goal.is_some() {
+            return Err(Failure::usage(
+                "--goal is for a run without a person: use it with --print, or /goal create --auto in a conversation",
+            ));
         }
         conversation::run(app, prompt)
     } else if prompt.resume == Some(Resume::Choose) {

@@ -170,6 +170,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     match job {
         Job::Prompt(prompt) => mode::run(&app, prompt),
         Job::Sessions(action) => commands::sessions(&app, action),
+        Job::Fleet { action, json } => commands::fleet(&app, action, json),
         Job::Undo { count, yes, session } => commands::undo(&app, count, yes, session.as_deref()),
         Job::TurnDiff { turn, session } => commands::turn_diff(&app, turn, session.as_deref()),
         Job::Memory(action) => commands::memory(&app, action),

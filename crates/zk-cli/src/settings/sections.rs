@@ -5,6 +5,7 @@ use zk_agent::settings::{CallSettings, PartSettings, RunSettings, SpawnSettings}
 use zk_backends::settings::{BackendChoice, BackendSettings};
 use zk_compaction::settings::CompactionSettings;
 use zk_exec::settings::{DockerSettings, LimitSettings, SandboxSettings};
+use zk_goals::GoalSettings;
 use zk_mcp::settings::McpSettings;
 use zk_memory::MemorySettings;
 use zk_permission::settings::PermissionSettings;
@@ -71,6 +72,7 @@ sections! {
     backend: BackendChoice = "backend",
     undo: UndoSettings = "undo",
     memory: MemorySettings = "memory",
+    goals: GoalSettings = "goals",
     backends: BTreeMap<String, BackendSettings> = "backends",
     #[cfg(feature = "otel")]
     otel: zk_otel::OtelSettings = "otel",

@@ -108,7 +108,7 @@ macro_rules! catalogue {
 
 catalogue! {
     Agent: AgentWarmUp, SystemSections, AgentBeforeStart, SystemBefore, AgentStart, AgentAbort, AgentDone, ModelSelect,
-        ThinkingSelect, ModelsQuery, ModelsChanged, PartLeftOut;
+        ThinkingSelect, ModelsQuery, ModelsChanged, PartLeftOut, GoalChanged, GoalVerdict;
     Session: SessionLoaded, SessionStart, SessionMessages, SessionOpenTurn, SessionEntry, SessionBeforeEnd, SessionEnd, SessionSwitch, SessionBeforeSwitch, SessionBeforeFork,
         SessionBeforeTree, SessionTree, SessionBeforeCompact;
     Input: Input, UserBash;

@@ -24,6 +24,7 @@
 #[cfg(feature = "schema")]
 mod catalogue;
 mod context;
+mod goal;
 mod input;
 mod models;
 mod part;
@@ -43,6 +44,7 @@ pub use context::{
     CompactionStage, CompactionTrigger, ContextCompaction, ContextFill, ContextOverflow, ContextReduced,
     ContextTransform, Rewrite,
 };
+pub use goal::{GoalChanged, GoalState, GoalVerdict};
 pub use input::{BashOutput, Input, InputReply, UserBash};
 pub use models::{ListingFailed, ModelsCause, ModelsChanged, ModelsQuery, ModelsReply};
 pub use part::{PartKind, PartLeftOut};

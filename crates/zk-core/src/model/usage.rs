@@ -198,6 +198,24 @@ impl Stats {
         self.side_calls.entry(purpose.into()).or_default().push(call);
     }
 
+    /// Adds the statistics of the next run of the same conversation.
+    pub fn add_run(&mut self, next: Self) {
+        self.usage += next.usage;
+        self.cost = add_costs(self.cost, next.cost);
+        self.turns += next.turns;
+        self.turn_usage.extend(next.turn_usage);
+        for (purpose, calls) in next.side_calls {
+            self.side_calls.entry(purpose).or_default().extend(calls);
+        }
+        for (tool, count) in next.tool_calls {
+            *self.tool_calls.entry(tool).or_default() += count;
+        }
+        self.first_token_ms = self.first_token_ms.or(next.first_token_ms);
+        self.duration_ms = self.duration_ms.saturating_add(next.duration_ms);
+        self.output = next.output.or_else(|| self.output.take());
+        self.children.extend(next.children);
+    }
+
     /// Adds the statistics of a finished sub-agent.
     pub fn add_child(&mut self, child: Self) {
         self.usage += child.usage;

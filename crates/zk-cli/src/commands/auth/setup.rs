@@ -34,6 +34,7 @@ pub(crate) fn setup(app: &AppContext) -> Outcome<Exit> {
     let used = now_used(&app)?;
     print_stderr(&format!("Asking {used}: {QUESTION}"));
     let question = Prompt {
+        goal: None,
         text: Some(QUESTION.to_owned()),
         print: true,
         format: Format::Text,

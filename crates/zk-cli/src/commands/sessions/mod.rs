@@ -2,6 +2,7 @@
 pub(super) mod breaking_store;
 pub(in crate::commands) mod care;
 mod export;
+mod fleet;
 mod import;
 mod list;
 mod memory;
@@ -22,6 +23,7 @@ use crate::app::{AppContext, runtime};
 use crate::args::actions::SessionsAction;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::sessions::{given, place, refused, store};
+pub(crate) use fleet::fleet;
 use list::row;
 pub(crate) use memory::memory;
 pub(crate) use undo::{turn_diff, undo};

@@ -187,7 +187,7 @@ impl ConversationFactory for ChatFactory {
         }
         on_shown(not_shown);
         let allow_all = app.settings.permissions.allow_all;
-        let options = HostOptions { ui: Some(ui), questions, allow_all, view };
+        let options = HostOptions { ui: Some(ui), questions, allow_all, is_listed: true, view };
         // The session's own plugins are installed later, since they are replaced with the session.
         let bus = match compose::bus(app, &Session::default(), options).await {
             Ok(bus) => bus,

@@ -46,6 +46,18 @@ pub trait StateFiles: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`StateFileError::Busy`] when another process holds the lock for too long, [`StateFileError::Io`].
     fn lock(&self, path: &Path) -> Result<StateLock, StateFileError>;
+
+    /// Locks the file at `path` if no other process has it locked, without waiting; `None` if one has.
+    ///
+    /// # Errors
+    /// [`StateFileError::Io`].
+    fn try_lock(&self, path: &Path) -> Result<Option<StateLock>, StateFileError> {
+        match self.lock(path) {
+            Ok(lock) => Ok(Some(lock)),
+            Err(StateFileError::Busy { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// Exclusive right to change one file, until this is dropped or the process ends.

@@ -45,7 +45,7 @@ fn find_all(app: &AppContext) -> Outcome<SkillSet> {
         return Ok(skills::find(&app.work, &app.settings));
     }
     runtime()?.block_on(async {
-        let host = HostOptions { ui: None, questions: None, allow_all: false, view: ViewDriver::new() };
+        let host = HostOptions { allow_all: false, ..HostOptions::unattended(&app.settings) };
         let bus = compose::bus(app, &Session::default(), host).await?;
         bus.warm_up();
         if let Some(servers) = bus.service::<McpServers>() {

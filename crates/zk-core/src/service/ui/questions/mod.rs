@@ -151,6 +151,36 @@ impl Questions {
         self.shared.state().front_ends > 0
     }
 
+    /// Returns the pending questions, oldest first. Answers need a front-end.
+    #[must_use]
+    pub fn pending(&self) -> Vec<Arc<PendingQuestion>> {
+        self.shared.state().pending.clone()
+    }
+
+    /// Subscribes to changes of the pending questions, without being a front-end: the value only counts changes.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+    /// use std::time::Duration;
+    /// use zk_core::kernel::Bus;
+    /// use zk_core::service::{Question, Questions};
+    ///
+    /// let questions = Questions::new();
+    /// let _front_end = questions.attach();
+    /// let mut changes = questions.subscribe();
+    /// let cx = Bus::new().cx();
+    /// let ask = questions.ask(Question::Confirm { text: "Go on?".into() }, &cx, Duration::from_secs(60));
+    /// tokio::select! {
+    ///     _ = ask => unreachable!("nobody answers"),
+    ///     changed = changes.changed() => changed.unwrap(),
+    /// }
+    /// # });
+    /// ```
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
+        self.shared.changes.subscribe()
+    }
+
     /// Attaches a front-end that shows questions and answers them, until it is dropped.
     #[must_use]
     pub fn attach(&self) -> FrontEnd {

@@ -1,0 +1,126 @@
+//! The conversations of this machine, over processes.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use zk_goals::{FleetDir, FleetError, FleetRequest, FleetView, fleet_lines};
+
+use crate::app::AppContext;
+use crate::args::actions::FleetAction;
+use crate::args::{Format, Prompt, Resume};
+use crate::commands::print;
+use crate::compose::goals;
+use crate::exit::{Exit, Explain, Failure, Outcome};
+use crate::mode;
+
+/// Longest wait for a conversation to do what it was asked; it looks once a second.
+const REQUEST_WAIT: Duration = Duration::from_secs(5);
+const REQUEST_PAUSE: Duration = Duration::from_millis(100);
+
+impl Explain for FleetError {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Unknown(_) | Self::Ambiguous(_) | Self::NoQuestion(_) | Self::Answer(_) => Exit::Usage,
+            Self::Alive { .. } | Self::Gone { .. } | Self::File(_) | Self::Dir { .. } => Exit::Failed,
+        }
+    }
+}
+
+/// Lists the conversations, or acts on one.
+pub(crate) fn fleet(app: &AppContext, action: Option<FleetAction>, json: bool) -> Outcome<Exit> {
+    let machine = &app.work.machine;
+    let no_place = || Failure::usage("there is no place for zk's state: set HOME or ZK_HOME");
+    let dir = goals::fleet(machine).ok_or_else(no_place)?;
+    let Some(action) = action else {
+        let views = dir.list()?;
+        if json {
+            let text = serde_json::to_string_pretty(&views).map_err(Failure::failed)?;
+            return print(machine, &text.lines().map(str::to_owned).collect::<Vec<_>>());
+        }
+        let home = machine.env.get("HOME").map(Path::new);
+        return print(machine, &fleet_lines(&views, home));
+    };
+    if json {
+        return Err(Failure::usage("--json is for the list: zk fleet --json"));
+    }
+    match action {
+        FleetAction::Stop { id } => {
+            let view = dir.find(&id)?;
+            if !view.state.is_alive() {
+                dir.forget(&view)?;
+                return print(machine, &[format!("{} left the list; its session stays", view.entry.id)]);
+            }
+            dir.send(&view, &FleetRequest::Stop)?;
+            let is_stopped = |now: &FleetView| !now.state.is_alive() || !now.entry.is_running;
+            wait(&dir, &view, is_stopped, "does not stop")?;
+            print(machine, &[format!("{} stopped", view.entry.id)])
+        }
+        FleetAction::Answer { id, answer } => {
+            let view = dir.find(&id)?;
+            let entry = &view.entry;
+            let none = || FleetError::NoQuestion(entry.id.clone());
+            let question = entry.questions.first().ok_or_else(none)?;
+            let answer = question.read_answer(&answer)?;
+            let (id, digest) = (question.id, question.digest);
+            dir.send(&view, &FleetRequest::Answer { id, digest, answer })?;
+            let is_answered = |now: &FleetView| now.entry.questions.iter().all(|open| open.id != id);
+            wait(&dir, &view, is_answered, "does not take the answer")?;
+            print(machine, &[format!("{} has the answer", entry.id)])
+        }
+        FleetAction::Attach { id } => attach(app, &dir.find(&id)?),
+    }
+}
+
+/// Goes on with the session of a conversation whose process is gone.
+fn attach(app: &AppContext, view: &FleetView) -> Outcome<Exit> {
+    let entry = &view.entry;
+    if view.state.is_alive() {
+        let place = entry.cwd.display();
+        return Err(Failure::failed(format!(
+            "{} lives in process {}, in {place}: go there, or stop it with `zk fleet stop {}`",
+            entry.id, entry.pid, entry.id
+        )));
+    }
+    let none =
+        || Failure::failed(format!("{} kept no session: `zk fleet stop {}` removes it", entry.id, entry.id));
+    let session = entry.session.as_ref().ok_or_else(none)?;
+    if entry.cwd != app.work.cwd {
+        let place = entry.cwd.display();
+        return Err(Failure::usage(format!(
+            "that conversation worked in {place}: go there, then `zk fleet attach {}`",
+            entry.id
+        )));
+    }
+    let resume = Some(Resume::Id(session.to_string()));
+    let prompt = Prompt {
+        text: None,
+        print: false,
+        format: Format::Text,
+        resume,
+        schema: None,
+        goal: None,
+        verbose: false,
+    };
+    mode::run(app, prompt)
+}
+
+/// Waits until a conversation is as it was asked to be.
+fn wait(dir: &FleetDir, view: &FleetView, is_done: impl Fn(&FleetView) -> bool, what: &str) -> Outcome<()> {
+    let begun = Instant::now();
+    loop {
+        match dir.find(&view.entry.id) {
+            Ok(now) if is_done(&now) => return Ok(()),
+            Ok(_) => {}
+            // It ended.
+            Err(FleetError::Unknown(_)) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        if begun.elapsed() >= REQUEST_WAIT {
+            return Err(Failure::failed(format!(
+                "{} {what}: its process {} may be stopped or busy",
+                view.entry.id, view.entry.pid
+            )));
+        }
+        std::thread::sleep(REQUEST_PAUSE);
+    }
+}

@@ -1,0 +1,22 @@
+//! The list of this machine's conversations.
+
+use std::sync::Arc;
+
+use zk_core::kernel::Plugin;
+use zk_exec::LocalStateFiles;
+use zk_goals::{FleetBeacon, FleetDir};
+
+use crate::app::{Machine, Workplace};
+use crate::settings::Settings;
+
+/// List of the conversations of this user; `None` without a place for state.
+pub(crate) fn fleet(machine: &Machine) -> Option<FleetDir> {
+    Some(FleetDir::new(machine.dirs.fleet()?, Arc::new(LocalStateFiles::default())))
+}
+
+/// Plugin that lists a conversation; `None` if nothing of it is to be kept on disk.
+pub(super) fn beacon(work: &Workplace, settings: &Settings) -> Option<Arc<dyn Plugin>> {
+    let dir = fleet(&work.machine).filter(|_| settings.program.sessions)?;
+    let redactor = work.machine.redactor.clone();
+    Some(Arc::new(FleetBeacon::new(dir, redactor, std::process::id(), work.cwd.clone())))
+}

@@ -1,0 +1,226 @@
+//! Events of a conversation as inputs of its goal.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zk_core::events::{
+    AgentBeforeStart, AgentDone, AgentStart, BeforeStart, BudgetOutcome, DecidedBy, PermissionDecided,
+    RunBudgetReached, SessionEnd, SessionLoaded, SessionSwitch, SideCallEnd, ToolAfter, ToolResultsAfter,
+    TurnAfter, UsageUpdate,
+};
+use zk_core::kernel::{BoxError, Cx, HookOptions, Reach, Scope};
+use zk_core::model::{CheckState, Display};
+use zk_core::service::{PromptSection, Question, Questions, RunControl, RunStatus};
+
+use super::goals::{PendingTurn, SOURCE, Shared};
+use super::record::cut;
+use super::section::GoalSection;
+use crate::goal::{Goal, GoalInput};
+
+/// Time that a handler may take beyond the pause between two turns.
+const EXTRA_TIME: Duration = Duration::from_secs(30);
+
+/// Bytes of a question in a line.
+const MAX_QUESTION_BYTES: usize = 200;
+
+pub(super) fn register(shared: &Arc<Shared>, scope: &Scope) -> Result<(), BoxError> {
+    scope.provide::<dyn PromptSection>(SOURCE, Arc::new(GoalSection(shared.clone())))?;
+    conversation(shared, scope);
+    runs(shared, scope);
+    turns(shared, scope);
+    spending(shared, scope);
+    decisions(shared, scope);
+    Ok(())
+}
+
+fn conversation(shared: &Arc<Shared>, scope: &Scope) {
+    let own = shared.clone();
+    scope.on_sync_at(Reach::Own, move |event: &SessionLoaded, _: &Cx| {
+        // A goal that was set or read before the first run is newer than these entries.
+        let is_read_ahead = std::mem::take(&mut own.state().is_read_ahead);
+        if !is_read_ahead {
+            own.restore(&event.entries);
+        }
+    });
+    let own = shared.clone();
+    scope.on_sync_at(Reach::Own, move |event: &SessionSwitch, _: &Cx| {
+        own.restore(&event.entries);
+        own.state().is_read_ahead = true;
+    });
+}
+
+fn runs(shared: &Arc<Shared>, scope: &Scope) {
+    scope.on_async_with_at(
+        Reach::Own,
+        shared.clone(),
+        async |shared: &Arc<Shared>,
+               event: &AgentBeforeStart,
+               cx: &Cx|
+               -> Result<Option<BeforeStart>, BoxError> {
+            if let Some(prompt) = event.prompt.as_ref().filter(|prompt| prompt.injected_by.is_none()) {
+                shared.apply(GoalInput::Prompted(prompt.text()), cx).await?;
+            }
+            Ok(None)
+        },
+    );
+    let own = shared.clone();
+    scope.on_sync_at(Reach::Own, move |_: &AgentStart, cx: &Cx| {
+        let mut state = own.state();
+        state.run = cx.service::<dyn RunControl>();
+        state.is_own_stop = false;
+        (state.answer, state.retry) = (None, None);
+        drop(state);
+        follow_questions(&own, cx);
+    });
+    scope.on_async_with_at(
+        Reach::Own,
+        shared.clone(),
+        async |shared: &Arc<Shared>, event: &AgentDone, cx: &Cx| -> Result<(), BoxError> {
+            let is_own_stop = std::mem::take(&mut shared.state().is_own_stop);
+            match event.status {
+                RunStatus::Completed => {}
+                RunStatus::Aborted if is_own_stop => {}
+                RunStatus::Aborted => {
+                    shared.apply(GoalInput::Stopped { reason: event.error.clone() }, cx).await?;
+                }
+                RunStatus::Error => {
+                    let error = event.error.clone().unwrap_or_else(|| "the run failed".to_owned());
+                    shared.apply(GoalInput::Failed { error: cut(&error, 400) }, cx).await?;
+                }
+            }
+            Ok(())
+        },
+    );
+    let own = shared.clone();
+    scope.on_sync_at(Reach::Own, move |_: &SessionEnd, cx: &Cx| {
+        own.state().run = None;
+        own.deliver_retry(cx);
+    });
+}
+
+fn turns(shared: &Arc<Shared>, scope: &Scope) {
+    let own = shared.clone();
+    scope.on_sync_at(Reach::Own, move |event: &TurnAfter, _: &Cx| {
+        let mut state = own.state();
+        state.answer = event.message.as_ref().map(|message| {
+            state.record.add_answer(message);
+            let calls: Vec<String> =
+                message.calls().map(|call| format!("{} {}", call.name, call.args)).collect();
+            let answer = calls.is_empty().then(|| message.text());
+            PendingTurn { answer, calls: calls.join("\n"), error: event.error.clone() }
+        });
+    });
+    let own = shared.clone();
+    scope.on_sync_at(Reach::Own, move |event: &ToolResultsAfter, _: &Cx| {
+        own.state().record.add_results(&event.results);
+    });
+    let own = shared.clone();
+    scope.on_sync_at(Reach::Own, move |event: &ToolAfter, _: &Cx| {
+        if let Some(Display::Checklist { items, .. }) = &event.display {
+            let is_done = |state: &CheckState| matches!(state, CheckState::Done);
+            own.state().is_plan_finished = !items.is_empty() && items.iter().all(|item| is_done(&item.state));
+        }
+    });
+}
+
+fn spending(shared: &Arc<Shared>, scope: &Scope) {
+    // Of sub-agents as well: what they spend counts while they work.
+    let at = HookOptions {
+        reach: Some(Reach::Descendants),
+        time_limit: Some(shared.settings.pause().saturating_add(EXTRA_TIME)),
+        ..HookOptions::default()
+    };
+    scope.on_async_with_at(
+        at,
+        shared.clone(),
+        async |shared: &Arc<Shared>, event: &UsageUpdate, cx: &Cx| -> Result<(), BoxError> {
+            let is_own_turn = cx.origin().depth == 0;
+            shared.apply(GoalInput::Spent { usd: event.turn.cost, is_own_turn }, cx).await?;
+            let pending = if is_own_turn { shared.state().answer.take() } else { None };
+            // The run of a failed answer ends with the error.
+            if let Some(pending) = pending.filter(|pending| pending.error.is_none()) {
+                let PendingTurn { answer, calls, .. } = pending;
+                let is_plan_finished = shared.state().is_plan_finished;
+                shared.apply(GoalInput::Turn { answer, calls, is_plan_finished }, cx).await?;
+            }
+            Ok(())
+        },
+    );
+    scope.on_async_with_at(
+        Reach::Own,
+        shared.clone(),
+        async |shared: &Arc<Shared>, event: &RunBudgetReached, cx: &Cx| -> Result<(), BoxError> {
+            if matches!(event.outcome, BudgetOutcome::Stopped) {
+                let reason = event.budget.describe_shortage(event.spent, event.wanted);
+                shared.apply(GoalInput::CapReached(reason), cx).await?;
+            }
+            Ok(())
+        },
+    );
+    let at = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
+    scope.on_async_with_at(
+        at,
+        shared.clone(),
+        async |shared: &Arc<Shared>, event: &SideCallEnd, cx: &Cx| -> Result<(), BoxError> {
+            shared.apply(GoalInput::Spent { usd: event.usage.cost, is_own_turn: false }, cx).await
+        },
+    );
+}
+
+fn decisions(shared: &Arc<Shared>, scope: &Scope) {
+    scope.on_async_with_at(
+        HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() },
+        shared.clone(),
+        async |shared: &Arc<Shared>, event: &PermissionDecided, cx: &Cx| -> Result<(), BoxError> {
+            let is_waiting = !event.allowed && event.by == DecidedBy::Nobody;
+            if is_waiting && shared.state().machine.goal().is_some_and(Goal::is_driven) {
+                let args = cut(&event.args.to_string(), MAX_QUESTION_BYTES);
+                let decision = format!("whether `{}` may run with {args}", event.call.name);
+                // The gate's decision stands, whether it can be noted or not.
+                let _ = shared.apply(GoalInput::Waiting(decision), cx).await;
+            }
+            Ok(())
+        },
+    );
+}
+
+/// Notes questions to a person while they are open.
+fn follow_questions(shared: &Arc<Shared>, cx: &Cx) {
+    let Some(questions) = cx.service::<Questions>() else { return };
+    let scope = {
+        let mut state = shared.state();
+        if std::mem::replace(&mut state.follows_questions, true) {
+            return;
+        }
+        state.scope.clone()
+    };
+    let Some(scope) = scope else { return };
+    let shared = Arc::downgrade(shared);
+    let cx = cx.bus().cx();
+    scope.spawn(async move {
+        let mut changes = questions.subscribe();
+        while changes.changed().await.is_ok() {
+            let Some(shared) = shared.upgrade() else { return };
+            if !shared.state().machine.goal().is_some_and(Goal::is_driven) {
+                continue;
+            }
+            let pending = questions.pending();
+            let input = match pending.first() {
+                Some(first) => GoalInput::Waiting(question_line(&first.question)),
+                None => GoalInput::Decided,
+            };
+            let _ = shared.apply(input, &cx).await;
+        }
+    });
+}
+
+/// Question in a line.
+pub(crate) fn question_line(question: &Question) -> String {
+    let text = match question {
+        Question::Approve(approval) => format!("whether `{}` may run with {}", approval.tool, approval.args),
+        Question::Confirm { text } | Question::Input { text } => text.clone(),
+        Question::Trust(request) => request.text.clone(),
+        Question::Select(selection) => selection.text.clone(),
+    };
+    cut(&text, MAX_QUESTION_BYTES)
+}

@@ -1,0 +1,13 @@
+//! The goal of a conversation on its bus: handlers that feed the state machine and carry out what it decides.
+
+mod command;
+mod goals;
+mod handlers;
+mod outcome;
+mod record;
+mod section;
+mod supervisor;
+
+pub use goals::{GoalRetry, Goals};
+pub(crate) use handlers::question_line;
+pub use outcome::describe_goal;

@@ -1,0 +1,58 @@
+//! Record of what the model did lately, as the supervisor reads it.
+
+use std::collections::VecDeque;
+
+use zk_core::model::Message;
+
+/// Turns in the record.
+const MAX_TURNS: usize = 12;
+
+/// Bytes of an answer, and of a result, in the record.
+const MAX_TEXT_BYTES: usize = 1_500;
+const MAX_RESULT_BYTES: usize = 500;
+const MAX_ARGS_BYTES: usize = 300;
+
+#[derive(Debug, Default)]
+pub(super) struct WorkRecord {
+    turns: VecDeque<String>,
+}
+
+impl WorkRecord {
+    pub(super) fn clear(&mut self) {
+        self.turns.clear();
+    }
+
+    /// Adds what the model said and called.
+    pub(super) fn add_answer(&mut self, message: &Message) {
+        let mut text = format!("said: {}", cut(message.text().trim(), MAX_TEXT_BYTES));
+        for call in message.calls() {
+            text.push_str(&format!("\ncalled {} {}", call.name, cut(&call.args.to_string(), MAX_ARGS_BYTES)));
+        }
+        while self.turns.len() >= MAX_TURNS {
+            self.turns.pop_front();
+        }
+        self.turns.push_back(text);
+    }
+
+    /// Adds the results of the last calls.
+    pub(super) fn add_results(&mut self, results: &Message) {
+        let Some(last) = self.turns.back_mut() else { return };
+        for result in results.results() {
+            let mark = if result.is_error { "failed" } else { "result" };
+            last.push_str(&format!("\n{mark}: {}", cut(result.content.to_text().trim(), MAX_RESULT_BYTES)));
+        }
+    }
+
+    pub(super) fn text(&self) -> String {
+        self.turns.iter().map(String::as_str).collect::<Vec<_>>().join("\n---\n")
+    }
+}
+
+/// Beginning of a text, of so many bytes at most.
+pub(super) fn cut(text: &str, bytes: usize) -> String {
+    if text.len() <= bytes {
+        return text.to_owned();
+    }
+    let end = (0..=bytes).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+    format!("{}…", text.get(..end).unwrap_or_default())
+}

@@ -1,0 +1,114 @@
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use zk_core::kernel::Bus;
+use zk_core::service::{Question, Questions, Redactor, Selection, UiAnswer};
+use zk_exec::LocalStateFiles;
+use zk_goals::{FleetBeacon, FleetDir, FleetError, FleetRequest, FleetState, FleetView, fleet_lines};
+
+fn fleet(dir: &Path) -> FleetDir {
+    FleetDir::new(dir.join("fleet"), Arc::new(LocalStateFiles::default()))
+}
+
+fn beacon(dir: &Path) -> FleetBeacon {
+    FleetBeacon::new(fleet(dir), Arc::new(Redactor::new()), std::process::id(), dir.to_owned())
+}
+
+/// The one conversation of the list, once it is as expected.
+async fn listed(fleet: &FleetDir, is_expected: impl Fn(&FleetView) -> bool) -> FleetView {
+    loop {
+        if let Some(view) = fleet.list().unwrap().into_iter().find(|view| is_expected(view)) {
+            return view;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_is_listed_while_it_lives_and_a_question_is_answered_from_elsewhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let fleet = fleet(dir.path());
+    let bus = Bus::new();
+    bus.install(&beacon(dir.path())).unwrap();
+    let questions = Arc::new(Questions::new());
+    let _front_end = questions.attach();
+    bus.scope("terminal").provide_service(questions.clone());
+    let view = listed(&fleet, |_| true).await;
+    assert_eq!((view.state, view.entry.pid), (FleetState::Idle, std::process::id()));
+    assert!(matches!(fleet.forget(&view), Err(FleetError::Alive { .. })));
+
+    let cx = bus.cx();
+    let options = vec!["one".to_owned(), "two \u{1b}[2J".to_owned()];
+    let question: Question = Selection::new("Which?", options).into();
+    let ask = questions.ask(question, &cx, Duration::from_secs(60));
+    let answer = async {
+        let view = listed(&fleet, |view| view.state == FleetState::Waiting).await;
+        let lines = fleet_lines(std::slice::from_ref(&view), None);
+        assert!(lines.iter().any(|line| line.contains("waits for: Which?")), "{lines:?}");
+        assert!(!lines.concat().contains('\u{1b}'));
+        let open = view.entry.questions.first().unwrap();
+        assert!(open.read_answer("3").unwrap_err().to_string().contains("1 to 2"));
+        let request =
+            FleetRequest::Answer { id: open.id, digest: open.digest, answer: open.read_answer("2").unwrap() };
+        fleet.send(&view, &request).unwrap();
+    };
+    let (answered, ()) = tokio::join!(ask, answer);
+    assert_eq!(answered, UiAnswer::Choice { index: 1 });
+
+    // A permission cannot be given from another process, only refused.
+    let approve = Question::Approve(Box::default());
+    let ask = questions.ask(approve, &cx, Duration::from_secs(60));
+    let answer = async {
+        let view = listed(&fleet, |view| view.state == FleetState::Waiting).await;
+        let open = view.entry.questions.first().unwrap();
+        assert!(open.read_answer("yes").is_err());
+        let request = |answer| FleetRequest::Answer { id: open.id, digest: open.digest, answer };
+        fleet.send(&view, &request(UiAnswer::Once)).unwrap();
+        fleet.send(&view, &request(open.read_answer("no").unwrap())).unwrap();
+    };
+    let (answered, ()) = tokio::join!(ask, answer);
+    assert_eq!(answered, UiAnswer::No { message: None });
+
+    bus.close().await;
+    assert!(fleet.list().unwrap().is_empty());
+    let left: Vec<_> = std::fs::read_dir(dir.path().join("fleet")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test]
+async fn a_conversation_whose_process_is_gone_is_orphaned_told_once_and_can_leave_the_list() {
+    let dir = tempfile::tempdir().unwrap();
+    let fleet = fleet(dir.path());
+    let bus = Bus::new();
+    bus.install(&beacon(dir.path())).unwrap();
+    let view = listed(&fleet, |_| true).await;
+    // Stands for a kill: the entry stays, and nobody has its lock.
+    let entry = std::fs::read(dir.path().join(format!("fleet/{}.json", view.entry.id))).unwrap();
+    bus.close().await;
+    std::fs::create_dir_all(dir.path().join("fleet")).unwrap();
+    let path = dir.path().join(format!("fleet/{}.json", view.entry.id));
+    std::fs::write(&path, &entry).unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    assert_eq!(fleet.find(&view.entry.id[..3]).unwrap().state, FleetState::Orphaned);
+    assert_eq!(fleet.reconcile().unwrap().len(), 1);
+    assert_eq!(fleet.reconcile().unwrap().len(), 0, "told once");
+    let orphan = fleet.find(&view.entry.id).unwrap();
+    assert!(matches!(fleet.send(&orphan, &FleetRequest::Stop), Err(FleetError::Gone { .. })));
+    fleet.forget(&orphan).unwrap();
+    assert!(matches!(fleet.find(&view.entry.id), Err(FleetError::Unknown(_))));
+}
+
+#[test]
+fn a_file_that_is_no_entry_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let fleet_dir = dir.path().join("fleet");
+    std::fs::create_dir_all(&fleet_dir).unwrap();
+    for (name, text) in [("a.json", "{"), ("b.json", r#"{"version": 99}"#), ("notes.txt", "x")] {
+        std::fs::write(fleet_dir.join(name), text).unwrap();
+    }
+    let fleet = fleet(dir.path());
+    assert!(fleet.list().unwrap().is_empty());
+    assert!(matches!(fleet.find(""), Err(FleetError::Unknown(_))));
+    assert!(fleet_dir.join("a.json").exists());
+}

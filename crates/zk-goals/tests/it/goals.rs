@@ -1,0 +1,181 @@
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+use zk_core::events::{GoalChanged, GoalState, GoalVerdict};
+use zk_core::kernel::Cx;
+use zk_core::service::{Command, CommandOutcome};
+use zk_goals::{GoalSettings, GoalSpec};
+use zk_session::MemoryStore;
+use zk_testkit::{Script, Turn};
+
+use crate::support::{is_supervisor, open, priced, settings};
+
+fn at_once() -> GoalSettings {
+    GoalSettings { pause_ms: 0, ..settings() }
+}
+
+async fn command(cx: &Cx, name: &str, args: &str) -> Result<CommandOutcome, String> {
+    let command = cx.item::<dyn Command>(name).unwrap();
+    command.run(args, cx).await.map_err(|error| error.to_string())
+}
+
+fn shown(outcome: Result<CommandOutcome, String>) -> String {
+    match outcome.unwrap() {
+        CommandOutcome::Show(text) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_autonomous_goal_goes_on_until_the_phrase_and_tells_each_change() {
+    let script = Script::new()
+        .turn(|turn| turn.text("One is done."))
+        .turn(|turn| turn.text("Two are done."))
+        .turn(|turn| turn.text("All are done.\n\n**The goal is reached.**"));
+    let (agent, goals) = open(&MemoryStore::new(), script, settings()).await;
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let telling = told.clone();
+    agent.bus().scope("test").on_sync(move |event: &GoalChanged, _: &Cx| {
+        telling.lock().unwrap().push((event.state, event.turns));
+    });
+    let cx = agent.bus().cx();
+    let prompt = command(&cx, "goal", "create --auto do all").await.unwrap();
+    assert_eq!(prompt, CommandOutcome::Prompt("do all".to_owned()));
+    let begun = tokio::time::Instant::now();
+    agent.run("do all").unwrap().wait().await.result.unwrap();
+    assert_eq!(begun.elapsed().as_millis(), 1_000, "a pause of 500 ms before each further turn");
+    assert_eq!(*told.lock().unwrap(), [(GoalState::Active, 0), (GoalState::Completed, 3)]);
+    let history = agent.history();
+    let injected: Vec<_> =
+        history.iter().filter(|message| message.injected_by.as_deref() == Some("goals")).collect();
+    assert_eq!(injected.len(), 2);
+    assert!(injected[0].text().contains("do all") && injected[0].text().contains("The goal is reached."));
+    assert_eq!(goals.goal().unwrap().turns, 3);
+    agent.close().await;
+}
+
+#[tokio::test]
+async fn a_person_sets_shows_replaces_and_ends_a_goal_by_commands() {
+    let script = Script::answering(|_| Turn::new().text("ok"));
+    let (agent, goals) = open(&MemoryStore::new(), script, GoalSettings::default()).await;
+    let cx = agent.bus().cx();
+    assert_eq!(shown(command(&cx, "goal", "").await), "there is no goal: /goal TEXT sets one");
+    assert!(command(&cx, "done", "").await.unwrap_err().contains("no goal"));
+    let refused = command(&cx, "goal", "create --auto fix it").await.unwrap_err();
+    assert!(refused.contains("`autonomous = true` under [goals]"), "{refused}");
+    assert!(command(&cx, "goal", "create   ").await.unwrap_err().contains("needs a text"));
+    assert!(shown(command(&cx, "goal", "fix \u{1b}[31mit").await).contains("next prompt"));
+    let second = command(&cx, "goal", "another").await.unwrap_err();
+    assert!(second.contains("is active: /goal clear removes it"), "{second}");
+    let text = shown(command(&cx, "goal", "").await);
+    assert!(text.contains("goal 1") && !text.contains('\u{1b}') && text.contains("active"), "{text:?}");
+    // A goal that a person follows up has the model go on with nothing.
+    agent.run("go").unwrap().wait().await.result.unwrap();
+    assert_eq!(agent.history().len(), 2);
+    command(&cx, "done", "").await.unwrap();
+    assert_eq!(goals.goal().unwrap().state, GoalState::Completed);
+    assert!(shown(command(&cx, "goal", "clear").await).contains("removed"));
+    assert!(goals.goal().is_none());
+    agent.close().await;
+}
+
+#[tokio::test]
+async fn the_model_is_told_of_a_goal_that_a_person_set_and_of_no_prompt() {
+    for (from_prompts, is_set, is_told) in [(true, false, false), (false, true, true)] {
+        let systems = Arc::new(Mutex::new(Vec::new()));
+        let seen = systems.clone();
+        let script = Script::answering(move |asked| {
+            seen.lock().unwrap().push(asked.system.clone());
+            Turn::new().text("ok")
+        });
+        let settings = GoalSettings { from_prompts, ..GoalSettings::default() };
+        let (agent, goals) = open(&MemoryStore::new(), script, settings).await;
+        if is_set {
+            goals.begin(GoalSpec::new("paint the barn").unwrap(), &agent.bus().cx()).await.unwrap();
+        }
+        agent.run("paint the barn").unwrap().wait().await.result.unwrap();
+        let system = systems.lock().unwrap().concat();
+        assert_eq!(system.contains("paint the barn") && system.contains("The goal is reached."), is_told);
+        assert_eq!(goals.goal().unwrap().state, GoalState::Active, "also from a prompt");
+        agent.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_goal_survives_its_process_and_is_that_of_the_branch() {
+    let store = MemoryStore::new();
+    let script = || Script::answering(|_| Turn::new().text("ok"));
+    let (agent, goals) = open(&store, script(), GoalSettings::default()).await;
+    agent.run("hello").unwrap().wait().await.result.unwrap();
+    goals.begin(GoalSpec::new("paint the barn").unwrap(), &agent.bus().cx()).await.unwrap();
+    agent.run("begin").unwrap().wait().await.result.unwrap();
+    agent.close().await;
+    drop(agent);
+    let (agent, goals) = open(&store, script(), GoalSettings::default()).await;
+    agent.run("go on").unwrap().wait().await.result.unwrap();
+    let goal = goals.goal().unwrap();
+    assert_eq!((goal.spec.text(), goal.turns, goal.state), ("paint the barn", 2, GoalState::Active));
+    agent.close().await;
+}
+
+#[tokio::test]
+async fn a_stopped_run_pauses_the_goal_and_a_prompt_or_resume_goes_on() {
+    let script = Script::new().turn(|turn| turn.hang()).turn(|turn| turn.text("Done.\nThe goal is reached."));
+    let (agent, goals) = open(&MemoryStore::new(), script, at_once()).await;
+    let cx = agent.bus().cx();
+    goals.begin(GoalSpec::new("x").unwrap().autonomous(None, None), &cx).await.unwrap();
+    let mut run = agent.run("x").unwrap();
+    let handle = run.handle();
+    run.start();
+    tokio::task::yield_now().await;
+    handle.abort();
+    let _ = run.wait().await;
+    let goal = goals.goal().unwrap();
+    assert_eq!((goal.state, goal.spec.max_turns()), (GoalState::Paused, Some(50)));
+    let CommandOutcome::Prompt(text) = command(&cx, "goal", "resume").await.unwrap() else { panic!() };
+    agent.run(text).unwrap().wait().await.result.unwrap();
+    assert_eq!(goals.goal().unwrap().state, GoalState::Completed);
+    agent.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_supervisor_is_asked_every_five_turns_beside_the_work() {
+    let verdicts = Arc::new(Mutex::new(Vec::new()));
+    let count = Arc::new(Mutex::new(0));
+    let script = Script::answering(move |asked| {
+        if is_supervisor(&asked.system) {
+            assert!(asked.last_user_text().contains("Step 5"), "the record of the work");
+            return priced(Turn::new()).text(r#"{"achieved": true, "reason": "it is all there"}"#);
+        }
+        let mut count = count.lock().unwrap();
+        *count += 1;
+        priced(Turn::new()).text(format!("Step {count}"))
+    });
+    let (agent, goals) = open(&MemoryStore::new(), script, settings()).await;
+    let telling = verdicts.clone();
+    agent.bus().scope("test").on_sync(move |event: &GoalVerdict, _: &Cx| {
+        telling.lock().unwrap().push((event.turns, event.achieved, event.reason.clone()));
+    });
+    goals.begin(GoalSpec::new("x").unwrap().autonomous(None, None), &agent.bus().cx()).await.unwrap();
+    agent.run("x").unwrap().wait().await.result.unwrap();
+    assert_eq!(*verdicts.lock().unwrap(), [(5, Some(true), "it is all there".to_owned())]);
+    let goal = goals.goal().unwrap();
+    assert_eq!(goal.reason.as_deref(), Some("the supervisor found: it is all there"));
+    assert_eq!((goal.state, goal.turns), (GoalState::Completed, 6));
+    assert!((goal.spent - 0.07).abs() < 1e-9, "{}", goal.spent);
+    agent.close().await;
+}
+
+#[tokio::test]
+async fn a_budget_that_cannot_be_held_ends_the_goal() {
+    let script = Script::answering(|_| Turn::new().text("ok").call("nothing", json!({})));
+    let (agent, goals) = open(&MemoryStore::new(), script, at_once()).await;
+    let unpriced = zk_core::model::Model::unknown("scripted", "free");
+    goals.begin(GoalSpec::new("x").unwrap().autonomous(None, Some(1.0)), &agent.bus().cx()).await.unwrap();
+    let options = zk_agent::RunOptions::from("x").model(unpriced);
+    let outcome = agent.run(options).unwrap().wait().await;
+    let goal = goals.goal().unwrap();
+    assert_eq!((goal.state, goal.turns), (GoalState::Capped, 0), "{:?}", outcome.result);
+    assert!(goal.reason.unwrap().contains("price of the model is not known"));
+    agent.close().await;
+}

@@ -1,0 +1,48 @@
+use std::sync::Arc;
+
+use zk_agent::Agent;
+use zk_core::model::{Model, Prices, Rates, Usage};
+use zk_core::service::{NewSession, SessionFilter, SessionStore};
+use zk_goals::{GoalSettings, Goals};
+use zk_session::{MemoryStore, resume_conversation};
+use zk_testkit::{Script, ScriptedProvider, Turn};
+
+/// Cost of every answer, in US dollars.
+pub const ANSWER_USD: f64 = 0.01;
+
+/// Usage of an answer that costs [`ANSWER_USD`].
+pub fn priced(turn: Turn) -> Turn {
+    turn.usage(Usage { input: 10_000, ..Usage::default() })
+}
+
+/// Model whose answers cost what [`priced`] says.
+fn model() -> Model {
+    let rates = Rates { input: 1.0, output: 1.0, ..Rates::default() };
+    Model { prices: Some(Prices::from(rates)), ..Model::unknown("scripted", ScriptedProvider::MODEL) }
+}
+
+/// Settings that allow autonomous goals.
+pub fn settings() -> GoalSettings {
+    GoalSettings { autonomous: true, ..GoalSettings::default() }
+}
+
+/// Opens the one session of `store`, or begins it, with an agent that has the plugin.
+pub async fn open(store: &MemoryStore, script: Script, settings: GoalSettings) -> (Agent, Goals) {
+    let known = store.list(&SessionFilter::default()).await.unwrap();
+    let session = match known.first() {
+        Some(found) => store.open(&found.id).await.unwrap(),
+        None => store.create(NewSession { id: None, cwd: "/project".into(), parent: None }).await.unwrap(),
+    };
+    let goals = Goals::new(settings);
+    let agent = Agent::builder(Arc::new(ScriptedProvider::new(script).with_model(model())))
+        .resume(resume_conversation(session).await.unwrap())
+        .plugin(goals.clone())
+        .build()
+        .unwrap();
+    (agent, goals)
+}
+
+/// Whether a request is that of the supervisor.
+pub fn is_supervisor(system: &str) -> bool {
+    system.starts_with("You judge whether a goal")
+}
