@@ -47,12 +47,17 @@ impl fmt::Debug for VisitingConversation {
 }
 
 impl VisitingConversation {
-    /// Prepares a conversation on the terminal of this process, whose modes are those to go back to. `watch`
-    /// starts the watching of signals; its callback restores the terminal.
+    /// Prepares a conversation on the terminal of this process, whose modes are those to go back to. `loans`
+    /// lends the terminal while it is drawn. `watch` starts the watching of signals; its callback restores the
+    /// terminal.
     ///
     /// # Errors
     /// [`ChatError`] when the terminal or the signals cannot be used.
-    pub fn new<W>(factory: Arc<dyn ConversationFactory>, watch: W) -> Result<Self, ChatError>
+    pub fn new<W>(
+        factory: Arc<dyn ConversationFactory>,
+        loans: TerminalLoans,
+        watch: W,
+    ) -> Result<Self, ChatError>
     where
         W: FnOnce(Box<dyn Fn() + Send + Sync>) -> std::io::Result<Arc<dyn Interrupts>>,
     {
@@ -64,15 +69,9 @@ impl VisitingConversation {
         let interrupts = watch(Box::new(move || leaving.leave())).map_err(ChatError::Terminal)?;
         interrupts.disarm();
         let editor = LineEditor::new(crate::line_history(setup))?;
-        let (runtime, loans) = (Runtime::new()?, TerminalLoans::default());
+        let runtime = Runtime::new()?;
         let session = TerminalSession { factory, tty, guard, interrupts, runtime, editor, visit: None };
         Ok(Self { session, chat: None, loans, _restored: restored })
-    }
-
-    /// Returns the lender of the terminal while the conversation is drawn.
-    #[must_use]
-    pub fn loans(&self) -> TerminalLoans {
-        self.loans.clone()
     }
 
     /// Runs `future` to completion, and the conversation's background work beside it.

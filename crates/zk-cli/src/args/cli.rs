@@ -13,7 +13,7 @@ use crate::exit;
 
 use super::actions::{
     AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, HooksAction, McpAction,
-    PolicyAction, PromptAction, SessionsAction, SkillsAction, TrustAction,
+    PolicyAction, PromptAction, SessionsAction, ShellArgs, SkillsAction, TrustAction,
 };
 use super::candidates::{self, Shell};
 use super::ext::ExtAction;
@@ -303,6 +303,8 @@ pub(crate) enum CliCommand {
         #[arg(long)]
         keep: bool,
     },
+    /// Run your own shell with the agent attached: ? at an empty line calls it, and Ctrl-] at any prompt
+    Shell(ShellArgs),
     /// List the models of the provider; without one, the providers and how many models each has
     Models {
         /// Only models whose provider and id contain each of these words

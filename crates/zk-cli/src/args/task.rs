@@ -6,7 +6,7 @@ use zk_providers::select::GivenValues;
 
 use super::actions::{
     AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, HooksAction, McpAction,
-    PolicyAction, PromptAction, SessionsAction, SkillsAction, TrustAction,
+    PolicyAction, PromptAction, SessionsAction, ShellArgs, SkillsAction, TrustAction,
 };
 use super::candidates::Shell;
 use super::cli::{Cli, CliCommand, OutputFormat, ViewFormat};
@@ -88,6 +88,7 @@ pub(crate) enum Job {
     Demo {
         keep: bool,
     },
+    Shell(ShellArgs),
     Models {
         filter: Vec<String>,
         json: bool,
@@ -304,6 +305,7 @@ impl Cli {
                     CliCommand::Doctor(args) => Job::Doctor(args),
                     CliCommand::Update { check: _ } => Job::UpdateCheck,
                     CliCommand::Demo { keep } => Job::Demo { keep },
+                    CliCommand::Shell(args) => Job::Shell(args),
                     CliCommand::Models { filter, json } => Job::Models { filter, json },
                     CliCommand::Hooks { action: None | Some(HooksAction::List) } => Job::Hooks,
                     CliCommand::Logs { name } => Job::Logs(name),
