@@ -131,8 +131,9 @@ impl VisitingConversation {
     /// Closes the conversation, if it was opened, and prints how to go on with it.
     pub fn close(mut self) {
         if let Some((chat, _)) = self.chat.take() {
-            chat.draw_lines(self.session.factory.setup().plain_screen());
+            let screen = self.session.factory.setup().plain_screen();
             self.session.runtime.block_on(async {
+                chat.draw_lines(screen);
                 chat.close().await;
                 chat.flush().await;
             });
