@@ -18,6 +18,7 @@
 //! | [`UnapprovedProject`] | parts of a project that the person is asked about first |
 //! | [`zk_permission::ModeSwitch`], [`PersonExec`], [`JobRows`] | services and a plugin of the bus: permission mode, the person's own commands, rows of jobs |
 //! | [`session_lines`], [`context_lines`], [`totals`] | lists and sums in lines, as commands print them |
+//! | [`VisitingConversation`], [`TerminalLoans`] | a conversation on the terminal of another program, such as a shell, when it is called; work that borrows the terminal from it |
 //! | [`ChatEnd`], [`ChatError`] | how it ended, or why it could not go on; exit codes are the program's |
 //!
 //! # Example
@@ -39,6 +40,7 @@ mod hosted;
 mod opening;
 mod screen;
 mod sign_in;
+mod visits;
 pub mod walls;
 
 use std::ops::ControlFlow;
@@ -81,6 +83,8 @@ pub use opening::workplace::git_branch;
 pub use screen::draft::editor::{EditorEnv, edit_file};
 pub use screen::runtime::Runtime;
 pub use sign_in::{set_up, sign_in};
+pub use visits::VisitingConversation;
+pub use visits::terminal_loan::{NoScreen, TerminalLoans};
 
 use conversation::chat::Chat;
 use conversation::reload;
@@ -107,7 +111,8 @@ where
     interrupts.disarm();
     let editor = LineEditor::new(line_history(setup))?;
     let mut kind = setup.screen_kind();
-    let mut session = TerminalSession { factory, tty, guard, interrupts, runtime: Runtime::new()?, editor };
+    let runtime = Runtime::new()?;
+    let mut session = TerminalSession { factory, tty, guard, interrupts, runtime, editor, visit: None };
     if let ControlFlow::Break(end) = first_start::run(&mut session)? {
         return Ok(end);
     }

@@ -3,6 +3,7 @@
 //! | part | purpose |
 //! |---|---|
 //! | [`ProcessExec`] | the `dyn Exec` of this machine: cleared environment, own process group, no process left behind |
+//! | [`PersonTerminal`] | the person's own shell on a terminal of its own, which is no tool's: whole environment, no mark |
 //! | [`Supervision`] | the process that ends all commands when the program dies, however it dies |
 //! | [`SandboxExec`] | the `dyn Exec` of this machine inside namespaces, Landlock and seccomp |
 //! | [`ReadSandbox`] | the sandbox of read-only calls that run without approval |
@@ -63,6 +64,8 @@ pub use host_files::{LocalHostFiles, LogFile, own_files};
 pub use limits::{BoundedExec, Limits};
 pub use overlay::OverlaidFiles;
 pub use plugin::{LocalExec, LocalPlugin};
+#[cfg(feature = "pty")]
+pub use process::{PersonCommand, PersonTerminal, copy_terminal_size};
 pub use process::{ProcessExec, Supervision, run_supervisor};
 pub use reads::{ReadSandbox, ReadSandboxNotice, git_read_variables};
 #[cfg(feature = "remote")]

@@ -11,7 +11,7 @@ use zk_tui::term::redacted;
 use zk_tui::{Action, App, Input, Modes, Queries, Renderers, ScreenKind, Style};
 use zk_view::{Intent, NoteLevel};
 
-use super::draft::edited::{Edited, EditedThing};
+use super::draft::edited::{Edited, EditedSubject, EditedThing};
 use super::draft::editor::Editing;
 use super::host_messages::{HostEvent, HostRequest, Made};
 use super::inline::InlineScreen;
@@ -23,6 +23,7 @@ use crate::conversation::effects::EffectHost;
 use crate::conversation::line::{is_verbatim, style_of};
 use crate::opening::error::ChatError;
 use crate::opening::person_exec::PersonExec;
+use crate::visits::terminal_loan::TerminalLoan;
 
 impl InlineScreen {
     /// The renderers that plugins of the conversation offer.
@@ -285,20 +286,29 @@ impl InlineScreen {
         self.write(&bytes, app).map_err(cannot)?;
         self.guard.modes().leave();
         self.guard.modes().enter_raw().map_err(cannot)?;
-        let (before, editing) = match thing {
+        let (subject, editing) = match thing {
             EditedThing::Text(text) => {
                 let editing = Editing::begin(&self.setup, opened, &text).await?;
-                (Some(text), editing)
+                (EditedSubject::Text(text), editing)
             }
-            EditedThing::File(file) => (None, Editing::of_file(&self.setup, opened, file).await?),
+            EditedThing::File(file) => {
+                (EditedSubject::File, Editing::of_file(&self.setup, opened, file).await?)
+            }
+            EditedThing::Loan(TerminalLoan(work)) => {
+                let work = async move {
+                    work.await;
+                    Ok(String::new())
+                };
+                return Ok(Edited { subject: EditedSubject::Loan, result: Box::pin(work) });
+            }
         };
-        Ok(Edited { before, result: Box::pin(editing.finish()) })
+        Ok(Edited { subject, result: Box::pin(editing.finish()) })
     }
 
     /// Takes the terminal back, with the edited text.
     pub(crate) fn end_editing(
         &self,
-        edited: Result<(Option<String>, String), String>,
+        edited: Result<(EditedSubject, String), String>,
         app: &mut App,
     ) -> std::io::Result<()> {
         self.guard.modes().leave();
@@ -307,8 +317,9 @@ impl InlineScreen {
         self.write(&bytes, app)?;
         app.enter(self.began.elapsed());
         match edited {
-            Ok((Some(before), text)) => app.end_edit(&before, &text),
-            Ok((None, _)) => app.print(Style::DIM, "/reload takes in what you changed"),
+            Ok((EditedSubject::Text(before), text)) => app.end_edit(&before, &text),
+            Ok((EditedSubject::Loan, _)) => {}
+            Ok((EditedSubject::File, _)) => app.print(Style::DIM, "/reload takes in what you changed"),
             Err(why) => app.print(Style::YELLOW, &why),
         }
         Ok(())

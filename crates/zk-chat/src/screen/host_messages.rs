@@ -11,6 +11,7 @@ use crate::conversation::attachments::Attachments;
 use crate::conversation::effects::EffectHost;
 use crate::conversation::wanted_screen::WantedScreen;
 use crate::opening::sessions::ConversationSessions;
+use crate::visits::terminal_loan::TerminalLoan;
 
 /// Work of the conversation.
 pub(crate) enum HostRequest {
@@ -51,6 +52,10 @@ pub(crate) enum HostEvent {
     },
     /// The next command of the prompt queue finished.
     Made(Made),
+    /// The conversation has nothing left to do, and only visits this terminal.
+    Rested,
+    /// Another program borrows the terminal.
+    Lend(TerminalLoan),
 }
 
 /// Outcome of a command typed during a run.

@@ -32,6 +32,7 @@ use crate::opening::factory::ConversationFactory;
 use crate::opening::setup::ChatSetup;
 use crate::opening::start::ChatEnd;
 use crate::opening::workplace::Workplace;
+use crate::visits::Visit;
 
 /// Maximum wait for the last frame.
 const FINAL_DRAW_WAIT: Duration = Duration::from_millis(30);
@@ -55,7 +56,7 @@ pub(crate) fn run(
     start: ScreenStart,
     kind: ScreenKind,
 ) -> Result<ScreenExit, ChatError> {
-    let TerminalSession { factory, tty, guard, interrupts, runtime, editor } = session;
+    let TerminalSession { factory, tty, guard, interrupts, runtime, editor, visit } = session;
     let setup = factory.setup();
     let suspending = guard.clone();
     interrupts.on_suspend(Box::new(move || suspending.suspend()));
@@ -112,6 +113,7 @@ pub(crate) fn run(
         uses: CommandUses::read(setup),
         factory: factory.clone(),
         known: Arc::default(),
+        visit: visit.clone(),
     };
     let (keymap, said) = factory.keymap();
     let shortcuts = keymap.commands().map(str::to_owned).collect();
@@ -119,11 +121,15 @@ pub(crate) fn run(
     let PendingInput { work: before, draft } = pending;
     before.into_iter().for_each(|work| screen.work(work));
     let composing = Composing { keymap, said, draft, text };
-    let worker = Worker { work, notes, opened, shortcuts };
-    runtime.block_on(async {
+    let loans = visit.as_ref().map(|visit| visit.loans.clone()).unwrap_or_default();
+    loans.set_screen(Some(notes.clone()));
+    let worker = Worker { work, notes, opened, shortcuts, is_visit: visit.is_some() };
+    let ended = runtime.block_on(async {
         let working = Box::pin(worker.run(start));
         screen.run(working, reader, printed, told, composing, editor).await
-    })
+    });
+    loans.set_screen(None);
+    ended
 }
 
 /// Initial state of a screen's composer.
@@ -161,6 +167,7 @@ pub(crate) struct InlineScreen {
     factory: Arc<dyn ConversationFactory>,
     /// Cached completions.
     known: Arc<Mutex<Known>>,
+    visit: Option<Visit>,
 }
 
 impl InlineScreen {
@@ -198,7 +205,7 @@ impl InlineScreen {
         app.set_full(self.is_full);
         app.set_titles(self.setup.sets_title);
         let mut working = pin!(working);
-        let (mut is_closed, mut is_unread) = (false, false);
+        let (mut is_closed, mut is_unread, mut is_over) = (false, false, false);
         let exit = loop {
             let tick = app.next_tick().map(|at| self.began + at).into_iter().chain(drafts.due()).min();
             let tick_at = tick.unwrap_or(self.began);
@@ -247,6 +254,14 @@ impl InlineScreen {
                     }
                     // The open editor takes the whole terminal.
                     HostEvent::EditFile(_) => {}
+                    HostEvent::Lend(loan) if editing.is_none() => {
+                        let lent = self.lend(EditedThing::Loan(loan), &mut app, &mut input).await;
+                        editing = lent.map_err(cannot)?;
+                    }
+                    // The dropped loan fails for its borrower.
+                    HostEvent::Lend(_) => {}
+                    HostEvent::Rested if app.draft().is_empty() => self.work(HostRequest::Quit),
+                    HostEvent::Rested => {}
                     HostEvent::Image(image) => self.attach_pasted(image, &mut app),
                 },
                 edited = edited(editing.as_mut()) => {
@@ -256,6 +271,11 @@ impl InlineScreen {
                 }
                 // The size is checked before each frame.
                 _ = resized.recv(), if editing.is_none() => {}
+                () = self.is_over(), if !is_over => {
+                    is_over = true;
+                    self.keyboard.stop();
+                    self.work(HostRequest::Quit);
+                }
                 _ = hung_up.recv() => break Ok(WorkEnd::End(ChatEnd::Terminated)),
                 () = self.guard.leaves() => break Ok(WorkEnd::End(ChatEnd::Terminated)),
                 () = self.guard.suspends(), if editing.is_none() => self.suspend(&mut app, false).map_err(cannot)?,
@@ -347,6 +367,14 @@ impl InlineScreen {
         ended
     }
 
+    /// Waits until the visit is over; never returns for a conversation that has the terminal throughout.
+    async fn is_over(&self) {
+        match &self.visit {
+            Some(visit) => visit.over.cancelled().await,
+            None => std::future::pending().await,
+        }
+    }
+
     fn kind(&self) -> ScreenKind {
         if self.is_full { ScreenKind::Full } else { ScreenKind::Inline }
     }
@@ -376,6 +404,8 @@ impl InlineScreen {
                 | HostEvent::SessionsChanged
                 | HostEvent::Theme(_)
                 | HostEvent::EditFile(_)
+                | HostEvent::Lend(_)
+                | HostEvent::Rested
                 | HostEvent::Image(_) => {}
             }
         }

@@ -13,6 +13,7 @@ use crate::conversation::wanted_screen::WantedSignIn;
 use crate::opening::factory::ConversationFactory;
 use crate::opening::interrupts::Interrupts;
 use crate::opening::start::{ChatEnd, ChatStart};
+use crate::visits::Visit;
 
 /// State that persists across screens of a conversation.
 pub(crate) struct TerminalSession {
@@ -22,6 +23,8 @@ pub(crate) struct TerminalSession {
     pub(crate) interrupts: Arc<dyn Interrupts>,
     pub(crate) runtime: Runtime,
     pub(crate) editor: LineEditor,
+    /// Present visit of a conversation that has the terminal only at times; `None` if it has it throughout.
+    pub(crate) visit: Option<Visit>,
 }
 
 /// Conversation that a screen begins with.

@@ -48,6 +48,8 @@ pub(crate) struct Worker {
     pub(crate) opened: Arc<OnceLock<OpenConversation>>,
     /// Commands that keys run.
     pub(crate) shortcuts: Vec<String>,
+    /// Whether the conversation only visits the terminal.
+    pub(crate) is_visit: bool,
 }
 
 impl Worker {
@@ -61,7 +63,9 @@ impl Worker {
                 }
                 let source = ConversationSource::Start;
                 let chat = Chat::open(&factory, source, front_end, interrupts, None).await?;
-                chat.greet();
+                if !self.is_visit {
+                    chat.greet();
+                }
                 chooses = start.chooses_session;
                 (Box::new(chat), start.prompt.map(HostRequest::Line).into_iter().collect())
             }
@@ -102,6 +106,10 @@ impl Worker {
                 work => work,
             };
             let outcome = match work {
+                Some(HostRequest::Quit) if self.is_visit => {
+                    let queued = Queued { first: given, rest: self.work };
+                    return Ok(WorkEnd::Screen(ScreenKind::Inline, chat, queued));
+                }
                 None | Some(HostRequest::Quit) => break ChatEnd::Done,
                 Some(HostRequest::Line(line)) => self.line(&chat, line.trim()).await,
                 Some(HostRequest::Effect(effect)) => match chat.effects().carry_out(effect).await {
@@ -155,6 +163,9 @@ impl Worker {
                 }
                 Some(kind) => self.tell(HostEvent::Full(kind == ScreenKind::Full)),
                 None => {}
+            }
+            if self.is_visit && given.is_empty() && self.work.is_empty() {
+                self.tell(HostEvent::Rested);
             }
         };
         chat.close().await;

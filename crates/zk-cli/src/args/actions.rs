@@ -59,6 +59,22 @@ pub(crate) struct DoctorArgs {
     pub(crate) yes: bool,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+pub(crate) struct ShellArgs {
+    /// The shell, by name or path, instead of $SHELL; bash, zsh and fish tell zk what runs in them
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) shell: Option<PathBuf>,
+    /// Start it as a login shell
+    #[arg(long)]
+    pub(crate) login: bool,
+    /// Start it inside of another `zk shell`
+    #[arg(long)]
+    pub(crate) nested: bool,
+    /// Character that calls the agent at an empty line, ? by default; an empty one for none
+    #[arg(long, value_name = "CHARACTER")]
+    pub(crate) trigger: Option<String>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub(crate) enum DebugAction {
     /// List every handler, observer, tool and service, and who registered it

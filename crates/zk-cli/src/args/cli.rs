@@ -14,7 +14,7 @@ use crate::launch::StartScope;
 
 use super::actions::{
     AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, FleetAction, HooksAction, LearnedAction,
-    McpAction, PolicyAction, PromptAction, SessionsAction, SkillsAction, TrustAction,
+    McpAction, PolicyAction, PromptAction, SessionsAction, ShellArgs, SkillsAction, TrustAction,
 };
 use super::candidates::{self, Shell};
 use super::ext::ExtAction;
@@ -357,6 +357,8 @@ pub(crate) enum CliCommand {
         #[arg(long)]
         keep: bool,
     },
+    /// Run your own shell with the agent attached: ? at an empty line calls it, and Ctrl-] at any prompt
+    Shell(ShellArgs),
     /// List the models of the provider; without one, the providers and how many models each has
     Models {
         /// Only models whose provider and id contain each of these words

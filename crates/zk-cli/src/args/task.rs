@@ -6,7 +6,7 @@ use zk_providers::select::GivenValues;
 
 use super::actions::{
     AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, FleetAction, HooksAction, LearnedAction,
-    McpAction, PolicyAction, PromptAction, SessionsAction, SkillsAction, TrustAction,
+    McpAction, PolicyAction, PromptAction, SessionsAction, ShellArgs, SkillsAction, TrustAction,
 };
 use super::candidates::Shell;
 use super::cli::{Cli, CliCommand, OutputFormat, ViewFormat};
@@ -94,6 +94,7 @@ pub(crate) enum Job {
     Demo {
         keep: bool,
     },
+    Shell(ShellArgs),
     Models {
         filter: Vec<String>,
         json: bool,
@@ -322,6 +323,7 @@ impl Cli {
                     CliCommand::Doctor(args) => Job::Doctor(args),
                     CliCommand::Update { check: _ } => Job::UpdateCheck,
                     CliCommand::Demo { keep } => Job::Demo { keep },
+                    CliCommand::Shell(args) => Job::Shell(args),
                     CliCommand::Models { filter, json } => Job::Models { filter, json },
                     CliCommand::Hooks { action: None | Some(HooksAction::List) } => Job::Hooks,
                     CliCommand::Learned { action } => Job::Learned(action.unwrap_or(LearnedAction::List)),

@@ -28,6 +28,8 @@ pub(crate) enum Exit {
     BrokenPipe,
     /// 143: stopped by SIGTERM.
     Terminated,
+    /// Exit code of the shell that `zk shell` ran.
+    OfShell(u8),
 }
 
 /// Exit codes with what they mean to a reader of the documentation.
@@ -71,6 +73,7 @@ impl Exit {
             Self::Interrupted => 130,
             Self::BrokenPipe => 141,
             Self::Terminated => 143,
+            Self::OfShell(code) => code,
         }
     }
 
@@ -81,9 +84,12 @@ impl Exit {
             Self::Denied => RunEnding::Denied,
             Self::Auth => RunEnding::Auth,
             Self::Limit => RunEnding::Limit,
-            Self::Failed | Self::Usage | Self::Interrupted | Self::Terminated | Self::BrokenPipe => {
-                RunEnding::Failed
-            }
+            Self::Failed
+            | Self::Usage
+            | Self::Interrupted
+            | Self::Terminated
+            | Self::BrokenPipe
+            | Self::OfShell(_) => RunEnding::Failed,
         }
     }
 

@@ -8,7 +8,7 @@ pub(crate) mod summary;
 
 use std::io::IsTerminal;
 
-pub(crate) use conversation::Launcher;
+pub(crate) use conversation::{Launcher, run_shell};
 
 use crate::app::AppContext;
 use crate::args::{Prompt, Resume};

@@ -192,6 +192,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Doctor(args) => commands::doctor(&app, args),
         Job::UpdateCheck => commands::update_check(&app),
         Job::Demo { keep } => commands::demo(&app, keep),
+        Job::Shell(args) => mode::run_shell(&app, args),
         Job::Models { filter, json } => commands::models(&app, &filter, json),
         Job::Trust(action) => commands::trust(&app, &action),
         Job::Mcp(action) => commands::mcp(&app, action),

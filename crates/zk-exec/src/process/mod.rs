@@ -2,6 +2,8 @@ mod ends;
 mod group;
 mod launch;
 mod local;
+#[cfg(feature = "pty")]
+mod person_terminal;
 mod process_table;
 mod signals;
 mod spawn;
@@ -27,6 +29,8 @@ use crate::{BoundedExec, Environment, Limits};
 use ends::Ends;
 use launch::Launch;
 use local::LocalProcess;
+#[cfg(feature = "pty")]
+pub use person_terminal::{PersonCommand, PersonTerminal, copy_terminal_size};
 use spawner::Spawner;
 use started::{Started, Tree, Waiter};
 use supervision::supervised;

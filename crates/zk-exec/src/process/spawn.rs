@@ -29,6 +29,13 @@ pub(super) fn detached(launch: &Launch, [stdin, stdout, stderr]: ChildEnds) -> C
     command
 }
 
+/// Builds an interactive program of the person, whose terminal is its standard input. It outlives this process
+/// as far as its terminal lets it.
+#[cfg(feature = "pty")]
+pub(super) fn of_person(program: &OsStr) -> Command {
+    in_session(program, Life::Own, Session::OwnTerminal, None)
+}
+
 /// Builds a command without environment, standard streams or descriptors, in a process group of its own.
 pub(super) fn bare(program: &OsStr, life: Life) -> Command {
     in_session(program, life, Session::Inherited, None)

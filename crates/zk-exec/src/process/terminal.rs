@@ -11,8 +11,8 @@ use zk_core::service::TerminalSize;
 
 use super::ends::{ChildEnds, Ends};
 
-/// Opens a pseudo-terminal of this size for one command.
-pub(super) fn open(size: TerminalSize) -> io::Result<(Ends, ChildEnds)> {
+/// Opens a pseudo-terminal; returns this program's side and the side of a command.
+pub(super) fn open_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
     fcntl_setfd(&terminal, FdFlags::CLOEXEC)?;
     grantpt(&terminal)?;
@@ -20,6 +20,12 @@ pub(super) fn open(size: TerminalSize) -> io::Result<(Ends, ChildEnds)> {
     let name = ptsname(&terminal, Vec::new())?;
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let side = rustix::fs::open(name, flags, Mode::empty())?;
+    Ok((terminal, side))
+}
+
+/// Opens a pseudo-terminal of this size for one command.
+pub(super) fn open(size: TerminalSize) -> io::Result<(Ends, ChildEnds)> {
+    let (terminal, side) = open_pair()?;
     resize(&terminal, size)?;
     let of_command = [duplicate(&side)?, duplicate(&side)?, side];
     let (reads, writes) = (duplicate(&terminal)?, duplicate(&terminal)?);

@@ -4,12 +4,14 @@ mod factory;
 mod launcher;
 mod models;
 mod sessions;
+mod shell;
 mod trust_question;
 
 use std::sync::Arc;
 
 use self::factory::ChatFactory;
 pub(crate) use self::launcher::Launcher;
+pub(crate) use self::shell::run as run_shell;
 use crate::app::AppContext;
 use crate::args::{Prompt, Resume};
 use crate::commands;

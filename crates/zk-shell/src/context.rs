@@ -1,0 +1,170 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use zk_core::kernel::{BoxError, Cx};
+use zk_core::service::{BlobId, Blobs, ContextMode, ContextProducer, Redactor};
+
+use crate::pump::SharedState;
+use crate::record::{Exchange, ExchangeEnd};
+
+/// Lines of output that the model is told in full.
+const MAX_WHOLE_LINES: usize = 20;
+
+/// Lines from each end of a longer output.
+const END_LINES: usize = 10;
+
+/// Longest line that the model is told, in characters.
+const MAX_LINE_CHARS: usize = 500;
+
+/// Newest commands whose output the model is told; of those before only the ends are.
+const MAX_WITH_OUTPUT: usize = 20;
+
+/// Newest commands that the model is told at all.
+const MAX_TOLD: usize = 100;
+
+/// What happened in the shell since the last prompt, for the model.
+pub(crate) struct ShellContext {
+    pub(crate) shared: SharedState,
+}
+
+#[async_trait]
+impl ContextProducer for ShellContext {
+    fn mode(&self) -> ContextMode {
+        ContextMode::PerQuery
+    }
+
+    async fn text(&self, cx: &Cx) -> Result<Option<String>, BoxError> {
+        let news = self.shared.recorder().news();
+        if news.is_empty() {
+            return Ok(None);
+        }
+        let last = news.last().map_or(0, |exchange| exchange.number);
+        let (blobs, redactor) = (cx.service::<dyn Blobs>(), cx.service::<Redactor>());
+        let text = tokio::task::spawn_blocking(move || describe(&news, redactor.as_deref(), blobs.as_deref()));
+        let text = text.await?;
+        self.shared.recorder().tell(last);
+        Ok(Some(text))
+    }
+}
+
+/// Text about commands for the model, oldest first. Long output goes to `blobs`.
+pub(crate) fn describe(news: &[Exchange], redactor: Option<&Redactor>, blobs: Option<&dyn Blobs>) -> String {
+    let mut text = "Commands the user ran in their own shell since the last prompt, oldest first.".to_owned();
+    let told = news.get(news.len().saturating_sub(MAX_TOLD)..).unwrap_or_default();
+    if told.len() < news.len() {
+        text.push_str(&format!(" {} before them are left out.", news.len() - told.len()));
+    }
+    let silent = told.len().saturating_sub(MAX_WITH_OUTPUT);
+    for (at, exchange) in told.iter().enumerate() {
+        text.push('\n');
+        text.push_str(&describe_one(exchange, at >= silent, redactor, blobs));
+    }
+    text
+}
+
+fn describe_one(
+    exchange: &Exchange,
+    with_output: bool,
+    redactor: Option<&Redactor>,
+    blobs: Option<&dyn Blobs>,
+) -> String {
+    let clean = |text: &str| untagged(&redactor.map_or_else(|| text.to_owned(), |redactor| redactor.redact(text).into_owned()));
+    let command = exchange.command.as_deref().map_or_else(|| "(command unknown)".to_owned(), &clean);
+    let end = match exchange.end {
+        ExchangeEnd::Code(code) => format!("exit code {code}"),
+        ExchangeEnd::Unknown => "exit code unknown".to_owned(),
+    };
+    let dir = exchange.dir.as_deref().map(|dir| format!("in {}, ", clean(dir))).unwrap_or_default();
+    let mut text = format!(
+        "[{}] $ {command}\n({dir}{end}, {:.1} s)",
+        exchange.number,
+        exchange.duration.as_secs_f64()
+    );
+    if exchange.is_full_screen {
+        text.push_str("\n(a full-screen program; its screen is not recorded)");
+        return text;
+    }
+    if !with_output {
+        return text;
+    }
+    let output = clean(&exchange.output_lines().join("\n"));
+    let lines: Vec<&str> = output.lines().collect();
+    if lines.len() <= MAX_WHOLE_LINES {
+        lines.iter().for_each(|line| push_line(&mut text, line));
+        return text;
+    }
+    let left_out = lines.len() - 2 * END_LINES;
+    let handle = blobs.and_then(|blobs| blobs.put(output.as_bytes()).ok());
+    let whole = handle.map(|BlobId(id)| format!("; the whole output: {id}")).unwrap_or_default();
+    lines.iter().take(END_LINES).for_each(|line| push_line(&mut text, line));
+    text.push_str(&format!("\n[{left_out} lines left out{whole}]"));
+    lines.iter().skip(lines.len() - END_LINES).for_each(|line| push_line(&mut text, line));
+    text
+}
+
+fn push_line(text: &mut String, line: &str) {
+    text.push('\n');
+    text.extend(line.chars().take(MAX_LINE_CHARS));
+    if line.chars().nth(MAX_LINE_CHARS).is_some() {
+        text.push('…');
+    }
+}
+
+/// A text that cannot end the tag around it.
+fn untagged(text: &str) -> String {
+    text.replace("</", "<\u{2060}/")
+}
+
+/// Producer under its name.
+pub(crate) fn producer(shared: SharedState) -> Arc<dyn ContextProducer> {
+    Arc::new(ShellContext { shared })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::record::Capture;
+
+    fn exchange(number: u64, command: &str, output: &str) -> Exchange {
+        let mut capture = Capture::default();
+        capture.push(output.as_bytes());
+        Exchange {
+            number,
+            command: Some(command.to_owned()),
+            dir: Some("/work".to_owned()),
+            end: ExchangeEnd::Code(2),
+            duration: Duration::from_millis(1_250),
+            is_full_screen: false,
+            output: capture,
+            size: (80, 24),
+        }
+    }
+
+    #[test]
+    fn a_command_is_told_with_its_directory_code_duration_and_output() {
+        let text = describe(&[exchange(3, "make", "one\r\ntwo\r\n")], None, None);
+        let told = text.split_once('\n').unwrap().1;
+        assert_eq!(told, "[3] $ make\n(in /work, exit code 2, 1.2 s)\none\ntwo");
+    }
+
+    #[test]
+    fn long_output_has_its_ends_and_secrets_and_tags_are_gone() {
+        let output: String = (1..=50).map(|n| format!("line {n}\r\n")).collect();
+        let redactor = Redactor::new();
+        redactor.learn("correct-horse-battery");
+        let long = exchange(1, "echo correct-horse-battery", &format!("{output}</query_context>\r\n"));
+        let text = describe(&[long], Some(&redactor), None);
+        assert!(text.contains("line 10\n[31 lines left out]\nline 42"), "{text}");
+        assert!(!text.contains("horse") && !text.contains("</query_context>"), "{text}");
+    }
+
+    #[test]
+    fn a_thousand_commands_are_told_in_short() {
+        let news: Vec<Exchange> = (1..=1_000).map(|n| exchange(n, &format!("cmd{n}"), "out\r\n")).collect();
+        let text = describe(&news, None, None);
+        assert!(text.contains("900 before them are left out") && !text.contains("$ cmd900\n"), "{text}");
+        assert_eq!(text.matches("\nout").count(), MAX_WITH_OUTPUT);
+    }
+}

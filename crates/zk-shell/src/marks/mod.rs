@@ -1,0 +1,112 @@
+//! Marks that the start scripts put into the output: what the shell does, for zk alone.
+
+mod modes;
+mod scanner;
+
+pub use modes::TerminalModes;
+pub use scanner::{MarkScanner, MarkSink};
+
+/// Number of the private OSC of all marks.
+pub(crate) const OSC_NUMBER: &str = "7177";
+
+/// Mark of a shell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// The shell waits for a line. It may have keys by which zk asks for the line and redraws it.
+    Ready {
+        /// Whether the keys exist.
+        has_keys: bool,
+    },
+    /// A command begins.
+    Started {
+        /// Text of the command, byte for byte.
+        text: Vec<u8>,
+        /// Whether the shell knows that this is the text.
+        is_exact: bool,
+    },
+    /// The line before ended.
+    Ended {
+        /// Exit code.
+        code: i32,
+        /// Present directory.
+        dir: Vec<u8>,
+    },
+    /// Present directory.
+    Directory(Vec<u8>),
+    /// Length of the line that is being edited.
+    Line {
+        /// Length in the shell's own unit; zero for an empty line.
+        len: usize,
+    },
+}
+
+impl Mark {
+    /// Reads the part after the nonce; `None` for anything that no script writes.
+    pub(crate) fn parse(body: &[u8]) -> Option<Self> {
+        let (kind, rest) = body.split_first()?;
+        let rest = rest.strip_prefix(b";")?;
+        Some(match kind {
+            b'R' => Self::Ready { has_keys: rest == b"1" },
+            b'C' => Self::Started { text: unescape(rest)?, is_exact: true },
+            b'U' => Self::Started { text: unescape(rest)?, is_exact: false },
+            b'W' => Self::Directory(unescape(rest)?),
+            b'L' => Self::Line { len: number(rest)? },
+            b'D' => {
+                let at = rest.iter().position(|byte| *byte == b';')?;
+                let (code, dir) = rest.split_at(at);
+                Self::Ended { code: number(code)?, dir: unescape(dir.strip_prefix(b";")?)? }
+            }
+            _ => return None,
+        })
+    }
+}
+
+fn number<T: std::str::FromStr>(digits: &[u8]) -> Option<T> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// Resolves `%XX`.
+fn unescape(text: &[u8]) -> Option<Vec<u8>> {
+    let mut plain = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((byte, behind)) = rest.split_first() {
+        if *byte == b'%' {
+            let (hex, behind) = behind.split_at_checked(2)?;
+            plain.push(u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()?);
+            rest = behind;
+        } else {
+            plain.push(*byte);
+            rest = behind;
+        }
+    }
+    Some(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_read_exactly_and_anything_else_is_none() {
+        let started = |text: &[u8], is_exact| Some(Mark::Started { text: text.to_vec(), is_exact });
+        for (body, expected) in [
+            (&b"R;1"[..], Some(Mark::Ready { has_keys: true })),
+            (b"R;0", Some(Mark::Ready { has_keys: false })),
+            (b"C;echo 100%25;ls%0A", started(b"echo 100%;ls\n", true)),
+            (b"U;\xff", started(b"\xff", false)),
+            (b"D;130;/a%07b;c", Some(Mark::Ended { code: 130, dir: b"/a\x07b;c".to_vec() })),
+            (b"W;/", Some(Mark::Directory(b"/".to_vec()))),
+            (b"L;12", Some(Mark::Line { len: 12 })),
+            (b"L;-1", None),
+            (b"D;x;/", None),
+            (b"D;1", None),
+            (b"C;%4", None),
+            (b"C;%zz", None),
+            (b"C", None),
+            (b"X;1", None),
+            (b"", None),
+        ] {
+            assert_eq!(Mark::parse(body), expected, "{}", String::from_utf8_lossy(body));
+        }
+    }
+}

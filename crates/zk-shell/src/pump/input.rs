@@ -1,0 +1,149 @@
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::{PumpEvent, SharedState, write_all};
+use crate::line::{CallKeys, Press};
+
+/// Buffer of a read, in bytes.
+const READ_BYTES: usize = 16 * 1024;
+
+/// Time for the shell to tell whether its line is empty.
+const REPORT_WAIT: Duration = Duration::from_millis(250);
+
+/// Hidden key that makes the shell report its line.
+const REPORT_KEY: &[u8] = b"\x1b[7177~";
+
+/// Reader of the person's keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    Shell,
+    Conversation,
+    Nobody,
+}
+
+/// Switch of the terminal's input between the shell and the conversation.
+#[derive(Debug)]
+pub(crate) struct Input {
+    owner: Mutex<Owner>,
+    changed: Condvar,
+    /// Stream that wakes the reading thread.
+    wake: UnixStream,
+    woken: UnixStream,
+}
+
+impl Input {
+    pub(crate) fn new() -> io::Result<Self> {
+        let (wake, woken) = UnixStream::pair()?;
+        woken.set_nonblocking(true)?;
+        Ok(Self { owner: Mutex::new(Owner::Shell), changed: Condvar::new(), wake, woken })
+    }
+
+    /// Gives the input to the shell.
+    pub(crate) fn give_to_shell(&self) {
+        self.set(Owner::Shell);
+    }
+
+    /// Takes the input from the shell.
+    pub(crate) fn take(&self) {
+        self.set(Owner::Conversation);
+    }
+
+    /// Ends the reading.
+    pub(crate) fn close(&self) {
+        self.set(Owner::Nobody);
+    }
+
+    fn set(&self, owner: Owner) {
+        *self.owner() = owner;
+        self.changed.notify_all();
+        // The write fails only if the reading thread has ended.
+        let _ = (&self.wake).write(&[0]);
+    }
+
+    fn owner(&self) -> MutexGuard<'_, Owner> {
+        self.owner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the shell has the input; false if nobody will.
+    fn wait_for_shell(&self) -> bool {
+        let owner = self.owner();
+        let waits = |owner: &mut Owner| *owner == Owner::Conversation;
+        let owner = self.changed.wait_while(owner, waits).unwrap_or_else(PoisonError::into_inner);
+        *owner == Owner::Shell
+    }
+}
+
+/// Forwards the person's keys to the shell, on this thread, until the input is closed or the terminal is gone.
+pub(crate) fn run_input(
+    input: &Input,
+    terminal: &File,
+    shared: &SharedState,
+    keys: CallKeys,
+    events: &UnboundedSender<PumpEvent>,
+) {
+    let stdin = io::stdin();
+    let mut buffer = vec![0; READ_BYTES];
+    while input.wait_for_shell() {
+        let mut fds = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(&input.woken, PollFlags::IN)];
+        let polled = poll(&mut fds, None);
+        let [typed, woken] = fds.map(|fd| fd.revents());
+        if !woken.is_empty() {
+            while matches!((&input.woken).read(&mut buffer), Ok(1..)) {}
+            continue;
+        }
+        if polled.is_err() || typed.is_empty() {
+            continue;
+        }
+        let read = match rustix::io::read(&stdin, &mut buffer) {
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => continue,
+            Ok(0) | Err(_) => {
+                // The session may be over.
+                let _ = events.send(PumpEvent::Gone);
+                return;
+            }
+            Ok(read) => read,
+        };
+        let bytes = buffer.get(..read).unwrap_or_default();
+        let is_full_screen = shared.modes().is_alternate;
+        let press = shared.line().press(bytes, keys, is_full_screen);
+        let is_call = match press {
+            Press::Call => true,
+            Press::CallIfEmpty => is_line_empty(terminal, shared),
+            Press::Forward => false,
+        };
+        if is_call {
+            *input.owner() = Owner::Conversation;
+            let _ = events.send(PumpEvent::Called);
+            continue;
+        }
+        shared.line().forwarded(bytes);
+        // A shell that ends reads no more.
+        let _ = write_all(terminal, bytes);
+    }
+}
+
+/// Asks the shell for its line. A shell that does not answer in time may have text in it.
+fn is_line_empty(terminal: &File, shared: &SharedState) -> bool {
+    shared.line().reported = None;
+    if write_all(terminal, REPORT_KEY).is_err() {
+        return false;
+    }
+    let end = Instant::now() + REPORT_WAIT;
+    let mut line = shared.line();
+    loop {
+        if let Some(len) = line.reported {
+            return len == 0;
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        line = shared.marked.wait_timeout(line, left).unwrap_or_else(PoisonError::into_inner).0;
+    }
+}

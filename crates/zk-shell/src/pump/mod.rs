@@ -1,0 +1,85 @@
+//! Bytes between the terminal of zk and the terminal of the shell.
+
+mod gate;
+mod input;
+mod output;
+mod raw_mode;
+
+pub(crate) use gate::OutputGate;
+pub(crate) use input::{Input, run_input};
+pub(crate) use output::run_output;
+pub(crate) use raw_mode::RawMode;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use tokio::sync::Notify;
+
+use crate::line::Line;
+use crate::marks::TerminalModes;
+use crate::record::Recorder;
+
+/// Event of a shell's terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PumpEvent {
+    /// The person calls the agent.
+    Called,
+    /// The terminal of zk is gone.
+    Gone,
+    /// All output of the shell was read.
+    Ended,
+}
+
+/// State that the pumps, the conversation and the tools share.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    line: Mutex<Line>,
+    /// Signals every mark.
+    marked: Condvar,
+    /// Signals every mark to asynchronous waiters.
+    pub(crate) changed: Notify,
+    recorder: Mutex<Recorder>,
+    modes: Mutex<TerminalModes>,
+}
+
+impl Shared {
+    pub(crate) fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn recorder(&self) -> MutexGuard<'_, Recorder> {
+        self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn modes(&self) -> MutexGuard<'_, TerminalModes> {
+        self.modes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake_waiters(&self) {
+        self.marked.notify_all();
+        self.changed.notify_waiters();
+    }
+}
+
+/// Writes all bytes to a terminal.
+pub(crate) fn write_all(to: impl AsFd, bytes: &[u8]) -> io::Result<()> {
+    let to: BorrowedFd<'_> = to.as_fd();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        match rustix::io::write(to, rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => rest = rest.get(written..).unwrap_or_default(),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::AGAIN) => {
+                let _ = poll(&mut [PollFd::new(&to, PollFlags::OUT)], None);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Shared state behind one pointer.
+pub(crate) type SharedState = Arc<Shared>;

@@ -1,0 +1,119 @@
+use std::fs::File;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::{OutputGate, PumpEvent, SharedState};
+use crate::marks::{Mark, MarkScanner, MarkSink};
+use crate::record::ExchangeEnd;
+
+/// Buffer of a read, in bytes.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Time without output after which the output of an ended shell is complete, in nanoseconds; background
+/// processes may hold the terminal open.
+const LAST_OUTPUT_WAIT_NS: i64 = 20_000_000;
+
+/// Sink of one shell's output.
+struct Tap<'a> {
+    gate: &'a OutputGate,
+    shared: &'a SharedState,
+    is_lost: bool,
+}
+
+/// Passes the output of the shell on, on this thread, and follows its marks. `ended` becomes readable when the
+/// shell has exited.
+pub(crate) fn run_output(
+    terminal: &File,
+    ended: &UnixStream,
+    nonce: &str,
+    gate: &OutputGate,
+    shared: &SharedState,
+    events: &UnboundedSender<PumpEvent>,
+) {
+    let mut scanner = MarkScanner::new(nonce);
+    let mut tap = Tap { gate, shared, is_lost: false };
+    let mut buffer = vec![0; READ_BYTES];
+    let mut has_ended = false;
+    loop {
+        let mut fds = [PollFd::new(terminal, PollFlags::IN), PollFd::new(ended, PollFlags::IN)];
+        let wait = has_ended.then_some(Timespec { tv_sec: 0, tv_nsec: LAST_OUTPUT_WAIT_NS });
+        let watched = if has_ended { fds.get_mut(..1) } else { Some(&mut fds[..]) };
+        let ready = poll(watched.unwrap_or_default(), wait.as_ref());
+        let [output, ended] = fds.map(|fd| fd.revents());
+        if has_ended && matches!(ready, Ok(0)) {
+            break;
+        }
+        has_ended |= !ended.is_empty();
+        if output.is_empty() {
+            continue;
+        }
+        match rustix::io::read(terminal, &mut buffer) {
+            Ok(read @ 1..) => scanner.push(buffer.get(..read).unwrap_or_default(), &mut tap),
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+            Ok(0) | Err(_) => break,
+        }
+        if tap.is_lost {
+            break;
+        }
+    }
+    scanner.finish(&mut tap);
+    // The session may be over.
+    let _ = events.send(PumpEvent::Ended);
+}
+
+impl MarkSink for Tap<'_> {
+    fn pass(&mut self, bytes: &[u8]) {
+        let was_full_screen = {
+            let mut modes = self.shared.modes();
+            let was = modes.is_alternate;
+            modes.push(bytes);
+            was != modes.is_alternate && !was
+        };
+        {
+            let mut recorder = self.shared.recorder();
+            recorder.output(bytes);
+            if was_full_screen {
+                recorder.full_screen();
+            }
+        }
+        self.is_lost |= self.gate.write(bytes).is_err();
+    }
+
+    fn mark(&mut self, mark: Mark) {
+        {
+            let mut line = self.shared.line();
+            if let Mark::Started { text, is_exact } = &mark {
+                let (command, is_private) = line.command(text, *is_exact);
+                let is_by_agent = line.is_by_agent;
+                self.shared.recorder().started(command, is_private, is_by_agent);
+            }
+            line.mark(&mark);
+        }
+        match mark {
+            Mark::Ended { code, dir } => {
+                let mut recorder = self.shared.recorder();
+                recorder.stop(ExchangeEnd::Code(code));
+                follow(&mut recorder, dir);
+            }
+            Mark::Directory(dir) => follow(&mut self.shared.recorder(), dir),
+            Mark::Ready { .. } | Mark::Started { .. } | Mark::Line { .. } => {}
+        }
+        self.shared.wake_waiters();
+    }
+}
+
+/// Follows the shell into its directory, so that multiplexers open panes there.
+fn follow(recorder: &mut crate::record::Recorder, dir: Vec<u8>) {
+    let dir = PathBuf::from(std::ffi::OsString::from_vec(dir));
+    let text = dir.to_string_lossy().into_owned();
+    if recorder.dir() == Some(&text) {
+        return;
+    }
+    // The directory may be gone; everything of zk names its paths in full.
+    let _ = std::env::set_current_dir(&dir);
+    recorder.set_dir(text);
+}

@@ -1,0 +1,170 @@
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use super::capture::Capture;
+use super::{Exchange, ExchangeEnd};
+
+/// Number of commands that are remembered.
+const MAX_EXCHANGES: usize = 1_000;
+
+/// Memory for the output of all commands together, in bytes; the oldest output goes first.
+const MAX_OUTPUT_BYTES: usize = 4 << 20;
+
+/// Whether commands are recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum CaptureState {
+    #[default]
+    On,
+    Off,
+}
+
+/// Recorder of the commands in one shell.
+#[derive(Debug, Default)]
+pub(crate) struct Recorder {
+    state: CaptureState,
+    running: Option<Running>,
+    exchanges: VecDeque<Exchange>,
+    /// Number of the newest command.
+    last: u64,
+    /// Number of the newest command that the model was told.
+    told: u64,
+    dir: Option<String>,
+    size: (u16, u16),
+    /// Last command of the agent.
+    by_agent: Option<Exchange>,
+}
+
+#[derive(Debug)]
+struct Running {
+    command: Option<String>,
+    dir: Option<String>,
+    since: Instant,
+    output: Capture,
+    is_full_screen: bool,
+    is_by_agent: bool,
+}
+
+impl Recorder {
+    /// Records the beginning of a command; one that the person keeps out of the record is not recorded.
+    pub(crate) fn started(&mut self, command: Option<String>, is_private: bool, is_by_agent: bool) {
+        self.stop(ExchangeEnd::Unknown);
+        if is_private || self.state == CaptureState::Off {
+            return;
+        }
+        let dir = self.dir.clone();
+        let (since, output) = (Instant::now(), Capture::default());
+        self.running = Some(Running { command, dir, since, output, is_full_screen: false, is_by_agent });
+    }
+
+    /// Records output of the present command.
+    pub(crate) fn output(&mut self, bytes: &[u8]) {
+        if self.state == CaptureState::Off {
+            return;
+        }
+        if let Some(running) = &mut self.running {
+            running.output.push(bytes);
+        }
+    }
+
+    /// Records that the present command draws on the alternate screen.
+    pub(crate) fn full_screen(&mut self) {
+        if let Some(running) = &mut self.running {
+            running.is_full_screen = true;
+            running.output = Capture::default();
+        }
+    }
+
+    /// Records the end of the present command.
+    pub(crate) fn stop(&mut self, end: ExchangeEnd) {
+        let Some(running) = self.running.take() else { return };
+        let Running { command, dir, since, output, is_full_screen, is_by_agent } = running;
+        self.last += 1;
+        let (number, duration, size) = (self.last, since.elapsed(), self.size);
+        let ended = Exchange { number, command, dir, end, duration, is_full_screen, output, size };
+        if is_by_agent {
+            // The tool's result tells the model.
+            self.by_agent = Some(ended);
+            return;
+        }
+        self.exchanges.push_back(ended);
+        while self.exchanges.len() > MAX_EXCHANGES {
+            self.exchanges.pop_front();
+        }
+        let mut bytes: usize = self.exchanges.iter().map(|exchange| exchange.output.bytes()).sum();
+        for exchange in &mut self.exchanges {
+            if bytes <= MAX_OUTPUT_BYTES {
+                break;
+            }
+            bytes -= exchange.output.bytes();
+            exchange.output = Capture::default();
+        }
+    }
+
+    /// Takes the command that the agent ran last.
+    pub(crate) fn take_by_agent(&mut self) -> Option<Exchange> {
+        self.by_agent.take()
+    }
+
+    /// The command that runs, as far as it is recorded.
+    pub(crate) fn running(&self) -> Option<Exchange> {
+        let running = self.running.as_ref()?;
+        Some(Exchange {
+            number: self.last + 1,
+            command: running.command.clone(),
+            dir: running.dir.clone(),
+            end: ExchangeEnd::Unknown,
+            duration: running.since.elapsed(),
+            is_full_screen: running.is_full_screen,
+            output: running.output.clone(),
+            size: self.size,
+        })
+    }
+
+    /// The newest command of the person.
+    pub(crate) fn newest(&self) -> Option<Exchange> {
+        self.exchanges.back().cloned()
+    }
+
+    pub(crate) fn set_dir(&mut self, dir: String) {
+        self.dir = Some(dir);
+    }
+
+    pub(crate) fn dir(&self) -> Option<&str> {
+        self.dir.as_deref()
+    }
+
+    /// Sets the terminal's columns and rows.
+    pub(crate) fn set_size(&mut self, size: (u16, u16)) {
+        self.size = size;
+    }
+
+    /// Commands that the model was not told yet, oldest first.
+    pub(crate) fn news(&self) -> Vec<Exchange> {
+        self.exchanges.iter().filter(|exchange| exchange.number > self.told).cloned().collect()
+    }
+
+    /// Marks the commands up to this number as told.
+    pub(crate) fn tell(&mut self, number: u64) {
+        self.told = self.told.max(number);
+    }
+
+    /// Forgets all commands; returns their number.
+    pub(crate) fn forget(&mut self) -> usize {
+        let count = self.exchanges.len();
+        self.exchanges.clear();
+        count
+    }
+
+    /// Switches recording. Switched off, everything that the model was not told is forgotten.
+    pub(crate) fn set_state(&mut self, state: CaptureState) {
+        self.state = state;
+        if state == CaptureState::Off {
+            self.running = None;
+            self.forget();
+        }
+    }
+
+    pub(crate) fn state(&self) -> CaptureState {
+        self.state
+    }
+}

@@ -1,0 +1,81 @@
+# Marks of zk for bash 4.4 and newer: no DEBUG trap, and the hooks of the person stay.
+if [[ $- == *i* && -z ${__zk_nonce-} ]] && (( BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 404 )); then
+  __zk_nonce='@NONCE@'
+  __zk_number='' __zk_bang='\!' __zk_keys=0
+
+  # Escapes the control characters and percent signs of $1 into __zk_text.
+  __zk_escape() {
+    __zk_text=${1//%/%25}
+    if [[ $__zk_text == *[[:cntrl:]]* ]]; then
+      local code hex char
+      for code in {1..31} 127; do
+        printf -v hex '%02X' "$code"
+        printf -v char "\\x$hex"
+        __zk_text=${__zk_text//"$char"/"%$hex"}
+      done
+    fi
+  }
+
+  # Runs in the subshell of PS0: the command is in the history by now, unless the person keeps it out.
+  __zk_start() {
+    local HISTTIMEFORMAT='' entry number
+    entry=$(builtin history 1 2>/dev/null)
+    entry=${entry#"${entry%%[![:blank:]]*}"}
+    number=${entry%%[!0-9]*}
+    entry=${entry#"$number"}
+    entry=${entry#?}
+    entry=${entry# }
+    __zk_escape "$entry"
+    if [[ -n $number && $number == "$__zk_number" ]]; then
+      printf '\e]7177;%s;C;%s\a' "$__zk_nonce" "$__zk_text"
+    else
+      printf '\e]7177;%s;U;%s\a' "$__zk_nonce" "$__zk_text"
+    fi >/dev/tty 2>/dev/null
+  }
+
+  __zk_end() {
+    local code=$? __zk_text
+    __zk_escape "$PWD"
+    printf '\e]7177;%s;D;%d;%s\a' "$__zk_nonce" "$code" "$__zk_text" >/dev/tty 2>/dev/null
+    return "$code"
+  }
+
+  __zk_ready() {
+    local code=$?
+    __zk_number=${__zk_bang@P}
+    printf '\e]7177;%s;R;%d\a' "$__zk_nonce" "$__zk_keys" >/dev/tty 2>/dev/null
+    return "$code"
+  }
+
+  __zk_line() {
+    printf '\e]7177;%s;L;%d\a' "$__zk_nonce" "${#READLINE_LINE}" >/dev/tty 2>/dev/null
+  }
+
+  __zk_install() {
+    local map attributes
+    if [[ :$SHELLOPTS: == *:emacs:* || :$SHELLOPTS: == *:vi:* ]]; then
+      for map in emacs vi-insert vi-command; do
+        builtin bind -m "$map" '"\e[7178~": redraw-current-line' 2>/dev/null
+        builtin bind -m "$map" -x '"\e[7177~": __zk_line' 2>/dev/null
+      done
+      __zk_keys=1
+    fi
+    attributes=${PROMPT_COMMAND@a}
+    if [[ $attributes == *r* ]]; then
+      # Nobody can change the hooks: the prompt carries the marks then.
+      PS1='\[$(__zk_end; __zk_ready)\]'"$PS1" 2>/dev/null
+    elif (( BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 501 )); then
+      PROMPT_COMMAND=(__zk_end "${PROMPT_COMMAND[@]}" __zk_ready)
+    elif [[ -n ${PROMPT_COMMAND-} ]]; then
+      PROMPT_COMMAND=$'__zk_end\n'"${PROMPT_COMMAND%;}"$'\n__zk_ready'
+    else
+      PROMPT_COMMAND=$'__zk_end\n__zk_ready'
+    fi
+    attributes=${PS0@a}
+    if [[ $attributes != *r* ]] && shopt -q promptvars; then
+      PS0=${PS0-}'$(__zk_start)'
+    fi
+  }
+  __zk_install
+  unset -f __zk_install
+fi

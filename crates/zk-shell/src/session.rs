@@ -1,0 +1,273 @@
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio_util::sync::CancellationToken;
+use zk_chat::{ConversationFactory, Interrupts, VisitingConversation};
+use zk_exec::{PersonCommand, PersonTerminal, copy_terminal_size};
+use zk_tui::Modes;
+use zk_tui::term::print_stderr;
+
+use crate::error::ShellError;
+use crate::factory::{Present, ShellFactory};
+use crate::line::{CallKeys, Phase};
+use crate::plugin::ShellPlugin;
+use crate::pump::{Input, OutputGate, PumpEvent, RawMode, SharedState, run_input, run_output, write_all};
+use crate::shell_access::ShellAccess;
+use crate::start::{INSTANCE_VARIABLE, InstanceDir, random_word, with_marks, without_marks};
+use crate::ShellKind;
+
+/// Shell that is used without `$SHELL`.
+const USUAL_SHELL: &str = "/bin/sh";
+
+/// Stack of a pump's thread, in bytes.
+const PUMP_STACK_BYTES: usize = 256 * 1024;
+
+/// Everything that a shell is started with.
+#[derive(Clone)]
+pub struct ShellOptions {
+    /// Program of the shell; `None` for `$SHELL`.
+    pub program: Option<PathBuf>,
+    /// Whether it starts as a login shell.
+    pub is_login: bool,
+    /// Whether it may start inside of another shell of zk.
+    pub allows_nesting: bool,
+    /// Keys that call the agent.
+    pub keys: CallKeys,
+    /// Environment of the person, as a whole.
+    pub env: Vec<(OsString, OsString)>,
+    /// Directory to start in.
+    pub cwd: PathBuf,
+    /// Directories for private files, the preferred one first.
+    pub state_dirs: Vec<PathBuf>,
+}
+
+impl fmt::Debug for ShellOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShellOptions").field("program", &self.program).field("cwd", &self.cwd).finish_non_exhaustive()
+    }
+}
+
+impl ShellOptions {
+    /// Options for a usual shell with this environment, in the directory `cwd`.
+    #[must_use]
+    pub fn new(env: Vec<(OsString, OsString)>, cwd: PathBuf) -> Self {
+        Self {
+            program: None,
+            is_login: false,
+            allows_nesting: false,
+            keys: CallKeys::default(),
+            env,
+            cwd,
+            state_dirs: Vec::new(),
+        }
+    }
+
+    fn variable(&self, name: &str) -> Option<&OsStr> {
+        let found = self.env.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_os_str()).filter(|value| !value.is_empty())
+    }
+
+    fn program(&self) -> PathBuf {
+        let usual = || self.variable("SHELL").map_or_else(|| PathBuf::from(USUAL_SHELL), PathBuf::from);
+        let program = self.program.clone().unwrap_or_else(usual);
+        if program.components().count() > 1 {
+            return program;
+        }
+        // A name is found as a shell finds it.
+        let path = self.variable("PATH").unwrap_or_default();
+        let found = std::env::split_paths(path).map(|dir| dir.join(&program)).find(|found| found.is_file());
+        found.unwrap_or(program)
+    }
+}
+
+/// Runs the person's shell on the terminal of this process, with a conversation of `factory` attached, until
+/// the shell ends; returns its exit code. `watch` starts the watching of signals; its callback restores the
+/// terminal.
+///
+/// # Errors
+/// [`ShellError`] before the shell begins. Later failures leave a working shell, and a message above it.
+pub fn run<W>(options: &ShellOptions, factory: Arc<dyn ConversationFactory>, watch: W) -> Result<u8, ShellError>
+where
+    W: FnOnce(Box<dyn Fn() + Send + Sync>) -> io::Result<Arc<dyn Interrupts>>,
+{
+    if let Some(instance) = options.variable(INSTANCE_VARIABLE).filter(|_| !options.allows_nesting) {
+        let instance = instance.to_string_lossy().chars().filter(char::is_ascii_alphanumeric).collect();
+        return Err(ShellError::Nested { instance });
+    }
+    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        return Err(ShellError::NoTerminal);
+    }
+    let raw = RawMode::of_stdin().map_err(ShellError::Terminal)?;
+    let shared = SharedState::default();
+    let (shell, dir) = begin(options, &shared)?;
+    let dir_path = dir.as_ref().map(|dir| dir.path.clone());
+    let access = ShellAccess {
+        terminal: Arc::new(shell.terminal.handle().map_err(ShellError::Terminal)?),
+        gate: Arc::new(OutputGate::new(dir_path.clone())),
+        input: Arc::new(Input::new().map_err(ShellError::Terminal)?),
+        raw: raw.clone(),
+    };
+    let present = Present::default();
+    let loans = zk_chat::TerminalLoans::default();
+    let plugin = ShellPlugin { shared: shared.clone(), access: access.clone(), loans: loans.clone() };
+    let factory = Arc::new(ShellFactory { inner: factory, plugin, present: present.clone() });
+    let restoring = raw.clone();
+    let conversation = VisitingConversation::new(factory, loans, |leave| {
+        watch(Box::new(move || {
+            leave();
+            restoring.leave();
+            if let Some(dir) = &dir_path {
+                // A later instance removes what remains.
+                let _ = std::fs::remove_dir_all(dir);
+            }
+        }))
+    })?;
+    raw.enter().map_err(ShellError::Terminal)?;
+    let mut session = Session { conversation, access, shared, present, code: Arc::default(), over: CancellationToken::new() };
+    let ended = session.run(shell, options.keys);
+    session.access.raw.leave();
+    let Session { conversation, code, .. } = session;
+    conversation.close();
+    drop(dir);
+    ended.map_err(ShellError::Terminal)?;
+    Ok(code.load(Ordering::SeqCst))
+}
+
+/// Shell that was started.
+struct Started {
+    terminal: PersonTerminal,
+    nonce: String,
+}
+
+/// Starts the shell, with marks if it has any and its private files can be written.
+fn begin(options: &ShellOptions, shared: &SharedState) -> Result<(Started, Option<InstanceDir>), ShellError> {
+    let program = options.program();
+    let nonce = random_word().map_err(ShellError::Terminal)?;
+    let instance = random_word().map_err(ShellError::Terminal)?;
+    let instance: String = instance.chars().take(8).collect();
+    let mut command = PersonCommand::new(program.clone(), options.cwd.clone());
+    command.env.clone_from(&options.env);
+    let command = command.env(INSTANCE_VARIABLE, instance);
+    let kind = ShellKind::of_program(&program);
+    let marked = kind.map(|kind| {
+        let dir = InstanceDir::create(&options.state_dirs)?;
+        let command = with_marks(command.clone(), kind, options.is_login, &nonce, &dir)?;
+        Ok::<_, io::Error>((command, dir))
+    });
+    let (command, dir) = match marked {
+        Some(Ok((command, dir))) => (command, Some(dir)),
+        Some(Err(error)) => {
+            print_stderr(&format!(
+                "zk: the shell runs without marks, so that only Ctrl-] calls the agent, which knows nothing of it: {error}"
+            ));
+            (without_marks(command, options.is_login), None)
+        }
+        None => (without_marks(command, options.is_login), None),
+    };
+    let size = Modes::size();
+    let cells = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
+    shared.recorder().set_size((cells(size.width), cells(size.height)));
+    shared.recorder().set_dir(options.cwd.to_string_lossy().into_owned());
+    let terminal = PersonTerminal::start(&command, io::stdin());
+    let terminal = terminal.map_err(|source| ShellError::Start { program, source })?;
+    Ok((Started { terminal, nonce }, dir))
+}
+
+/// Running shell and its conversation.
+struct Session {
+    conversation: VisitingConversation,
+    access: ShellAccess,
+    shared: SharedState,
+    present: Present,
+    /// Exit code of the shell.
+    code: Arc<AtomicU8>,
+    /// Cancelled when the shell has ended.
+    over: CancellationToken,
+}
+
+impl Session {
+    fn run(&mut self, shell: Started, keys: CallKeys) -> io::Result<()> {
+        let (sender, mut events) = unbounded_channel();
+        let Started { mut terminal, nonce } = shell;
+        let (exited, ended) = UnixStream::pair()?;
+        let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
+            std::thread::Builder::new().name(name.to_owned()).stack_size(PUMP_STACK_BYTES).spawn(body)
+        };
+        let (access, shared, events_out) = (self.access.clone(), self.shared.clone(), sender.clone());
+        let over = self.over.clone();
+        spawn("shell-output", Box::new(move || {
+            run_output(&access.terminal, &ended, &nonce, &access.gate, &shared, &events_out);
+            over.cancel();
+        }))?;
+        let (access, shared) = (self.access.clone(), self.shared.clone());
+        spawn("shell-input", Box::new(move || run_input(&access.input, &access.terminal, &shared, keys, &sender)))?;
+        let code = self.code.clone();
+        spawn("shell-wait", Box::new(move || {
+            code.store(terminal.wait().unwrap_or(1), Ordering::SeqCst);
+            // The reader of the output may have ended first.
+            let _ = (&exited).write(&[0]);
+            drop(exited);
+        }))?;
+        self.follow_size()?;
+        let ended = self.attend(&mut events);
+        self.access.input.close();
+        ended
+    }
+
+    /// Copies each new size of the terminal to the shell, while the runtime runs.
+    fn follow_size(&self) -> io::Result<()> {
+        let (terminal, shared) = (self.access.terminal.clone(), self.shared.clone());
+        self.conversation.block_on(async move {
+            let mut resized = signal(SignalKind::window_change())?;
+            // Nothing may have been missed before.
+            let _ = copy_terminal_size(io::stdin(), &*terminal);
+            tokio::spawn(async move {
+                while resized.recv().await.is_some() {
+                    let _ = copy_terminal_size(io::stdin(), &*terminal);
+                    let size = Modes::size();
+                    let cells = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
+                    shared.recorder().set_size((cells(size.width), cells(size.height)));
+                }
+            });
+            Ok(())
+        })
+    }
+
+    /// Serves calls of the agent until the shell ends.
+    fn attend(&mut self, events: &mut UnboundedReceiver<PumpEvent>) -> io::Result<()> {
+        loop {
+            match self.conversation.block_on(events.recv()) {
+                Some(PumpEvent::Called) => self.call()?,
+                Some(PumpEvent::Gone | PumpEvent::Ended) | None => return Ok(()),
+            }
+        }
+    }
+
+    /// Draws the conversation below the prompt; then gives the terminal back, and has the prompt redrawn.
+    fn call(&mut self) -> io::Result<()> {
+        self.access.gate.close();
+        write_all(io::stdout(), b"\r\n")?;
+        let dir = self.shared.recorder().dir().map(str::to_owned);
+        self.conversation.block_on(self.present.go_to(dir));
+        if let Err(error) = self.conversation.call(self.over.clone()) {
+            self.access.raw.leave();
+            print_stderr(&format!("zk: {error}"));
+        }
+        self.access.raw.enter()?;
+        write_all(io::stdout(), self.shared.modes().restore().as_bytes())?;
+        let has_keys = matches!(self.shared.line().phase, Phase::Ready { has_keys: true });
+        self.access.gate.open()?;
+        if has_keys && !self.over.is_cancelled() {
+            self.access.redraw()?;
+        }
+        self.access.input.give_to_shell();
+        Ok(())
+    }
+}

@@ -1,0 +1,29 @@
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+use crate::pump::{Input, OutputGate, RawMode, write_all};
+
+/// Hidden key that makes the shell redraw its prompt and line.
+const REDRAW_KEY: &[u8] = b"\x1b[7178~";
+
+/// The terminal between the shell and the conversation.
+#[derive(Clone, Debug)]
+pub(crate) struct ShellAccess {
+    pub(crate) terminal: Arc<File>,
+    pub(crate) gate: Arc<OutputGate>,
+    pub(crate) input: Arc<Input>,
+    pub(crate) raw: RawMode,
+}
+
+impl ShellAccess {
+    /// Sends bytes to the shell, as if they were typed.
+    pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<()> {
+        write_all(&*self.terminal, bytes)
+    }
+
+    /// Makes the shell redraw its prompt and line, without a command.
+    pub(crate) fn redraw(&self) -> io::Result<()> {
+        self.send(REDRAW_KEY)
+    }
+}

@@ -1,0 +1,178 @@
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use ring::rand::{SecureRandom, SystemRandom};
+use zk_core::service::make_private_dir;
+use zk_exec::PersonCommand;
+
+use crate::ShellKind;
+
+/// Bytes of a nonce, and of a directory's name.
+const NONCE_BYTES: usize = 16;
+
+/// Variable with the id of the instance, for the shell and its children.
+pub const INSTANCE_VARIABLE: &str = "ZK_SHELL";
+
+/// Private directory of one instance, removed with it. Directories of dead instances are removed by later ones.
+#[derive(Debug)]
+pub(crate) struct InstanceDir {
+    pub(crate) path: PathBuf,
+}
+
+impl InstanceDir {
+    /// Makes the directory in the first of `parents` that permits it.
+    pub(crate) fn create(parents: &[PathBuf]) -> io::Result<Self> {
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "there is no directory for state");
+        for parent in parents {
+            let parent = parent.join("shell");
+            match make_private_dir(&parent).and_then(|()| Self::within(&parent)) {
+                Ok(dir) => return Ok(dir),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn within(parent: &Path) -> io::Result<Self> {
+        sweep(parent);
+        let path = parent.join(format!("{}-{}", std::process::id(), random_word()?));
+        fs::DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Self { path })
+    }
+
+    /// Writes a file that only the person can read.
+    pub(crate) fn write(&self, name: &str, text: &[u8]) -> io::Result<PathBuf> {
+        let path = self.path.join(name);
+        private_file(&path)?.write_all(text)?;
+        Ok(path)
+    }
+}
+
+impl Drop for InstanceDir {
+    fn drop(&mut self) {
+        // A later instance removes what remains.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Creates a file that does not exist yet, for its owner alone.
+pub(crate) fn private_file(path: &Path) -> io::Result<fs::File> {
+    fs::OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Removes the directories of instances whose process is dead.
+fn sweep(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.split_once('-')?.0.parse::<i32>().ok());
+        let is_dead = pid
+            .and_then(rustix::process::Pid::from_raw)
+            .is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH));
+        if is_dead {
+            // Another instance may remove it, too.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Word of random hexadecimal digits.
+pub(crate) fn random_word() -> io::Result<String> {
+    let mut bytes = [0; NONCE_BYTES];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| io::Error::other("the system gives no random bytes"))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Start files of one instance: the person's own files first, then the marks.
+pub(crate) fn with_marks(
+    command: PersonCommand,
+    kind: ShellKind,
+    is_login: bool,
+    nonce: &str,
+    dir: &InstanceDir,
+) -> io::Result<PersonCommand> {
+    let marks = kind.marks(nonce);
+    match kind {
+        ShellKind::Bash => {
+            let own = include_str!("scripts/bash_rc.sh").replace("@LOGIN@", if is_login { "true" } else { "false" });
+            let file = dir.write("bashrc", format!("{own}{marks}").as_bytes())?;
+            Ok(command.arg("--rcfile").arg(file).arg("-i"))
+        }
+        ShellKind::Zsh => {
+            let before = command.env.iter().find(|(name, _)| name == "ZDOTDIR").map(|(_, value)| value.clone());
+            let own = include_str!("scripts/zshenv.zsh");
+            let own = own.replace("@HAS_ZDOTDIR@", if before.is_some() { "true" } else { "false" });
+            let quoted = quoted(before.as_deref().unwrap_or_default());
+            let mut text = Vec::new();
+            let mut parts = own.split("@ZDOTDIR@").peekable();
+            while let Some(part) = parts.next() {
+                text.extend_from_slice(part.as_bytes());
+                if parts.peek().is_some() {
+                    text.extend_from_slice(&quoted);
+                }
+            }
+            text.extend_from_slice(marks.as_bytes());
+            dir.write(".zshenv", &text)?;
+            let command = command.env("ZDOTDIR", &dir.path);
+            Ok(if is_login { command.arg("-l") } else { command }.arg("-i"))
+        }
+        ShellKind::Fish => {
+            let file = dir.write("marks.fish", marks.as_bytes())?;
+            let source = [b"source ".as_slice(), &quoted(file.as_os_str())].concat();
+            let command = if is_login { command.arg("--login") } else { command };
+            Ok(command.arg("--init-command").arg(OsStr::from_bytes(&source)).arg("-i"))
+        }
+    }
+}
+
+/// A text in single quotes, for any of the shells.
+fn quoted(text: &OsStr) -> Vec<u8> {
+    let mut quoted = vec![b'\''];
+    for byte in text.as_bytes() {
+        match byte {
+            b'\'' => quoted.extend_from_slice(b"'\\''"),
+            byte => quoted.push(*byte),
+        }
+    }
+    quoted.push(b'\'');
+    quoted
+}
+
+/// Starts a shell without marks.
+pub(crate) fn without_marks(command: PersonCommand, is_login: bool) -> PersonCommand {
+    let name = command.program.file_name().map(OsStr::to_owned).unwrap_or_default();
+    let dash: OsString = [OsStr::new("-"), &name].into_iter().collect();
+    PersonCommand { arg0: is_login.then_some(dash), ..command }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn an_instance_has_a_private_directory_and_those_of_the_dead_are_swept() {
+        let home = tempfile::tempdir().unwrap();
+        let dead = home.path().join("shell/4194303-00");
+        make_private_dir(&dead).unwrap();
+        let unusable = PathBuf::from("/proc/none");
+        let dir = InstanceDir::create(&[unusable, home.path().to_path_buf()]).unwrap();
+        let file = dir.write("x", b"1").unwrap();
+        assert_eq!(fs::metadata(&dir.path).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(!dead.exists());
+        let path = dir.path.clone();
+        drop(dir);
+        assert!(!path.exists());
+        assert!(InstanceDir::create(&[]).is_err());
+    }
+
+    #[test]
+    fn a_quote_in_a_path_stays_in_it() {
+        assert_eq!(quoted(OsStr::new("/a b'c")), b"'/a b'\\''c'");
+    }
+}

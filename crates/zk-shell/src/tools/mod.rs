@@ -1,0 +1,7 @@
+//! Tools for the live shell.
+
+mod read_shell;
+mod run_in_shell;
+
+pub(crate) use read_shell::ReadShell;
+pub(crate) use run_in_shell::RunInShell;

@@ -1,0 +1,81 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use zk_core::model::{Approved, CallKind, Effects, ToolError, ToolOutput, ToolSpec};
+use zk_core::service::{CallPlace, Redactor, Tool, ToolCx};
+
+use crate::pump::SharedState;
+use crate::record::{CaptureState, Exchange};
+
+/// Default number of lines.
+const DEFAULT_LINES: usize = 50;
+
+/// Maximum number of lines.
+const MAX_LINES: usize = 1_000;
+
+/// Tool that reads the last output in the person's shell.
+pub(crate) struct ReadShell {
+    spec: Arc<ToolSpec>,
+    shared: SharedState,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Args {
+    /// Lines from the end, default 50
+    lines: Option<usize>,
+}
+
+impl ReadShell {
+    pub(crate) fn new(shared: SharedState) -> Self {
+        let about = "Read the output of the command that runs in the user's live shell, or of the last one.";
+        Self { spec: ToolSpec::of::<Args>("read_shell", about), shared }
+    }
+}
+
+#[async_trait]
+impl Tool for ReadShell {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    /// Unknown effects, since the person is asked before each look.
+    fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
+        Effects::Unknown
+    }
+
+    fn kind(&self) -> Option<CallKind> {
+        Some(CallKind::Read)
+    }
+
+    fn summary(&self, _: &Value) -> String {
+        "read the output in your shell".to_owned()
+    }
+
+    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let args: Args = call.parse()?;
+        let shown = {
+            let recorder = self.shared.recorder();
+            if recorder.state() == CaptureState::Off {
+                return Err(ToolError::failed("the user switched recording off; ask them, do not try again"));
+            }
+            recorder.running().or_else(|| recorder.newest())
+        };
+        let Some(shown) = shown else { return Ok(ToolOutput::text("nothing was recorded in the shell")) };
+        let (redactor, count) = (cx.cx.service::<Redactor>(), args.lines.unwrap_or(DEFAULT_LINES).min(MAX_LINES));
+        let text = tokio::task::spawn_blocking(move || last_lines(&shown, count, redactor.as_deref())).await;
+        Ok(ToolOutput::text(text.map_err(|error| ToolError::failed(error.to_string()))?))
+    }
+}
+
+/// Last lines of a command's output, redacted.
+pub(super) fn last_lines(exchange: &Exchange, count: usize, redactor: Option<&Redactor>) -> String {
+    if exchange.is_full_screen {
+        return "a full-screen program; its screen is not recorded".to_owned();
+    }
+    let lines = exchange.output_lines();
+    let text = lines.get(lines.len().saturating_sub(count)..).unwrap_or_default().join("\n");
+    redactor.map_or_else(|| text.clone(), |redactor| redactor.redact(&text).into_owned())
+}
