@@ -50,7 +50,7 @@ fn start(root: &Path, id: &SessionId, seed: u64) -> Child {
         .unwrap()
 }
 
-async fn all(session: &dyn OpenSession) -> Vec<Entry> {
+pub(crate) async fn all(session: &dyn OpenSession) -> Vec<Entry> {
     let all = Arc::<Mutex<Vec<Entry>>>::default();
     let seen = all.clone();
     let visit = Box::new(move |entry: Entry, _: usize| {
@@ -62,7 +62,7 @@ async fn all(session: &dyn OpenSession) -> Vec<Entry> {
 }
 
 /// One random append.
-fn next_append(random: &mut fastrand::Rng, log: &[EntryId]) -> Vec<EntryKind> {
+pub(crate) fn next_append(random: &mut fastrand::Rng, log: &[EntryId]) -> Vec<EntryKind> {
     let any = |random: &mut fastrand::Rng| log[random.usize(..log.len())].clone();
     if log.is_empty() {
         return vec![says("begin")];
