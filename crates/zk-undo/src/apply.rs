@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::journal::TurnLabel;
 use crate::plan::{FileContent, hash_in};
 use crate::step::{StepKind, read};
-use crate::workspace::beneath::{Place, rename_new};
+use crate::workspace::beneath::{NEW_DIR_MODE, Place, rename_new};
 use crate::workspace::snapshot::{Identity, LeftOut, now_ns};
 use crate::{Change, FileState, Journal, Plan, UndoError};
 
@@ -114,7 +114,7 @@ impl Journal {
         remove_temporary(&pending);
         let mut outcome = Outcome::default();
         let mut finished = Vec::new();
-        let (mut rest, mut temporary) = (Vec::new(), Vec::new());
+        let (mut rest, mut temporary, mut between) = (Vec::new(), Vec::new(), Vec::new());
         let changes = std::mem::take(&mut pending.changes);
         for (change, beside) in changes.into_iter().zip(std::mem::take(&mut pending.temporary)) {
             if self.is_of_git(&change.path) {
@@ -127,6 +127,10 @@ impl Journal {
             } else if self.is_equal(&change.path, &now, &change.before) {
                 rest.push(change);
                 temporary.push(beside);
+            } else if is_half_done(&change, &now) {
+                between.push((rest.len(), change.before));
+                rest.push(Change { before: now, ..change });
+                temporary.push(beside);
             } else {
                 outcome.refused.push(refusal(&change.path, "it was changed since zk ended"));
             }
@@ -135,6 +139,11 @@ impl Journal {
         pending.changes = rest;
         self.stage(&pending).inspect_err(|_| remove_temporary(&pending))?;
         let done = self.carry_out(&pending);
+        for (at, before) in between {
+            if let Some(change) = pending.changes.get_mut(at) {
+                change.before = before;
+            }
+        }
         let count = finished.len() + pending.changes.len();
         outcome.changes = finished;
         self.finish(pending, done, &mut outcome)?;
@@ -293,14 +302,7 @@ impl Journal {
 
     /// Removes what is at a path, unless it is replaced at once.
     fn clear(&self, change: &Change) -> Result<(), Errno> {
-        let is_replaced = matches!(
-            (&change.before, &change.after),
-            (
-                FileState::File { .. } | FileState::Link { .. },
-                FileState::File { .. } | FileState::Link { .. }
-            ) | (FileState::Directory { .. }, FileState::Directory { .. })
-        );
-        if is_replaced || !change.before.exists() {
+        if is_replaced_at_once(change) || !change.before.exists() {
             return Ok(());
         }
         let place = Place::of(&change.path)?;
@@ -354,6 +356,24 @@ impl Journal {
                 rename_new(from, to).map_err(|errno| if errno == Errno::EXIST { Errno::BUSY } else { errno })
             }
         }
+    }
+}
+
+/// Whether the wanted state takes the place of the present one in a single call.
+fn is_replaced_at_once(change: &Change) -> bool {
+    let has_name = |state: &FileState| matches!(state, FileState::File { .. } | FileState::Link { .. });
+    has_name(&change.before) && has_name(&change.after)
+        || change.before.is_directory() && change.after.is_directory()
+}
+
+/// Whether a path is as an undo has it between two calls: cleared, or a directory without its mode.
+fn is_half_done(change: &Change, now: &FileState) -> bool {
+    match now {
+        FileState::Absent => change.before.exists() && change.after.exists() && !is_replaced_at_once(change),
+        FileState::Directory { mode } => {
+            *mode == NEW_DIR_MODE && change.after.is_directory() && !change.before.is_directory()
+        }
+        FileState::File { .. } | FileState::Link { .. } | FileState::Other => false,
     }
 }
 
