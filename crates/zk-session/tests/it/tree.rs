@@ -14,7 +14,7 @@ use zk_core::service::{
 };
 use zk_session::{MemoryStore, SqliteStore, load_history};
 
-use crate::live::{compaction, said};
+use crate::live::{compaction, run, said};
 use crate::support::{Add, at, chained, every, file, says};
 
 fn leaf(to: Option<&EntryId>) -> EntryKind {
@@ -286,5 +286,40 @@ proptest! {
                 follow(&ops, &*store, dir.path()).await;
             }
         });
+    }
+}
+
+/// A move finds the index of its branch at the last compaction, and gets the same one as by reading every row.
+#[tokio::test]
+async fn a_branch_with_compactions_is_the_same_as_read_from_its_beginning() {
+    for seed in 0..40 {
+        let dir = tempfile::tempdir().unwrap();
+        let store = SqliteStore::new(dir.path().join("s")).read_back(0);
+        let session = store.create(at(dir.path())).await.unwrap();
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut log = session.append(run(0), Durability::Process).await.unwrap();
+        let mut last = 0;
+        for n in 1..40 {
+            let mut kinds = match random.u8(..4) {
+                0 => vec![EntryKind::Leaf { to: Some(log[random.usize(..log.len())].clone()), left: None }],
+                1 => vec![compaction(n, &format!("p_{last}"), &[])],
+                _ => Vec::new(),
+            };
+            if kinds.is_empty() || random.bool() {
+                last = n as usize;
+                kinds.extend(run(last));
+            }
+            log.extend(session.append(kinds, Durability::Process).await.unwrap());
+        }
+        let to = log[random.usize(..log.len())].clone();
+        session.append(vec![EntryKind::Leaf { to: Some(to), left: None }], Durability::Disk).await.unwrap();
+        let moved = session.live().await.unwrap();
+        session.close().await.unwrap();
+        let id = session.id().clone();
+        let conn = Connection::open(file(dir.path(), ".db")).unwrap();
+        assert!(conn.execute("DELETE FROM meta WHERE key GLOB 'index*'", []).unwrap() > 1);
+        drop(conn);
+        let read = store.open(&id).await.unwrap().live().await.unwrap();
+        assert_eq!(moved, read, "seed {seed}");
     }
 }
