@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::journal::TurnLabel;
 use crate::plan::{FileContent, hash_in};
-use crate::step::{StepKind, read};
+use crate::step::{SavedPath, StepKind, read};
 use crate::workspace::beneath::{NEW_DIR_MODE, Place, rename_new};
 use crate::workspace::snapshot::{Identity, LeftOut, now_ns};
 use crate::{Change, FileState, Journal, Plan, UndoError};
@@ -39,6 +39,9 @@ struct Pending {
     changes: Vec<Change>,
     /// Temporary file of each change that has one.
     temporary: Vec<Option<Temporary>>,
+    /// Paths that stay as they are.
+    #[serde(default)]
+    stayed: BTreeSet<SavedPath>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -75,11 +78,14 @@ impl Journal {
         }
         let mut outcome = Outcome { refused: plan.refusals().collect(), ..Outcome::default() };
         let mut changes = Vec::new();
+        let refused = plan.items.iter().filter(|item| item.refused.is_some());
+        let mut stayed: BTreeSet<SavedPath> = refused.map(|item| SavedPath(item.path.clone())).collect();
         for item in plan.items.iter().filter(|item| item.refused.is_none()) {
             let now = self.scan().look(&item.path, &mut LeftOut::default())?.state;
             if self.is_equal(&item.path, &now, &item.now) {
                 changes.push(Change { path: item.path.clone(), before: now, after: item.target.clone() });
             } else {
+                stayed.insert(SavedPath(item.path.clone()));
                 outcome.refused.push(refusal(&item.path, "it changed just now"));
             }
         }
@@ -90,7 +96,7 @@ impl Journal {
         let temporary = changes.iter().enumerate().map(|(at, change)| temporary(token, at, change)).collect();
         let workspaces = plan.steps.first().map(|step| step.workspaces.clone()).unwrap_or_default();
         let (kind, title) = (plan.kind.clone(), plan.title.clone());
-        let pending = Pending { number, kind, title, workspaces, changes, temporary };
+        let pending = Pending { number, kind, title, workspaces, changes, temporary, stayed };
         self.write_pending(&pending)?;
         if let Err(error) = self.stage(&pending) {
             self.drop_pending(&pending);
@@ -119,6 +125,7 @@ impl Journal {
         for (change, beside) in changes.into_iter().zip(std::mem::take(&mut pending.temporary)) {
             if self.is_of_git(&change.path) {
                 outcome.refused.push(refusal(&change.path, "an undo never writes to git's own files"));
+                pending.stayed.insert(SavedPath(change.path));
                 continue;
             }
             let now = self.scan().look(&change.path, &mut LeftOut::default())?.state;
@@ -133,6 +140,7 @@ impl Journal {
                 temporary.push(beside);
             } else {
                 outcome.refused.push(refusal(&change.path, "it was changed since zk ended"));
+                pending.stayed.insert(SavedPath(change.path));
             }
         }
         pending.temporary = temporary;
@@ -154,15 +162,18 @@ impl Journal {
 
     fn finish(
         &self,
-        pending: Pending,
+        mut pending: Pending,
         done: Vec<Result<(), Errno>>,
         outcome: &mut Outcome,
     ) -> Result<(), UndoError> {
         remove_temporary(&pending);
-        for (change, done) in pending.changes.into_iter().zip(done) {
+        for (change, done) in std::mem::take(&mut pending.changes).into_iter().zip(done) {
             match done {
                 Ok(()) => outcome.changes.push(change),
-                Err(errno) => outcome.refused.push(refusal(&change.path, &reason(errno))),
+                Err(errno) => {
+                    outcome.refused.push(refusal(&change.path, &reason(errno)));
+                    pending.stayed.insert(SavedPath(change.path));
+                }
             }
         }
         outcome.changes.sort_by(|one, other| one.path.cmp(&other.path));
@@ -171,9 +182,9 @@ impl Journal {
         step.number = pending.number;
         self.steps.write(&step)?;
         let mark = |numbers: &[u64], is_undone| {
-            numbers
-                .iter()
-                .try_for_each(|number| self.steps.change(*number, |step| step.is_undone = is_undone))
+            numbers.iter().try_for_each(|number| {
+                self.steps.change(*number, |step| step.mark(is_undone, &pending.stayed))
+            })
         };
         match &pending.kind {
             StepKind::Turn => {}

@@ -383,6 +383,7 @@ impl Journal {
             changes,
             workspaces: workspaces?,
             is_undone: false,
+            undone: BTreeSet::new(),
             is_interrupted: false,
             is_told: false,
         })

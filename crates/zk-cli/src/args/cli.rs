@@ -257,6 +257,15 @@ pub(crate) enum CliCommand {
         #[arg(long, value_name = "ID", add = ArgValueCompleter::new(candidates::sessions))]
         session: Option<String>,
     },
+    /// Take the last undo of a session back
+    Redo {
+        /// Do it without asking
+        #[arg(long)]
+        yes: bool,
+        /// The session's id, or the beginning of it; the newest one of this directory without
+        #[arg(long, value_name = "ID", add = ArgValueCompleter::new(candidates::sessions))]
+        session: Option<String>,
+    },
     /// Show what a prompt of a session changed in files
     Diff {
         /// Number of the prompt among those that changed files, as /undo list has it; the last one without

@@ -52,6 +52,10 @@ pub(crate) enum Job {
         yes: bool,
         session: Option<String>,
     },
+    Redo {
+        yes: bool,
+        session: Option<String>,
+    },
     TurnDiff {
         turn: Option<u64>,
         session: Option<String>,
@@ -277,6 +281,7 @@ impl Cli {
                     CliCommand::Undo { count, yes, session } => {
                         Job::Undo { count: usize::try_from(count).unwrap_or(usize::MAX), yes, session }
                     }
+                    CliCommand::Redo { yes, session } => Job::Redo { yes, session },
                     CliCommand::Diff { turn, session } => Job::TurnDiff { turn, session },
                     CliCommand::Replay(args) => Job::Replay(args),
                     CliCommand::Context { id, json } => Job::Context { id, json },

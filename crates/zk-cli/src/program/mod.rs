@@ -167,6 +167,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Prompt(prompt) => mode::run(&app, prompt),
         Job::Sessions(action) => commands::sessions(&app, action),
         Job::Undo { count, yes, session } => commands::undo(&app, count, yes, session.as_deref()),
+        Job::Redo { yes, session } => commands::redo(&app, yes, session.as_deref()),
         Job::TurnDiff { turn, session } => commands::turn_diff(&app, turn, session.as_deref()),
         Job::Replay(args) => commands::replay(&app, &args),
         Job::Context { id, json } => commands::context(&app, id.as_deref(), json),

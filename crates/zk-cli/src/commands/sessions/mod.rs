@@ -22,7 +22,7 @@ use crate::args::actions::SessionsAction;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::sessions::{given, place, refused, store};
 use list::row;
-pub(crate) use undo::{turn_diff, undo};
+pub(crate) use undo::{redo, turn_diff, undo};
 use zk_chat::session_lines;
 
 pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit> {
