@@ -218,17 +218,16 @@ impl Journal {
                 items.push(item);
             }
         }
-        let targets: BTreeMap<PathBuf, FileState> = items
-            .iter()
-            .filter(|item| item.refused.is_none())
-            .map(|item| (item.path.clone(), item.target.clone()))
-            .collect();
-        for item in &mut items {
-            if item.refused.is_none() && item.target.exists() {
-                item.refused = blocked_by_parent(&item.path, &targets);
+        // A path that is refused may be in the way of others, whose bytes may be in the way again.
+        let count_refused = |items: &[PlanItem]| items.iter().filter(|item| item.refused.is_some()).count();
+        loop {
+            let before = count_refused(&items);
+            refuse_blocked(&mut items);
+            keep_moved(&mut items, &between);
+            if count_refused(&items) == before {
+                break;
             }
         }
-        keep_moved(&mut items, &between);
         let parents = missing_parents(&items);
         items.retain(|item| parents.iter().all(|parent| parent.path != item.path));
         items.extend(parents);
@@ -320,6 +319,18 @@ fn missing_parents(items: &[PlanItem]) -> Vec<PlanItem> {
         refused: None,
     };
     missing.iter().map(directory).collect()
+}
+
+/// Refuses paths that cannot be made below their parents.
+fn refuse_blocked(items: &mut [PlanItem]) {
+    let targets: BTreeMap<PathBuf, FileState> = items
+        .iter()
+        .filter(|item| item.refused.is_none())
+        .map(|item| (item.path.clone(), item.target.clone()))
+        .collect();
+    for item in items.iter_mut().filter(|item| item.refused.is_none() && item.target.exists()) {
+        item.refused = blocked_by_parent(&item.path, &targets);
+    }
 }
 
 /// Refuses paths whose present content is what a path that stays as it is should have got, or had between two
