@@ -233,6 +233,7 @@ impl Db {
         now_ms: u64,
         replaced: Option<(&[Replacement], Digest)>,
     ) -> rusqlite::Result<()> {
+        let is_removal = replaced.is_some();
         let mut meta = self.meta.clone();
         let mut leaf = self.leaf.clone();
         let moved = self.moved_index(drafts)?;
@@ -271,7 +272,10 @@ impl Db {
                 leaf = Some(draft.id.clone());
             }
         }
-        meta.updated_ms = now_ms;
+        // A removal is no use of the session, which stays at its place in lists.
+        if !is_removal {
+            meta.updated_ms = now_ms;
+        }
         if self.branch.is_some() {
             meta.branch.clone_from(&self.branch);
         }
