@@ -40,7 +40,8 @@ impl ContextProducer for ShellContext {
         }
         let last = news.last().map_or(0, |exchange| exchange.number);
         let (blobs, redactor) = (cx.service::<dyn Blobs>(), cx.service::<Redactor>());
-        let text = tokio::task::spawn_blocking(move || describe(&news, redactor.as_deref(), blobs.as_deref()));
+        let text =
+            tokio::task::spawn_blocking(move || describe(&news, redactor.as_deref(), blobs.as_deref()));
         let text = text.await?;
         self.shared.recorder().tell(last);
         Ok(Some(text))
@@ -68,18 +69,17 @@ fn describe_one(
     redactor: Option<&Redactor>,
     blobs: Option<&dyn Blobs>,
 ) -> String {
-    let clean = |text: &str| untagged(&redactor.map_or_else(|| text.to_owned(), |redactor| redactor.redact(text).into_owned()));
+    let clean = |text: &str| {
+        untagged(&redactor.map_or_else(|| text.to_owned(), |redactor| redactor.redact(text).into_owned()))
+    };
     let command = exchange.command.as_deref().map_or_else(|| "(command unknown)".to_owned(), &clean);
     let end = match exchange.end {
         ExchangeEnd::Code(code) => format!("exit code {code}"),
         ExchangeEnd::Unknown => "exit code unknown".to_owned(),
     };
     let dir = exchange.dir.as_deref().map(|dir| format!("in {}, ", clean(dir))).unwrap_or_default();
-    let mut text = format!(
-        "[{}] $ {command}\n({dir}{end}, {:.1} s)",
-        exchange.number,
-        exchange.duration.as_secs_f64()
-    );
+    let mut text =
+        format!("[{}] $ {command}\n({dir}{end}, {:.1} s)", exchange.number, exchange.duration.as_secs_f64());
     if exchange.is_full_screen {
         text.push_str("\n(a full-screen program; its screen is not recorded)");
         return text;

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::journal::TurnLabel;
 use crate::plan::{FileContent, hash_in};
-use crate::step::{StepKind, read};
-use crate::workspace::beneath::{Place, rename_new};
+use crate::step::{SavedPath, StepKind, read};
+use crate::workspace::beneath::{NEW_DIR_MODE, Place, rename_new};
 use crate::workspace::snapshot::{Identity, LeftOut, now_ns};
 use crate::{Change, FileState, Journal, Plan, UndoError};
 
@@ -39,6 +39,9 @@ struct Pending {
     changes: Vec<Change>,
     /// Temporary file of each change that has one.
     temporary: Vec<Option<Temporary>>,
+    /// Paths that stay as they are.
+    #[serde(default)]
+    stayed: BTreeSet<SavedPath>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -75,11 +78,14 @@ impl Journal {
         }
         let mut outcome = Outcome { refused: plan.refusals().collect(), ..Outcome::default() };
         let mut changes = Vec::new();
+        let refused = plan.items.iter().filter(|item| item.refused.is_some());
+        let mut stayed: BTreeSet<SavedPath> = refused.map(|item| SavedPath(item.path.clone())).collect();
         for item in plan.items.iter().filter(|item| item.refused.is_none()) {
             let now = self.scan().look(&item.path, &mut LeftOut::default())?.state;
             if self.is_equal(&item.path, &now, &item.now) {
                 changes.push(Change { path: item.path.clone(), before: now, after: item.target.clone() });
             } else {
+                stayed.insert(SavedPath(item.path.clone()));
                 outcome.refused.push(refusal(&item.path, "it changed just now"));
             }
         }
@@ -90,7 +96,7 @@ impl Journal {
         let temporary = changes.iter().enumerate().map(|(at, change)| temporary(token, at, change)).collect();
         let workspaces = plan.steps.first().map(|step| step.workspaces.clone()).unwrap_or_default();
         let (kind, title) = (plan.kind.clone(), plan.title.clone());
-        let pending = Pending { number, kind, title, workspaces, changes, temporary };
+        let pending = Pending { number, kind, title, workspaces, changes, temporary, stayed };
         self.write_pending(&pending)?;
         if let Err(error) = self.stage(&pending) {
             self.drop_pending(&pending);
@@ -114,11 +120,12 @@ impl Journal {
         remove_temporary(&pending);
         let mut outcome = Outcome::default();
         let mut finished = Vec::new();
-        let (mut rest, mut temporary) = (Vec::new(), Vec::new());
+        let (mut rest, mut temporary, mut between) = (Vec::new(), Vec::new(), Vec::new());
         let changes = std::mem::take(&mut pending.changes);
         for (change, beside) in changes.into_iter().zip(std::mem::take(&mut pending.temporary)) {
             if self.is_of_git(&change.path) {
                 outcome.refused.push(refusal(&change.path, "an undo never writes to git's own files"));
+                pending.stayed.insert(SavedPath(change.path));
                 continue;
             }
             let now = self.scan().look(&change.path, &mut LeftOut::default())?.state;
@@ -127,14 +134,24 @@ impl Journal {
             } else if self.is_equal(&change.path, &now, &change.before) {
                 rest.push(change);
                 temporary.push(beside);
+            } else if is_half_done(&change, &now) {
+                between.push((rest.len(), change.before));
+                rest.push(Change { before: now, ..change });
+                temporary.push(beside);
             } else {
                 outcome.refused.push(refusal(&change.path, "it was changed since zk ended"));
+                pending.stayed.insert(SavedPath(change.path));
             }
         }
         pending.temporary = temporary;
         pending.changes = rest;
         self.stage(&pending).inspect_err(|_| remove_temporary(&pending))?;
         let done = self.carry_out(&pending);
+        for (at, before) in between {
+            if let Some(change) = pending.changes.get_mut(at) {
+                change.before = before;
+            }
+        }
         let count = finished.len() + pending.changes.len();
         outcome.changes = finished;
         self.finish(pending, done, &mut outcome)?;
@@ -145,15 +162,18 @@ impl Journal {
 
     fn finish(
         &self,
-        pending: Pending,
+        mut pending: Pending,
         done: Vec<Result<(), Errno>>,
         outcome: &mut Outcome,
     ) -> Result<(), UndoError> {
         remove_temporary(&pending);
-        for (change, done) in pending.changes.into_iter().zip(done) {
+        for (change, done) in std::mem::take(&mut pending.changes).into_iter().zip(done) {
             match done {
                 Ok(()) => outcome.changes.push(change),
-                Err(errno) => outcome.refused.push(refusal(&change.path, &reason(errno))),
+                Err(errno) => {
+                    outcome.refused.push(refusal(&change.path, &reason(errno)));
+                    pending.stayed.insert(SavedPath(change.path));
+                }
             }
         }
         outcome.changes.sort_by(|one, other| one.path.cmp(&other.path));
@@ -162,9 +182,9 @@ impl Journal {
         step.number = pending.number;
         self.steps.write(&step)?;
         let mark = |numbers: &[u64], is_undone| {
-            numbers
-                .iter()
-                .try_for_each(|number| self.steps.change(*number, |step| step.is_undone = is_undone))
+            numbers.iter().try_for_each(|number| {
+                self.steps.change(*number, |step| step.mark(is_undone, &pending.stayed))
+            })
         };
         match &pending.kind {
             StepKind::Turn => {}
@@ -293,14 +313,7 @@ impl Journal {
 
     /// Removes what is at a path, unless it is replaced at once.
     fn clear(&self, change: &Change) -> Result<(), Errno> {
-        let is_replaced = matches!(
-            (&change.before, &change.after),
-            (
-                FileState::File { .. } | FileState::Link { .. },
-                FileState::File { .. } | FileState::Link { .. }
-            ) | (FileState::Directory { .. }, FileState::Directory { .. })
-        );
-        if is_replaced || !change.before.exists() {
+        if is_replaced_at_once(change) || !change.before.exists() {
             return Ok(());
         }
         let place = Place::of(&change.path)?;
@@ -354,6 +367,24 @@ impl Journal {
                 rename_new(from, to).map_err(|errno| if errno == Errno::EXIST { Errno::BUSY } else { errno })
             }
         }
+    }
+}
+
+/// Whether the wanted state takes the place of the present one in a single call.
+fn is_replaced_at_once(change: &Change) -> bool {
+    let has_name = |state: &FileState| matches!(state, FileState::File { .. } | FileState::Link { .. });
+    has_name(&change.before) && has_name(&change.after)
+        || change.before.is_directory() && change.after.is_directory()
+}
+
+/// Whether a path is as an undo has it between two calls: cleared, or a directory without its mode.
+fn is_half_done(change: &Change, now: &FileState) -> bool {
+    match now {
+        FileState::Absent => change.before.exists() && change.after.exists() && !is_replaced_at_once(change),
+        FileState::Directory { mode } => {
+            *mode == NEW_DIR_MODE && change.after.is_directory() && !change.before.is_directory()
+        }
+        FileState::File { .. } | FileState::Link { .. } | FileState::Other => false,
     }
 }
 

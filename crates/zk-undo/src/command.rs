@@ -9,7 +9,7 @@ use zk_core::service::{
     ArgumentChoice, Command, CommandOutcome, Questions, Selection, TurnCwd, UiAnswer, visible_line,
 };
 
-use crate::plugin::{Shared, steps_of_branch};
+use crate::plugin::{Shared, named_steps, steps_of_branch};
 use crate::{Journal, Outcome, Plan, TurnSummary, UndoError};
 
 /// Longest wait for the person's answer.
@@ -62,7 +62,8 @@ impl Command for UndoCommand {
             }
             "here" => {
                 let wanted = steps_of_branch(&self.0, cx).await?;
-                self.0.ask_and_apply(is_agreed, cx, move |journal| journal.plan_move(&wanted)).await
+                let plan = move |journal: &Journal| journal.plan_move(&named_steps(journal, &wanted)?);
+                self.0.ask_and_apply(is_agreed, cx, plan).await
             }
             count => {
                 let count = match count {
@@ -184,7 +185,11 @@ fn list(turns: &[TurnSummary]) -> String {
             .collect();
         let more = turn.paths.len().saturating_sub(names.len());
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        let state = if turn.is_undone { " (undone)" } else { "" };
+        let state = match (turn.is_undone, turn.is_partly_undone) {
+            (true, _) => " (undone)",
+            (false, true) => " (undone in part)",
+            (false, false) => "",
+        };
         visible_line(&format!("{}  {}: {}{more}{state}", turn.number, turn.prompt, names.join(", ")))
     };
     turns.iter().map(line).collect::<Vec<String>>().join("\n")

@@ -192,7 +192,10 @@ impl Journal {
         let record = OpenRecord {
             turn: turn.clone(),
             is_anywhere: is_anywhere || state.window.is_some(),
-            before: before.iter().map(|(path, known)| unchanged(path, known)).collect(),
+            before: {
+                let open = state.calls.values().flat_map(|call| &call.before);
+                open.chain(&before).map(|(path, known)| unchanged(path, known)).collect()
+            },
         };
         let path = self.dir.join("open.json");
         let bytes =
@@ -325,9 +328,14 @@ impl Journal {
             if before.iter().all(|snapshot| snapshot.identity.check().is_ok()) {
                 let later: Result<Vec<Snapshot>, UndoError> =
                     before.iter().map(|before| self.scan().run(before.root(), Some(before))).collect();
-                changes.extend(self.changes_between(&before, &later?)?);
+                // A file tool that ran beside the command has seen its files earlier.
+                let of_tools: BTreeSet<PathBuf> =
+                    changes.iter().map(|change: &Change| change.path.clone()).collect();
+                let found = self.changes_between(&before, &later?)?;
+                changes.extend(found.into_iter().filter(|change| !of_tools.contains(&change.path)));
             }
         }
+        self.leave_out_noted(&open.turn, &mut changes)?;
         let count = changes.len();
         if count > 0 {
             let step = self.new_step(StepKind::Turn, &open.turn, changes)?;
@@ -339,6 +347,22 @@ impl Journal {
                 "zk ended while a call ran: {count} paths changed since that call began, maybe not all by it; /undo shows them before it takes them back"
             )
         }))
+    }
+
+    /// Removes changes that the turn's steps have already: zk may end after a call was noted, and before its record of open
+    /// calls is gone.
+    fn leave_out_noted(&self, turn: &TurnLabel, changes: &mut Vec<Change>) -> Result<(), UndoError> {
+        let mut steps = self.steps.all()?;
+        steps.retain(|step| step.kind == StepKind::Turn && step.run == turn.run && step.turn == turn.turn);
+        changes.retain(|change| {
+            let mut noted = steps.iter().flat_map(|step| &step.changes).rev();
+            let last = noted.find(|noted| noted.path == change.path);
+            !last.is_some_and(|noted| {
+                self.is_equal(&change.path, &noted.before, &change.before)
+                    && self.is_equal(&change.path, &noted.after, &change.after)
+            })
+        });
+        Ok(())
     }
 
     pub(crate) fn new_step(
@@ -359,6 +383,7 @@ impl Journal {
             changes,
             workspaces: workspaces?,
             is_undone: false,
+            undone: BTreeSet::new(),
             is_interrupted: false,
             is_told: false,
         })

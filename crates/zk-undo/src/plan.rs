@@ -46,6 +46,8 @@ pub struct TurnSummary {
     pub paths: Vec<PathBuf>,
     /// Whether its changes are taken back.
     pub is_undone: bool,
+    /// Whether some of its changes are taken back, and others stay because an undo was refused there.
+    pub is_partly_undone: bool,
 }
 
 impl Plan {
@@ -80,6 +82,7 @@ impl Journal {
                 at_ms: first.at_ms,
                 paths: paths.into_iter().cloned().collect(),
                 is_undone: steps.iter().all(|step| step.is_undone),
+                is_partly_undone: steps.iter().any(Step::is_partly_undone),
             })
         };
         Ok(runs.into_iter().enumerate().filter_map(summary).collect())
@@ -103,7 +106,8 @@ impl Journal {
         Ok(net.into_values().filter(|change| change.before != change.after).collect())
     }
 
-    /// Plans to take back what the last `count` prompts changed that is not taken back already.
+    /// Plans to take back what the last `count` prompts changed that is not taken back already. A prompt that is taken back
+    /// in part does not count: what was refused is looked at again.
     ///
     /// # Errors
     /// [`UndoError::NothingToUndo`], [`UndoError::OtherWorkspace`], [`UndoError::Running`].
@@ -111,8 +115,15 @@ impl Journal {
         let _lock = self.lock_for_changes()?;
         let runs = runs(self.steps.all()?);
         let active = runs.into_iter().rev().filter(|steps| steps.iter().any(|step| !step.is_undone));
-        let wanted: Vec<Vec<Step>> = active.take(count.max(1)).collect();
-        let prompts = wanted.len();
+        let count = count.max(1);
+        let (mut wanted, mut prompts): (Vec<Vec<Step>>, usize) = (Vec::new(), 0);
+        for steps in active {
+            if prompts == count {
+                break;
+            }
+            prompts += usize::from(!steps.iter().any(Step::is_partly_undone));
+            wanted.push(steps);
+        }
         let steps: Vec<Step> = wanted
             .into_iter()
             .flat_map(|steps| steps.into_iter().rev())
@@ -122,7 +133,7 @@ impl Journal {
             return Err(UndoError::NothingToUndo);
         }
         let title = match prompts {
-            1 => "undo of the last prompt's changes".to_owned(),
+            0 | 1 => "undo of the last prompt's changes".to_owned(),
             count => format!("undo of the changes of {count} prompts"),
         };
         let numbers = steps.iter().map(|step| step.number).collect();
@@ -139,7 +150,9 @@ impl Journal {
         let is_undo = |step: &Step| matches!(step.kind, StepKind::Undo { .. } | StepKind::Move { .. });
         let mut steps = self.steps.all()?;
         steps.retain(|step| is_undo(step) && !step.is_undone);
-        let undo = steps.pop().ok_or(UndoError::NothingToRedo)?;
+        let whole = steps.iter().rposition(|step| !step.is_partly_undone());
+        let at = whole.or_else(|| steps.len().checked_sub(1)).ok_or(UndoError::NothingToRedo)?;
+        let undo = steps.swap_remove(at);
         let changes = inverse(&undo).collect();
         self.plan("redo".to_owned(), StepKind::Redo { step: undo.number }, changes, vec![undo])
     }
@@ -154,15 +167,18 @@ impl Journal {
         turns.retain(|step| step.kind == StepKind::Turn);
         let (undone, redone): (Vec<Step>, Vec<Step>) = turns
             .into_iter()
-            .filter(|step| wanted.contains(&step.number) == step.is_undone)
-            .partition(|step| !step.is_undone);
+            .filter(|step| match wanted.contains(&step.number) {
+                true => step.undone_changes().next().is_some(),
+                false => step.done_changes().next().is_some(),
+            })
+            .partition(|step| !wanted.contains(&step.number));
         if undone.is_empty() && redone.is_empty() {
             return Err(UndoError::NothingToUndo);
         }
         let numbers = |steps: &[Step]| steps.iter().map(|step| step.number).collect::<Vec<u64>>();
         let kind = StepKind::Move { undone: numbers(&undone), redone: numbers(&redone) };
         let back = undone.iter().rev().flat_map(inverse);
-        let changes = back.chain(redone.iter().flat_map(|step| step.changes.clone())).collect();
+        let changes = back.chain(redone.iter().flat_map(|step| step.undone_changes().cloned())).collect();
         let steps = undone.into_iter().chain(redone).collect();
         self.plan("files as at this point of the conversation".to_owned(), kind, changes, steps)
     }
@@ -202,17 +218,16 @@ impl Journal {
                 items.push(item);
             }
         }
-        let targets: BTreeMap<PathBuf, FileState> = items
-            .iter()
-            .filter(|item| item.refused.is_none())
-            .map(|item| (item.path.clone(), item.target.clone()))
-            .collect();
-        for item in &mut items {
-            if item.refused.is_none() && item.target.exists() {
-                item.refused = blocked_by_parent(&item.path, &targets);
+        // A path that is refused may be in the way of others, whose bytes may be in the way again.
+        let count_refused = |items: &[PlanItem]| items.iter().filter(|item| item.refused.is_some()).count();
+        loop {
+            let before = count_refused(&items);
+            refuse_blocked(&mut items);
+            keep_moved(&mut items, &between);
+            if count_refused(&items) == before {
+                break;
             }
         }
-        keep_moved(&mut items, &between);
         let parents = missing_parents(&items);
         items.retain(|item| parents.iter().all(|parent| parent.path != item.path));
         items.extend(parents);
@@ -306,6 +321,18 @@ fn missing_parents(items: &[PlanItem]) -> Vec<PlanItem> {
     missing.iter().map(directory).collect()
 }
 
+/// Refuses paths that cannot be made below their parents.
+fn refuse_blocked(items: &mut [PlanItem]) {
+    let targets: BTreeMap<PathBuf, FileState> = items
+        .iter()
+        .filter(|item| item.refused.is_none())
+        .map(|item| (item.path.clone(), item.target.clone()))
+        .collect();
+    for item in items.iter_mut().filter(|item| item.refused.is_none() && item.target.exists()) {
+        item.refused = blocked_by_parent(&item.path, &targets);
+    }
+}
+
 /// Refuses paths whose present content is what a path that stays as it is should have got, or had between two
 /// turns: a call renamed the file, and its bytes would be nowhere in the workspace otherwise.
 fn keep_moved(items: &mut [PlanItem], between: &[(PathBuf, FileState)]) {
@@ -359,7 +386,7 @@ fn runs(steps: Vec<Step>) -> Vec<Vec<Step>> {
 
 /// Changes that take those of a step back, last first.
 fn inverse(step: &Step) -> impl Iterator<Item = Change> + '_ {
-    step.changes.iter().rev().map(|change| Change {
+    step.done_changes().rev().map(|change| Change {
         path: change.path.clone(),
         before: change.after.clone(),
         after: change.before.clone(),

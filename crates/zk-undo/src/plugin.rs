@@ -10,7 +10,7 @@ use zk_core::events::{
     AgentBeforeStart, AgentStart, SessionLoaded, SessionSwitch, ToolBegin, ToolEnd, ToolRemark,
 };
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Reach, Scope};
-use zk_core::model::{CallId, Effect, Effects};
+use zk_core::model::{CallId, Effect, Effects, RunId};
 use zk_core::service::{
     CallJudge, Command, ContextMode, ContextProducer, CustomEntry, EntryKind, Files, NewEntry, ReadExec,
     SessionLog, TurnCwd, Ui,
@@ -70,10 +70,20 @@ struct State {
     scope: Option<Scope>,
 }
 
+impl State {
+    /// Run of the person's prompt in which a run calls tools.
+    fn run_of(&self, run: &RunId) -> String {
+        if self.run.is_empty() { run.to_string() } else { self.run.clone() }
+    }
+}
+
 /// Entry of a session that names a step of its journal.
 #[derive(Debug, Serialize, Deserialize)]
-struct StepEntry {
+pub(crate) struct StepEntry {
     step: u64,
+    /// Run of the step: a copy of a session has entries that name steps of another journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    run: Option<String>,
 }
 
 impl Undo {
@@ -180,8 +190,11 @@ impl Shared {
             if state.is_too_slow && scope == CallScope::Workspace {
                 return Ok(None);
             }
-            let run = if state.run.is_empty() { event.run_id.to_string() } else { state.run.clone() };
-            TurnLabel { run, turn: event.call.turn_id.to_string(), prompt: state.prompt.clone() }
+            TurnLabel {
+                run: state.run_of(&event.run_id),
+                turn: event.call.turn_id.to_string(),
+                prompt: state.prompt.clone(),
+            }
         };
         let call = key(&event.call.turn_id.to_string(), &event.call.call_id);
         let is_anywhere = scope == CallScope::Workspace;
@@ -233,9 +246,12 @@ impl Handler<ToolEnd> for Shared {
         let ended = self.blocking(move |journal| journal.end(&call)).await;
         match ended {
             Ok(Some(step)) => {
-                let scope = self.state().scope.clone();
+                let (scope, run) = {
+                    let state = self.state();
+                    (state.scope.clone(), state.run_of(&event.run_id))
+                };
                 if let (Some(log), Some(scope)) = (cx.service::<dyn SessionLog>(), scope) {
-                    let data = serde_json::to_value(StepEntry { step })?;
+                    let data = serde_json::to_value(StepEntry { step, run: Some(run) })?;
                     // Without the entry, /undo works as well, and only /undo here knows less.
                     let _ = log.append(&scope, NewEntry::hidden(KIND, VERSION, data)).await;
                 }
@@ -272,9 +288,9 @@ impl Handler<SessionSwitch> for Shared {
             EntryKind::Custom(own) if own.source == source => step_of(own),
             _ => None,
         });
-        let branch: BTreeSet<u64> = own.collect();
+        let own: Vec<StepEntry> = own.collect();
         // Turns whose changes are in the files, but not on this branch of the conversation.
-        let later = self.blocking(move |journal| journal.done_beyond(&branch)).await?;
+        let later = self.blocking(move |journal| journal.done_beyond(&named_steps(journal, &own)?)).await?;
         if later > 0 {
             let turns = if later == 1 { "1 turn".to_owned() } else { format!("{later} turns") };
             ui.notify(&format!(
@@ -328,7 +344,7 @@ impl ContextProducer for UndoNote {
 }
 
 /// Numbers of the steps that the entries of a branch name.
-pub(crate) async fn steps_of_branch(shared: &Shared, cx: &Cx) -> Result<BTreeSet<u64>, BoxError> {
+pub(crate) async fn steps_of_branch(shared: &Shared, cx: &Cx) -> Result<Vec<StepEntry>, BoxError> {
     let scope = shared.state().scope.clone();
     let (Some(log), Some(scope)) = (cx.service::<dyn SessionLog>(), scope) else {
         return Err("this conversation is not saved, so it has no points to go back to".into());
@@ -337,8 +353,20 @@ pub(crate) async fn steps_of_branch(shared: &Shared, cx: &Cx) -> Result<BTreeSet
     Ok(entries.iter().filter_map(step_of).collect())
 }
 
-/// Number of the step that an entry of this plugin names.
-fn step_of(entry: &CustomEntry) -> Option<u64> {
+/// Numbers of the steps of a journal that entries name.
+pub(crate) fn named_steps(journal: &Journal, entries: &[StepEntry]) -> Result<BTreeSet<u64>, UndoError> {
+    let mut steps = journal.steps.all()?;
+    steps.retain(|step| {
+        let is_named = |entry: &StepEntry| {
+            entry.step == step.number && entry.run.as_ref().is_none_or(|run| *run == step.run)
+        };
+        entries.iter().any(is_named)
+    });
+    Ok(steps.into_iter().map(|step| step.number).collect())
+}
+
+/// Data of an entry of this plugin.
+fn step_of(entry: &CustomEntry) -> Option<StepEntry> {
     let is_own = entry.kind == KIND && entry.version == VERSION;
-    entry.data.read::<StepEntry>().ok().filter(|_| is_own).map(|entry| entry.step)
+    entry.data.read::<StepEntry>().ok().filter(|_| is_own)
 }

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -55,12 +56,57 @@ pub struct Step {
     pub changes: Vec<Change>,
     /// Workspaces that were there.
     pub(crate) workspaces: Vec<Identity>,
-    /// Whether the changes are taken back.
+    /// Whether all changes are taken back.
     pub is_undone: bool,
+    /// Paths whose changes are taken back while those of others stay, because an undo was refused there.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) undone: BTreeSet<SavedPath>,
     /// Whether zk ended while a call of the turn ran, so that changes of others may be among these.
     pub is_interrupted: bool,
     /// Whether the model was told of this undo.
     pub(crate) is_told: bool,
+}
+
+/// Path in a record, of any bytes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct SavedPath(#[serde(with = "crate::path_text")] pub(crate) PathBuf);
+
+impl Step {
+    /// Changes that are in effect.
+    pub(crate) fn done_changes(&self) -> impl DoubleEndedIterator<Item = &Change> {
+        self.changes.iter().filter(|change| !self.is_undone && !self.is_undone_at(&change.path))
+    }
+
+    /// Changes that are taken back.
+    pub(crate) fn undone_changes(&self) -> impl DoubleEndedIterator<Item = &Change> {
+        self.changes.iter().filter(|change| self.is_undone || self.is_undone_at(&change.path))
+    }
+
+    /// Whether some changes are taken back, and others stay.
+    pub(crate) fn is_partly_undone(&self) -> bool {
+        !self.is_undone && !self.undone.is_empty()
+    }
+
+    fn is_undone_at(&self, path: &Path) -> bool {
+        self.undone.iter().any(|SavedPath(undone)| undone == path)
+    }
+
+    /// Records that the changes are taken back, or in effect again, except at the paths that stayed as they were.
+    pub(crate) fn mark(&mut self, is_undone: bool, stayed: &BTreeSet<SavedPath>) {
+        let all: BTreeSet<SavedPath> =
+            self.changes.iter().map(|change| SavedPath(change.path.clone())).collect();
+        let mut undone = if self.is_undone { all.clone() } else { std::mem::take(&mut self.undone) };
+        for path in all.difference(stayed) {
+            if is_undone {
+                undone.insert(path.clone());
+            } else {
+                undone.remove(path);
+            }
+        }
+        self.is_undone = undone == all;
+        self.undone = if self.is_undone { BTreeSet::new() } else { undone };
+    }
 }
 
 /// Records of a journal on disk, one file a step.

@@ -141,7 +141,10 @@ async fn a_part_whose_model_cannot_be_used_falls_back_and_is_told_once() {
     for (part, answer) in [
         ("summary", "done: summary"),
         ("summary", "done: summary"),
-        ("title", "failed: the part `title` is left out, because its model failed: no key for lab: set LAB_KEY"),
+        (
+            "title",
+            "failed: the part `title` is left out, because its model failed: no key for lab: set LAB_KEY",
+        ),
         ("explore", "done: explore"),
         ("critic", "done: critic"),
         ("critic", "done: critic"),
@@ -155,13 +158,17 @@ async fn a_part_whose_model_cannot_be_used_falls_back_and_is_told_once() {
     let notices = notices.lock().unwrap();
     assert_eq!(notices.len(), 4, "{notices:?}");
     let told = |part: &str, next: &str| {
-        let start = format!("warning: the model of the part `{part}` cannot be used: no key for lab: set LAB_KEY; ");
+        let start =
+            format!("warning: the model of the part `{part}` cannot be used: no key for lab: set LAB_KEY; ");
         assert!(notices.contains(&(start + next)), "{notices:?}");
     };
     told("summary", "the conversation's model does its work meanwhile");
     told("title", "it is left out meanwhile");
     told("explore", "the conversation's model does its work meanwhile");
-    assert_eq!(rig.recorder.named("part:left-out").iter().filter(|event| event["kind"] == "model").count(), 4);
+    assert_eq!(
+        rig.recorder.named("part:left-out").iter().filter(|event| event["kind"] == "model").count(),
+        4
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,8 +13,9 @@ use crate::exit;
 use crate::launch::StartScope;
 
 use super::actions::{
-    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, FleetAction, HooksAction, LearnedAction,
-    McpAction, PolicyAction, PromptAction, SessionsAction, ShellArgs, SkillsAction, TrustAction,
+    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, FleetAction, HooksAction,
+    LearnedAction, McpAction, PolicyAction, PromptAction, SessionsAction, ShellArgs, SkillsAction,
+    TrustAction,
 };
 use super::candidates::{self, Shell};
 use super::ext::ExtAction;
@@ -299,6 +300,15 @@ pub(crate) enum CliCommand {
         /// Number of prompts whose changes go back
         #[arg(value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
         count: u64,
+        /// Do it without asking
+        #[arg(long)]
+        yes: bool,
+        /// The session's id, or the beginning of it; the newest one of this directory without
+        #[arg(long, value_name = "ID", add = ArgValueCompleter::new(candidates::sessions))]
+        session: Option<String>,
+    },
+    /// Take the last undo of a session back
+    Redo {
         /// Do it without asking
         #[arg(long)]
         yes: bool,

@@ -5,8 +5,9 @@ use clap::CommandFactory;
 use zk_providers::select::GivenValues;
 
 use super::actions::{
-    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, FleetAction, HooksAction, LearnedAction,
-    McpAction, PolicyAction, PromptAction, SessionsAction, ShellArgs, SkillsAction, TrustAction,
+    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, FleetAction, HooksAction,
+    LearnedAction, McpAction, PolicyAction, PromptAction, SessionsAction, ShellArgs, SkillsAction,
+    TrustAction,
 };
 use super::candidates::Shell;
 use super::cli::{Cli, CliCommand, OutputFormat, ViewFormat};
@@ -54,6 +55,10 @@ pub(crate) enum Job {
     },
     Undo {
         count: usize,
+        yes: bool,
+        session: Option<String>,
+    },
+    Redo {
         yes: bool,
         session: Option<String>,
     },
@@ -291,6 +296,7 @@ impl Cli {
                     CliCommand::Undo { count, yes, session } => {
                         Job::Undo { count: usize::try_from(count).unwrap_or(usize::MAX), yes, session }
                     }
+                    CliCommand::Redo { yes, session } => Job::Redo { yes, session },
                     CliCommand::Diff { turn, session } => Job::TurnDiff { turn, session },
                     CliCommand::Memory { action } => Job::Memory(action.unwrap_or(MemoryAction::List {
                         all: false,

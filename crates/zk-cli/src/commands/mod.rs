@@ -32,7 +32,7 @@ pub(crate) use policy::policy;
 pub(crate) use serve::acp;
 pub(crate) use serve::{agent_sdk, exec_server, rpc, rpc_schema, serve_sessions, web};
 pub(crate) use sessions::replay::{bug_command, replay};
-pub(crate) use sessions::{fleet, memory, sessions, turn_diff, undo};
+pub(crate) use sessions::{fleet, memory, redo, sessions, turn_diff, undo};
 pub(crate) use trust::trust;
 pub(crate) use update::check as update_check;
 pub(crate) use window::{context, prompt_command};

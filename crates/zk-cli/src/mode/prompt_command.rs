@@ -52,7 +52,9 @@ pub(super) async fn prompt_of(
         )));
     };
     if name == "redo" {
-        return Err(Failure::usage("/redo is for conversations; `zk --resume ID` opens the one of an undo"));
+        return Err(Failure::usage(
+            "/redo is for conversations; `zk redo` shows what it would bring back, and `zk redo --yes` does it",
+        ));
     }
     if name == "undo" {
         return Err(Failure::usage(

@@ -172,6 +172,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Sessions(action) => commands::sessions(&app, action),
         Job::Fleet { action, json } => commands::fleet(&app, action, json),
         Job::Undo { count, yes, session } => commands::undo(&app, count, yes, session.as_deref()),
+        Job::Redo { yes, session } => commands::redo(&app, yes, session.as_deref()),
         Job::TurnDiff { turn, session } => commands::turn_diff(&app, turn, session.as_deref()),
         Job::Memory(action) => commands::memory(&app, action),
         Job::Replay(args) => commands::replay(&app, &args),

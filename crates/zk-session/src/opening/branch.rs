@@ -38,7 +38,7 @@ impl ConversationSession {
         Ok(BranchPath { from: outline.leaf().cloned(), left })
     }
 
-    /// Moves the leaf after the entry `to`, with a summary of the branch that is left, and returns the session that continues
+    /// Moves the leaf after the entry `to`, and after the end of its run if it is the last answer of one, with a summary of the branch that is left, and returns the session that continues
     /// there. This one then no longer closes the store's session.
     ///
     /// # Errors
@@ -50,8 +50,10 @@ impl ConversationSession {
         summary: Option<String>,
     ) -> Result<Self, OpeningError> {
         let open = self.open.as_ref().ok_or(OpeningError::NotSaved)?;
-        let left = SessionOutline::of_session(&**open).await?.leaf().cloned();
-        let mut entries = vec![EntryKind::Leaf { to: to.cloned(), left: left.clone() }];
+        let outline = SessionOutline::of_session(&**open).await?;
+        let left = outline.leaf().cloned();
+        let to = to.map(|to| outline.end_of_run(to));
+        let mut entries = vec![EntryKind::Leaf { to, left: left.clone() }];
         entries.extend(summary.map(|summary| EntryKind::Message {
             message: Message::injected(summary, BRANCH_SOURCE).shared(),
             usage: None,

@@ -1,4 +1,4 @@
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,14 +34,21 @@ pub struct SessionCopy {
     pub notices: Vec<String>,
 }
 
+/// Entries of one append to a copy, with the ids that they have in the original.
+#[derive(Default)]
+struct Batch {
+    ids: Vec<EntryId>,
+    kinds: Vec<EntryKind>,
+}
+
 /// Entries that wait to be appended to a copy.
 struct Batches {
-    batch: Vec<EntryKind>,
+    batch: Batch,
     bytes: usize,
     /// Bytes at which a batch is full.
     full_bytes: usize,
     /// Full batches of a store that visits on a thread of the runtime, where nothing may wait.
-    late: Vec<Vec<EntryKind>>,
+    late: Vec<Batch>,
     /// Names of files with large results, and the names that entries refer to.
     names: Vec<String>,
     named: HashSet<String>,
@@ -55,7 +62,7 @@ struct Batches {
 
 impl Batches {
     /// Adds an entry; returns a batch when it is full.
-    fn add(&mut self, entry: Entry, bytes: usize) -> Option<Vec<EntryKind>> {
+    fn add(&mut self, entry: Entry, bytes: usize) -> Option<Batch> {
         if self.branch.as_ref().is_some_and(|branch| !branch.contains(&entry.id)) {
             return None;
         }
@@ -73,11 +80,12 @@ impl Batches {
         // An answer with calls and its results stay in one batch.
         let awaits_results =
             matches!(&entry.kind, EntryKind::Message { message, .. } if message.calls().next().is_some());
-        self.batch.push(entry.kind);
+        self.batch.ids.push(entry.id);
+        self.batch.kinds.push(entry.kind);
         (self.bytes >= self.full_bytes && !awaits_results).then(|| self.take())
     }
 
-    fn take(&mut self) -> Vec<EntryKind> {
+    fn take(&mut self) -> Batch {
         self.bytes = 0;
         std::mem::take(&mut self.batch)
     }
@@ -95,6 +103,11 @@ impl SessionPlace {
         last: Option<&EntryId>,
     ) -> Result<SessionCopy, OpeningError> {
         let store = self.store()?;
+        let outline = outline_of(&*store, of).await?;
+        // The copy of a run's last answer has the run's end, too.
+        let last = last.map(|last| outline.end_of_run(last));
+        let branch = last.as_ref().map(|last| outline.branch_of(last));
+        let labels = outline.labels().map(|(id, label)| (id.clone(), label.to_owned())).collect();
         // Copied to a separate folder, where an interrupted copy cannot pass for the whole session.
         let drafts = store.drafts();
         if let Some(drafts) = &drafts {
@@ -102,25 +115,21 @@ impl SessionPlace {
         }
         let incomplete: &dyn SessionStore = drafts.as_deref().unwrap_or(&*store);
         let copy = incomplete.create(NewSession { id: None, cwd, parent: Some(of.clone()) }).await?;
-        let branch = match last {
-            Some(last) => branch_of(&*store, of, last).await?,
-            None => None,
-        };
         let outputs = self.outputs_of(of).zip(self.outputs_of(copy.id()));
         let batches = Batches {
-            batch: Vec::new(),
+            batch: Batch::default(),
             bytes: 0,
             full_bytes: if drafts.is_some() { BATCH_BYTES } else { WHOLE_COPY_BYTES },
             late: Vec::new(),
             names: outputs.as_ref().map(|(from, _)| output_names(from)).unwrap_or_default(),
             named: HashSet::new(),
-            last: last.cloned(),
+            last: last.clone(),
             branch,
             is_complete: last.is_none(),
         };
-        let filled = fill(&*store, of, &*copy, batches).await.map_err(OpeningError::Store);
+        let filled = fill(&*store, of, &*copy, batches, labels).await.map_err(OpeningError::Store);
         let filled = filled.and_then(|(batches, notices)| match last {
-            Some(last) if !batches.is_complete => Err(OpeningError::NoEntry(last.clone())),
+            Some(last) if !batches.is_complete => Err(OpeningError::NoEntry(last)),
             Some(_) | None => Ok((batches, notices)),
         });
         let (batches, notices) = match filled {
@@ -146,20 +155,12 @@ impl SessionPlace {
     }
 }
 
-/// Entries of the branch that ends with `last`, of a session with several branches.
-async fn branch_of(
-    store: &dyn SessionStore,
-    of: &SessionId,
-    last: &EntryId,
-) -> Result<Option<HashSet<EntryId>>, StoreError> {
-    let info = store.scan(of, Box::new(|_, _| ControlFlow::Break(()))).await?.info;
-    if info.branches < 2 {
-        return Ok(None);
-    }
+/// Outline of all branches of a session.
+async fn outline_of(store: &dyn SessionStore, of: &SessionId) -> Result<SessionOutline, StoreError> {
     let outline = Arc::<Mutex<SessionOutline>>::default();
     store.scan_tree(of, SessionOutline::visitor(&outline)).await?;
-    let branch = outline.lock().unwrap_or_else(PoisonError::into_inner).branch_of(last);
-    Ok(Some(branch))
+    let outline = std::mem::take(&mut *outline.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok(outline)
 }
 
 /// Removes incomplete copies of processes that have ended.
@@ -179,8 +180,9 @@ async fn fill(
     of: &SessionId,
     copy: &dyn OpenSession,
     batches: Batches,
+    labels: BTreeMap<EntryId, String>,
 ) -> Result<(Batches, Vec<String>), StoreError> {
-    let (sender, mut full) = mpsc::channel::<Vec<EntryKind>>(1);
+    let (sender, mut full) = mpsc::channel::<Batch>(1);
     let is_branch = batches.branch.is_some();
     let batches = Arc::new(Mutex::new(batches));
     let (filled, sending) = (batches.clone(), sender.clone());
@@ -216,10 +218,14 @@ async fn fill(
         scanned
     };
     let appending = async move {
-        while let Some(batch) = full.recv().await {
-            copy.append(batch, Durability::Process).await?;
+        let mut labelled = Vec::new();
+        while let Some(Batch { ids, kinds }) = full.recv().await {
+            for (old, target) in ids.iter().zip(copy.append(kinds, Durability::Process).await?) {
+                let label = labels.get(old).cloned();
+                labelled.extend(label.map(|label| EntryKind::Label { target, label: Some(label) }));
+            }
         }
-        copy.append(Vec::new(), Durability::Disk).await
+        copy.append(labelled, Durability::Disk).await
     };
     let (scanned, appended) = tokio::join!(scanning, appending);
     appended?;

@@ -1,11 +1,13 @@
-use std::path::Path;
+mod connect;
+
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, Statement, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, Statement, Transaction, TransactionBehavior, params};
 use zk_core::model::EntryId;
 use zk_core::service::{CompactionMark, Durability, Entry, EntryKind};
 
+pub(crate) use self::connect::{connect, connect_briefly, connect_read_only};
 use super::meta::{self, Meta};
 use super::row::checksum;
 use super::row::hash::{Hash, LinkHead, body_hash, link};
@@ -28,63 +30,6 @@ const LOG_BYTES: u32 = 8 << 20;
 /// Size of the page cache in KiB. Appends only touch the last pages, and the default would keep 2 MB of
 /// written pages in memory.
 const PAGE_CACHE_KIB: u32 = 256;
-
-/// Opens an existing file for writing. No byte is changed before [`prepare`], not even by closing it.
-pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | no_mutex())?;
-    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    harden(&conn, BUSY)?;
-    Ok(conn)
-}
-
-/// Connects for one small change of a file that others may have open. The log is folded into the database at the end, unless
-/// they do.
-pub(crate) fn connect_briefly(path: &Path) -> rusqlite::Result<Connection> {
-    let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | no_mutex())?;
-    harden(&conn, BUSY)?;
-    Ok(conn)
-}
-
-/// Opens a file read-only. If its folder or disk allows no shared memory (read-only, or full), the database
-/// is read without its log.
-pub(crate) fn connect_read_only(path: &Path, busy: Duration) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | no_mutex();
-    let conn = Connection::open_with_flags(path, flags)?;
-    harden(&conn, busy)?;
-    match conn.pragma_query_value(None, "schema_version", |row| row.get::<_, i64>(0)) {
-        Err(error) if lacks_shared_memory(&error) => {
-            let mut uri = b"file:".to_vec();
-            for byte in path.as_os_str().as_encoded_bytes() {
-                uri.extend(format!("%{byte:02x}").into_bytes());
-            }
-            uri.extend(b"?immutable=1");
-            let uri = String::from_utf8_lossy(&uri).into_owned();
-            let conn = Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?;
-            harden(&conn, busy)?;
-            Ok(conn)
-        }
-        // Other errors appear again when the caller reads.
-        Ok(_) | Err(_) => Ok(conn),
-    }
-}
-
-fn lacks_shared_memory(error: &rusqlite::Error) -> bool {
-    use rusqlite::ffi::{SQLITE_IOERR_SHMMAP, SQLITE_IOERR_SHMOPEN, SQLITE_IOERR_SHMSIZE};
-    let extended = error.sqlite_error().map(|error| error.extended_code);
-    error.sqlite_error_code() == Some(rusqlite::ErrorCode::CannotOpen)
-        || matches!(extended, Some(SQLITE_IOERR_SHMOPEN | SQLITE_IOERR_SHMSIZE | SQLITE_IOERR_SHMMAP))
-}
-
-/// Opens without SQLite's mutex, since each connection stays on one thread.
-fn no_mutex() -> OpenFlags {
-    OpenFlags::SQLITE_OPEN_NO_MUTEX
-}
-
-/// Hardens a connection to an untrusted file: nothing in its schema is executed, and sizes are verified.
-fn harden(conn: &Connection, busy: Duration) -> rusqlite::Result<()> {
-    conn.busy_timeout(busy)?;
-    conn.execute_batch("PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON;")
-}
 
 /// Sets the file up for appending and returns the journal mode in effect: a write-ahead log needs shared
 /// memory, which some file systems lack.
@@ -288,6 +233,7 @@ impl Db {
         now_ms: u64,
         replaced: Option<(&[Replacement], Digest)>,
     ) -> rusqlite::Result<()> {
+        let is_removal = replaced.is_some();
         let mut meta = self.meta.clone();
         let mut leaf = self.leaf.clone();
         let moved = self.moved_index(drafts)?;
@@ -326,7 +272,10 @@ impl Db {
                 leaf = Some(draft.id.clone());
             }
         }
-        meta.updated_ms = now_ms;
+        // A removal is no use of the session, which stays at its place in lists.
+        if !is_removal {
+            meta.updated_ms = now_ms;
+        }
         if self.branch.is_some() {
             meta.branch.clone_from(&self.branch);
         }
@@ -343,6 +292,9 @@ impl Db {
                 meta.branches = if has_branches(index) { index.moves().count() } else { 0 };
                 meta.update(&tx, &self.meta, !self.born)?;
                 meta::write_index(&tx, index)?;
+                if drafts.iter().any(Draft::is_compaction) {
+                    meta::write_index_at(&tx, index)?;
+                }
             }
             None if has_branches(&self.index) => {
                 let mut moves = self.index.moves().clone();
@@ -385,8 +337,10 @@ impl Db {
             }
             None => 0,
         };
-        let mut index =
-            if to == 0 { Index::default() } else { tree::index_branch(&self.conn, self.index.moves(), to)? };
+        let mut index = match to {
+            0 => Index::default(),
+            to => tree::index_branch(&self.conn, self.index.moves(), to)?,
+        };
         let mut moves = self.index.moves().clone();
         moves.add(self.meta.entries + 1, to);
         index.set_moves(moves);

@@ -1,4 +1,5 @@
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
@@ -9,6 +10,7 @@ use zk_core::model::SessionId;
 use super::row::hash::fnv1a;
 use crate::digest::Digest;
 use crate::index::Index;
+use crate::moves::Moves;
 
 /// Content of a session's `meta` table: data for a listing, and the number of entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,7 +38,7 @@ impl Meta {
     pub(crate) fn read(conn: &Connection) -> rusqlite::Result<Self> {
         let mut meta = Self::default();
         let mut answered = None;
-        let mut select = conn.prepare("SELECT key, value FROM meta")?;
+        let mut select = conn.prepare("SELECT key, value FROM meta WHERE key NOT GLOB 'index*'")?;
         let mut rows = select.query([])?;
         while let Some(row) = rows.next()? {
             let (Value::Text(key), value) = (row.get(0)?, row.get::<_, Value>(1)?) else { continue };
@@ -143,8 +145,43 @@ const INDEX_VERSION: u32 = 1;
 
 /// Index stored at the last compaction; `None` if it has another version or a wrong checksum.
 pub(crate) fn read_index(conn: &Connection) -> rusqlite::Result<Option<Index>> {
-    let mut select = conn.prepare("SELECT value FROM meta WHERE key = 'index'")?;
-    let mut rows = select.query([])?;
+    read_index_of(conn, INDEX)
+}
+
+pub(crate) fn write_index(conn: &Connection, index: &Index) -> rusqlite::Result<()> {
+    write_index_of(conn, INDEX, index)
+}
+
+/// Key of the index as of the last compaction.
+const INDEX: &str = "index";
+/// Beginning of the keys of indexes as of earlier compactions, before the last row of each.
+const INDEX_AT: &str = "index:";
+
+/// Index of the last compaction in `ranges`, which are the rows of one branch; without moves of the leaf.
+pub(crate) fn read_index_in(
+    conn: &Connection,
+    ranges: &[RangeInclusive<i64>],
+) -> rusqlite::Result<Option<Index>> {
+    let mut select = conn.prepare("SELECT key FROM meta WHERE key GLOB 'index:*'")?;
+    let keys: Vec<String> = select.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    let rows = keys.iter().filter_map(|key| key.strip_prefix(INDEX_AT)?.parse().ok());
+    let last: Option<i64> = rows.filter(|row| ranges.iter().any(|range| range.contains(row))).max();
+    match last {
+        Some(row) => Ok(read_index_of(conn, &format!("{INDEX_AT}{row}"))?.filter(|index| index.to() == row)),
+        None => Ok(None),
+    }
+}
+
+/// Keeps an index for moves of the leaf behind its last row.
+pub(crate) fn write_index_at(conn: &Connection, index: &Index) -> rusqlite::Result<()> {
+    let mut index = index.clone();
+    index.set_moves(Moves::default());
+    write_index_of(conn, &format!("{INDEX_AT}{}", index.to()), &index)
+}
+
+fn read_index_of(conn: &Connection, key: &str) -> rusqlite::Result<Option<Index>> {
+    let mut select = conn.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
+    let mut rows = select.query([key])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let Ok(stored) = row.get_ref(0)?.as_str() else { return Ok(None) };
     // The header is recomputed and compared, not parsed.
@@ -152,10 +189,10 @@ pub(crate) fn read_index(conn: &Connection) -> rusqlite::Result<Option<Index>> {
     Ok(json.and_then(|json| serde_json::from_str(json).ok()))
 }
 
-pub(crate) fn write_index(conn: &Connection, index: &Index) -> rusqlite::Result<()> {
+fn write_index_of(conn: &Connection, key: &str, index: &Index) -> rusqlite::Result<()> {
     let text = serde_json::to_string(index)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-    conn.prepare_cached(PUT)?.execute(params!["index", with_head(&text)]).map(drop)
+    conn.prepare_cached(PUT)?.execute(params![key, with_head(&text)]).map(drop)
 }
 
 /// Stored form of an index: version, checksum and JSON.

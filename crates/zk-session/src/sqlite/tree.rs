@@ -111,13 +111,22 @@ fn lost_row(conn: &Connection, id: &EntryId, before: i64) -> rusqlite::Result<i6
     Ok(found.optional()?.unwrap_or(before - 1))
 }
 
-/// Index of the branch that ends with row `leaf`, read row by row.
+/// Index of the branch that ends with row `leaf`. Only rows that are sent, or follow the branch's last compaction, are read.
 ///
 /// # Errors
 /// SQLite's own.
 pub(super) fn index_branch(conn: &Connection, moves: &Moves, leaf: i64) -> rusqlite::Result<Index> {
-    let mut index = Index::default();
-    let _ = visit(conn, &moves.branch(leaf), |seq, entry| {
+    let ranges = moves.branch(leaf);
+    let mut index = meta::read_index_in(conn, &ranges)?.unwrap_or_default();
+    // Rows that are indexed already give the ids of their messages.
+    let from = match index.first_sent_row() {
+        Some(row) => row.min(index.to() + 1),
+        None => {
+            index = Index::default();
+            1
+        }
+    };
+    let _ = visit(conn, &since(ranges, from), |seq, entry| {
         match entry {
             Some(entry) => index.add(seq, &entry.kind),
             None => index.skip(seq),

@@ -390,3 +390,24 @@ async fn a_file_of_the_first_format_is_read_and_goes_on_in_the_newest() {
     assert_eq!(version(), 3);
     assert_eq!(whole_units(&store.open(&id).await.unwrap().entries().await.unwrap()), 4);
 }
+
+/// A process that was killed in a transaction with a rollback journal, which is how a file is made.
+#[tokio::test]
+async fn a_session_that_was_killed_with_a_rollback_journal_is_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::new(dir.path().join("s"));
+    let id = stored(&store, dir.path(), 9).await;
+    let path = file(dir.path(), ".db");
+    let journal = path.with_extension("db-journal");
+    let conn = Connection::open(&path).unwrap();
+    let change = "PRAGMA journal_mode=DELETE; PRAGMA cache_size=1; BEGIN IMMEDIATE;
+                  UPDATE entries SET kind = kind || kind; DELETE FROM meta;";
+    conn.execute_batch(change).unwrap();
+    let halfway = [&path, &journal].map(|path| fs::read(path).unwrap());
+    drop(conn);
+    fs::write(&path, &halfway[0]).unwrap();
+    fs::write(&journal, &halfway[1]).unwrap();
+    let listed = store.list(&every()).await.unwrap().remove(0);
+    assert_eq!((listed.id, listed.title.as_str(), listed.unreadable), (id.clone(), "prompt 0", None));
+    assert_eq!(whole_units(&store.open(&id).await.unwrap().entries().await.unwrap()), 9);
+}

@@ -63,7 +63,7 @@ pub(crate) fn compaction(number: u32, first: &str, stored: &[&str]) -> EntryKind
 }
 
 /// Run number `n`: a prompt and its answer.
-fn run(n: usize) -> Vec<EntryKind> {
+pub(crate) fn run(n: usize) -> Vec<EntryKind> {
     let id = format!("r_{n}");
     vec![
         EntryKind::RunStart { run_id: id.as_str().into() },

@@ -15,6 +15,8 @@ mod live;
 #[cfg(test)]
 mod opening;
 #[cfg(test)]
+mod power;
+#[cfg(test)]
 mod prepare;
 #[cfg(test)]
 mod processes;

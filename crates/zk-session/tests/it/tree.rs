@@ -12,9 +12,9 @@ use zk_core::service::{
     Durability, Entry, EntryKind, OpenSession, SessionStore, StoreError, count_branches, entry_labels,
     present_branch,
 };
-use zk_session::{MemoryStore, SqliteStore, load_history};
+use zk_session::{MemoryStore, SessionPlace, SqliteStore, load_history};
 
-use crate::live::{compaction, said};
+use crate::live::{compaction, run, said};
 use crate::support::{Add, at, chained, every, file, says};
 
 fn leaf(to: Option<&EntryId>) -> EntryKind {
@@ -287,4 +287,66 @@ proptest! {
             }
         });
     }
+}
+
+/// A move finds the index of its branch at the last compaction, and gets the same one as by reading every row.
+#[tokio::test]
+async fn a_branch_with_compactions_is_the_same_as_read_from_its_beginning() {
+    for seed in 0..40 {
+        let dir = tempfile::tempdir().unwrap();
+        let store = SqliteStore::new(dir.path().join("s")).read_back(0);
+        let session = store.create(at(dir.path())).await.unwrap();
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut log = session.append(run(0), Durability::Process).await.unwrap();
+        let mut last = 0;
+        for n in 1..40 {
+            let mut kinds = match random.u8(..4) {
+                0 => vec![EntryKind::Leaf { to: Some(log[random.usize(..log.len())].clone()), left: None }],
+                1 => vec![compaction(n, &format!("p_{last}"), &[])],
+                _ => Vec::new(),
+            };
+            if kinds.is_empty() || random.bool() {
+                last = n as usize;
+                kinds.extend(run(last));
+            }
+            log.extend(session.append(kinds, Durability::Process).await.unwrap());
+        }
+        let to = log[random.usize(..log.len())].clone();
+        session.append(vec![EntryKind::Leaf { to: Some(to), left: None }], Durability::Disk).await.unwrap();
+        let moved = session.live().await.unwrap();
+        session.close().await.unwrap();
+        let id = session.id().clone();
+        let conn = Connection::open(file(dir.path(), ".db")).unwrap();
+        assert!(conn.execute("DELETE FROM meta WHERE key GLOB 'index*'", []).unwrap() > 1);
+        drop(conn);
+        let read = store.open(&id).await.unwrap().live().await.unwrap();
+        assert_eq!(moved, read, "seed {seed}");
+    }
+}
+
+#[tokio::test]
+async fn a_copy_up_to_the_last_answer_has_the_end_of_its_run_and_the_labels() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::new(dir.path().join("s"));
+    let session = store.create(at(dir.path())).await.unwrap();
+    let log: Vec<EntryId> = [session.add(run(1)).await.unwrap(), session.add(run(2)).await.unwrap()].concat();
+    let label =
+        |at: usize, label: &str| EntryKind::Label { target: log[at].clone(), label: Some(label.to_owned()) };
+    session.add(vec![label(1, "first"), label(2, "answer"), label(6, "later")]).await.unwrap();
+    session.close().await.unwrap();
+    let place = SessionPlace {
+        root: Some(dir.path().join("s")),
+        cwd: dir.path().to_owned(),
+        ..SessionPlace::default()
+    };
+    let copy = place.copy(session.id(), dir.path().to_owned(), Some(&log[2])).await.unwrap();
+    let entries = store.open(&copy.id).await.unwrap().entries().await.unwrap();
+    let ends = entries.iter().filter(|entry| matches!(entry.kind, EntryKind::RunEnd { .. })).count();
+    assert_eq!(ends, 1, "{entries:#?}");
+    let labels = entry_labels(&entries);
+    assert_eq!(labels.get(&entries[1].id).map(String::as_str), Some("first"));
+    assert_eq!(labels.get(&entries[2].id).map(String::as_str), Some("answer"));
+    assert_eq!(labels.len(), 2);
+    let listed = store.list(&every()).await.unwrap();
+    assert!(listed.iter().all(|info| !info.interrupted), "{listed:?}");
 }

@@ -1,5 +1,6 @@
-//! Processes that are killed while they append, move the leaf, label, summarise and fork.
+//! Processes that are killed while they append, move the leaf, label, summarise, fork, import and raise a file's format.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -7,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use rusqlite::Connection;
 use tokio::runtime::Runtime;
 use zk_core::model::{EntryId, Message, SessionId};
 use zk_core::service::{
@@ -14,7 +16,7 @@ use zk_core::service::{
 };
 use zk_session::{SessionPlace, SqliteStore};
 
-use crate::support::{entry, every, says};
+use crate::support::{at, entry, every, file, says};
 
 /// Variable that gives a started test program its role: seed, session and root of the store.
 const PART: &str = "ZK_SESSION_TREE_PART";
@@ -23,6 +25,8 @@ const PART: &str = "ZK_SESSION_TREE_PART";
 const LIVES: u64 = 10;
 /// Maximum number of entries in one append of the process.
 const MAX_APPEND: usize = 2;
+/// Number of entries of a session of an older zk, before its first new one.
+const OLD_ENTRIES: usize = 3;
 
 #[expect(clippy::disallowed_methods, reason = "a longer proof is asked for from outside")]
 fn kills() -> u64 {
@@ -46,7 +50,7 @@ fn start(root: &Path, id: &SessionId, seed: u64) -> Child {
         .unwrap()
 }
 
-async fn all(session: &dyn OpenSession) -> Vec<Entry> {
+pub(crate) async fn all(session: &dyn OpenSession) -> Vec<Entry> {
     let all = Arc::<Mutex<Vec<Entry>>>::default();
     let seen = all.clone();
     let visit = Box::new(move |entry: Entry, _: usize| {
@@ -58,7 +62,7 @@ async fn all(session: &dyn OpenSession) -> Vec<Entry> {
 }
 
 /// One random append.
-fn next_append(random: &mut fastrand::Rng, log: &[EntryId]) -> Vec<EntryKind> {
+pub(crate) fn next_append(random: &mut fastrand::Rng, log: &[EntryId]) -> Vec<EntryKind> {
     let any = |random: &mut fastrand::Rng| log[random.usize(..log.len())].clone();
     if log.is_empty() {
         return vec![says("begin")];
@@ -76,8 +80,36 @@ fn next_append(random: &mut fastrand::Rng, log: &[EntryId]) -> Vec<EntryKind> {
     }
 }
 
+/// Imports a session of as many entries as its id says.
+async fn import(store: &SqliteStore, root: &Path, id: &str, random: &mut fastrand::Rng) -> SessionId {
+    let count = entries_of(id).unwrap();
+    let entries = (0..count).map(|n| Entry {
+        id: EntryId::from(format!("e{n}")),
+        parent: n.checked_sub(1).map(|before| EntryId::from(format!("e{before}"))),
+        time_ms: 1_000 + n as u64,
+        kind: says(&"i".repeat(random.usize(1..5_000))),
+    });
+    let new = NewSession { id: Some(id.into()), ..at(root) };
+    store.restore(new, entries.collect()).await.unwrap()
+}
+
+/// Number of entries of an imported session, which its id ends with.
+fn entries_of(id: &str) -> Option<usize> {
+    id.strip_prefix("i_")?.rsplit_once('_')?.1.parse().ok()
+}
+
+/// Stores a session of [`OLD_ENTRIES`] entries in the format of an older zk.
+async fn store_old(store: &SqliteStore, root: &Path, id: &str) {
+    let session = store.create(NewSession { id: Some(id.into()), ..at(root) }).await.unwrap();
+    let entries = (0..OLD_ENTRIES).map(|n| says(&format!("old {n}"))).collect();
+    session.append(entries, Durability::Disk).await.unwrap();
+    session.close().await.unwrap();
+    let old = "ALTER TABLE entries DROP COLUMN hash; DELETE FROM meta WHERE key = 'chain_from'; PRAGMA user_version=2;";
+    Connection::open(file(root, &format!("{id}.db"))).unwrap().execute_batch(old).unwrap();
+}
+
 /// Process that changes a session as fast as possible, and prints the number of its entries and the leaf after each change,
-/// and the id and number of entries of each fork.
+/// and the id of each fork, of each import, of each session of an older zk and of each of these that it raised.
 #[test]
 fn part_mover() {
     #[expect(clippy::disallowed_methods, reason = "how the starting test says what to do")]
@@ -96,8 +128,20 @@ fn part_mover() {
             opened => opened.unwrap(),
         };
         let mut log: Vec<EntryId> = all(&*session).await.into_iter().map(|entry| entry.id).collect();
-        loop {
-            if !log.is_empty() && random.u32(..40) == 0 {
+        for step in 0.. {
+            if random.u32(..12) == 0 {
+                let count = random.usize(1..60);
+                let id = import(&store, &root, &format!("i_{seed}_{step}_{count}"), &mut random).await;
+                writeln!(out, "import {id}").unwrap();
+            } else if random.u32(..12) == 0 {
+                let id = format!("m_{seed}_{step}");
+                store_old(&store, &root, &id).await;
+                writeln!(out, "old {id}").unwrap();
+                out.flush().unwrap();
+                let old = store.open(&id.as_str().into()).await.unwrap();
+                old.append(vec![says("new")], Durability::Disk).await.unwrap();
+                writeln!(out, "raised {id}").unwrap();
+            } else if !log.is_empty() && random.u32(..20) == 0 {
                 let last = log[random.usize(..log.len())].clone();
                 let copy = place(&root).copy(&id, root.clone(), Some(&last)).await.unwrap().id;
                 writeln!(out, "fork {copy}").unwrap();
@@ -119,6 +163,7 @@ async fn a_killed_process_leaves_the_tree_that_it_acknowledged() {
     let store = SqliteStore::new(root.clone());
     let mut random = fastrand::Rng::with_seed(11);
     let (mut acknowledged, mut in_all, mut forks) = (Vec::<(usize, String)>::new(), 0, 0);
+    let (mut imports, mut raised) = (BTreeSet::new(), BTreeMap::new());
     for round in 0..kills() {
         let id = SessionId::from(format!("s_{}", round / LIVES));
         if round % LIVES == 0 {
@@ -151,6 +196,9 @@ async fn a_killed_process_leaves_the_tree_that_it_acknowledged() {
                     let copy = store.open(&copy.into()).await.unwrap();
                     assert_eq!(copy.notices(), Vec::<String>::new());
                 }
+                ["import", id] => drop(imports.insert(id.to_owned())),
+                ["old", id] => drop(raised.insert(id.to_owned(), false)),
+                ["raised", id] => drop(raised.insert(id.to_owned(), true)),
                 _ => {}
             }
         }
@@ -175,6 +223,38 @@ async fn a_killed_process_leaves_the_tree_that_it_acknowledged() {
     let listed = store.list(&every()).await.unwrap();
     assert!(listed.iter().all(|info| info.unreadable.is_none() && info.lock.is_none()), "{listed:?}");
     assert!(listed.iter().any(|info| info.branches > 1));
-    println!("{} kills, {in_all} acknowledged changes, {forks} forks", kills());
+    let ids: BTreeSet<&str> = listed.iter().map(|info| info.id.as_str()).collect();
+    assert!(imports.iter().all(|id| ids.contains(id.as_str())), "an acknowledged import is lost");
+    check_imports(&store, &ids).await;
+    check_raised(&store, &raised).await;
+    println!(
+        "{} kills, {in_all} acknowledged changes, {forks} forks, {} imports, {} files of an older zk",
+        kills(),
+        imports.len(),
+        raised.len()
+    );
     assert!(in_all as u64 > kills(), "the processes wrote something: {in_all}");
+}
+
+/// Checks that each import is whole, also those that were never acknowledged.
+async fn check_imports(store: &SqliteStore, ids: &BTreeSet<&str>) {
+    for id in ids {
+        let Some(count) = entries_of(id) else { continue };
+        let session = store.open(&(*id).into()).await.unwrap();
+        assert_eq!((session.notices(), all(&*session).await.len()), (Vec::new(), count), "{id}");
+    }
+}
+
+/// Checks that files of an older zk have all entries, and the new one too if it was acknowledged.
+async fn check_raised(store: &SqliteStore, raised: &BTreeMap<String, bool>) {
+    for (id, is_raised) in raised {
+        let session = store.open(&id.as_str().into()).await.unwrap();
+        assert_eq!(session.notices(), Vec::<String>::new(), "{id}");
+        let count = all(&*session).await.len();
+        assert!((OLD_ENTRIES + usize::from(*is_raised)..=OLD_ENTRIES + 1).contains(&count), "{id}: {count}");
+        session.append(vec![says("goes on")], Durability::Disk).await.unwrap();
+        session.close().await.unwrap();
+        let found = store.verify(&id.as_str().into()).await.unwrap();
+        assert!(found.is_whole() && found.chain_from == Some(OLD_ENTRIES as u64 + 1), "{id}: {found:?}");
+    }
 }

@@ -61,6 +61,7 @@ async fn a_large_log_with_branches_opens_from_its_last_compaction() {
     let session = store.open(&id).await.unwrap();
     let live = session.live().await.unwrap();
     let took = begun.elapsed();
+    // Only the branch since its last compaction is read.
     println!(
         "{all} entries: moved in {moved:?}, opened in {took:?}, peak {before} KiB before, {} after",
         peak_kib()

@@ -56,7 +56,8 @@ fn an_undo_that_was_killed_is_finished_and_leaves_nothing_behind() {
             changes.iter().enumerate().map(|(at, change)| temporary(7, at, change)).collect();
         let workspaces = plan.steps[0].workspaces.clone();
         let (kind, title) = (plan.kind.clone(), plan.title.clone());
-        let pending = Pending { number: 2, kind, title, workspaces, changes, temporary };
+        let pending =
+            Pending { number: 2, kind, title, workspaces, changes, temporary, stayed: BTreeSet::new() };
         journal.write_pending(&pending).unwrap();
         journal.stage(&pending).unwrap();
         // The process ends after `done` of the changes.
@@ -76,7 +77,8 @@ fn an_undo_that_was_killed_is_finished_and_leaves_nothing_behind() {
         assert_eq!(fs::read_to_string(root.join("b")).unwrap(), b);
         assert_eq!(names(&root), ["a", "b"]);
         assert!(journal.recover().unwrap().is_empty());
-        assert!(journal.turns().unwrap()[0].is_undone);
+        let turn = &journal.turns().unwrap()[0];
+        assert_eq!((turn.is_undone, turn.is_partly_undone), (!is_edited, is_edited));
     }
 }
 
@@ -91,7 +93,7 @@ fn staged(journal: &Journal, plan: &Plan) -> Pending {
     let temporary = changes.iter().enumerate().map(|(at, change)| temporary(7, at, change)).collect();
     let workspaces = plan.steps[0].workspaces.clone();
     let (kind, title) = (plan.kind.clone(), plan.title.clone());
-    let pending = Pending { number: 2, kind, title, workspaces, changes, temporary };
+    let pending = Pending { number: 2, kind, title, workspaces, changes, temporary, stayed: BTreeSet::new() };
     journal.stage(&pending).unwrap();
     pending
 }

@@ -17,6 +17,9 @@ const DIRECTORY: OFlags =
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 use rustix::fs::{RenameFlags, renameat_with};
 
+/// Mode of a directory until it gets its own.
+pub(crate) const NEW_DIR_MODE: u32 = 0o700;
+
 /// A name in an open directory.
 #[derive(Debug)]
 pub(crate) struct Place {
@@ -55,7 +58,7 @@ impl Place {
     }
 
     pub(crate) fn make_dir(&self) -> Result<(), Errno> {
-        mkdirat(&self.dir, &*self.name, Mode::from_raw_mode(0o700))
+        mkdirat(&self.dir, &*self.name, Mode::from_raw_mode(NEW_DIR_MODE))
     }
 
     pub(crate) fn make_link(&self, target: &Path) -> Result<(), Errno> {

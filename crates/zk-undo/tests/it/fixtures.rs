@@ -24,13 +24,13 @@ impl Place {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap().join("project");
         std::fs::create_dir(&root).unwrap();
-        let journal = journal(&dir, &root, settings);
+        let journal = journal(dir.path(), &root, settings);
         Self { dir, root, journal, turns: 0 }
     }
 
     /// A second journal object on the same directory, as another process has it.
     pub(crate) fn again(&self) -> Journal {
-        journal(&self.dir, &self.root, UndoSettings::default())
+        journal(self.dir.path(), &self.root, UndoSettings::default())
     }
 
     pub(crate) fn turn(&mut self) -> TurnLabel {
@@ -74,9 +74,9 @@ impl Place {
     }
 }
 
-fn journal(dir: &TempDir, root: &Path, settings: UndoSettings) -> Journal {
+pub(crate) fn journal(dir: &Path, root: &Path, settings: UndoSettings) -> Journal {
     let files = Arc::new(LocalStateFiles::default());
-    Journal::new(dir.path().join("state/undo"), &[root.to_owned()], settings, files)
+    Journal::new(dir.join("state/undo"), &[root.to_owned()], settings, files)
 }
 
 /// Every path below a directory with its kind, mode and content.

@@ -15,7 +15,7 @@ const STEPS: usize = 14;
 const NAMES: [&str; 9] = ["a", "b", "c", "d/a", "d/b", "d/e/a", "x/y", "lib.rs", "bin"];
 
 /// One random change of files; nobody cares whether it works.
-fn change(random: &mut fastrand::Rng, root: &Path, mark: &str) {
+pub(crate) fn change(random: &mut fastrand::Rng, root: &Path, mark: &str) {
     let path = |random: &mut fastrand::Rng| root.join(NAMES[random.usize(..NAMES.len())]);
     let at = path(random);
     if let Some(parent) = at.parent() {

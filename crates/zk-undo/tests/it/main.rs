@@ -9,4 +9,5 @@
 mod fixtures;
 mod git;
 mod interleavings;
+mod kill;
 mod undo;

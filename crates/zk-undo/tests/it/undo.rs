@@ -234,3 +234,74 @@ fn a_repository_with_another_name_is_left_alone() {
     assert!(root.join("bare/config").exists());
     assert_eq!(fs::read(root.join("bare/HEAD")).unwrap(), b"of a tool");
 }
+
+#[test]
+fn an_undo_that_was_refused_in_part_leaves_the_rest_to_be_undone() {
+    let mut place = Place::new();
+    let root = place.root.clone();
+    for name in ["a", "b"] {
+        fs::write(root.join(name), "old").unwrap();
+    }
+    place.tool("c", b"first prompt");
+    place.command(|root| ["a", "b"].iter().for_each(|name| fs::write(root.join(name), "zk").unwrap()));
+    fs::write(root.join("b"), "of the person").unwrap();
+    let outcome = place.undo(1);
+    assert_eq!((outcome.changes.len(), outcome.refused.len()), (1, 1), "{outcome:?}");
+    let turns = place.journal.turns().unwrap();
+    assert!(!turns[1].is_undone && turns[1].is_partly_undone, "{turns:?}");
+    // The next undo is of the prompt before, and looks at the refused path again.
+    let plan = place.journal.plan_undo(1).unwrap();
+    let paths: Vec<_> = plan.items.iter().map(|item| (&item.path, item.refused.is_some())).collect();
+    assert_eq!(paths, [(&root.join("b"), true), (&root.join("c"), false)]);
+    fs::write(root.join("b"), "zk").unwrap();
+    place.undo(1);
+    let read = |name: &str| fs::read_to_string(root.join(name)).ok();
+    assert_eq!([read("a"), read("b"), read("c")], [Some("old".into()), Some("old".into()), None]);
+    assert!(place.journal.turns().unwrap().iter().all(|turn| turn.is_undone && !turn.is_partly_undone));
+    // Both undos are taken back.
+    place.redo();
+    assert_eq!(
+        [read("a"), read("b"), read("c")],
+        [Some("old".into()), Some("zk".into()), Some("first prompt".into())]
+    );
+    place.redo();
+    assert_eq!(read("a").as_deref(), Some("zk"));
+    assert!(place.journal.turns().unwrap().iter().all(|turn| !turn.is_undone && !turn.is_partly_undone));
+}
+
+#[test]
+fn a_call_that_was_noted_is_not_noted_again_at_the_next_start() {
+    let mut place = Place::new();
+    let root = place.root.clone();
+    let turn = place.turn();
+    place.journal.begin(&turn, "call", &CallScope::Workspace).unwrap();
+    fs::write(root.join("a"), "zk").unwrap();
+    let open = place.dir.path().join("state/undo/open.json");
+    let record = fs::read(&open).unwrap();
+    place.journal.end("call").unwrap();
+    // The process ends after the step was written, and before its record of open calls is gone.
+    fs::write(&open, record).unwrap();
+    let next = place.again();
+    assert_eq!(next.recover().unwrap(), Vec::<String>::new());
+    let plan = next.plan_undo(1).unwrap();
+    assert_eq!(plan.refusals().count(), 0);
+    next.apply(&plan).unwrap();
+    assert!(!root.join("a").exists());
+}
+
+#[test]
+fn every_call_that_was_cut_off_is_in_the_journal() {
+    let mut place = Place::new();
+    let root = place.root.clone();
+    let turn = place.turn();
+    for name in ["a", "b"] {
+        place.journal.begin(&turn, name, &CallScope::Paths(vec![root.join(name)])).unwrap();
+        fs::write(root.join(name), "zk").unwrap();
+    }
+    let next = place.again();
+    let Place { journal, .. } = place;
+    drop(journal);
+    next.recover().unwrap();
+    next.apply(&next.plan_undo(1).unwrap()).unwrap();
+    assert!(!root.join("a").exists() && !root.join("b").exists());
+}

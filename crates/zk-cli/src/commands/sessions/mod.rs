@@ -26,7 +26,7 @@ use crate::sessions::{given, place, refused, store};
 pub(crate) use fleet::fleet;
 use list::row;
 pub(crate) use memory::memory;
-pub(crate) use undo::{turn_diff, undo};
+pub(crate) use undo::{redo, turn_diff, undo};
 use zk_chat::session_lines;
 
 pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit> {

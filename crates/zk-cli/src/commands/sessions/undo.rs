@@ -1,4 +1,4 @@
-//! `zk undo` and `zk diff`: what the turns of a session changed, and the way back.
+//! `zk undo`, `zk redo` and `zk diff`: what the turns of a session changed, and the way back.
 
 use std::io::IsTerminal;
 
@@ -6,7 +6,7 @@ use zk_core::service::visible_line;
 use zk_session::{find_matching, latest};
 use zk_tui::Style;
 use zk_tui::plain::Screen;
-use zk_undo::{Journal, Outcome as Restored, UndoError};
+use zk_undo::{Journal, Outcome as Restored, Plan, UndoError};
 use zk_view::{DiffLine, DiffReader};
 
 use crate::app::{AppContext, runtime};
@@ -18,8 +18,19 @@ use crate::sessions::{given, place, refused, store};
 pub(crate) fn undo(app: &AppContext, count: usize, yes: bool, session: Option<&str>) -> Outcome<Exit> {
     let journal = journal(app, session)?;
     let plan = journal.plan_undo(count).map_err(failed)?;
+    bring_back(app, &journal, &plan, yes)
+}
+
+/// Takes the last undo of a session back, after a look at the diff.
+pub(crate) fn redo(app: &AppContext, yes: bool, session: Option<&str>) -> Outcome<Exit> {
+    let journal = journal(app, session)?;
+    let plan = journal.plan_redo().map_err(failed)?;
+    bring_back(app, &journal, &plan, yes)
+}
+
+fn bring_back(app: &AppContext, journal: &Journal, plan: &Plan, yes: bool) -> Outcome<Exit> {
     let mut screen = Screen::stdout(&app.work.machine.terminal());
-    draw(&mut screen, &journal.plan_diff(&plan, &app.work.cwd));
+    draw(&mut screen, &journal.plan_diff(plan, &app.work.cwd));
     plan.refusals().for_each(|line| screen.line(Style::YELLOW, &visible_line(&line)));
     if plan.is_interrupted {
         let text = "zk ended in the middle of a call, so that changes of others may be among these";
@@ -35,7 +46,7 @@ pub(crate) fn undo(app: &AppContext, count: usize, yes: bool, session: Option<&s
         zk_tui::term::print_stderr("no file was changed");
         return Ok(Exit::Done);
     }
-    let restored = journal.apply(&plan).map_err(failed)?;
+    let restored = journal.apply(plan).map_err(failed)?;
     report(app, &restored)
 }
 

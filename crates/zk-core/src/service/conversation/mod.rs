@@ -1,5 +1,5 @@
-mod part_models;
 mod expanded_prompts;
+mod part_models;
 mod run_control;
 
 use std::collections::BTreeMap;
@@ -14,11 +14,11 @@ use super::{AnswerError, Entry, QuestionDigest, QuestionId, StoreError, UiAnswer
 use crate::kernel::{BoxError, Cx, EmitError, Plugin};
 use crate::model::{AgentError, Block, EntryId, Message, Model, RunId, SessionId, ThinkingLevel};
 
+pub use expanded_prompts::ExpandedPrompts;
 pub use part_models::{
     AgentPart, EXPLORE_PART, KNOWN_PARTS, KnownPart, PartFallback, PartModel, PartModels, TITLE_PART,
     part_fallback,
 };
-pub use expanded_prompts::ExpandedPrompts;
 pub use run_control::{RunControl, RunEnded, RunState, SideAnswer, SideCall};
 
 /// A conversation of a person with an agent, as a front-end uses it: its messages and its current session.

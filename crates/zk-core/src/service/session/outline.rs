@@ -40,7 +40,11 @@ struct Node {
 enum NodeKind {
     Shown(OutlineKind, String),
     RunStart,
-    Hidden,
+    RunEnd,
+    /// Message without a row, or a move of the leaf.
+    Between,
+    /// Entry about the run it is in.
+    Note,
 }
 
 /// Kind of a row in an outline.
@@ -108,11 +112,11 @@ impl SessionOutline {
             EntryKind::Message { message, .. } => {
                 let text = first_line(&message.text(), MAX_TEXT_CHARS);
                 match (message.role, message.injected_by.as_deref()) {
-                    (_, _) if text.is_empty() => NodeKind::Hidden,
+                    (_, _) if text.is_empty() => NodeKind::Between,
                     (Role::Assistant, _) => NodeKind::Shown(OutlineKind::Answer, text),
                     (Role::User, None) => NodeKind::Shown(OutlineKind::Prompt, text),
                     (Role::User, Some("branch")) => NodeKind::Shown(OutlineKind::Summary, text),
-                    (Role::User, Some(_)) => NodeKind::Hidden,
+                    (Role::User, Some(_)) => NodeKind::Between,
                 }
             }
             EntryKind::RunStart { .. } => NodeKind::RunStart,
@@ -121,21 +125,21 @@ impl SessionOutline {
                     Some(label) => _ = self.labels.insert(target.clone(), first_line(label, MAX_TEXT_CHARS)),
                     None => _ = self.labels.remove(target),
                 }
-                NodeKind::Hidden
+                NodeKind::Note
             }
             EntryKind::Leaf { left, .. } => {
                 self.last_left.clone_from(left);
-                NodeKind::Hidden
+                NodeKind::Between
             }
+            EntryKind::RunEnd { .. } => NodeKind::RunEnd,
             EntryKind::Model { .. }
             | EntryKind::Thinking { .. }
-            | EntryKind::RunEnd { .. }
             | EntryKind::OpenTurn { .. }
             | EntryKind::CallBegin { .. }
             | EntryKind::CallEnd { .. }
             | EntryKind::CallData { .. }
             | EntryKind::Usage { .. }
-            | EntryKind::Custom(_) => NodeKind::Hidden,
+            | EntryKind::Custom(_) => NodeKind::Note,
         };
         let parent = entry.parent.as_ref().and_then(|parent| self.by_id.get(parent)).copied();
         self.by_id.insert(entry.id.clone(), self.nodes.len());
@@ -175,6 +179,29 @@ impl SessionOutline {
             before = node.parent.and_then(|parent| self.nodes.get(parent));
         }
         Some(before.map(|node| node.id.clone()))
+    }
+
+    /// Entry after which a branch behind an answer begins: the end of its run if it is the run's last message, or the entry
+    /// itself.
+    #[must_use]
+    pub fn end_of_run(&self, id: &EntryId) -> EntryId {
+        let Some(mut at) = self.by_id.get(id).copied() else { return id.clone() };
+        for (child, node) in self.nodes.iter().enumerate().skip(at + 1) {
+            if node.parent != Some(at) {
+                continue;
+            }
+            match node.kind {
+                NodeKind::RunEnd => return node.id.clone(),
+                NodeKind::Note => at = child,
+                NodeKind::Shown(..) | NodeKind::RunStart | NodeKind::Between => break,
+            }
+        }
+        id.clone()
+    }
+
+    /// Labels of entries.
+    pub fn labels(&self) -> impl Iterator<Item = (&EntryId, &str)> {
+        self.labels.iter().map(|(id, label)| (id, label.as_str()))
     }
 
     /// Last prompt of the present branch.
@@ -293,6 +320,7 @@ pub fn first_line(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use crate::model::{Block, Message};
+    use crate::service::RunStatus;
 
     use super::*;
 
@@ -352,5 +380,26 @@ mod tests {
         let left = outline.left_by(Some(&"d".into()));
         assert_eq!(left, HashSet::from(["f".into(), "g".into()]));
         assert_eq!(outline.left_by(None).len(), 4);
+    }
+
+    #[test]
+    fn a_branch_behind_the_last_answer_begins_after_its_run() {
+        let says = |text: &str| message(Message::user_text(text));
+        let answers = |text: &str| message(Message::assistant(vec![Block::text(text)]));
+        let start = || EntryKind::RunStart { run_id: "r".into() };
+        let end = || EntryKind::RunEnd { run_id: "r".into(), status: RunStatus::Completed };
+        let outline = SessionOutline::from_entries([
+            entry("a", None, start()),
+            entry("b", Some("a"), says("one")),
+            entry("c", Some("b"), answers("first")),
+            entry("d", Some("c"), answers("last")),
+            entry("e", Some("d"), EntryKind::Label { target: "d".into(), label: Some("x".into()) }),
+            entry("f", Some("e"), end()),
+            entry("g", Some("f"), says("two")),
+        ]);
+        for (id, end) in [("c", "c"), ("d", "f"), ("b", "b"), ("g", "g")] {
+            assert_eq!(outline.end_of_run(&id.into()), end.into(), "{id}");
+        }
+        assert_eq!(outline.labels().collect::<Vec<_>>(), [(&"d".into(), "x")]);
     }
 }

@@ -1,3 +1,5 @@
+use rusqlite::OpenFlags;
+
 use super::*;
 
 #[test]
