@@ -18,7 +18,7 @@ const IN_CONFIG: [&str; 13] = [
     "APPEND_SYSTEM.md",
 ];
 /// Names of zk's files in its state directory, except large results of sessions.
-const IN_STATE: [&str; 15] = [
+const IN_STATE: [&str; 17] = [
     "trust.json",
     "auth",
     "extensions",
