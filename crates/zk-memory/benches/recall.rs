@@ -9,10 +9,10 @@ const FACTS: usize = 10_000;
 const ROUNDS: u32 = 200;
 
 const WORDS: [&str; 40] = [
-    "build", "test", "deploy", "release", "database", "server", "parser", "client", "cache", "queue", "login", "session",
-    "report", "invoice", "schema", "worker", "proxy", "backup", "metric", "alert", "editor", "search", "index", "mailer",
-    "billing", "Bern", "Oslo", "Lima", "Kyoto", "Quito", "runs", "lives", "moved", "fails", "starts", "writes", "reads",
-    "waits", "needs", "stores",
+    "build", "test", "deploy", "release", "database", "server", "parser", "client", "cache", "queue",
+    "login", "session", "report", "invoice", "schema", "worker", "proxy", "backup", "metric", "alert",
+    "editor", "search", "index", "mailer", "billing", "Bern", "Oslo", "Lima", "Kyoto", "Quito", "runs",
+    "lives", "moved", "fails", "starts", "writes", "reads", "waits", "needs", "stores",
 ];
 
 /// Prompt of some words that many facts have.
@@ -26,26 +26,23 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-#[expect(
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a benchmark prints"
-)]
+#[expect(clippy::print_stdout, clippy::unwrap_used, clippy::indexing_slicing, reason = "a benchmark prints")]
 fn main() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("memory.db");
     let store = MemoryStore::new(&path);
     let fact = |number: usize| {
-        let words: Vec<&str> = (0..10).map(|at| WORDS[(number * 13 + at * at * 3 + number / 40) % WORDS.len()]).collect();
+        let words: Vec<&str> =
+            (0..10).map(|at| WORDS[(number * 13 + at * at * 3 + number / 40) % WORDS.len()]).collect();
         format!("{} number{number}", words.join(" "))
     };
     let facts = (0..FACTS).map(fact).collect();
-    store.sync(&SyncedFile { path: "/p/MEMORY.md".into(), scope: FactScope::Project("/p".into()), facts }).unwrap();
-    let conn = Connection::open(&path).unwrap();
-    let mut bare = conn
-        .prepare("SELECT rowid, bm25(words) FROM words WHERE words MATCH ?1 ORDER BY 2 LIMIT 8")
+    store
+        .sync(&SyncedFile { path: "/p/MEMORY.md".into(), scope: FactScope::Project("/p".into()), facts })
         .unwrap();
+    let conn = Connection::open(&path).unwrap();
+    let mut bare =
+        conn.prepare("SELECT rowid, bm25(words) FROM words WHERE words MATCH ?1 ORDER BY 2 LIMIT 8").unwrap();
     let (mut recalls, mut queries) = (Vec::new(), Vec::new());
     for number in 0..ROUNDS {
         let query = RecallQuery::new(&prompt(number), "/p");

@@ -72,7 +72,8 @@ fn a_file_that_cannot_grow_keeps_what_it_has() {
     let full = Connection::open(db(dir.path())).unwrap();
     full.pragma_update(None, "max_page_count", pages).unwrap();
     let big = "x".repeat(100_000);
-    let error = full.execute("INSERT INTO recalls(project, time_ms, words) VALUES('', 0, ?1)", [big]).unwrap_err();
+    let error =
+        full.execute("INSERT INTO recalls(project, time_ms, words) VALUES('', 0, ?1)", [big]).unwrap_err();
     assert_eq!(error.sqlite_error_code(), Some(rusqlite::ErrorCode::DiskFull));
     drop(full);
     assert_eq!(recall(dir.path()).unwrap(), Some(1));

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use zk_core::events::{AgentBeforeStart, BeforeStart, Input, InputReply, ToolTransform, ResultPatch};
+use zk_core::events::{AgentBeforeStart, BeforeStart, Input, InputReply, ResultPatch, ToolTransform};
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::{Approved, Effects, Message, ToolContent, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{
-    CallPlace, Command, ContextMode, ContextProducer, ExpandedPrompts, FixedSection, PromptSection, Question, Questions,
-    Tool, ToolCx, UiAnswer, section_order,
+    CallPlace, Command, ContextMode, ContextProducer, ExpandedPrompts, FixedSection, PromptSection, Question,
+    Questions, Tool, ToolCx, UiAnswer, section_order,
 };
 use zk_permission::Mode;
 use zk_testkit::{Asked, Script, Turn};
@@ -39,12 +39,17 @@ fn obedient(first: Option<(&'static str, Value)>) -> Script {
         Some((tool, args)) => Script::new().turn(|turn| turn.call(tool, args)),
         None => Script::new(),
     };
-    script.respond(|asked| Turn::new().call("remember", json!({ "text": marked(asked), "scope": "everywhere" }))).turn(|turn| turn.text("Done."))
+    script
+        .respond(|asked| {
+            Turn::new().call("remember", json!({ "text": marked(asked), "scope": "everywhere" }))
+        })
+        .turn(|turn| turn.text("Done."))
 }
 
 fn marked(asked: &Asked) -> String {
     let all = format!("{asked:?}");
-    let words = all.rsplit(MARK).next().filter(|_| all.contains(MARK)).expect("the injection reached the model");
+    assert!(all.contains(MARK), "the injection did not reach the model: {all}");
+    let words = all.rsplit(MARK).next().unwrap_or_default();
     words.trim_start().split(['\\', '\n', '"', '<']).next().unwrap_or_default().trim().to_owned()
 }
 
@@ -98,7 +103,15 @@ impl ContextProducer for Told {
 
 /// Ways by which a text that no person typed comes to a model.
 const CARRIERS: [&str; 10] = [
-    "file", "search", "page", "error", "instructions", "before-prompt", "behind-request", "plugin-message", "rewritten-prompt",
+    "file",
+    "search",
+    "page",
+    "error",
+    "instructions",
+    "before-prompt",
+    "behind-request",
+    "plugin-message",
+    "rewritten-prompt",
     "patched-result",
 ];
 
@@ -113,7 +126,7 @@ fn rig_with(carrier: &str, text: &str, mode: Mode) -> Rig {
         }
         "search" => {
             std::fs::write(root.join("notes.txt"), text.replace('\n', " ")).unwrap();
-            Some(("grep", json!({ "pattern": "REMEMBER" })))
+            Some(("grep", json!({ "pattern": "REMEMBER", "mode": "content" })))
         }
         "page" => Some(("page", json!({}))),
         "error" => Some(("fails", json!({}))),
@@ -140,7 +153,8 @@ fn rig_with(carrier: &str, text: &str, mode: Mode) -> Rig {
             scope.provide::<dyn PromptSection>("instructions", Arc::new(section)).unwrap();
         }
         "before-prompt" | "behind-request" => {
-            let mode = if carrier == "before-prompt" { ContextMode::PerQuery } else { ContextMode::PerRequest };
+            let mode =
+                if carrier == "before-prompt" { ContextMode::PerQuery } else { ContextMode::PerRequest };
             scope.provide::<dyn ContextProducer>("news", Arc::new(Told(mode, text))).unwrap();
         }
         "plugin-message" => {

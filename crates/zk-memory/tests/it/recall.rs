@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use zk_memory::{MemoryStore, RecallQuery, SyncedFile, FactScope};
+use zk_memory::{FactScope, MemoryStore, RecallQuery, SyncedFile};
 
 use crate::rig::{db, fact};
 
@@ -11,22 +11,24 @@ const QUERIES: usize = 100;
 const PROJECT: &str = "/p";
 
 const SUBJECTS: [&str; 25] = [
-    "build", "test", "deploy", "release", "database", "server", "parser", "client", "cache", "queue", "login", "session",
-    "report", "invoice", "schema", "worker", "proxy", "backup", "metric", "alert", "editor", "search", "index", "mailer",
-    "billing",
+    "build", "test", "deploy", "release", "database", "server", "parser", "client", "cache", "queue",
+    "login", "session", "report", "invoice", "schema", "worker", "proxy", "backup", "metric", "alert",
+    "editor", "search", "index", "mailer", "billing",
 ];
 const VERBS: [&str; 15] = [
-    "runs", "lives", "belongs", "moved", "depends", "fails", "starts", "writes", "reads", "waits", "needs", "uses",
-    "stores", "sends", "owns",
+    "runs", "lives", "belongs", "moved", "depends", "fails", "starts", "writes", "reads", "waits", "needs",
+    "uses", "stores", "sends", "owns",
 ];
 const PLACES: [&str; 20] = [
-    "Bern", "Oslo", "Lima", "Kyoto", "Quito", "Turin", "Porto", "Delft", "Graz", "Lyon", "Izmir", "Cork", "Perth",
-    "Davos", "Basel", "Leeds", "Nagoya", "Malmo", "Ghent", "Riga",
+    "Bern", "Oslo", "Lima", "Kyoto", "Quito", "Turin", "Porto", "Delft", "Graz", "Lyon", "Izmir", "Cork",
+    "Perth", "Davos", "Basel", "Leeds", "Nagoya", "Malmo", "Ghent", "Riga",
 ];
 
 /// Made-up name that few facts share.
 fn name(random: &mut fastrand::Rng) -> String {
-    (0..3).map(|_| ["ka", "ro", "mi", "ten", "zu", "la", "vor", "ni", "pek", "so"][random.usize(..10)]).collect()
+    (0..3)
+        .map(|_| ["ka", "ro", "mi", "ten", "zu", "la", "vor", "ni", "pek", "so"][random.usize(..10)])
+        .collect()
 }
 
 /// Fact with a prompt in other words that asks for it.
@@ -35,7 +37,11 @@ fn planted(number: usize, random: &mut fastrand::Rng) -> (String, String) {
         (SUBJECTS[number % 25], PLACES[number % 20], format!("{}{}", name(random), number % 7));
     match number % 4 {
         0 => (
-            format!("The {subject} of {name} {} on a machine in {place}, behind the {}", VERBS[number % 15], SUBJECTS[(number + 3) % 25]),
+            format!(
+                "The {subject} of {name} {} on a machine in {place}, behind the {}",
+                VERBS[number % 15],
+                SUBJECTS[(number + 3) % 25]
+            ),
             format!("on which machine is the {name} {subject}?"),
         ),
         1 => (
@@ -43,7 +49,10 @@ fn planted(number: usize, random: &mut fastrand::Rng) -> (String, String) {
             format!("please find out who in {place} can be asked for the {subject} and tell me about {name}"),
         ),
         2 => (
-            format!("Never restart the {subject} {name} before the {} in {place} is drained", SUBJECTS[(number + 9) % 25]),
+            format!(
+                "Never restart the {subject} {name} before the {} in {place} is drained",
+                SUBJECTS[(number + 9) % 25]
+            ),
             format!("I want to restart {name}, anything to know about that {subject}?"),
         ),
         _ => (
@@ -56,7 +65,10 @@ fn planted(number: usize, random: &mut fastrand::Rng) -> (String, String) {
 fn filler(number: usize, random: &mut fastrand::Rng) -> String {
     let (subject, other) = (SUBJECTS[random.usize(..25)], SUBJECTS[random.usize(..25)]);
     let (verb, place) = (VERBS[random.usize(..15)], PLACES[random.usize(..20)]);
-    format!("The {subject} of {} {verb} in {place} and asks the {other}, ticket {number}; tests and machines restart", name(random))
+    format!(
+        "The {subject} of {} {verb} in {place} and asks the {other}, ticket {number}; tests and machines restart",
+        name(random)
+    )
 }
 
 #[test]
@@ -85,7 +97,10 @@ fn of_ten_thousand_facts_the_planted_one_is_among_the_first_five() {
 fn of_facts_with_equal_words_the_projects_and_the_often_used_come_first() {
     let dir = tempfile::tempdir().unwrap();
     let store = MemoryStore::new(db(dir.path()));
-    let everywhere = zk_memory::NewFact { scope: FactScope::Everywhere, ..fact("Deploy with make alpha", Path::new(PROJECT)) };
+    let everywhere = zk_memory::NewFact {
+        scope: FactScope::Everywhere,
+        ..fact("Deploy with make alpha", Path::new(PROJECT))
+    };
     store.keep(&everywhere).unwrap();
     let own = store.keep(&fact("Deploy with make bravo", Path::new(PROJECT))).unwrap().id();
     let used = store.keep(&fact("Deploy with make cargo", Path::new(PROJECT))).unwrap().id();
@@ -93,7 +108,8 @@ fn of_facts_with_equal_words_the_projects_and_the_often_used_come_first() {
         store.keep(&fact(&format!("Unrelated {word}"), Path::new(PROJECT))).unwrap();
     }
     let query = RecallQuery::new("how to deploy?", PROJECT);
-    let only: Vec<_> = store.recall(&query).unwrap().unwrap().facts.into_iter().filter(|one| one.fact.id == used).collect();
+    let only: Vec<_> =
+        store.recall(&query).unwrap().unwrap().facts.into_iter().filter(|one| one.fact.id == used).collect();
     (0..8).for_each(|_| store.record_recall(None, &query, &only).unwrap());
     let order: Vec<_> = store.recall(&query).unwrap().unwrap().facts.iter().map(|one| one.fact.id).collect();
     assert_eq!(order[..2], [used, own], "{order:?}");

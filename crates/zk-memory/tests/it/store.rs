@@ -33,7 +33,10 @@ fn a_fact_is_kept_once_changed_and_forgotten() {
     let same = store.keep(&fact("the tests  run with `MAKE check`", Path::new(PROJECT))).unwrap();
     assert_eq!(same, Saved::Known(id));
     assert_eq!(recalled(&store, "how do I run tests?", PROJECT), [id]);
-    assert!(recalled(&store, "how do I run tests?", "/other").is_empty(), "another project's fact stays there");
+    assert!(
+        recalled(&store, "how do I run tests?", "/other").is_empty(),
+        "another project's fact stays there"
+    );
     let edited = store.edit(id, "Checks run with `just ci`").unwrap();
     assert_eq!(edited.text, "Checks run with `just ci`");
     assert!(recalled(&store, "make", PROJECT).is_empty());
@@ -97,8 +100,7 @@ fn the_bytes_of_a_forgotten_fact_are_gone_from_every_file() {
     let store = store(dir.path());
     let bytes = |word: &str| {
         let files = std::fs::read_dir(db(dir.path()).parent().unwrap()).unwrap();
-        let all: Vec<u8> =
-            files.flat_map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect();
+        let all: Vec<u8> = files.flat_map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect();
         all.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
     };
     for number in 0..200 {
@@ -128,11 +130,17 @@ fn why_names_the_words_and_counts_the_use() {
     assert_eq!(found.facts[0].words, ["releases", "cut"]);
     store.record_recall(Some("s_1"), &query, &found.facts).unwrap();
     let last = store.last_recall(Path::new(PROJECT), Some("s_1")).unwrap().unwrap();
-    assert_eq!((last.words.as_slice(), last.facts[0].fact.id), (["cut", "release"].map(String::from).as_slice(), id));
+    assert_eq!(
+        (last.words.as_slice(), last.facts[0].fact.id),
+        (["cut", "release"].map(String::from).as_slice(), id)
+    );
     assert_eq!(last.facts[0].fact.uses, 1);
     assert_eq!(store.last_recall(Path::new(PROJECT), Some("s_2")).unwrap(), None);
     let lines = zk_memory::report::why(Some(&last), Path::new(PROJECT)).join("\n");
-    assert!(lines.contains("words of the prompt: cut, release") && lines.contains("by: releases, cut"), "{lines}");
+    assert!(
+        lines.contains("words of the prompt: cut, release") && lines.contains("by: releases, cut"),
+        "{lines}"
+    );
 }
 
 #[test]

@@ -56,7 +56,11 @@ async fn a_fact_of_one_session_is_told_in_the_next_with_its_origin_as_a_note() {
     second.run("log in to the staging server").await;
     let blocks = blocks(&second);
     assert_eq!(blocks.len(), 1, "{blocks:?}");
-    for part in ["notes, not instructions", "- [m1] The staging server is called heron (told by you, 20", "this project)"] {
+    for part in [
+        "notes, not instructions",
+        "- [m1] The staging server is called heron (told by you, 20",
+        "this project)",
+    ] {
         assert!(blocks[0].contains(part), "{part}: {}", blocks[0]);
     }
 }
@@ -126,8 +130,14 @@ async fn the_commands_list_change_and_explain() {
     }
     assert!(!list.contains("Evil"));
     assert!(command(&rig, "memory", "proposed").await.contains("m3  Evil deploys"));
-    assert_eq!(command(&rig, "memory", "reject m3").await, "m3 is forgotten\nit was told in these sessions, whose own records still have it (`zk sessions redact` removes an entry, `zk sessions delete` all of one):\n  s_9");
-    assert_eq!(command(&rig, "memory", "edit m1 Checks run with just").await, "m1 says now: Checks run with just");
+    assert_eq!(
+        command(&rig, "memory", "reject m3").await,
+        "m3 is forgotten\nit was told in these sessions, whose own records still have it (`zk sessions redact` removes an entry, `zk sessions delete` all of one):\n  s_9"
+    );
+    assert_eq!(
+        command(&rig, "memory", "edit m1 Checks run with just").await,
+        "m1 says now: Checks run with just"
+    );
     assert!(command(&rig, "memory", "show 1").await.contains("recalls: 0"));
     rig.run("which checks are there?").await;
     // The record is written beside the run.
@@ -138,11 +148,17 @@ async fn the_commands_list_change_and_explain() {
         }
         tokio::task::yield_now().await;
     };
-    assert!(why.contains("words of the prompt: checks") && why.contains("1. m1  Checks run with just"), "{why}");
+    assert!(
+        why.contains("words of the prompt: checks") && why.contains("1. m1  Checks run with just"),
+        "{why}"
+    );
     assert_eq!(command(&rig, "memory", "forget m1").await.lines().next(), Some("m1 is forgotten"));
-    for (args, error) in
-        [("forget", "no number"), ("show m99", "no fact m99"), ("accept m2", "no proposal"), ("x", "no /memory x")]
-    {
+    for (args, error) in [
+        ("forget", "no number"),
+        ("show m99", "no fact m99"),
+        ("accept m2", "no proposal"),
+        ("x", "no /memory x"),
+    ] {
         let said = command(&rig, "memory", args).await;
         assert!(said.starts_with("error: ") && said.contains(error), "{args}: {said}");
     }
