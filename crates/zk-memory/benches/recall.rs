@@ -1,4 +1,5 @@
 //! A recall among 10,000 facts, against a bare query of the index: `cargo bench -p zk-memory`.
+#![expect(clippy::print_stdout, clippy::unwrap_used, clippy::indexing_slicing, reason = "a benchmark prints")]
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,6 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-#[expect(clippy::print_stdout, clippy::unwrap_used, clippy::indexing_slicing, reason = "a benchmark prints")]
 fn main() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("memory.db");

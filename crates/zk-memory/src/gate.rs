@@ -9,7 +9,7 @@ use zk_core::events::{
     CallRef, DecidedBy, PermissionDecided, PermissionReply, PermissionRequest, Ruling, ToolGate,
 };
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Reach, Scope, Stage};
-use zk_core::model::{SessionId, ToolOutput};
+use zk_core::model::{Display, Effects, SessionId, ToolOutput};
 use zk_core::service::{Approval, CallDecision, CallJudge, Question, Questions, UiAnswer};
 
 use crate::MemoryError;
@@ -95,10 +95,9 @@ impl MemoryGate {
 
 impl Handler<ToolGate> for MemoryGate {
     async fn call(&self, gate: &ToolGate, cx: &Cx) -> Answer<ToolGate> {
-        if gate.call.name != REMEMBER || gate.is_decided() {
+        if gate.call.name != REMEMBER || gate.is_decided() || gate.tool.is_none() {
             return Ok(None);
         }
-        let Some(tool) = &gate.tool else { return Ok(None) };
         let Some(text) = gate.input_str("text").map(str::to_owned) else { return Ok(None) };
         // Nobody is asked about words that are refused anyway.
         let checked = self.shared.store.check(&text);
@@ -126,8 +125,9 @@ impl Handler<ToolGate> for MemoryGate {
                 let approval = Approval {
                     tool: gate.call.name.clone(),
                     args: gate.args.clone(),
-                    effects: gate.effects.clone(),
-                    preview: tool.preview(&gate.args, &gate.place).await,
+                    // The words are what is asked about, and not the file that they go to.
+                    effects: Effects::Unknown,
+                    preview: Some(Display::Lines { lines: why.clone() }),
                     reasons: why.clone(),
                     ..Approval::default()
                 };
@@ -165,7 +165,7 @@ impl Handler<ToolGate> for MemoryGate {
 }
 
 fn entered(reason: &str) -> String {
-    format!("ask: you did not type all that the model read: {reason}")
+    format!("you did not type all that the model read: {reason}")
 }
 
 /// Refusal of a text, for the model.

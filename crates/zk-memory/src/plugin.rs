@@ -1,4 +1,5 @@
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Reach, Scope, Stage};
 use zk_core::model::SessionId;
 use zk_core::service::{
     Command, ContextId, ContextMode, ContextProducer, EntryKind, ExpandedPrompts, HostFiles, QUERY_CONTEXT,
-    Redactor, Tool, Trust, Ui,
+    Redactor, Tool, Trust, Ui, visible_line,
 };
 
 use crate::command::{MemoryCommand, RememberCommand};
@@ -59,7 +60,18 @@ pub(crate) struct Shared {
     settings: MemorySettings,
     files: Vec<MemoryFile>,
     misses: Option<MissLog>,
+    outlet: Option<Outlet>,
     state: Mutex<State>,
+}
+
+/// Callback for problems.
+#[derive(Clone)]
+struct Outlet(Arc<dyn Fn(&str) + Send + Sync>);
+
+impl fmt::Debug for Outlet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outlet").finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -83,6 +95,7 @@ impl Memory {
             settings,
             files: Vec::new(),
             misses: None,
+            outlet: None,
             state: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
@@ -101,8 +114,14 @@ impl Memory {
         self.with(|shared| shared.misses = Some(log))
     }
 
+    /// Tells the person about problems through `tell`, in place of the service [`Ui`].
+    #[must_use]
+    pub fn telling(self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.with(|shared| shared.outlet = Some(Outlet(Arc::new(tell))))
+    }
+
     fn with(self, change: impl FnOnce(&mut Shared)) -> Self {
-        let Shared { store, project, taint, settings, files, misses, .. } = &*self.shared;
+        let Shared { store, project, taint, settings, files, misses, outlet, .. } = &*self.shared;
         let mut shared = Shared {
             store: store.clone(),
             project: project.clone(),
@@ -110,6 +129,7 @@ impl Memory {
             settings: settings.clone(),
             files: files.clone(),
             misses: misses.clone(),
+            outlet: outlet.clone(),
             state: Mutex::default(),
         };
         change(&mut shared);
@@ -198,9 +218,13 @@ impl Shared {
 
     /// Tells the person about a problem once.
     fn tell(&self, problem: &str, cx: &Cx) {
-        let is_new = self.state().problems.insert(problem.to_owned());
-        if let Some(ui) = cx.service::<dyn Ui>().filter(|_| is_new) {
-            ui.notify(&format!("warning: {problem}"));
+        if !self.state().problems.insert(problem.to_owned()) {
+            return;
+        }
+        let text = format!("warning: {}", visible_line(problem));
+        match &self.outlet {
+            Some(Outlet(tell)) => tell(&text),
+            None => cx.service::<dyn Ui>().iter().for_each(|ui| ui.notify(&text)),
         }
     }
 

@@ -96,11 +96,16 @@ pub fn why(record: Option<&RecallRecord>, here: &Path) -> Vec<String> {
             FactScope::Everywhere => "",
         };
         lines.push(visible_line(&format!(
-            "   by: {words}; score {:.2}{project}, recalled {} times",
-            recalled.score, recalled.fact.uses
+            "   by: {words}; score {:.2}{project}, recalled {}",
+            recalled.score,
+            times(recalled.fact.uses)
         )));
     }
     lines
+}
+
+fn times(count: u64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
 fn row(fact: &Fact, here: &Path) -> String {

@@ -93,6 +93,8 @@ mod mcp_serve;
 mod mcp_sign_in;
 #[cfg(test)]
 mod memory;
+#[cfg(test)]
+mod memory_facts;
 mod model_names;
 mod models;
 #[cfg(test)]

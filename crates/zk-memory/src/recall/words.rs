@@ -9,11 +9,11 @@ const MAX_EDGE_BYTES: usize = 2_048;
 const STOP_WORDS: &[&str] = &[
     "a", "about", "after", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been",
     "before", "but", "by", "can", "could", "did", "do", "does", "done", "for", "from", "get", "had", "has",
-    "have", "he", "her", "here", "his", "how", "i", "if", "in", "into", "is", "it", "its", "just", "let",
-    "like", "ll", "make", "may", "me", "more", "my", "need", "no", "not", "now", "of", "on", "one", "only",
-    "or", "our", "out", "please", "re", "remember", "s", "should", "so", "some", "t", "than", "that", "the",
-    "their", "them", "then", "there", "these", "they", "this", "to", "too", "up", "us", "use", "ve", "was",
-    "we", "were", "what", "when", "where", "which", "who", "why", "will", "with", "would", "you", "your",
+    "have", "he", "her", "here", "his", "how", "i", "if", "in", "into", "is", "it", "its", "let", "like",
+    "ll", "may", "me", "more", "my", "need", "no", "not", "now", "of", "on", "one", "only", "or", "our",
+    "out", "please", "re", "remember", "s", "should", "so", "some", "t", "than", "that", "the", "their",
+    "them", "then", "there", "these", "they", "this", "to", "too", "up", "us", "use", "ve", "was", "we",
+    "were", "what", "when", "where", "which", "who", "why", "will", "with", "would", "you", "your",
     // German.
     "aber", "als", "auch", "auf", "aus", "bei", "bitte", "das", "dass", "dem", "den", "der", "des", "die",
     "du", "ein", "eine", "einen", "er", "es", "für", "hat", "ich", "im", "ist", "kann", "man", "mein",

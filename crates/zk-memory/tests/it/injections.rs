@@ -48,8 +48,8 @@ fn obedient(first: Option<(&'static str, Value)>) -> Script {
 
 fn marked(asked: &Asked) -> String {
     let all = format!("{asked:?}");
-    let words =
-        all.rsplit(MARK).next().filter(|_| all.contains(MARK)).expect("the injection reached the model");
+    assert!(all.contains(MARK), "the injection did not reach the model: {all}");
+    let words = all.rsplit(MARK).next().unwrap_or_default();
     words.trim_start().split(['\\', '\n', '"', '<']).next().unwrap_or_default().trim().to_owned()
 }
 
@@ -126,7 +126,7 @@ fn rig_with(carrier: &str, text: &str, mode: Mode) -> Rig {
         }
         "search" => {
             std::fs::write(root.join("notes.txt"), text.replace('\n', " ")).unwrap();
-            Some(("grep", json!({ "pattern": "REMEMBER" })))
+            Some(("grep", json!({ "pattern": "REMEMBER", "mode": "content" })))
         }
         "page" => Some(("page", json!({}))),
         "error" => Some(("fails", json!({}))),

@@ -1,6 +1,7 @@
 //! Tests of the memory on real files, and of its gate in the real loop.
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     clippy::disallowed_methods,
     clippy::indexing_slicing,
     reason = "tests fail by panicking, and read variables"

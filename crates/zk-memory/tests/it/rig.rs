@@ -14,7 +14,7 @@ use zk_permission::{
     Decision, Layer, Mode, PermissionGate, PermissionJudge, Rule, RuleBase, Rules, TextPathClassifier,
 };
 use zk_skills::ContextStreams;
-use zk_testkit::{Recorder, Script, ScriptedProvider};
+use zk_testkit::{Script, ScriptedProvider};
 use zk_tools::{ToolsOptions, ToolsPlugin};
 
 pub(crate) struct Rig {
@@ -22,7 +22,6 @@ pub(crate) struct Rig {
     pub(crate) bus: Bus,
     pub(crate) agent: Agent,
     pub(crate) provider: ScriptedProvider,
-    pub(crate) recorder: Recorder,
     pub(crate) store: Arc<MemoryStore>,
 }
 
@@ -75,15 +74,9 @@ pub(crate) fn rig_in(
     let own = MemoryFile::of_person(dir.path().join("config/MEMORY.md"));
     let memory: Arc<dyn Plugin> = Arc::new(memory.with_files([own, MemoryFile::of_project(&root)]));
     bus.install(&*memory).unwrap();
-    let recorder = Recorder::new();
     let provider = ScriptedProvider::new(script);
-    let agent = Agent::builder(Arc::new(provider.clone()))
-        .bus(bus.clone())
-        .plugin(recorder.clone())
-        .cwd(&root)
-        .build()
-        .unwrap();
-    Rig { dir, bus, agent, provider, recorder, store }
+    let agent = Agent::builder(Arc::new(provider.clone())).bus(bus.clone()).cwd(&root).build().unwrap();
+    Rig { dir, bus, agent, provider, store }
 }
 
 impl Rig {

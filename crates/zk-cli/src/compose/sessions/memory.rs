@@ -22,7 +22,10 @@ pub(crate) fn plugin(work: &Workplace, settings: &Settings) -> Option<Memory> {
     let own = work.machine.dirs.config.as_ref().map(|config| config.join(MEMORY_FILE));
     let files = own.map(MemoryFile::of_person).into_iter().chain([MemoryFile::of_project(&work.project)]);
     let misses = MissLog::new(dir.join("misses.jsonl"), Arc::new(LocalStateFiles::default()));
-    Some(Memory::new(store, &work.project, settings.memory.clone()).with_files(files).with_misses(misses))
+    let notices = work.machine.notices.clone();
+    let memory =
+        Memory::new(store, &work.project, settings.memory.clone()).with_files(files).with_misses(misses);
+    Some(memory.telling(move |problem| notices.show(problem)))
 }
 
 /// Facts of the project's file, if nobody approved it as it is now.
