@@ -101,7 +101,7 @@ async fn a_server_that_enforces_schemas_is_held_to_the_tools_or_an_answer() {
     let schema = &request.output.as_ref().unwrap().schema["properties"]["reply"]["anyOf"];
     let names: Vec<_> =
         schema.as_array().unwrap().iter().map(|one| &one["properties"]["action"]["const"]).collect();
-    assert_eq!(names, [&json!("read_file"), &json!("echo"), &json!("fetch_page"), &json!(null)]);
+    assert_eq!(names, [&json!("echo"), &json!("fetch_page"), &json!("read_file"), &json!(null)]);
     assert_eq!(request.tool_choice, ToolChoice::Auto);
     assert!(request.tools.is_empty() && request.system.contains("{\"reply\": {\"answer\": \"TEXT\"}}"));
     assert_eq!(rig.sent(2)[1], "{\"reply\":{\"action\":\"echo\",\"arguments\":{\"text\":\"hi\"}}}\n");

@@ -79,7 +79,7 @@ fn agent(server: &Server, recorder: &Recorder, behavior: Behavior) -> AgentBuild
         .tool(reader("search_web", "query"))
         .plugin(recorder.clone())
         .plugin(ProtocolsPlugin::new(ProtocolSettings::default()))
-        .behavior(Behavior { max_tokens: Some(300), max_turns: Some(12), ..behavior })
+        .behavior(Behavior { max_tokens: Some(150), max_turns: Some(12), ..behavior })
         .unguarded()
 }
 
@@ -90,11 +90,15 @@ async fn constrained_calls_validate_run_and_come_back_to_an_answer() {
     for number in 1..=RUNS {
         let recorder = Recorder::new();
         let agent = agent(&server, &recorder, Behavior::default()).build().unwrap();
-        // The first answer is a call; from then on the model chooses, and in the end it has to answer.
+        // The first answer is a call, the second as the model likes, and the third an answer.
         let asked = AtomicU32::new(0);
         agent.bus().scope("choice").on_sync(move |_: &ProviderRequest, _: &Cx| {
-            let tool_choice = (asked.fetch_add(1, Ordering::AcqRel) == 0).then_some(ToolChoice::Required);
-            Some(RequestPatch { tool_choice, ..RequestPatch::default() })
+            let tool_choice = match asked.fetch_add(1, Ordering::AcqRel) {
+                0 => ToolChoice::Required,
+                1 => ToolChoice::Auto,
+                _ => ToolChoice::None,
+            };
+            Some(RequestPatch { tool_choice: Some(tool_choice), ..RequestPatch::default() })
         });
         let prompt = format!("Read the file notes{number}.txt and tell me what it says.");
         let outcome = agent.run(prompt.as_str()).unwrap().wait().await;

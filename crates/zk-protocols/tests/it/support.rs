@@ -47,9 +47,9 @@ impl Rig {
         self.provider.asked()[number - 1].messages.iter().map(|message| message.text()).collect()
     }
 
-    /// Whether no request had a block of tools.
+    /// Whether no request had a tool, a call or a result.
     pub(crate) fn sent_text_only(&self) -> bool {
-        let is_text = |block: &Block| matches!(block, Block::Text(_));
+        let is_text = |block: &Block| matches!(block, Block::Text(_) | Block::Thinking(_));
         let all_text = |message: &Arc<Message>| message.content.iter().all(is_text);
         self.provider
             .asked()
@@ -86,7 +86,10 @@ pub(crate) fn calls(history: &[Arc<Message>]) -> Vec<String> {
 pub(crate) fn reader(name: &str, argument: &'static str) -> Arc<dyn Tool> {
     let schema = json!({
         "type": "object",
-        "properties": {argument: {"type": "string"}, "limit": {"type": "integer"}},
+        "properties": {
+            argument: {"type": "string", "maxLength": 40},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 100},
+        },
         "required": [argument],
     });
     Arc::new(Reader {
