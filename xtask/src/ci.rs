@@ -41,6 +41,8 @@ pub(crate) fn run_long(workspace: &Workspace) -> Result<()> {
         }
         Err(why) => println!("\n==> the page in a browser: skipped, {why}"),
     }
+    println!("\n==> inline tools with a real model");
+    real_model(workspace)?;
     println!("\n==> advisories");
     advisories(workspace)?;
     println!("\n==> two builds of one commit");
@@ -51,6 +53,14 @@ pub(crate) fn run_long(workspace: &Workspace) -> Result<()> {
     site::run(workspace, true)?;
     println!("\n==> tests of each crate from its packaged sources");
     release::check::run_long(workspace)
+}
+
+/// Runs a small model on a real `llama-server`, if `ZK_LLAMA_SERVER` and `ZK_LLAMA_MODEL` name both; the tests print
+/// a line otherwise.
+fn real_model(workspace: &Workspace) -> Result<()> {
+    let args =
+        ["test", "--package", "zk-protocols", "--test", "it", "--locked", "real_server", "--", "--nocapture"];
+    Run::cargo(&args, workspace.root()).wait()
 }
 
 /// Compares the lock file with the advisories of RustSec, if they can be had.

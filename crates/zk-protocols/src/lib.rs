@@ -10,6 +10,14 @@
 //! tools and calls as any API has them, so gates, hooks, displays and the stored history see the real tool with its real
 //! arguments. `lookup` answers `tools:offer` and unlocks tools by `RunTools`. Nothing here is private to zk.
 //!
+//! # Example
+//!
+//! `cargo run -p zk-protocols --example inline`
+//!
+#![doc = "```ignore"]
+#![doc = include_str!("../examples/inline.rs")]
+#![doc = "```"]
+//!
 //! # What this crate must never know
 //!
 //! The tools that there are, the formats of providers, and the program that runs it.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 use zk_core::kernel::Cx;
-use zk_core::model::{Model, ProviderError, ToolProtocol, ToolSpec, WireRules};
+use zk_core::model::{Model, ProviderError, Role, ToolProtocol, ToolSpec, WireReady, WireRules};
 use zk_core::service::{EventStream, OutputFormat, Provider, Request, RunTools, ToolChoice};
 
 use crate::deferred::{DeferredAnswer, call_tool, wrapped_calls};
@@ -57,7 +57,11 @@ impl ProtocolProvider {
     fn inline(&self, mut request: Request, cx: &Cx) -> (Request, InlineAnswer) {
         let tools = std::mem::take(&mut request.tools);
         let choice = std::mem::take(&mut request.tool_choice);
-        let schema = (request.output.is_none() && !tools.is_empty() && choice != ToolChoice::None)
+        let choice = match choice {
+            ToolChoice::Auto if is_repeating(&request.history) => ending_choice(&tools),
+            other => other,
+        };
+        let schema = (request.output.is_none() && !tools.is_empty())
             .then(|| self.schema(&request.model, &tools, &choice))
             .flatten();
         let format = if schema.is_some() { CallFormat::Constrained } else { CallFormat::Fenced };
@@ -90,10 +94,32 @@ impl ProtocolProvider {
         let schema = match choice {
             ToolChoice::Tool(name) => union_schema(tools.iter().filter(|tool| tool.name == *name), false),
             ToolChoice::Required => union_schema(tools.iter(), false),
-            ToolChoice::Auto | ToolChoice::None => union_schema(tools.iter(), true),
+            ToolChoice::Auto => union_schema(tools.iter(), true),
+            ToolChoice::None => union_schema([].iter(), true),
         };
         (self.settings.constrained && self.inner.native_output(model, &schema, false)).then_some(schema)
     }
+}
+
+/// Number of identical calls in a row after which a model that is held to a schema has to come to an end. Small models
+/// repeat themselves, and cannot be told.
+const MAX_IDENTICAL_CALLS: usize = 3;
+
+/// Whether the last answers are one and the same call.
+fn is_repeating(history: &WireReady) -> bool {
+    let answers = history.messages().iter().rev().filter(|message| message.role == Role::Assistant);
+    let mut calls = answers.map(|message| {
+        let mut calls = message.calls();
+        calls.next().filter(|_| calls.next().is_none()).map(|call| (&call.name, &call.args))
+    });
+    let Some(Some(last)) = calls.next() else { return false };
+    calls.take(MAX_IDENTICAL_CALLS - 1).filter(|call| *call == Some(last)).count() == MAX_IDENTICAL_CALLS - 1
+}
+
+/// Returns the choice that ends a run: the structured output, if there is one, or an answer.
+fn ending_choice(tools: &[Arc<ToolSpec>]) -> ToolChoice {
+    let output = tools.iter().find(|tool| tool.name.starts_with("__"));
+    output.map_or(ToolChoice::None, |tool| ToolChoice::Tool(tool.name.clone()))
 }
 
 /// Returns the names under which the model sees core tools that have aliases.

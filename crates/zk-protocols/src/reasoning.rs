@@ -1,5 +1,6 @@
 //! Answers that are reasoning alone: the model is asked once more, then its reasoning is shown as what it is.
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use zk_core::events::{MessageEnd, StreamText};
@@ -15,19 +16,17 @@ const SHOWN: &str = "(The model gave no answer; this is its reasoning.)\n\n";
 /// Handler of `message:end` for answers without text and calls.
 #[derive(Default)]
 pub(crate) struct ReasoningOnly {
-    /// Run that was asked since its last other answer.
-    asked: Mutex<Option<String>>,
+    /// Runs that were asked since their last other answer.
+    asked: Mutex<BTreeSet<String>>,
 }
 
 impl ReasoningOnly {
     /// Notes an answer of a run; returns whether it was asked before.
     fn note(&self, run: &str, is_only_reasoning: bool) -> bool {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let was_asked = asked.as_deref() == Some(run);
+        let was_asked = asked.remove(run);
         if is_only_reasoning && !was_asked {
-            *asked = Some(run.to_owned());
-        } else if was_asked {
-            *asked = None;
+            asked.insert(run.to_owned());
         }
         was_asked
     }

@@ -18,6 +18,7 @@
 //! | `memory` | `memory` | facts that outlive a session |
 //! | `otel` | `otel` | traces and metrics by OpenTelemetry |
 //! | `permission` | `permission` (default) | the judge of calls, and the gate that asks about them |
+//! | `protocols` | `protocols` | tool protocols, also for models without tool calls |
 //! | `providers` | `providers` (default) | models of many vendors |
 //! | `session` | `session` (default) | sessions in SQLite |
 //! | `skills` | `skills` | skills and instructions of a project |

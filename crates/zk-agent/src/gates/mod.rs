@@ -43,8 +43,8 @@ pub(crate) fn install(scope: &Scope, behavior: &Behavior, run: &Arc<RunShared>, 
     scope.handle_at::<ToolGate, _>(at, Arc::new(lazy));
 }
 
-/// Name of the tool that plugins with lazy tools register, with which the model finds them.
-const SEARCH_TOOL: &str = "tool_search";
+/// Names of the tools that plugins with lazy tools register, with which the model gets them.
+const FINDERS: [&str; 2] = ["load_tools", "tool_search"];
 
 /// Refuses calls of lazy tools that the run has not unlocked.
 struct LazyTools {
@@ -60,9 +60,13 @@ impl Handler<ToolGate> for LazyTools {
         if !is_locked || gate.is_decided() || !self.run.owns(cx) {
             return Ok(None);
         }
-        let search = self.agent.upgrade().filter(|_| cx.item::<dyn Tool>(SEARCH_TOOL).is_some());
+        let is_offered = |name: &&str| {
+            let tool = cx.item::<dyn Tool>(name);
+            tool.is_some_and(|tool| self.run.offer(name, tool.spec().disclosure) == Offer::Always)
+        };
+        let finder = self.agent.upgrade().zip(FINDERS.into_iter().find(is_offered));
         let with =
-            search.map_or(String::new(), |agent| format!(" with `{}`", agent.aliases.wire(SEARCH_TOOL)));
+            finder.map_or(String::new(), |(agent, finder)| format!(" with `{}`", agent.aliases.wire(finder)));
         Ok(Some(Ruling::refuse(format!(
             "`{}` is not among the tools of this request; search for it first{with}, then call it with the \
              arguments it asks for",

@@ -17,6 +17,7 @@ use super::CallContext;
 use super::call::{CallOutcome, Calls, concurrency, skipped};
 use super::execute::CallCancel;
 use super::preflight::{Preflight, Ready};
+use super::repeated_reads::RepeatedReads;
 
 /// Time that cancelled calls get to end before the run drops them. Dropping a call ends it in any case; the
 /// wait lets a call that is about to end give its result. A sub-agent waits for less time than its parent, so
@@ -55,6 +56,7 @@ pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message) -> Ba
     let mut in_flight =
         InFlight::new(cx, context.behavior.max_concurrent_tools.unwrap_or(DEFAULT_CONCURRENCY));
     let mut parked = None;
+    let mut reads = RepeatedReads::default();
     for (index, (call, info)) in calls.iter().zip(&refs).take(MAX_CALLS_PER_ANSWER).enumerate() {
         // Waits for room before it checks the queues, since an exclusive call may wait for long.
         let expected = match context.toolbox.get(&call.name) {
@@ -73,6 +75,7 @@ pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message) -> Ba
                 parked = Some(AgentError::Parked { tool, reason });
                 break;
             }
+            Some(Preflight::Ready(ready)) if reads.is_repeated(index, &ready) => {}
             Some(Preflight::Ready(ready)) => {
                 in_flight.make_room(&ready.concurrency).await;
                 if cx.is_stopped() {
@@ -85,6 +88,7 @@ pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message) -> Ba
     in_flight.join_all().await;
     let aborted = cx.is_stopped();
     let (mut done, begun) = in_flight.into_results();
+    reads.share_results(&shared, &refs, &mut done).await;
     let mut results = Vec::with_capacity(calls.len());
     let mut bytes = 0;
     let (mut failure, mut failures) = (None, BTreeSet::new());

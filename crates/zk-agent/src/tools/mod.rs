@@ -12,6 +12,7 @@ mod guarded;
 mod nearest;
 mod outcomes;
 mod preflight;
+mod repeated_reads;
 mod repeats;
 mod stuck;
 mod toolbox;

@@ -324,3 +324,34 @@ async fn calls_behind_the_ten_thousandth_of_an_answer_are_not_run_and_say_so() {
         assert!(result.starts_with("count!: Skipped: your answer has 10002 calls"), "{result}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn identical_reads_of_one_batch_run_once_unless_something_may_have_changed() {
+    let one = || ("read", json!({"n": "1"}));
+    let other = ("read", json!({"n": "2"}));
+    for (calls, ran) in [
+        (vec![one(), one(), one()], "+read1 -read1"),
+        (vec![one(), other, one()], "+read1 +read2 -read1 -read2"),
+        (vec![one(), ("write", json!({"n": "1"})), one()], "+read1 -read1 +write1 -write1 +read1 -read1"),
+        (vec![("write", json!({"n": "1"})), ("write", json!({"n": "1"}))], "+write1 -write1 +write1 -write1"),
+    ] {
+        let log = Log::default();
+        let rig = rig_with(batch(&calls), |b| {
+            b.tool(timed("read", &log).shared().reading().arc()).tool(timed("write", &log).arc())
+        });
+        let expected: Vec<String> = calls
+            .iter()
+            .map(|(name, args)| format!("{name}: {name}{}", args["n"].as_str().unwrap_or_default()))
+            .collect();
+        assert_eq!(run(&rig).await, expected, "each call has a result");
+        assert_eq!(said(&log), ran);
+        assert_eq!(rig.recorder.named("tool:after").len(), calls.len(), "each call is announced");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_read_that_failed_gives_its_error_to_both() {
+    let gone = TestTool::new("read", async |_, _| Err(ToolError::failed("gone"))).shared().reading();
+    let rig = rig_with(batch(&[("read", json!({})), ("read", json!({}))]), |b| b.tool(gone.arc()));
+    assert_eq!(run(&rig).await, ["read!: gone", "read!: gone"]);
+}

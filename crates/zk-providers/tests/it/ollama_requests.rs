@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use zk_core::kernel::Bus;
 use zk_core::model::{
     Block, ErrorKind, Image, Message, ProviderError, StopReason, Thinking, ThinkingLevel, ThinkingRequest,
-    ThinkingSupport, ToolCall, ToolContent, ToolSpec,
+    ThinkingSupport, ToolCall, ToolContent, ToolProtocol, ToolSpec,
 };
 use zk_core::service::{Provider, Request, ToolChoice};
 use zk_providers::{Connection, Ollama, OllamaOptions};
@@ -282,6 +282,9 @@ async fn what_the_server_says_of_its_models_is_remembered() {
     );
     assert_eq!(ollama.model("thinker").capabilities.thinking, ThinkingSupport::Budget);
     assert_eq!(ollama.model("any:cloud").window, None);
+    let protocol = |id| ollama.model(id).capabilities.tool_protocol;
+    let protocols = ["small:1b", "thinker", "old"].map(protocol);
+    assert_eq!(protocols, [ToolProtocol::Api, ToolProtocol::Inline, ToolProtocol::Api]);
     assert_eq!(server.received()[1].json(), json!({"model": "small:1b"}));
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use zk_core::kernel::Bus;
-use zk_core::model::ToolSpec;
+use zk_core::model::{ToolProtocol, ToolSpec};
 use zk_core::service::{OutputFormat, Provider, Request};
 use zk_providers::{
     Anthropic, AnthropicOptions, Clocks, Compat, CompatProfile, Connection, Ollama, OllamaOptions, Responses,
@@ -234,4 +234,48 @@ fn who_cannot_hold_an_answer_to_a_schema_says_so() {
     assert!(!local.native_output(&local.model("any"), &schema(), false));
     let ollama = Ollama::new(Connection::at(at), OllamaOptions::default()).expect("valid");
     assert!(ollama.native_output(&ollama.model("any"), &schema(), false));
+}
+
+#[tokio::test]
+async fn llama_cpp_is_sent_any_schema_but_for_what_its_grammars_reject() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "pattern": "a+", "maxLength": 99_999},
+            "nick": {"type": "string"},
+            "more": {"type": "object"},
+        },
+        "required": ["name"],
+    });
+    let make = |url: &str| {
+        let profile = CompatProfile::named("llama.cpp").expect("a profile");
+        Box::new(Compat::new(Connection::at(url), profile).expect("valid options")) as Box<dyn Provider>
+    };
+    let (native, body) = sent(make, "any", schema.clone(), false).await;
+    assert!(native);
+    let expected = json!({
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "nick": {"type": "string"}, "more": {"type": "object"}},
+        "required": ["name"],
+    });
+    assert_eq!(body["response_format"]["json_schema"]["schema"], expected);
+}
+
+#[test]
+fn a_profile_says_which_models_are_offered_tools_as_text() {
+    for (profile, model, protocol) in [
+        ("llama.cpp", "SmolLM2-135M-Instruct.Q4_1.gguf", ToolProtocol::Inline),
+        ("llama.cpp", "SmolLM2-1.7B-Instruct", ToolProtocol::Api),
+        ("llama.cpp", "Qwen3-4B", ToolProtocol::Api),
+        ("llama.cpp", "gemma-3-1b-it", ToolProtocol::Inline),
+        ("llama.cpp", "gemma-3-12b-it", ToolProtocol::Api),
+        ("lmstudio", "phi-3-mini-4k-instruct", ToolProtocol::Inline),
+        ("vllm", "microsoft/phi-4", ToolProtocol::Api),
+        ("vllm", "TinyLlama/TinyLlama-1.1B-Chat-v1.0", ToolProtocol::Inline),
+        ("openai", "gpt-5.2", ToolProtocol::Api),
+    ] {
+        let named = CompatProfile::named(profile).expect("a profile");
+        let provider = Compat::new(Connection::at("http://127.0.0.1:9"), named).expect("valid");
+        assert_eq!(provider.model(model).capabilities.tool_protocol, protocol, "{profile}: {model}");
+    }
 }

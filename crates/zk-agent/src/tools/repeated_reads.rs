@@ -1,0 +1,65 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use zk_core::events::CallRef;
+use zk_core::model::{Effects, ToolOutput};
+
+use super::call::{CallOutcome, Calls, failed};
+use super::catch::catch_panic;
+use super::preflight::Ready;
+
+/// Identical reads of one batch, which run once: the others get the result of the first. A call that may change
+/// something ends that, since a read after it may find something else.
+#[derive(Default)]
+pub(super) struct RepeatedReads {
+    /// Index of the first call with this name and these arguments.
+    first: BTreeMap<(String, String), usize>,
+    /// Indices of repeated calls, each with that of the first.
+    repeated: Vec<(usize, usize)>,
+}
+
+impl RepeatedReads {
+    /// Notes an approved call; returns whether it repeats a read, so that it need not run.
+    pub(super) fn is_repeated(&mut self, index: usize, ready: &Ready) -> bool {
+        if !is_read(ready) {
+            self.first.clear();
+            return false;
+        }
+        let key = (ready.approved.call().name.clone(), ready.approved.args().to_string());
+        let first = *self.first.entry(key).or_insert(index);
+        if first != index {
+            self.repeated.push((index, first));
+        }
+        first != index
+    }
+
+    /// Gives repeated calls the results of the first ones, and announces them.
+    pub(super) async fn share_results(
+        self,
+        calls: &Calls<'_>,
+        refs: &[Arc<CallRef>],
+        done: &mut BTreeMap<usize, CallOutcome>,
+    ) {
+        for (index, first) in self.repeated {
+            // A first call that was cut short has no result, and the repeated one was not run either.
+            let Some((result, call)) = done.get(&first).map(|outcome| &outcome.result).zip(refs.get(index))
+            else {
+                continue;
+            };
+            let shared = if result.is_error {
+                failed(call, result.content.to_text())
+            } else {
+                let output = ToolOutput { content: result.content.clone(), display: None, details: None };
+                calls.steps(call.clone()).substitute(output).await.into()
+            };
+            done.insert(index, shared);
+        }
+    }
+}
+
+/// Whether a call reads what it names, and does nothing else.
+fn is_read(ready: &Ready) -> bool {
+    let effects = ready.approved.effects();
+    let names_reads = matches!(effects, Effects::Known { list } if !list.is_empty());
+    names_reads && effects.is_read_only() && !catch_panic(|| ready.tool.starts_calls()).unwrap_or(true)
+}
