@@ -9,7 +9,6 @@ use serde_json::Value;
 use zk_core::service::visible_line;
 use zk_mcp::McpServers;
 use zk_skills::{SkillSet, Skills};
-use zk_view::ViewDriver;
 
 use super::print;
 use crate::app::{AppContext, Machine, runtime};
