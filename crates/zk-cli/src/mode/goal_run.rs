@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, RunOptions, RunOutcome};
 use zk_core::events::GoalState;
-use zk_core::model::Message;
+use zk_core::model::{AgentError, Message};
 use zk_goals::{Goal, GoalSpec, GoalSpecError, Goals};
 
 use crate::exit::{Exit, Explain, Failure, Outcome};
@@ -61,7 +61,17 @@ impl GoalRun {
     }
 
     /// Options of the next run after one that failed, once its pause is over; `None` if there is none.
-    pub(super) async fn next(&self, agent: &Agent, stop: &CancellationToken) -> Outcome<Option<RunOptions>> {
+    pub(super) async fn next(
+        &self,
+        outcome: &RunOutcome,
+        agent: &Agent,
+        stop: &CancellationToken,
+    ) -> Outcome<Option<RunOptions>> {
+        // No later run would end otherwise; the goal waits in the session.
+        let is_final = |error: &AgentError| matches!(Exit::of(error), Exit::Usage | Exit::Auth);
+        if outcome.result.as_ref().is_err_and(is_final) {
+            return Ok(None);
+        }
         let Some(retry) = self.0.take_retry() else { return Ok(None) };
         if stop.run_until_cancelled(tokio::time::sleep(retry.pause)).await.is_none() {
             // The stop leaves the goal as it is for the next process.

@@ -101,20 +101,6 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
             },
             None => None,
         };
-        let begun = async {
-            let goal = GoalRun::begin(&agent, &app.settings, goal.as_deref(), text.is_none()).await?;
-            let options = match (text, &goal) {
-                (Some(text), _) => RunOptions::from(text),
-                (None, Some(goal)) => goal.resumed(&agent)?,
-                (None, None) => RunOptions::resume(),
-            };
-            Ok((goal, options))
-        };
-        let (goal, options) = match begun.await {
-            Ok(begun) => begun,
-            Err(failure) => return Err(abandon(Some(&agent), &bus, &session, failure).await),
-        };
-        let options = options.behavior(Behavior { schema, ..Behavior::default() });
         let head = Headless {
             output,
             stderr: SharedScreen::new(Screen::stderr(&app.work.machine.terminal())),
@@ -136,6 +122,20 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
             Ok(printing) => printing,
             Err(failure) => return Err(abandon(Some(&agent), &bus, &session, failure).await),
         };
+        let begun = async {
+            let goal = GoalRun::begin(&agent, &app.settings, goal.as_deref(), text.is_none()).await?;
+            let options = match (text, &goal) {
+                (Some(text), _) => RunOptions::from(text),
+                (None, Some(goal)) => goal.resumed(&agent)?,
+                (None, None) => RunOptions::resume(),
+            };
+            Ok((goal, options))
+        };
+        let (goal, options) = match begun.await {
+            Ok(begun) => begun,
+            Err(failure) => return Err(abandon(Some(&agent), &bus, &session, failure).await),
+        };
+        let options = options.behavior(Behavior { schema, ..Behavior::default() });
         let outcome = match head.drive_goal(&agent, options, goal.as_ref(), &stop).await {
             Ok(outcome) => outcome,
             Err(failure) => return Err(abandon(Some(&agent), &bus, &session, failure).await),
@@ -254,7 +254,7 @@ impl Headless {
     ) -> Outcome<RunOutcome> {
         let mut outcome = self.drive(agent, options, stop).await?;
         if let Some(goal) = goal {
-            while let Some(options) = goal.next(agent, stop).await? {
+            while let Some(options) = goal.next(&outcome, agent, stop).await? {
                 outcome = goal_run::join(outcome, self.drive(agent, options, stop).await?);
             }
         }

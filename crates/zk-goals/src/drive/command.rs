@@ -201,7 +201,7 @@ impl GoalCommand {
         match goal.state {
             GoalState::Cleared => return Err(GoalError::Nothing.into()),
             // After a restart an autonomous goal is active, and no run is.
-            GoalState::Active if !is_autonomous || shared.state().run.is_some() => {
+            GoalState::Active if !is_autonomous || shared.state().run().is_some() => {
                 return Err(GoalError::AlreadyActive.into());
             }
             GoalState::Active

@@ -1,5 +1,5 @@
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use zk_core::events::{GoalChanged, GoalState, ViewBlock};
@@ -74,7 +74,7 @@ pub(super) struct State {
     pub(super) machine: GoalMachine,
     pub(super) scope: Option<Scope>,
     /// Control of the present run of the root agent.
-    pub(super) run: Option<Arc<dyn RunControl>>,
+    pub(super) run: Option<Weak<dyn RunControl>>,
     /// Whether this plugin stopped the present run.
     pub(super) is_own_stop: bool,
     /// Whether the goal was read before the first run announced the conversation.
@@ -201,6 +201,13 @@ impl Plugin for Goals {
     }
 }
 
+impl State {
+    /// Control of the present run. The run itself keeps it.
+    pub(super) fn run(&self) -> Option<Arc<dyn RunControl>> {
+        self.run.as_ref()?.upgrade()
+    }
+}
+
 impl Shared {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -287,7 +294,7 @@ impl Shared {
                     let run = {
                         let mut state = self.state();
                         state.is_own_stop = true;
-                        state.run.clone()
+                        state.run()
                     };
                     if let Some(run) = run {
                         run.abort(&format!("goal: {reason}"));
@@ -343,7 +350,7 @@ impl Shared {
         }
         let (now, run) = {
             let state = self.state();
-            (number(&state), state.run.clone())
+            (number(&state), state.run())
         };
         if now.is_none() || now != before {
             return;
@@ -379,7 +386,7 @@ impl Shared {
     fn ask_supervisor(self: &Arc<Self>, cx: &Cx) {
         let (scope, run) = {
             let state = self.state();
-            (state.scope.clone(), state.run.clone())
+            (state.scope.clone(), state.run())
         };
         if let (Some(scope), Some(run)) = (scope, run) {
             let (shared, cx) = (self.clone(), cx.clone());

@@ -66,7 +66,7 @@ fn runs(shared: &Arc<Shared>, scope: &Scope) {
     let own = shared.clone();
     scope.on_sync_at(Reach::Own, move |_: &AgentStart, cx: &Cx| {
         let mut state = own.state();
-        state.run = cx.service::<dyn RunControl>();
+        state.run = cx.service::<dyn RunControl>().map(|run| Arc::downgrade(&run));
         state.is_own_stop = false;
         (state.answer, state.retry) = (None, None);
         drop(state);

@@ -1,6 +1,6 @@
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Notify;
@@ -38,7 +38,7 @@ struct Beacon {
     redactor: Arc<Redactor>,
     entry: Mutex<FleetEntry>,
     changed: Notify,
-    run: Mutex<Option<Arc<dyn RunControl>>>,
+    run: Mutex<Option<Weak<dyn RunControl>>>,
     /// Lock of the entry, once it is written.
     lock: Mutex<Option<StateLock>>,
 }
@@ -114,7 +114,7 @@ fn watch_runs(beacon: &Arc<Beacon>, scope: &Scope) {
     });
     let own = beacon.clone();
     scope.on_sync_at(Reach::Own, move |_: &AgentStart, cx: &Cx| {
-        *lock(&own.run) = cx.service::<dyn RunControl>();
+        *lock(&own.run) = cx.service::<dyn RunControl>().map(|run| Arc::downgrade(&run));
         own.change(|entry| entry.is_running = true);
     });
     let own = beacon.clone();
@@ -272,7 +272,7 @@ impl Beacon {
     async fn carry_out(&self, request: FleetRequest, questions: Option<&Questions>, scope: &Scope) {
         match request {
             FleetRequest::Stop => {
-                let run = lock(&self.run).clone();
+                let run = lock(&self.run).as_ref().and_then(Weak::upgrade);
                 if let Some(run) = run {
                     run.abort(STOP_REASON);
                 }

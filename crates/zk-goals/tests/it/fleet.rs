@@ -60,7 +60,9 @@ async fn a_conversation_is_listed_while_it_lives_and_a_question_is_answered_from
     let approve = Question::Approve(Box::default());
     let ask = questions.ask(approve, &cx, Duration::from_secs(60));
     let answer = async {
-        let view = listed(&fleet, |view| view.state == FleetState::Waiting).await;
+        let is_new =
+            |view: &FleetView| view.entry.questions.first().is_some_and(|open| open.options.is_empty());
+        let view = listed(&fleet, is_new).await;
         let open = view.entry.questions.first().unwrap();
         assert!(open.read_answer("yes").is_err());
         let request = |answer| FleetRequest::Answer { id: open.id, digest: open.digest, answer };

@@ -28,7 +28,7 @@ pub fn settings() -> GoalSettings {
 
 /// Opens the one session of `store`, or begins it, with an agent that has the plugin.
 pub async fn open(store: &MemoryStore, script: Script, settings: GoalSettings) -> (Agent, Goals) {
-    let known = store.list(&SessionFilter::default()).await.unwrap();
+    let known = store.list(&SessionFilter { unanswered: true, ..SessionFilter::default() }).await.unwrap();
     let session = match known.first() {
         Some(found) => store.open(&found.id).await.unwrap(),
         None => store.create(NewSession { id: None, cwd: "/project".into(), parent: None }).await.unwrap(),
