@@ -41,7 +41,9 @@ impl Command for ShellCommand {
                 match (news.is_empty() && dir.is_none(), state) {
                     (_, CaptureState::Off) => "nothing is recorded: /shell on records again".to_owned(),
                     (true, CaptureState::On) => "nothing new: the model would be told nothing".to_owned(),
-                    (false, CaptureState::On) => describe(&news, dir.as_deref(), cx.service::<Redactor>().as_deref(), None),
+                    (false, CaptureState::On) => {
+                        describe(&news, dir.as_deref(), cx.service::<Redactor>().as_deref(), None)
+                    }
                 }
             }
             "forget" => format!("{} commands were forgotten", recorder.forget()),

@@ -44,7 +44,9 @@ impl ContextProducer for ShellContext {
         let last = news.last().map_or(0, |exchange| exchange.number);
         let dir = moved.clone();
         let (blobs, redactor) = (cx.service::<dyn Blobs>(), cx.service::<Redactor>());
-        let text = tokio::task::spawn_blocking(move || describe(&news, dir.as_deref(), redactor.as_deref(), blobs.as_deref()));
+        let text = tokio::task::spawn_blocking(move || {
+            describe(&news, dir.as_deref(), redactor.as_deref(), blobs.as_deref())
+        });
         let text = text.await?;
         self.shared.recorder().tell(last, moved);
         Ok(Some(text))
@@ -58,7 +60,8 @@ pub(crate) fn describe(
     redactor: Option<&Redactor>,
     blobs: Option<&dyn Blobs>,
 ) -> String {
-    let mut text = dir.map_or_else(String::new, |dir| format!("The user's shell is in {}.", cleaned(dir, redactor)));
+    let mut text =
+        dir.map_or_else(String::new, |dir| format!("The user's shell is in {}.", cleaned(dir, redactor)));
     if news.is_empty() {
         return text;
     }
@@ -91,11 +94,8 @@ fn describe_one(
         ExchangeEnd::Unknown => "exit code unknown".to_owned(),
     };
     let dir = exchange.dir.as_deref().map(|dir| format!("in {}, ", clean(dir))).unwrap_or_default();
-    let mut text = format!(
-        "[{}] $ {command}\n({dir}{end}, {:.1} s)",
-        exchange.number,
-        exchange.duration.as_secs_f64()
-    );
+    let mut text =
+        format!("[{}] $ {command}\n({dir}{end}, {:.1} s)", exchange.number, exchange.duration.as_secs_f64());
     if exchange.is_full_screen {
         text.push_str("\n(a full-screen program; its screen is not recorded)");
         return text;

@@ -14,6 +14,7 @@ use zk_exec::{PersonCommand, PersonTerminal, copy_terminal_size};
 use zk_tui::Modes;
 use zk_tui::term::print_stderr;
 
+use crate::ShellKind;
 use crate::error::ShellError;
 use crate::factory::{Present, ShellFactory};
 use crate::line::{CallKeys, Phase};
@@ -21,7 +22,6 @@ use crate::plugin::ShellPlugin;
 use crate::pump::{Input, OutputGate, PumpEvent, RawMode, SharedState, run_input, run_output, write_all};
 use crate::shell_access::ShellAccess;
 use crate::start::{INSTANCE_VARIABLE, InstanceDir, random_word, with_marks, without_marks};
-use crate::ShellKind;
 
 /// Shell that is used without `$SHELL`.
 const USUAL_SHELL: &str = "/bin/sh";
@@ -50,7 +50,10 @@ pub struct ShellOptions {
 
 impl fmt::Debug for ShellOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ShellOptions").field("program", &self.program).field("cwd", &self.cwd).finish_non_exhaustive()
+        f.debug_struct("ShellOptions")
+            .field("program", &self.program)
+            .field("cwd", &self.cwd)
+            .finish_non_exhaustive()
     }
 }
 
@@ -93,7 +96,11 @@ impl ShellOptions {
 ///
 /// # Errors
 /// [`ShellError`] before the shell begins. Later failures leave a working shell, and a message above it.
-pub fn run<W>(options: &ShellOptions, factory: Arc<dyn ConversationFactory>, watch: W) -> Result<u8, ShellError>
+pub fn run<W>(
+    options: &ShellOptions,
+    factory: Arc<dyn ConversationFactory>,
+    watch: W,
+) -> Result<u8, ShellError>
 where
     W: FnOnce(Box<dyn Fn() + Send + Sync>) -> io::Result<Arc<dyn Interrupts>>,
 {
@@ -130,7 +137,14 @@ where
         }))
     })?;
     raw.enter().map_err(ShellError::Terminal)?;
-    let mut session = Session { conversation, access, shared, present, code: Arc::default(), over: CancellationToken::new() };
+    let mut session = Session {
+        conversation,
+        access,
+        shared,
+        present,
+        code: Arc::default(),
+        over: CancellationToken::new(),
+    };
     let ended = session.run(shell, options.keys);
     session.access.raw.leave();
     let Session { conversation, code, .. } = session;
@@ -202,19 +216,28 @@ impl Session {
         };
         let (access, shared, events_out) = (self.access.clone(), self.shared.clone(), sender.clone());
         let over = self.over.clone();
-        spawn("shell-output", Box::new(move || {
-            run_output(&access.terminal, &ended, &nonce, &access.gate, &shared, &events_out);
-            over.cancel();
-        }))?;
+        spawn(
+            "shell-output",
+            Box::new(move || {
+                run_output(&access.terminal, &ended, &nonce, &access.gate, &shared, &events_out);
+                over.cancel();
+            }),
+        )?;
         let (access, shared) = (self.access.clone(), self.shared.clone());
-        spawn("shell-input", Box::new(move || run_input(&access.input, &access.terminal, &shared, keys, &sender)))?;
+        spawn(
+            "shell-input",
+            Box::new(move || run_input(&access.input, &access.terminal, &shared, keys, &sender)),
+        )?;
         let code = self.code.clone();
-        spawn("shell-wait", Box::new(move || {
-            code.store(terminal.wait().unwrap_or(1), Ordering::SeqCst);
-            // The reader of the output may have ended first.
-            let _ = (&exited).write(&[0]);
-            drop(exited);
-        }))?;
+        spawn(
+            "shell-wait",
+            Box::new(move || {
+                code.store(terminal.wait().unwrap_or(1), Ordering::SeqCst);
+                // The reader of the output may have ended first.
+                let _ = (&exited).write(&[0]);
+                drop(exited);
+            }),
+        )?;
         self.follow_size()?;
         let ended = self.attend(&mut events);
         self.access.input.close();

@@ -97,12 +97,14 @@ pub(crate) fn with_marks(
     let marks = kind.marks(nonce);
     match kind {
         ShellKind::Bash => {
-            let own = include_str!("scripts/bash_rc.sh").replace("@LOGIN@", if is_login { "true" } else { "false" });
+            let own = include_str!("scripts/bash_rc.sh")
+                .replace("@LOGIN@", if is_login { "true" } else { "false" });
             let file = dir.write("bashrc", format!("{own}{marks}").as_bytes())?;
             Ok(command.arg("--rcfile").arg(file).arg("-i"))
         }
         ShellKind::Zsh => {
-            let before = command.env.iter().find(|(name, _)| name == "ZDOTDIR").map(|(_, value)| value.clone());
+            let before =
+                command.env.iter().find(|(name, _)| name == "ZDOTDIR").map(|(_, value)| value.clone());
             let own = include_str!("scripts/zshenv.zsh");
             let own = own.replace("@HAS_ZDOTDIR@", if before.is_some() { "true" } else { "false" });
             let quoted = quoted(before.as_deref().unwrap_or_default());

@@ -147,11 +147,15 @@ mod tests {
     #[test]
     fn a_program_of_the_person_has_a_terminal_its_environment_and_nothing_of_zk() {
         let sh = PersonCommand::new("/bin/sh", "/").env("PATH", "/usr/bin:/bin").env("MINE", "yes");
-        let script = "test -t 0 && test -t 1 && echo on-tty; env | grep -c ZK_; echo $MINE; ps -o stat= $$; exit 7";
+        let script =
+            "test -t 0 && test -t 1 && echo on-tty; env | grep -c ZK_; echo $MINE; ps -o stat= $$; exit 7";
         let (output, code) = run(&sh.arg("-c").arg(script), b"");
         let lines: Vec<&str> = output.lines().collect();
         assert_eq!((&lines[..3], code), (&["on-tty", "0", "yes"][..], 7), "{output}");
-        assert!(lines[3].contains('s') && lines[3].contains('+'), "a session of its own, in the foreground: {output}");
+        assert!(
+            lines[3].contains('s') && lines[3].contains('+'),
+            "a session of its own, in the foreground: {output}"
+        );
     }
 
     #[test]

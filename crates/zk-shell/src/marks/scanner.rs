@@ -175,7 +175,12 @@ mod tests {
 
     #[test]
     fn a_mark_of_unbounded_length_is_dropped_and_the_next_one_is_seen() {
-        let long = [b"\x1b]7177;n0nce;C;".to_vec(), vec![b'a'; MAX_MARK_BYTES + 9], b"\x07\x1b]7177;n0nce;R;1\x07".to_vec()].concat();
+        let long = [
+            b"\x1b]7177;n0nce;C;".to_vec(),
+            vec![b'a'; MAX_MARK_BYTES + 9],
+            b"\x07\x1b]7177;n0nce;R;1\x07".to_vec(),
+        ]
+        .concat();
         let seen = scan(&[&long]);
         assert_eq!(seen.marks, [(0, Mark::Ready { has_keys: true })]);
     }

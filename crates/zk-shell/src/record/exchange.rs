@@ -47,7 +47,8 @@ impl Exchange {
         let mut lines = render_output(&head, self.size);
         lines.push(format!("[{dropped} bytes were not recorded]"));
         // The cut may be within a line or a sequence.
-        let tail = tail.iter().position(|byte| *byte == b'\n').and_then(|at| tail.get(at + 1..)).unwrap_or(&tail);
+        let tail =
+            tail.iter().position(|byte| *byte == b'\n').and_then(|at| tail.get(at + 1..)).unwrap_or(&tail);
         lines.extend(render_output(tail, self.size));
         lines
     }

@@ -64,7 +64,8 @@ impl Tool for ReadShell {
             recorder.running().or_else(|| recorder.newest())
         };
         let Some(shown) = shown else { return Ok(ToolOutput::text("nothing was recorded in the shell")) };
-        let (redactor, count) = (cx.cx.service::<Redactor>(), args.lines.unwrap_or(DEFAULT_LINES).min(MAX_LINES));
+        let (redactor, count) =
+            (cx.cx.service::<Redactor>(), args.lines.unwrap_or(DEFAULT_LINES).min(MAX_LINES));
         let text = tokio::task::spawn_blocking(move || last_lines(&shown, count, redactor.as_deref())).await;
         Ok(ToolOutput::text(text.map_err(|error| ToolError::failed(error.to_string()))?))
     }

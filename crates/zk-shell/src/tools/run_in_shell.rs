@@ -87,7 +87,9 @@ impl Tool for RunInShell {
             ));
         }
         if !self.shared.modes().brackets_pastes {
-            return Err(ToolError::failed("the user's shell takes no bracketed paste, so that a command could arrive changed"));
+            return Err(ToolError::failed(
+                "the user's shell takes no bracketed paste, so that a command could arrive changed",
+            ));
         }
         let (shared, access) = (self.shared.clone(), self.access.clone());
         let outcome = self.loans.lend(run(shared, access, command)).await;
@@ -104,7 +106,10 @@ impl Tool for RunInShell {
             Outcome::Ended(Some(code)) => format!("{output}\n(exit code {code})"),
             Outcome::Ended(None) => format!("{output}\n(exit code unknown)"),
             Outcome::StillRunning => {
-                format!("{output}\n(still running after {} s; it goes on in the user's shell)", END_WAIT.as_secs())
+                format!(
+                    "{output}\n(still running after {} s; it goes on in the user's shell)",
+                    END_WAIT.as_secs()
+                )
             }
             Outcome::NotAtPrompt => "the shell did not begin the command; look with read_shell".to_owned(),
         }))
@@ -118,7 +123,9 @@ fn check(command: &str) -> Result<(), ToolError> {
         return Err(ToolError::invalid("the command is empty"));
     }
     if command.contains(is_unsafe) {
-        return Err(ToolError::invalid("the command has control characters, which a shell would take for keys"));
+        return Err(ToolError::invalid(
+            "the command has control characters, which a shell would take for keys",
+        ));
     }
     Ok(())
 }
@@ -138,7 +145,9 @@ async fn run(shared: SharedState, access: ShellAccess, command: String) -> std::
     let (from, to) = PASTE;
     // The terminal of a shell that does not read may be full.
     let (sender, pasted) = (access.clone(), format!("{from}{command}{to}\r"));
-    tokio::task::spawn_blocking(move || sender.send(pasted.as_bytes())).await.map_err(std::io::Error::other)??;
+    tokio::task::spawn_blocking(move || sender.send(pasted.as_bytes()))
+        .await
+        .map_err(std::io::Error::other)??;
     let begins = || shared.line().phase == Phase::Busy || shared.line().prompts > prompts;
     let outcome = if !wait(&shared, PROMPT_WAIT * 4, begins).await {
         Outcome::NotAtPrompt
