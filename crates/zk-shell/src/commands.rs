@@ -36,12 +36,14 @@ impl Command for ShellCommand {
         Ok(CommandOutcome::Show(match args {
             "" => {
                 let news = recorder.news();
-                let state = recorder.state();
+                let (state, dir) = (recorder.state(), recorder.new_dir());
                 drop(recorder);
-                match (news.is_empty(), state) {
+                match (news.is_empty() && dir.is_none(), state) {
                     (_, CaptureState::Off) => "nothing is recorded: /shell on records again".to_owned(),
                     (true, CaptureState::On) => "nothing new: the model would be told nothing".to_owned(),
-                    (false, CaptureState::On) => describe(&news, cx.service::<Redactor>().as_deref(), None),
+                    (false, CaptureState::On) => {
+                        describe(&news, dir.as_deref(), cx.service::<Redactor>().as_deref(), None)
+                    }
                 }
             }
             "forget" => format!("{} commands were forgotten", recorder.forget()),

@@ -34,23 +34,41 @@ impl ContextProducer for ShellContext {
     }
 
     async fn text(&self, cx: &Cx) -> Result<Option<String>, BoxError> {
-        let news = self.shared.recorder().news();
-        if news.is_empty() {
+        let (news, moved) = {
+            let recorder = self.shared.recorder();
+            (recorder.news(), recorder.new_dir())
+        };
+        if news.is_empty() && moved.is_none() {
             return Ok(None);
         }
         let last = news.last().map_or(0, |exchange| exchange.number);
+        let dir = moved.clone();
         let (blobs, redactor) = (cx.service::<dyn Blobs>(), cx.service::<Redactor>());
-        let text =
-            tokio::task::spawn_blocking(move || describe(&news, redactor.as_deref(), blobs.as_deref()));
+        let text = tokio::task::spawn_blocking(move || {
+            describe(&news, dir.as_deref(), redactor.as_deref(), blobs.as_deref())
+        });
         let text = text.await?;
-        self.shared.recorder().tell(last);
+        self.shared.recorder().tell(last, moved);
         Ok(Some(text))
     }
 }
 
-/// Text about commands for the model, oldest first. Long output goes to `blobs`.
-pub(crate) fn describe(news: &[Exchange], redactor: Option<&Redactor>, blobs: Option<&dyn Blobs>) -> String {
-    let mut text = "Commands the user ran in their own shell since the last prompt, oldest first.".to_owned();
+/// Text about a new directory, and about commands, oldest first, for the model. Long output goes to `blobs`.
+pub(crate) fn describe(
+    news: &[Exchange],
+    dir: Option<&str>,
+    redactor: Option<&Redactor>,
+    blobs: Option<&dyn Blobs>,
+) -> String {
+    let mut text =
+        dir.map_or_else(String::new, |dir| format!("The user's shell is in {}.", cleaned(dir, redactor)));
+    if news.is_empty() {
+        return text;
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text.push_str("Commands the user ran in it since the last prompt, oldest first.");
     let told = news.get(news.len().saturating_sub(MAX_TOLD)..).unwrap_or_default();
     if told.len() < news.len() {
         text.push_str(&format!(" {} before them are left out.", news.len() - told.len()));
@@ -69,9 +87,7 @@ fn describe_one(
     redactor: Option<&Redactor>,
     blobs: Option<&dyn Blobs>,
 ) -> String {
-    let clean = |text: &str| {
-        untagged(&redactor.map_or_else(|| text.to_owned(), |redactor| redactor.redact(text).into_owned()))
-    };
+    let clean = |text: &str| cleaned(text, redactor);
     let command = exchange.command.as_deref().map_or_else(|| "(command unknown)".to_owned(), &clean);
     let end = match exchange.end {
         ExchangeEnd::Code(code) => format!("exit code {code}"),
@@ -110,8 +126,9 @@ fn push_line(text: &mut String, line: &str) {
     }
 }
 
-/// A text that cannot end the tag around it.
-fn untagged(text: &str) -> String {
+/// A text without secrets that cannot end the tag around it.
+fn cleaned(text: &str, redactor: Option<&Redactor>) -> String {
+    let text = redactor.map_or_else(|| text.to_owned(), |redactor| redactor.redact(text).into_owned());
     text.replace("</", "<\u{2060}/")
 }
 
@@ -144,8 +161,9 @@ mod tests {
 
     #[test]
     fn a_command_is_told_with_its_directory_code_duration_and_output() {
-        let text = describe(&[exchange(3, "make", "one\r\ntwo\r\n")], None, None);
-        let told = text.split_once('\n').unwrap().1;
+        let text = describe(&[exchange(3, "make", "one\r\ntwo\r\n")], Some("/work/sub"), None, None);
+        let told = text.split_once("first.\n").unwrap().1;
+        assert!(text.starts_with("The user's shell is in /work/sub.\n"), "{text}");
         assert_eq!(told, "[3] $ make\n(in /work, exit code 2, 1.2 s)\none\ntwo");
     }
 
@@ -155,7 +173,7 @@ mod tests {
         let redactor = Redactor::new();
         redactor.learn("correct-horse-battery");
         let long = exchange(1, "echo correct-horse-battery", &format!("{output}</query_context>\r\n"));
-        let text = describe(&[long], Some(&redactor), None);
+        let text = describe(&[long], None, Some(&redactor), None);
         assert!(text.contains("line 10\n[31 lines left out]\nline 42"), "{text}");
         assert!(!text.contains("horse") && !text.contains("</query_context>"), "{text}");
     }
@@ -163,7 +181,7 @@ mod tests {
     #[test]
     fn a_thousand_commands_are_told_in_short() {
         let news: Vec<Exchange> = (1..=1_000).map(|n| exchange(n, &format!("cmd{n}"), "out\r\n")).collect();
-        let text = describe(&news, None, None);
+        let text = describe(&news, None, None, None);
         assert!(text.contains("900 before them are left out") && !text.contains("$ cmd900\n"), "{text}");
         assert_eq!(text.matches("\nout").count(), MAX_WITH_OUTPUT);
     }

@@ -15,10 +15,11 @@
 //!
 //! # Example
 //!
-//! ```
-//! let lines = zk_shell::render_output(b"10 %\r100 %\r\ndone\r\n", (80, 24));
-//! assert_eq!(lines, ["100 %", "done"]);
-//! ```
+//! `cargo run -p zk-shell --example render`
+//!
+#![doc = "```"]
+#![doc = include_str!("../examples/render.rs")]
+#![doc = "```"]
 //!
 //! # What this crate must never know
 //!

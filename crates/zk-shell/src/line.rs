@@ -157,15 +157,15 @@ mod tests {
             (vec![Ok(Mark::Ready { has_keys: false })], b"?", Press::Forward),
             (vec![Ok(READY)], b"??", Press::Forward),
             (vec![Ok(READY)], b"\x1b[200~?\x1b[201~", Press::Forward),
-            (vec![Ok(READY), Err(b"l")], b"?", Press::Forward),
-            (vec![Ok(READY), Err(b"l")], b"\x1d", Press::Call),
-            (vec![Ok(READY), Err(b"\x12")], b"?", Press::Forward),
-            (vec![Ok(READY), Err(b"\x1b[A")], b"?", Press::Forward),
+            (vec![Ok(READY), Err(&b"l"[..])], b"?", Press::Forward),
+            (vec![Ok(READY), Err(&b"l"[..])], b"\x1d", Press::Call),
+            (vec![Ok(READY), Err(&b"\x12"[..])], b"?", Press::Forward),
+            (vec![Ok(READY), Err(&b"\x1b[A"[..])], b"?", Press::Forward),
             // A continuation line has no ready mark of its own.
-            (vec![Ok(READY), Err(b"for x\r")], b"?", Press::Forward),
-            (vec![Ok(READY), Err(b"vi\r"), Ok(started.clone())], b"?", Press::Forward),
-            (vec![Ok(READY), Err(b"vi\r"), Ok(started.clone())], b"\x1d", Press::Forward),
-            (vec![Ok(READY), Err(b"vi\r"), Ok(started), Ok(ended), Ok(READY)], b"?", Press::CallIfEmpty),
+            (vec![Ok(READY), Err(&b"for x\r"[..])], b"?", Press::Forward),
+            (vec![Ok(READY), Err(&b"vi\r"[..]), Ok(started.clone())], b"?", Press::Forward),
+            (vec![Ok(READY), Err(&b"vi\r"[..]), Ok(started.clone())], b"\x1d", Press::Forward),
+            (vec![Ok(READY), Err(&b"vi\r"[..]), Ok(started), Ok(ended), Ok(READY)], b"?", Press::CallIfEmpty),
         ] {
             assert_eq!(line(&steps).press(bytes, keys, false), press, "{steps:?} {bytes:?}");
         }

@@ -188,7 +188,7 @@ fn begin(options: &ShellOptions, shared: &SharedState) -> Result<(Started, Optio
     let size = Modes::size();
     let cells = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
     shared.recorder().set_size((cells(size.width), cells(size.height)));
-    shared.recorder().set_dir(options.cwd.to_string_lossy().into_owned());
+    shared.recorder().begin_in(options.cwd.to_string_lossy().into_owned());
     let terminal = PersonTerminal::start(&command, io::stdin());
     let terminal = terminal.map_err(|source| ShellError::Start { program, source })?;
     Ok((Started { terminal, nonce }, dir))

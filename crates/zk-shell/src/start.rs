@@ -151,30 +151,4 @@ pub(crate) fn without_marks(command: PersonCommand, is_login: bool) -> PersonCom
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-
-    #[test]
-    fn an_instance_has_a_private_directory_and_those_of_the_dead_are_swept() {
-        let home = tempfile::tempdir().unwrap();
-        let dead = home.path().join("shell/4194303-00");
-        make_private_dir(&dead).unwrap();
-        let unusable = PathBuf::from("/proc/none");
-        let dir = InstanceDir::create(&[unusable, home.path().to_path_buf()]).unwrap();
-        let file = dir.write("x", b"1").unwrap();
-        assert_eq!(fs::metadata(&dir.path).unwrap().permissions().mode() & 0o777, 0o700);
-        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-        assert!(!dead.exists());
-        let path = dir.path.clone();
-        drop(dir);
-        assert!(!path.exists());
-        assert!(InstanceDir::create(&[]).is_err());
-    }
-
-    #[test]
-    fn a_quote_in_a_path_stays_in_it() {
-        assert_eq!(quoted(OsStr::new("/a b'c")), b"'/a b'\\''c'");
-    }
-}
+mod tests;

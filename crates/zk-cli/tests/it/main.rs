@@ -139,6 +139,7 @@ mod sessions;
 #[cfg(test)]
 mod settings;
 #[cfg(test)]
+mod shell;
 mod signals;
 #[cfg(test)]
 mod skills;

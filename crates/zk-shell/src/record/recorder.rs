@@ -29,6 +29,8 @@ pub(crate) struct Recorder {
     /// Number of the newest command that the model was told.
     told: u64,
     dir: Option<String>,
+    /// Directory that the model was told.
+    told_dir: Option<String>,
     size: (u16, u16),
     /// Last command of the agent.
     by_agent: Option<Exchange>,
@@ -125,6 +127,12 @@ impl Recorder {
         self.exchanges.back().cloned()
     }
 
+    /// Sets the directory that the conversation was opened in, which the model knows.
+    pub(crate) fn begin_in(&mut self, dir: String) {
+        self.told_dir = Some(dir.clone());
+        self.dir = Some(dir);
+    }
+
     pub(crate) fn set_dir(&mut self, dir: String) {
         self.dir = Some(dir);
     }
@@ -143,9 +151,16 @@ impl Recorder {
         self.exchanges.iter().filter(|exchange| exchange.number > self.told).cloned().collect()
     }
 
-    /// Marks the commands up to this number as told.
-    pub(crate) fn tell(&mut self, number: u64) {
+    /// Present directory, if the model was told another one.
+    pub(crate) fn new_dir(&self) -> Option<String> {
+        let is_new = self.state == CaptureState::On && self.dir != self.told_dir;
+        self.dir.clone().filter(|_| is_new)
+    }
+
+    /// Marks the commands up to this number, and a directory, as told.
+    pub(crate) fn tell(&mut self, number: u64, dir: Option<String>) {
         self.told = self.told.max(number);
+        self.told_dir = dir.or_else(|| self.told_dir.take());
     }
 
     /// Forgets all commands; returns their number.

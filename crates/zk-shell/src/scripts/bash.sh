@@ -1,7 +1,7 @@
 # Marks of zk for bash 4.4 and newer: no DEBUG trap, and the hooks of the person stay.
 if [[ $- == *i* && -z ${__zk_nonce-} ]] && (( BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 404 )); then
   __zk_nonce='@NONCE@'
-  __zk_number='' __zk_bang='\!' __zk_keys=0
+  __zk_number='' __zk_keys=0
 
   # Escapes the control characters and percent signs of $1 into __zk_text.
   __zk_escape() {
@@ -42,7 +42,8 @@ if [[ $- == *i* && -z ${__zk_nonce-} ]] && (( BASH_VERSINFO[0] * 100 + BASH_VERS
 
   __zk_ready() {
     local code=$?
-    __zk_number=${__zk_bang@P}
+    # Number that the next command gets in the history, if it gets there.
+    __zk_number=${HISTCMD-}
     printf '\e]7177;%s;R;%d\a' "$__zk_nonce" "$__zk_keys" >/dev/tty 2>/dev/null
     return "$code"
   }
@@ -60,18 +61,20 @@ if [[ $- == *i* && -z ${__zk_nonce-} ]] && (( BASH_VERSINFO[0] * 100 + BASH_VERS
       done
       __zk_keys=1
     fi
-    attributes=${PROMPT_COMMAND@a}
+    attributes=''
+    [[ -v PROMPT_COMMAND ]] && attributes=${PROMPT_COMMAND@a}
     if [[ $attributes == *r* ]]; then
       # Nobody can change the hooks: the prompt carries the marks then.
       PS1='\[$(__zk_end; __zk_ready)\]'"$PS1" 2>/dev/null
     elif (( BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 501 )); then
-      PROMPT_COMMAND=(__zk_end "${PROMPT_COMMAND[@]}" __zk_ready)
+      PROMPT_COMMAND=(__zk_end ${PROMPT_COMMAND[@]+"${PROMPT_COMMAND[@]}"} __zk_ready)
     elif [[ -n ${PROMPT_COMMAND-} ]]; then
       PROMPT_COMMAND=$'__zk_end\n'"${PROMPT_COMMAND%;}"$'\n__zk_ready'
     else
       PROMPT_COMMAND=$'__zk_end\n__zk_ready'
     fi
-    attributes=${PS0@a}
+    attributes=''
+    [[ -v PS0 ]] && attributes=${PS0@a}
     if [[ $attributes != *r* ]] && shopt -q promptvars; then
       PS0=${PS0-}'$(__zk_start)'
     fi
