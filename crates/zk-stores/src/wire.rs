@@ -279,7 +279,7 @@ impl From<StoreError> for WireError {
             StoreError::Damaged { id, why, kept } => Self::Damaged { id, why, kept },
             StoreError::TooNew { id, found, known } => Self::TooNew { id, found, known },
             error @ StoreError::Io { .. } => Self::Failed { why: error.to_string() },
-            StoreError::Failed(why) => Self::Failed { why },
+            StoreError::Refused(why) | StoreError::Failed(why) => Self::Failed { why },
         }
     }
 }

@@ -93,7 +93,7 @@ struct BrokenStore(String);
 
 impl BrokenStore {
     fn refuse<T>(&self) -> Result<T, StoreError> {
-        Err(StoreError::Failed(self.0.clone()))
+        Err(StoreError::Refused(self.0.clone()))
     }
 }
 

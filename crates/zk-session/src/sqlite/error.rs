@@ -65,6 +65,7 @@ pub(super) fn again(error: &StoreError) -> StoreError {
         StoreError::NoEntry { session, entry } => {
             StoreError::NoEntry { session: session.clone(), entry: entry.clone() }
         }
+        StoreError::Refused(why) => StoreError::Refused(why.clone()),
         StoreError::Failed(why) => StoreError::Failed(why.clone()),
     }
 }

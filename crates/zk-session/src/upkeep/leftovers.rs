@@ -7,6 +7,7 @@ use zk_core::model::SessionId;
 use zk_core::service::{SessionFilter, SessionInfo, SessionStore, StoreError};
 
 use super::sizes::size_of;
+use super::trash::io_error;
 use super::trash::{Trash, TrashError};
 use crate::sqlite::check::is_blank;
 use crate::sqlite::files::{self, Files, Listed};
@@ -186,7 +187,7 @@ impl Leftovers {
         };
         match fs::remove_dir_all(&dir) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(TrashError::Io { doing: "remove", path: dir, source: error })
+                Err(io_error("remove", &dir, error))
             }
             _ => Ok(true),
         }

@@ -110,7 +110,7 @@ fn remove(
     wanted: &str,
     clock: &dyn Clock,
 ) -> Result<RemovedContent, StoreError> {
-    let refuse = |why: String| StoreError::Failed(format!("entry {wanted} of session `{id}` {why}"));
+    let refuse = |why: String| StoreError::Refused(format!("entry {wanted} of session `{id}` {why}"));
     let mut opened = open::open(root, id, u64::MAX)?;
     let path = opened.files.db();
     let fail = |error: rusqlite::Error| store_error(&error, "change", &path, id);

@@ -13,7 +13,7 @@ use crate::sqlite::db::{BUSY, connect_briefly, connect_read_only};
 use crate::sqlite::files::Files;
 use crate::sqlite::lock::SessionLock;
 use crate::sqlite::meta::Meta;
-use crate::sqlite::open::not_found;
+use crate::sqlite::open::{io_error as store_io_error, not_found};
 use crate::sqlite::{TRASH, offload};
 use crate::{OpeningError, SessionPlace, is_valid_id};
 
@@ -69,7 +69,7 @@ pub struct TrashedSession {
 /// Error of the trash.
 #[derive(Debug, thiserror::Error)]
 pub enum TrashError {
-    /// The session store failed.
+    /// The session store or the file system failed, or a newer zk put the session into the trash.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The trash has no such session.
@@ -90,28 +90,6 @@ pub enum TrashError {
         id: SessionId,
         /// Path that is taken.
         path: PathBuf,
-    },
-    /// A newer version of zk put the session into the trash.
-    #[error(
-        "a newer zk put session `{id}` into the trash (format {found}, this zk reads up to {known}); use that zk"
-    )]
-    TooNew {
-        /// Id of the session.
-        id: SessionId,
-        /// Format version of the record.
-        found: u32,
-        /// Newest format version that this program knows.
-        known: u32,
-    },
-    /// The file system reported an error.
-    #[error("cannot {doing} {path}: {source}")]
-    Io {
-        /// Action that failed, as a verb.
-        doing: &'static str,
-        /// Path of the file or directory.
-        path: PathBuf,
-        /// Cause of the failure.
-        source: io::Error,
     },
 }
 
@@ -158,7 +136,7 @@ impl Trash {
     /// Sessions in the trash, the last deleted first.
     ///
     /// # Errors
-    /// [`TrashError::Io`] when the trash cannot be listed.
+    /// [`TrashError::Store`] when the trash cannot be listed.
     pub async fn list(&self) -> Result<Vec<TrashedSession>, TrashError> {
         let trash = self.clone();
         offload(move || Ok(trash.list_now())).await?
@@ -176,7 +154,7 @@ impl Trash {
     /// Removes the sessions for good that were deleted at least `age` ago.
     ///
     /// # Errors
-    /// [`TrashError::Io`] for the first session that cannot be removed.
+    /// [`TrashError::Store`] for the first session that cannot be removed.
     pub async fn remove_older(&self, age: Duration) -> Result<Vec<TrashedSession>, TrashError> {
         let trash = self.clone();
         let remove = move || {
@@ -254,7 +232,7 @@ impl Trash {
         let entries = match fs::read_dir(&dir) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(source) => return Err(TrashError::Io { doing: "list", path: dir, source }),
+            Err(source) => return Err(io_error("list", &dir, source)),
         };
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
         Ok(names.map(SessionId::from).filter(is_valid_id).collect())
@@ -273,7 +251,7 @@ impl Trash {
         if let Some(record) = read.and_then(|text| serde_json::from_str::<Record>(&text).ok()) {
             if record.version > RECORD_VERSION {
                 let (id, found) = (id.clone(), record.version);
-                return Err(TrashError::TooNew { id, found, known: RECORD_VERSION });
+                return Err(StoreError::TooNew { id, found, known: RECORD_VERSION }.into());
             }
             return Ok(record);
         }
@@ -361,8 +339,7 @@ fn fold_log(files: &Files) -> Option<Meta> {
 /// Moves all files of a session from one folder to another, the database last: until then it is where it was.
 fn move_files(from: &Path, to: &Path, id: &SessionId) -> Result<(), TrashError> {
     let listed = fs::read_dir(from);
-    let listed =
-        listed.map_err(|source| TrashError::Io { doing: "list", path: from.to_path_buf(), source })?;
+    let listed = listed.map_err(|source| io_error("list", from, source))?;
     let prefix = format!("{id}.");
     let names = listed.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let mut names: Vec<String> =
@@ -381,15 +358,11 @@ fn move_if_there(from: &Path, to: &Path) -> Result<(), TrashError> {
     if let Some(parent) = to.parent() {
         private_dir(parent)?;
     }
-    fs::rename(from, to).map_err(|source| TrashError::Io { doing: "move", path: from.to_path_buf(), source })
+    fs::rename(from, to).map_err(|source| io_error("move", from, source))
 }
 
 fn private_dir(dir: &Path) -> Result<(), TrashError> {
-    make_private_dir(dir).map_err(|source| TrashError::Io {
-        doing: "create the folder",
-        path: dir.to_path_buf(),
-        source,
-    })
+    make_private_dir(dir).map_err(|source| io_error("create the folder", dir, source))
 }
 
 #[expect(clippy::disallowed_methods, reason = "the trash has a thread of its own")]
@@ -403,23 +376,21 @@ fn write_record(path: &Path, record: &Record) -> Result<(), TrashError> {
         file.write_all(text.as_bytes())?;
         file.sync_all()
     };
-    written().map_err(|source| TrashError::Io { doing: "write", path: path.to_path_buf(), source })
+    written().map_err(|source| io_error("write", path, source))
 }
 
 #[expect(clippy::disallowed_methods, reason = "the trash has a thread of its own")]
 fn sync_dir(dir: &Path) -> Result<(), TrashError> {
-    fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(|source| TrashError::Io {
-        doing: "sync",
-        path: dir.to_path_buf(),
-        source,
-    })
+    fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(|source| io_error("sync", dir, source))
 }
 
 fn remove_dir(dir: &Path) -> Result<(), TrashError> {
     match fs::remove_dir_all(dir) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(TrashError::Io { doing: "remove", path: dir.to_path_buf(), source: error })
-        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("remove", dir, error)),
         _ => Ok(()),
     }
+}
+
+pub(super) fn io_error(doing: &'static str, path: &Path, source: io::Error) -> TrashError {
+    TrashError::Store(store_io_error(doing, path, source))
 }

@@ -71,7 +71,10 @@ async fn a_damaged_session_and_a_lost_record_come_back_too() {
 
     trash.put(&id).await.unwrap();
     fs::write(&record, r#"{"version": 9, "folder": "x"}"#).unwrap();
-    assert!(matches!(trash.restore(id.as_str()).await, Err(TrashError::TooNew { found: 9, .. })));
+    assert!(matches!(
+        trash.restore(id.as_str()).await,
+        Err(TrashError::Store(StoreError::TooNew { found: 9, .. }))
+    ));
     fs::write(&record, r#"{"version": 1, "folder": "../../escape"}"#).unwrap();
     trash.restore(id.as_str()).await.unwrap();
     assert!(dir.path().join("s/escape").join(format!("{id}.db")).exists());

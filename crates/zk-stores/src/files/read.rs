@@ -150,6 +150,7 @@ pub(super) fn unreadable(id: &SessionId, error: &StoreError) -> Option<SessionIn
         | StoreError::Fenced { .. }
         | StoreError::NoEntry { .. }
         | StoreError::Io { .. }
+        | StoreError::Refused(_)
         | StoreError::Failed(_) => return None,
     };
     let start = Start { id: id.clone(), parent: None, cwd: "/".into(), created_ms: 0 };

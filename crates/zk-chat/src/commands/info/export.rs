@@ -32,7 +32,7 @@ pub(super) async fn export(context: &InfoContext, args: &str, cx: &Cx) -> Result
     };
     let cwd = context.factory.setup().cwd_now(cx);
     let path = cwd.join(&name);
-    let format = ExportFormat::of_name(&path).unwrap_or_default();
+    let format = format_of(&path)?;
     let redactor = cx.service::<Redactor>().unwrap_or_default();
     let model = context.agent.model().reference().to_string();
     let facts = DocumentFacts {
@@ -44,7 +44,9 @@ pub(super) async fn export(context: &InfoContext, args: &str, cx: &Cx) -> Result
     };
     match (format, session) {
         (ExportFormat::Html | ExportFormat::Jsonl, Some(session)) => {
-            write_session(&path, format, facts, &*session, redactor).await?;
+            if let Some(notice) = write_session(&path, format, facts, &*session, redactor).await? {
+                return Ok(format!("the conversation is in {}\n{notice}", path.display()));
+            }
         }
         (ExportFormat::Jsonl, None) => {
             return Err(
@@ -62,19 +64,32 @@ pub(super) async fn export(context: &InfoContext, args: &str, cx: &Cx) -> Result
     Ok(format!("the conversation is in {}", path.display()))
 }
 
+/// Format that the name of a file tells: the usual one for a name without an ending.
+fn format_of(path: &Path) -> Result<ExportFormat, BoxError> {
+    match (ExportFormat::of_name(path), path.extension()) {
+        (Some(format), _) => Ok(format),
+        (None, None) => Ok(ExportFormat::default()),
+        (None, Some(ending)) => {
+            let ending = ending.to_string_lossy();
+            Err(format!("no format has the ending `.{ending}`: take .md, .html or .jsonl").into())
+        }
+    }
+}
+
 fn write_text(path: &Path, text: &str) -> Result<(), BoxError> {
     let written = create_document(path)?.write_all(text.as_bytes());
     Ok(written.map_err(|error| format!("cannot write {}: {error}", path.display()))?)
 }
 
-/// Writes the stored session, read twice: for its sums, and for the document.
+/// Writes the stored session, read twice: for its sums, and for the document. Returns a notice about what was left out that
+/// the document has no place for.
 async fn write_session(
     path: &Path,
     format: ExportFormat,
     facts: DocumentFacts,
     session: &dyn OpenSession,
     redactor: Arc<Redactor>,
-) -> Result<(), BoxError> {
+) -> Result<Option<String>, BoxError> {
     let totals = Arc::new(Mutex::new((Totals::default(), 0)));
     let sums = totals.clone();
     let visit: EntryVisitor = Box::new(move |entry, _| {
@@ -98,6 +113,7 @@ async fn write_session(
     });
     let scanned = session.scan(visit).await;
     let (exporter, failed) = std::mem::take(&mut *state.lock().unwrap_or_else(PoisonError::into_inner));
+    let notice = exporter.as_ref().and_then(Exporter::notice).filter(|_| format == ExportFormat::Jsonl);
     let finished = exporter.map_or(Ok(()), |exporter| exporter.finish().map(|_| ()));
     let written: Result<(), BoxError> = match (scanned, failed, finished) {
         (Err(error), ..) => Err(error.into()),
@@ -108,7 +124,7 @@ async fn write_session(
         // A part of a document cannot pass for the whole.
         let _ = std::fs::remove_file(path);
     }
-    written
+    written.map(|()| notice)
 }
 
 /// Beginning of the first prompt.

@@ -132,6 +132,10 @@ async fn write(
     }
     let scan = scanned.map_err(refused)?;
     if let Some(exporter) = exporter {
+        // A document for people ends with it.
+        if let (ExportFormat::Jsonl, Some(notice)) = (format, exporter.notice()) {
+            print_stderr(&format!("zk: {notice}"));
+        }
         exporter.finish()?;
     }
     Ok(scan)

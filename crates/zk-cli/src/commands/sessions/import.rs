@@ -53,7 +53,7 @@ pub(super) fn import(app: &AppContext, path: Option<&Path>, options: &ImportOpti
                     }
                     rows.push(row);
                 }
-                Err(error) if is_one => return Err(Failure::from(error)),
+                Err(error) if is_one && !(options.json && matches!(error, ImportError::Known(_))) => return Err(Failure::from(error)),
                 Err(error) => {
                     let is_known = matches!(error, ImportError::Known(_));
                     failed += usize::from(!is_known);
@@ -93,7 +93,7 @@ async fn import_one(
     } else {
         let machine = &app.work.machine;
         let store = store(machine)
-            .map_err(|failure| ImportError::Store(zk_core::service::StoreError::Failed(failure.message)))?;
+            .map_err(|failure| ImportError::Store(zk_core::service::StoreError::Refused(failure.message)))?;
         ("imported", store_transcript(&store, read, &machine.redactor).await?)
     };
     let StoredTranscript { session, messages, notices } = stored;

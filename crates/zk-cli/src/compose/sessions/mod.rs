@@ -122,7 +122,7 @@ impl Explain for OpeningError {
             Self::NoPlace
             | Self::NothingToContinue { .. }
             | Self::NoEntry(_)
-            | Self::Store(StoreError::NotFound { .. }) => Exit::Usage,
+            | Self::Store(StoreError::NotFound { .. } | StoreError::Refused(_)) => Exit::Usage,
             Self::NotSaved | Self::Store(_) => Exit::Failed,
         }
     }

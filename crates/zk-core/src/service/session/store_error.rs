@@ -67,6 +67,9 @@ pub enum StoreError {
         /// Cause of the failure.
         source: std::io::Error,
     },
+    /// The store does not do what was asked for, as the text says.
+    #[error("{0}")]
+    Refused(String),
     /// The store itself failed.
     #[error("session store: {0}")]
     Failed(String),

@@ -103,7 +103,7 @@ impl Explain for TrashError {
         match self {
             Self::NotInTrash { .. } | Self::InTrashAlready(_) | Self::PlaceTaken { .. } => Exit::Usage,
             Self::Store(zk_core::service::StoreError::NotFound { .. }) => Exit::Usage,
-            Self::Store(_) | Self::TooNew { .. } | Self::Io { .. } => Exit::Failed,
+            Self::Store(_) => Exit::Failed,
         }
     }
 
@@ -113,9 +113,7 @@ impl Explain for TrashError {
             Self::InTrashAlready(id) => {
                 format!("{self}: `zk sessions trash restore {id}`, or `zk sessions trash empty`")
             }
-            Self::Store(_) | Self::PlaceTaken { .. } | Self::TooNew { .. } | Self::Io { .. } => {
-                self.to_string()
-            }
+            Self::Store(_) | Self::PlaceTaken { .. } => self.to_string(),
         }
     }
 }
