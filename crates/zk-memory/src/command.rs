@@ -5,7 +5,7 @@ use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::SessionId;
 use zk_core::service::{ArgumentChoice, Command, CommandOutcome, visible_line};
 
-use crate::plugin::Shared;
+use crate::shared::Shared;
 use crate::{FactFilter, FactId, FactOrigin, FactScope, NewFact, Saved, report};
 
 /// Maximum number of facts offered as arguments.

@@ -4,6 +4,9 @@ use std::str::FromStr;
 
 use crate::MemoryError;
 
+/// Name of the tool with which a model keeps a fact.
+pub const REMEMBER: &str = "remember";
+
 /// Size limit of one fact, in bytes.
 pub const MAX_FACT_BYTES: usize = 2_000;
 

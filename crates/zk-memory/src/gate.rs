@@ -13,8 +13,9 @@ use zk_core::model::{Display, Effects, SessionId, ToolOutput};
 use zk_core::service::{Approval, CallDecision, CallJudge, Question, Questions, UiAnswer};
 
 use crate::MemoryError;
-use crate::plugin::Shared;
-use crate::tool::{REMEMBER, RememberArgs};
+use crate::fact::REMEMBER;
+use crate::shared::Shared;
+use crate::tool::RememberArgs;
 
 /// Time for a person to think.
 const PATIENCE: Duration = Duration::from_secs(600);

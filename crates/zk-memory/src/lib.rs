@@ -27,12 +27,13 @@ mod plugin;
 mod recall;
 pub mod report;
 mod settings;
+mod shared;
 mod store;
 mod taint;
 mod tool;
 
 pub use error::MemoryError;
-pub use fact::{Fact, FactId, FactOrigin, FactScope, FactState, MAX_FACT_BYTES, NewFact};
+pub use fact::{Fact, FactId, FactOrigin, FactScope, FactState, MAX_FACT_BYTES, NewFact, REMEMBER};
 pub use memory_file::{FileFacts, MEMORY_FILE, MemoryFile, ProjectFacts, TRUST_MEMORY, trust_item};
 pub use misses::{MissLog, MissOutcome};
 pub use plugin::Memory;
@@ -41,4 +42,3 @@ pub use store::{
     FactFilter, Forgotten, MAX_FACTS, MAX_PROPOSALS, MemoryStore, RecallQuery, RecallRecord, Recalled,
     RecalledFact, Saved, SyncedFile,
 };
-pub use tool::REMEMBER;

@@ -13,9 +13,9 @@ use zk_core::service::{
     ContextId, DYNAMIC_CONTEXT, ExpandedPrompts, QUERY_CONTEXT, is_dynamic_context, visible_line,
 };
 
+use crate::fact::REMEMBER;
 use crate::recall::block::BLOCK;
 use crate::recall::words::query_words;
-use crate::tool::REMEMBER;
 
 /// Reason of a prompt whose text is not what a person typed.
 const EXPANDED: &str = "a prompt that a command, a file or piped input wrote";

@@ -7,11 +7,9 @@ use serde_json::{Value, json};
 use zk_core::model::{Approved, Concurrency, Display, Effects, SessionId, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{CallPlace, Tool, ToolCx, visible_line};
 
-use crate::plugin::Shared;
+use crate::fact::REMEMBER;
+use crate::shared::Shared;
 use crate::{FactOrigin, FactScope, NewFact, Saved};
-
-/// Name of the tool with which a model keeps a fact.
-pub const REMEMBER: &str = "remember";
 
 /// Maximum number of characters of a text in a line about a call.
 const MAX_SUMMARY_CHARS: usize = 80;

@@ -10,7 +10,7 @@ pub(crate) enum MemoryAction {
         /// The facts of all projects
         #[arg(long)]
         all: bool,
-        /// Those that a model wanted to keep when nobody was there to be asked
+        /// Proposals: texts that a model wanted to keep when nobody was there to be asked
         #[arg(long)]
         proposed: bool,
         /// One JSON array, an object for each

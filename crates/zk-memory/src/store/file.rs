@@ -69,8 +69,10 @@ pub(super) fn open(path: &Path, create: bool) -> Result<Option<Connection>, Memo
     let conn = Connection::open_with_flags(path, flags).map_err(fail)?;
     conn.busy_timeout(BUSY).map_err(fail)?;
     // A rollback journal holds old pages only as long as a transaction lasts; a log would keep forgotten facts.
+    // Copies that SQLite makes to rewrite the file stay in memory.
     conn.execute_batch(
-        "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA secure_delete=ON; PRAGMA foreign_keys=ON;",
+        "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA secure_delete=ON; PRAGMA foreign_keys=ON;
+         PRAGMA temp_store=MEMORY;",
     )
     .map_err(fail)?;
     let _: String = conn.query_row("PRAGMA journal_mode=DELETE", [], |row| row.get(0)).map_err(fail)?;
