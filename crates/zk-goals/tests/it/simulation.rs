@@ -53,7 +53,7 @@ enum Judge {
     Wrong,
 }
 
-/// What happened to the world of one goal, over all of its processes.
+/// Counts of one goal, over all of its processes.
 #[derive(Default)]
 struct World {
     rng: Mutex<Rng>,
