@@ -61,6 +61,8 @@ pub use zk_core::kernel;
 pub use zk_exec as exec;
 #[cfg(feature = "extensions")]
 pub use zk_extensions as extensions;
+#[cfg(feature = "goals")]
+pub use zk_goals as goals;
 #[cfg(feature = "hooks")]
 pub use zk_hooks as hooks;
 #[cfg(feature = "mcp")]

@@ -65,6 +65,8 @@ mod flags;
 #[cfg(test)]
 mod foreign;
 #[cfg(test)]
+mod goals;
+#[cfg(test)]
 mod golden;
 #[cfg(test)]
 mod help;

@@ -87,6 +87,8 @@ pub(super) struct State {
     /// Whether questions to the person are followed.
     pub(super) follows_questions: bool,
     blocks: u64,
+    /// Number and state of the goal that the person saw last.
+    shown: Option<(u64, GoalState)>,
 }
 
 /// Answer of the model that is not stored yet.
@@ -120,6 +122,7 @@ impl Goals {
             record: WorkRecord::default(),
             follows_questions: false,
             blocks: 0,
+            shown: None,
         };
         Self(Arc::new(Shared { settings, state: Mutex::new(state), turn: tokio::sync::Mutex::default() }))
     }
@@ -268,7 +271,12 @@ impl Shared {
         } else {
             spec
         };
-        self.state().record.clear();
+        {
+            let mut state = self.state();
+            state.record.clear();
+            // A plan that was done before is none of this goal.
+            state.is_plan_finished = false;
+        }
         self.apply(GoalInput::Set(spec), cx).await
     }
 
@@ -316,7 +324,12 @@ impl Shared {
         }
         if effects.contains(&GoalEffect::Announce) {
             cx.emit(goal.changed()).await?;
-            self.show(&line_of(&goal.changed()), cx).await?;
+            // A decision that is waited for is shown where it is asked.
+            let now = Some((goal.number, goal.state));
+            let is_new = std::mem::replace(&mut self.state().shown, now) != now;
+            if is_new {
+                self.show(&line_of(&goal.changed()), cx).await?;
+            }
         }
         Ok(())
     }

@@ -57,6 +57,8 @@ pub(super) async fn ask(shared: &Arc<Shared>, run: Arc<dyn RunControl>, cx: &Cx)
     call.max_tokens = Some(MAX_VERDICT_TOKENS);
     call.limit = shared.settings.verdict_limit();
     let answered = run.side_call(call).await;
+    // The run ended before the verdict.
+    let is_cut_off = matches!(answered, Err(AgentError::Aborted));
     let (input, achieved, reason) = match answered {
         Ok(answer) => match read_verdict(&answer.text) {
             Some(Verdict { achieved, reason }) => {
@@ -75,6 +77,10 @@ pub(super) async fn ask(shared: &Arc<Shared>, run: Arc<dyn RunControl>, cx: &Cx)
     // A verdict on an earlier goal says nothing about this one.
     let is_same = shared.state().machine.goal().is_some_and(|now| now.number == goal.number);
     if !is_same {
+        return;
+    }
+    if is_cut_off {
+        let _ = shared.apply(input, cx).await;
         return;
     }
     let reason = cut(&reason, MAX_REASON_BYTES);

@@ -75,7 +75,7 @@ impl FleetDir {
             drop(lock);
             return Ok(None);
         };
-        if entry.is_closed && !entry.has_open_goal() {
+        if !entry.has_open_goal() && (entry.is_closed || entry.turns == 0) {
             self.remove_files(&entry.id);
             return Ok(None);
         }

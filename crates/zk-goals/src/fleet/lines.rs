@@ -27,15 +27,15 @@ fn lines_of(view: &FleetView, home: Option<&Path>) -> Vec<String> {
         Some(goal) => format!("goal {}: {}", goal.state, goal.text),
         None => entry.prompt.clone(),
     };
+    let about = if about.is_empty() { about } else { format!("  {}", cut(&about)) };
     let place =
         if view.state.is_alive() { format!("process {}", entry.pid) } else { "no process".to_owned() };
     let mut lines = vec![visible_line(&format!(
-        "{}  {:<8}  {} turns  ${:.4}  {dir}  {place}  {}",
+        "{}  {:<8}  {} turns  ${:.4}  {dir}  {place}{about}",
         entry.id,
         view.state.as_str(),
         entry.turns,
         entry.cost,
-        cut(&about)
     ))];
     for question in &entry.questions {
         lines.push(visible_line(&format!("  waits for: {}", question.text)));

@@ -7,6 +7,9 @@ use super::text;
 /// Requests for a verdict that fail in a row before the supervisor is paused.
 const SUPERVISOR_FAILURES: u32 = 3;
 
+/// Difference of sums in US dollars that is none.
+const ROUNDING_USD: f64 = 1e-9;
+
 /// Turns for which a failing supervisor is paused.
 const SUPERVISOR_PAUSE_TURNS: u32 = 20;
 
@@ -232,7 +235,21 @@ impl Goal {
     /// Description of a cap on money that is reached.
     fn money_cap(&self) -> Option<String> {
         let budget = self.spec.budget()?;
-        (self.spent > budget).then(|| format!("${:.4} of ${budget:.2} is spent", self.spent))
+        // A verdict under way is not paid yet.
+        let reserved = if self.supervision.is_asked { self.usual_cost() } else { 0.0 };
+        let awaited = if reserved > 0.0 { ", and a verdict is to be paid" } else { "" };
+        let is_over = self.spent + reserved > budget + ROUNDING_USD;
+        is_over.then(|| format!("${:.4} of ${budget:.2} is spent{awaited}", self.spent))
+    }
+
+    /// Cost of a turn so far, in US dollars.
+    fn usual_cost(&self) -> f64 {
+        self.spent / f64::from(self.turns.max(1))
+    }
+
+    /// Whether the budget can pay a verdict beside the next turn, as far as turns cost the same.
+    fn can_pay_verdict(&self) -> bool {
+        self.spec.budget().is_none_or(|budget| self.spent + 2.0 * self.usual_cost() <= budget + ROUNDING_USD)
     }
 
     /// Description of a cap that is reached.
@@ -385,6 +402,7 @@ fn is_verdict_due(goal: &Goal, rules: &GoalRules) -> bool {
     rules.supervisor_turns > 0
         && !supervision.is_asked
         && !is_paused
+        && goal.can_pay_verdict()
         && supervision.turns_since >= rules.supervisor_turns
 }
 

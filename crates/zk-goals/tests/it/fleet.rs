@@ -90,9 +90,11 @@ async fn a_conversation_whose_process_is_gone_is_orphaned_told_once_and_can_leav
     bus.close().await;
     std::fs::create_dir_all(dir.path().join("fleet")).unwrap();
     let path = dir.path().join(format!("fleet/{}.json", view.entry.id));
-    std::fs::write(&path, &entry).unwrap();
+    let mut entry: serde_json::Value = serde_json::from_slice(&entry).unwrap();
+    entry["turns"] = 1.into();
+    std::fs::write(&path, entry.to_string()).unwrap();
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-    assert_eq!(fleet.find(&view.entry.id[..3]).unwrap().state, FleetState::Orphaned);
+    assert_eq!(fleet.find(view.entry.id.get(..3).unwrap()).unwrap().state, FleetState::Orphaned);
     assert_eq!(fleet.reconcile().unwrap().len(), 1);
     assert_eq!(fleet.reconcile().unwrap().len(), 0, "told once");
     let orphan = fleet.find(&view.entry.id).unwrap();

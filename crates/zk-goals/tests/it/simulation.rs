@@ -53,7 +53,7 @@ enum Judge {
     Wrong,
 }
 
-/// What happened to the world of one goal, over all of its processes.
+/// Counts of one goal, over all of its processes.
 #[derive(Default)]
 struct World {
     rng: Mutex<Rng>,
@@ -244,7 +244,7 @@ fn check(seed: u64, case: &Case, world: &World, goal: &zk_goals::Goal, kills: u3
         (GoalState::Capped, Work::Fails) => false,
         (GoalState::Capped, _) => {
             is_by("turns are over") && goal.turns >= case.max_turns
-                || is_by("is spent") && case.budget.is_some_and(|budget| goal.spent > budget)
+                || is_by("is spent") && case.budget.is_some_and(|budget| goal.spent + ANSWER_USD > budget)
         }
         (GoalState::Stuck, Work::Loop | Work::CallLoop) => is_by("3 equal answers"),
         (GoalState::Stuck, Work::Fails | Work::Flaky(_)) => is_by("5 failures in a row"),

@@ -43,6 +43,7 @@ const GROUPS: [Group; 4] = [
             ("init", "write AGENTS.md"),
             ("review", "have changes reviewed"),
             ("plan", "plan before changes"),
+            ("goal", "when it is done; /done"),
             ("undo", "files as before"),
             ("cd", "another directory"),
             ("add-dir", "one more directory"),
@@ -57,6 +58,7 @@ const GROUPS: [Group; 4] = [
         "zk",
         &[
             ("status", "all that holds now"),
+            ("fleet", "all conversations"),
             ("backend", "another agent"),
             ("config", "settings, and edit"),
             ("theme", "other colours"),
@@ -71,7 +73,7 @@ const GROUPS: [Group; 4] = [
 const LEFT_GROUPS: usize = 2;
 
 /// Commands that are aliases or variants of one in a group.
-const UNLISTED: [&str; 13] = [
+const UNLISTED: [&str; 14] = [
     "clear",
     "quit",
     "sessions",
@@ -84,6 +86,7 @@ const UNLISTED: [&str; 13] = [
     "name",
     "uncompact",
     "redo",
+    "done",
     "bug",
 ];
 

@@ -111,7 +111,7 @@ fn wait(dir: &FleetDir, view: &FleetView, is_done: impl Fn(&FleetView) -> bool, 
         match dir.find(&view.entry.id) {
             Ok(now) if is_done(&now) => return Ok(()),
             Ok(_) => {}
-            // It ended.
+            // The process ended meanwhile.
             Err(FleetError::Unknown(_)) => return Ok(()),
             Err(error) => return Err(error.into()),
         }

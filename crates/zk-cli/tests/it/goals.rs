@@ -1,0 +1,132 @@
+//! Goals without a person, and the list of conversations over processes, through the program.
+
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::Value;
+use zk_core::model::ErrorKind;
+use zk_testkit::{Script, Turn};
+
+use crate::zk::{Person, program, server, until};
+
+/// Settings under which nothing waits.
+const AT_ONCE: &str = "[goals]\npause_ms = 0\n";
+
+/// Model that reaches its goal with the answer of this number; the supervisor holds it for not achieved.
+fn reaching(last: usize) -> Script {
+    let answers = Arc::new(AtomicUsize::new(0));
+    Script::answering(move |asked| {
+        if asked.system.starts_with("You judge whether a goal") {
+            return Turn::new().text(r#"{"achieved": false, "reason": "two tests fail"}"#);
+        }
+        match answers.fetch_add(1, Ordering::SeqCst) + 1 {
+            number if number >= last => Turn::new().text("All is done.\n\nThe goal is reached."),
+            number => Turn::new().text(format!("Step {number}.")),
+        }
+    })
+}
+
+#[test]
+fn a_goal_ends_with_0_when_reached_1_without_progress_and_3_at_a_cap() {
+    let cases: [(Script, &[&str], i32, &str); 4] = [
+        (reaching(3), &[], 0, ""),
+        (Script::answering(|_| Turn::new().text("Working.")), &[], 1, "stuck: 3 equal answers in a row"),
+        (reaching(100), &["--max-turns", "4"], 3, "capped: 4 turns are over"),
+        (
+            Script::answering(|_| Turn::new().error(ErrorKind::Rejected, "no")),
+            &[],
+            1,
+            "stuck: 5 failures in a row",
+        ),
+    ];
+    for (script, args, code, told) in cases {
+        let server = server(script);
+        let person = Person::asking(&server);
+        person.settings(AT_ONCE);
+        let ended = person.run(&[&["-p", "--goal", "make the tests pass"][..], args].concat());
+        assert_eq!(ended.code, code, "{told}: {}", ended.stderr);
+        assert!(ended.stderr.contains(told), "{told}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn the_lines_of_a_run_tell_each_change_of_its_goal_and_the_verdicts() {
+    let server = server(reaching(7));
+    let person = Person::asking(&server);
+    person.settings(AT_ONCE);
+    let ended = person.run(&["-p", "--goal", "make the tests pass", "--output-format", "stream-json"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let lines: Vec<Value> = ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |kind: &str| -> Vec<&Value> { lines.iter().filter(|line| line["type"] == kind).collect() };
+    let states: Vec<&str> = of("goal:changed").iter().filter_map(|line| line["state"].as_str()).collect();
+    assert_eq!(states, ["active", "completed"]);
+    let verdicts = of("goal:verdict");
+    assert!(verdicts.iter().all(|line| line["achieved"] == false && line["turns"] == 5), "{verdicts:?}");
+}
+
+#[test]
+fn a_goal_that_makes_no_sense_is_refused_before_anything_is_asked() {
+    let server = server(reaching(1));
+    let person = Person::asking(&server);
+    for (args, told) in [
+        (&["-p", "--goal", "  "][..], "a goal needs a text"),
+        (&["-p", "--goal", "x", "--json-schema", "a.json"], "cannot be used with"),
+        (&["--goal", "x", "sessions"], "--goal need a prompt"),
+        (&["-p", "/goal create --auto x"], "`autonomous = true` under [goals]"),
+        (&["fleet", "stop", "nobody"], "no conversation is listed as `nobody`"),
+    ] {
+        let ended = person.run(args);
+        assert_eq!(ended.code, 2, "{args:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(told), "{args:?}: {}", ended.stderr);
+    }
+    assert!(server.bodies().is_empty());
+}
+
+#[test]
+fn a_killed_goal_is_listed_as_orphaned_and_goes_on_where_it_was() {
+    let hangs = Arc::new(AtomicUsize::new(0));
+    let asked = hangs.clone();
+    let script = Script::answering(move |_| match asked.fetch_add(1, Ordering::SeqCst) {
+        0 => Turn::new().text("Step 1."),
+        1 => Turn::new().hang(),
+        2 => Turn::new().text("Step 3."),
+        _ => Turn::new().text("Done.\n\nThe goal is reached."),
+    });
+    let server = server(script);
+    let person = Person::asking(&server);
+    person.settings(AT_ONCE);
+    let mut child = person.spawn(program(), &["-p", "--goal", "make the tests pass"], Stdio::null());
+    let listed = || -> Vec<Value> {
+        let ended = person.run(&["fleet", "--json"]);
+        serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stderr))
+    };
+    until("a run in the list", || {
+        hangs.load(Ordering::SeqCst) == 2 && listed().first().is_some_and(|one| one["state"] == "running")
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let left = listed();
+    assert_eq!(left.len(), 1, "{left:?}");
+    let (state, goal) = (&left[0]["state"], &left[0]["goal"]);
+    assert_eq!((state.as_str(), goal["text"].as_str()), (Some("orphaned"), Some("make the tests pass")));
+    let session = left[0]["session"].as_str().unwrap();
+    let ended = person.run(&["-p", "--resume", session]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stdout.contains("The goal is reached."), "{}", ended.stdout);
+}
+
+#[test]
+fn another_process_stops_a_goal_which_pauses() {
+    let server = server(Script::answering(|_| Turn::new().hang()));
+    let person = Person::asking(&server);
+    let mut child = person.spawn(program(), &["-p", "--goal", "make the tests pass"], Stdio::null());
+    let first = || -> Option<Value> {
+        serde_json::from_str::<Vec<Value>>(&person.run(&["fleet", "--json"]).stdout).ok()?.into_iter().next()
+    };
+    until("a run in the list", || first().is_some_and(|one| one["state"] == "running"));
+    let id = first().unwrap()["id"].as_str().unwrap().to_owned();
+    let stopped = person.run(&["fleet", "stop", &id]);
+    assert_eq!(stopped.code, 0, "{}", stopped.stderr);
+    assert!(!child.wait().unwrap().success());
+}
