@@ -26,6 +26,11 @@ impl ProtocolSettings {
         named.or(self.protocol).unwrap_or(model.capabilities.tool_protocol)
     }
 
+    /// Whether some models have the protocol `lookup`.
+    pub(crate) fn names_lookup(&self) -> bool {
+        self.protocol.iter().chain(self.protocols.values()).any(|protocol| *protocol == ToolProtocol::Lookup)
+    }
+
     /// Whether requests carry the schema of the tool in any protocol.
     pub(crate) fn is_core(&self, name: &str) -> bool {
         // Tools of the harness, such as the one for structured output.

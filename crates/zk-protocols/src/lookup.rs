@@ -20,6 +20,9 @@ pub(crate) const LOAD_TOOLS: &str = "load_tools";
 
 /// Returns the offers that the protocol of the model changes.
 pub(crate) fn offers(settings: &ProtocolSettings, offer: &ToolsOffer) -> BTreeMap<String, Offer> {
+    if !offer.tools.contains_key(LOAD_TOOLS) {
+        return BTreeMap::new();
+    }
     let is_lookup = settings.protocol_of(&offer.model) == ToolProtocol::Lookup;
     let is_loaded = |(name, own): &(&String, &Offer)| {
         **own == Offer::Always && *name != LOAD_TOOLS && !settings.is_core(name)

@@ -44,7 +44,10 @@ impl Plugin for ProtocolsPlugin {
         let everywhere =
             |stage| HookOptions { stage, reach: Some(Reach::Descendants), ..HookOptions::default() };
         scope.provide::<dyn CallExtractor>(EXTRACT_CALLS, Arc::new(FencedCalls))?;
-        scope.provide::<dyn Tool>(LOAD_TOOLS, Arc::new(LoadTools::new()))?;
+        // Not among the tools of a program that never uses it.
+        if self.settings.names_lookup() {
+            scope.provide::<dyn Tool>(LOAD_TOOLS, Arc::new(LoadTools::new()))?;
+        }
         let settings = self.settings.clone();
         scope.decorate_all::<dyn Provider>(move |inner| {
             Arc::new(ProtocolProvider { inner, settings: settings.clone() })

@@ -59,7 +59,7 @@ impl RunState {
 
     /// Asks handlers which of the tools the model is offered, and keeps what differs from the tools' own offers.
     async fn ask_for_offers(&self) -> Result<(), AgentError> {
-        if !self.agent.bus.has_listeners::<ToolsOffer>() {
+        if !self.agent.bus.has_handlers::<ToolsOffer>() {
             return Ok(());
         }
         let own = self.toolbox.own_offers(&self.agent.bus);

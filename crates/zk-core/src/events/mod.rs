@@ -3,7 +3,7 @@
 //! A run: `input` → `session:start` → `system:sections`? → `agent:before-start` → `session:messages` (the
 //! prompt) → `system:before` → `agent:start` → turns → `agent:done` → `session:end`.
 //!
-//! A turn: `tools:offer` → `tools:changed`? → `context:transform` (in it `context:compaction`, `context:reduced`,
+//! A turn: `tools:offer`? → `tools:changed`? → `context:transform` (in it `context:compaction`, `context:reduced`,
 //! `context:fill`) → `system:transform` → `provider:request` → `turn:before` → `provider:payload` →
 //! `provider:response` → `stream:*` → `stream:end` (only if there was text) → `message:end` → `turn:after`
 //! (always) → the tool calls → `tool-results:after` or `session:messages` → `usage`. A request that does not

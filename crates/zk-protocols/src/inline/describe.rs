@@ -11,8 +11,8 @@ pub(crate) fn describe(tools: &[Arc<ToolSpec>], format: CallFormat) -> String {
     let mut text = match format {
         CallFormat::Fenced => format!(
             "# Tools\n\n\
-             You can call tools. To call one, write a fence with the info string `{CALL_FENCE}` at the start of a line, \
-             and in it one JSON object with the name of the tool and its arguments:\n\n\
+             You can call tools. To call one, write a fence with the info string `{CALL_FENCE}` at the start of a \
+             line, and in it one JSON object with the name of the tool and its arguments:\n\n\
              ```{CALL_FENCE}\n{{\"name\": \"NAME\", \"arguments\": {{}}}}\n```\n\n\
              Each call has a fence of its own. End your answer after the calls: the results come in the next message. \
              Never write a result yourself. An answer without a call is your final answer.\n"

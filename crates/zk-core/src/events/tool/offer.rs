@@ -11,7 +11,7 @@ use crate::model::{Disclosure, Model};
 /// Tools that the next request to a model offers. A handler answers with the tools whose offer it changes, by
 /// canonical name; names that the run does not have are ignored. Asked at the start of a run and of each turn,
 /// so an answer should depend on the model and the settings only: another answer changes the tool list, and
-/// the provider's prompt cache misses.
+/// the provider's prompt cache misses. Not announced without handlers.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolsOffer {
