@@ -7,7 +7,8 @@ use zk_testkit::{Script, Turn};
 use crate::zk::{Person, server};
 
 /// Settings of a window that a few answers fill.
-const SMALL: &str = "[models.\"anthropic/claude-opus-5\"]\nwindow = 16000\n[compaction]\nstrategy = \"shorten\"\n";
+const SMALL: &str =
+    "[models.\"anthropic/claude-opus-5\"]\nwindow = 16000\n[compaction]\nstrategy = \"shorten\"\n";
 
 #[test]
 fn a_conversation_that_is_made_smaller_by_itself_is_told_in_tokens_and_is_a_badge_with_its_age() {
@@ -27,8 +28,11 @@ fn a_conversation_that_is_made_smaller_by_itself_is_told_in_tokens_and_is_a_badg
     let lines = ended.lines();
     let text = lines.iter().map(Value::to_string).collect::<Vec<_>>();
     assert!(text.iter().any(|line| line.contains("compacted: about ") && line.contains(" are ")), "{text:?}");
-    let gauges: Vec<&Value> =
-        lines.iter().filter_map(|line| line.pointer("/status/gauge")).filter(|gauge| gauge.is_object()).collect();
+    let gauges: Vec<&Value> = lines
+        .iter()
+        .filter_map(|line| line.pointer("/status/gauge"))
+        .filter(|gauge| gauge.is_object())
+        .collect();
     let first = gauges.iter().position(|gauge| gauge["compactions"].as_u64() > Some(0)).unwrap();
     assert!(gauges[..first].iter().all(|gauge| gauge.get("last").is_none()), "no badge before the first");
     let last = &gauges.last().unwrap()["last"];
@@ -47,15 +51,19 @@ fn a_conversation_that_is_made_smaller_by_itself_is_told_in_tokens_and_is_a_badg
 #[test]
 fn the_model_asks_for_a_compaction_where_the_settings_let_it_and_is_told_when_it_is_not_the_time() {
     let request = |number: u64| {
-        Turn::new()
-            .call("request_compaction", json!({ "keep": "the plan" }))
-            .usage(Usage { input: 5_000 + number, output: 20, ..Usage::default() })
+        Turn::new().call("request_compaction", json!({ "keep": "the plan" })).usage(Usage {
+            input: 5_000 + number,
+            output: 20,
+            ..Usage::default()
+        })
     };
     let script = move || {
         Script::answering(move |asked| match asked.number {
-            1 => Turn::new()
-                .call("read_file", json!({ "path": "long.txt" }))
-                .usage(Usage { input: 5_000, output: 20, ..Usage::default() }),
+            1 => Turn::new().call("read_file", json!({ "path": "long.txt" })).usage(Usage {
+                input: 5_000,
+                output: 20,
+                ..Usage::default()
+            }),
             number @ 2..=4 => request(number as u64),
             _ => Turn::new().text("done"),
         })
@@ -101,10 +109,13 @@ fn reads_that_are_out_of_date_leave_with_a_compaction_where_the_settings_say_so(
         let server = server(Script::answering(|asked| match asked.number {
             1 => Turn::new().call("read_file", json!({ "path": "a.txt" })),
             2 => Turn::new().call("read_file", json!({ "path": "b.txt" })),
-            3 => Turn::new().call("edit", json!({ "path": "a.txt", "old_text": "first-a", "new_text": "second-a" })),
-            4 => Turn::new()
-                .call("list_files", json!({ "path": "." }))
-                .usage(Usage { input: 13_000, output: 20, ..Usage::default() }),
+            3 => Turn::new()
+                .call("edit", json!({ "path": "a.txt", "old_text": "first-a", "new_text": "second-a" })),
+            4 => Turn::new().call("list_files", json!({ "path": "." })).usage(Usage {
+                input: 13_000,
+                output: 20,
+                ..Usage::default()
+            }),
             _ => Turn::new().text("done"),
         }));
         let person = Person::asking(&server);
@@ -137,7 +148,10 @@ fn a_search_with_many_matches_is_smaller_and_one_that_a_person_was_asked_about_o
     let told = server.bodies().last().unwrap()["messages"].to_string();
     assert!(told.contains("a/long/path/to/some/module/file.rs\\n1:let needle_0 = 0;"), "{told}");
     assert!(told.contains("2:let needle_1 = 1;") && told.contains("60:let needle_59"), "every line is there");
-    assert!(told.contains("paths stand above their lines") && told.contains("the whole of it is in"), "{told}");
+    assert!(
+        told.contains("paths stand above their lines") && told.contains("the whole of it is in"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -167,8 +181,14 @@ fn progress_of_a_program_that_no_rule_knows_is_learned_listed_and_forgotten() {
         assert!(told.contains("Processing assets/30.png"), "{told}");
     }
     let told = result();
-    assert!(!told.contains("Processing assets/30.png") && told.contains("Processing assets/60.png"), "{told}");
-    assert!(told.contains("59 lines left out: progress by a learned rule") && told.contains("finished"), "{told}");
+    assert!(
+        !told.contains("Processing assets/30.png") && told.contains("Processing assets/60.png"),
+        "{told}"
+    );
+    assert!(
+        told.contains("59 lines left out: progress by a learned rule") && told.contains("finished"),
+        "{told}"
+    );
     let listed = person.run(&["learned", "list"]).stdout;
     assert!(listed.contains("build.sh") && listed.contains("Processing * in * ms"), "{listed}");
     assert_eq!(person.run(&["learned", "forget", "7"]).code, 2);

@@ -30,7 +30,8 @@ fn furnished(person: &Person) {
     person.write(".zk/skills/theirs/SKILL.md", &skill("theirs", "skill-of-project"));
     person.write(".zk/agents/theirs.md", &agent("theirs", "agent-of-project"));
     person.write(".zk/commands/theirs.md", "command-of-project");
-    person.write(".mcp.json", &json!({"mcpServers": {"theirs": {"command": "./no-such-server"}}}).to_string());
+    person
+        .write(".mcp.json", &json!({"mcpServers": {"theirs": {"command": "./no-such-server"}}}).to_string());
     // Either file appends a text; the settings are trusted first, and the prompt file then does not count.
     std::fs::remove_file(person.project().join(".zk/APPEND_SYSTEM.md")).unwrap();
     person.write(".zk/SYSTEM.md", "prompt-of-project\n");
@@ -78,7 +79,8 @@ fn bare_uses_what_the_command_line_names() {
     let person = Person::asking(&server);
     furnished(&person);
     let agents = r#"{"named": {"description": "agent-of-line", "prompt": "x"}}"#;
-    let ended = person.run(&["-p", "hello", "--bare", "--agents", agents, "--append-system", "words-of-line"]);
+    let ended =
+        person.run(&["-p", "hello", "--bare", "--agents", agents, "--append-system", "words-of-line"]);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     let body = server.bodies().last().unwrap().to_string();
     assert!(body.contains("agent-of-line") && body.contains("words-of-line"), "{body}");
@@ -112,7 +114,8 @@ fn presets_add_up_the_last_one_wins_by_value_and_server_and_hooks_of_all_run_in_
         format!("[skills.inline.{name}]\ndescription = \"inline-{name}\"\ntext = \"Text of {name}.\"\n")
     };
     let docs = |command: &str| format!("[mcp.servers.docs]\ncommand = \"{command}\"\n");
-    let write = |name: &str, text: String| std::fs::write(presets.join(format!("{name}.toml")), text).unwrap();
+    let write =
+        |name: &str, text: String| std::fs::write(presets.join(format!("{name}.toml")), text).unwrap();
     write(
         "one",
         format!(
@@ -159,7 +162,10 @@ fn only_skills_that_are_named_are_used() {
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(ended.stderr.contains("`skills.inline.Bad Name` is not used"), "{}", ended.stderr);
     let body = server.bodies().last().unwrap().to_string();
-    assert!(body.contains("skill-charts") && body.contains("skill-notes") && !body.contains("skill-pdf"), "{body}");
+    assert!(
+        body.contains("skill-charts") && body.contains("skill-notes") && !body.contains("skill-pdf"),
+        "{body}"
+    );
 }
 
 #[test]

@@ -248,7 +248,10 @@ async fn the_log_grows_by_the_same_with_each_of_fifty_compactions_and_a_resume_k
     }
     let grown: Vec<usize> = sizes.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let (early, late) = (grown[..20].iter().sum::<usize>(), grown[29..].iter().sum::<usize>());
-    assert!(early > 0 && late <= early * 5 / 4, "the first twenty wrote {early} bytes, the last {late}: {grown:?}");
+    assert!(
+        early > 0 && late <= early * 5 / 4,
+        "the first twenty wrote {early} bytes, the last {late}: {grown:?}"
+    );
     let agent = desk.conversation.agent();
     let before = desk.window().fill(&agent.context()).unwrap();
     assert!(before.compactions == 50 && before.last.is_some(), "{before:?}");
