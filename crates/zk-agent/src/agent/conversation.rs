@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::task::JoinHandle;
 use zk_core::events::{
-    CompactionTrigger, CwdChanged, SessionBeforeCompact, SessionBeforeFork, SessionBeforeReply,
-    SessionBeforeSwitch, SessionBeforeTree, SessionSwitch, SessionTree, SteerKind,
+    CompactionTrigger, SessionBeforeCompact, SessionBeforeFork, SessionBeforeReply, SessionBeforeSwitch,
+    SessionBeforeTree, SessionSwitch, SessionTree, SteerKind,
 };
 use zk_core::kernel::{Cx, Plugin, Scope};
 use zk_core::model::{AgentError, Block, Message, RunId, SessionId};
@@ -482,17 +482,7 @@ impl Conversation for AgentConversation {
     }
 
     fn set_cwd(&self, cwd: PathBuf) {
-        let from = std::mem::replace(&mut self.inner.agent.inner.state().cwd, cwd.clone());
-        if from == cwd {
-            return;
-        }
-        let cx = self.command_cx();
-        let changed = CwdChanged { from, to: cwd };
-        // Subscribers are not awaited, since the caller is not asynchronous.
-        self.inner.agent.bus().scope("conversation").spawn(async move {
-            // A failing subscriber is reported by the bus.
-            let _ = cx.emit(changed).await;
-        });
+        self.inner.agent.change_cwd(cwd);
     }
 
     fn set_env(&self, name: String, value: Option<String>) {

@@ -1,12 +1,13 @@
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tokio_util::sync::CancellationToken;
-use zk_core::events::{Cause, ModelSelect, ThinkingSelect};
+use zk_core::events::{Cause, CwdChanged, ModelSelect, ThinkingSelect};
 use zk_core::kernel::{Bus, Scope};
 use zk_core::model::{AgentError, Message, Model, Role, ThinkingRequest};
-use zk_core::service::{ContextId, OpenedSession, RunControl, SideAnswer, SideCall};
+use zk_core::service::{ContextId, OpenedSession, RunControl, SideAnswer, SideCall, TurnCwd};
 
 use super::busy::Busy;
 use crate::agent::{AgentInner, AgentState};
@@ -267,6 +268,21 @@ impl Agent {
             ledger.restore(state.restored.as_deref().map(stored_spent).unwrap_or_default());
         }
         Ok(())
+    }
+
+    /// Changes the directory of the next turns, and announces that.
+    pub(crate) fn change_cwd(&self, to: PathBuf) {
+        let from = std::mem::replace(&mut self.inner.state().cwd, to.clone());
+        if from == to {
+            return;
+        }
+        let cx = self.inner.bus.cx().with_service(Arc::new(self.context()));
+        let cx = cx.with_service(Arc::new(TurnCwd(to.clone())));
+        // Subscribers are not awaited, since the caller is not asynchronous.
+        self.inner.bus.scope("conversation").spawn(async move {
+            // A failing subscriber is reported by the bus.
+            let _ = cx.emit(CwdChanged { from, to }).await;
+        });
     }
 
     /// Replaces the conversation by an opened session, with its model, reasoning and directory.

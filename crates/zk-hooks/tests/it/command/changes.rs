@@ -133,7 +133,8 @@ async fn until(what: &str, mut done: impl FnMut() -> bool) {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(60), waiting).await.expect(what);
+    let waited = tokio::time::timeout(std::time::Duration::from_secs(60), waiting).await;
+    assert!(waited.is_ok(), "{what} did not happen");
 }
 
 #[tokio::test]
