@@ -41,6 +41,21 @@ pub(crate) fn run_long(workspace: &Workspace) -> Result<()> {
         }
         Err(why) => println!("\n==> the page in a browser: skipped, {why}"),
     }
+    println!("\n==> sessions in PostgreSQL");
+    let postgres = [
+        "test",
+        "--package",
+        "zk-stores",
+        "--features",
+        "postgres",
+        "--test",
+        "it",
+        "--locked",
+        "postgres",
+        "--",
+    ];
+    // Says that it is skipped where PostgreSQL is not installed.
+    Run::cargo(&[&postgres[..], &["--nocapture"]].concat(), workspace.root()).wait()?;
     println!("\n==> advisories");
     advisories(workspace)?;
     println!("\n==> two builds of one commit");
