@@ -43,6 +43,21 @@ pub(crate) fn run_long(workspace: &Workspace) -> Result<()> {
     }
     println!("\n==> inline tools with a real model");
     real_model(workspace)?;
+    println!("\n==> sessions in PostgreSQL");
+    let postgres = [
+        "test",
+        "--package",
+        "zk-stores",
+        "--features",
+        "postgres",
+        "--test",
+        "it",
+        "--locked",
+        "postgres",
+        "--",
+    ];
+    // Says that it is skipped where PostgreSQL is not installed.
+    Run::cargo(&[&postgres[..], &["--nocapture"]].concat(), workspace.root()).wait()?;
     println!("\n==> advisories");
     advisories(workspace)?;
     println!("\n==> two builds of one commit");

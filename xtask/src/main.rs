@@ -5,6 +5,7 @@
 
 #![expect(clippy::print_stdout, reason = "what it finds is for the person who runs it")]
 
+mod campaign;
 mod ci;
 mod conformance;
 mod docs;
@@ -41,6 +42,8 @@ cargo xtask <task>
   editor                        scenarios of an editor that drives `zk acp`, if npm can install its client
   fuzz [--seconds N]            every fuzz target for N seconds, 5 by default; needs nightly and cargo-fuzz
   models [--check] [--from FILE]  write the table of models from a catalogue, or fail if it is stale
+  campaign [--rounds N]         long proofs of sessions and undo: N kills and interleavings of each, 10,000 by default, and
+                                a fault at every call to the disk; faults need strace
   judge-table                   the flag tables of the judge against the programs of this machine, with their versions
   site                          the pages of docs/ as a site in target/site/html, with its links checked; installs mdBook
   guides                        follows the guides for plugins, embedders, dialects and vendors; says what each takes
@@ -81,6 +84,8 @@ fn task(args: &[&str]) -> Result<()> {
         ["docs"] => docs::write(&workspace),
         ["docs", "--check"] => docs::check(&workspace),
         ["picture", moments @ ..] => picture::draw(&workspace, moments),
+        ["campaign"] => campaign::run(&workspace, campaign::ROUNDS),
+        ["campaign", "--rounds", rounds] => campaign::run(&workspace, rounds.parse().context("--rounds")?),
         ["judge-table"] => ci::judge_table(&workspace),
         ["guides"] => guides::follow(&workspace),
         ["vendor-guide"] => vendor_guide::follow(&workspace),

@@ -1,0 +1,75 @@
+//! Long proofs of sessions and undo: processes that are killed, disks that fail, machines that stop, and interleavings of
+//! changes. The tests run a part of each; a campaign runs all of it.
+
+use anyhow::{Context, Result};
+
+use crate::run::Run;
+use crate::workspace::Workspace;
+
+/// Kills and interleavings of each part.
+pub(crate) const ROUNDS: u32 = 10_000;
+
+/// Test of a crate whose length a variable tells.
+struct Part {
+    title: &'static str,
+    package: &'static str,
+    test: &'static str,
+    variable: &'static str,
+    /// Value of the variable; `None` for the number of rounds.
+    value: Option<&'static str>,
+}
+
+const PARTS: [Part; 5] = [
+    Part {
+        title: "kills while entries are appended, the leaf moves, and sessions are forked, imported and raised to a new format",
+        package: "zk-session",
+        test: "tree_kill::a_killed_process",
+        variable: "ZK_TREE_KILLS",
+        value: None,
+    },
+    Part {
+        title: "kills in the middle of calls, undos and redos",
+        package: "zk-undo",
+        test: "kill::a_killed_process",
+        variable: "ZK_UNDO_KILLS",
+        value: None,
+    },
+    Part {
+        title: "interleavings of an agent's, a shell's and a person's changes",
+        package: "zk-undo",
+        test: "interleavings::",
+        variable: "ZK_UNDO_INTERLEAVINGS",
+        value: None,
+    },
+    Part {
+        title: "power cuts and faults at every call to the disk of SQLite",
+        package: "zk-session",
+        test: "power::a_",
+        variable: "ZK_DISK_FAULTS",
+        value: Some("1"),
+    },
+    Part {
+        title: "faults at every call to the disk of a file map",
+        package: "zk-stores",
+        test: "disk::",
+        variable: "ZK_DISK_FAULTS",
+        value: Some("1"),
+    },
+];
+
+/// Runs all parts, one after another.
+pub(crate) fn run(workspace: &Workspace, rounds: u32) -> Result<()> {
+    for part in PARTS {
+        println!("\n==> {}", part.title);
+        let rounds = rounds.to_string();
+        let args =
+            ["test", "--package", part.package, "--test", "it", "--locked", part.test, "--", "--nocapture"];
+        Run::cargo(&args, workspace.root())
+            .env(part.variable, part.value.unwrap_or(&rounds))
+            .env("RUST_BACKTRACE", "0")
+            .wait()
+            .with_context(|| part.title.to_owned())?;
+    }
+    println!("\ncampaign: {} parts passed", PARTS.len());
+    Ok(())
+}
