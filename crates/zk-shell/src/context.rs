@@ -22,7 +22,7 @@ const MAX_WITH_OUTPUT: usize = 20;
 /// Newest commands that the model is told at all.
 const MAX_TOLD: usize = 100;
 
-/// What happened in the shell since the last prompt, for the model.
+/// News of the shell since the last prompt, for the model.
 pub(crate) struct ShellContext {
     pub(crate) shared: SharedState,
 }
@@ -150,7 +150,7 @@ mod tests {
         Exchange {
             number,
             command: Some(command.to_owned()),
-            dir: Some("/work".to_owned()),
+            dir: Some("/srv".to_owned()),
             end: ExchangeEnd::Code(2),
             duration: Duration::from_millis(1_250),
             is_full_screen: false,
@@ -161,10 +161,10 @@ mod tests {
 
     #[test]
     fn a_command_is_told_with_its_directory_code_duration_and_output() {
-        let text = describe(&[exchange(3, "make", "one\r\ntwo\r\n")], Some("/work/sub"), None, None);
+        let text = describe(&[exchange(3, "make", "one\r\ntwo\r\n")], Some("/srv/sub"), None, None);
         let told = text.split_once("first.\n").unwrap().1;
-        assert!(text.starts_with("The user's shell is in /work/sub.\n"), "{text}");
-        assert_eq!(told, "[3] $ make\n(in /work, exit code 2, 1.2 s)\none\ntwo");
+        assert!(text.starts_with("The user's shell is in /srv/sub.\n"), "{text}");
+        assert_eq!(told, "[3] $ make\n(in /srv, exit code 2, 1.2 s)\none\ntwo");
     }
 
     #[test]

@@ -26,6 +26,9 @@ use crate::start::{INSTANCE_VARIABLE, InstanceDir, random_word, with_marks, with
 /// Shell that is used without `$SHELL`.
 const USUAL_SHELL: &str = "/bin/sh";
 
+/// Exit code after a hang-up of the terminal, as shells have it.
+const HUNG_UP: u8 = 129;
+
 /// Stack of a pump's thread, in bytes.
 const PUMP_STACK_BYTES: usize = 256 * 1024;
 
@@ -265,10 +268,21 @@ impl Session {
 
     /// Serves calls of the agent until the shell ends.
     fn attend(&mut self, events: &mut UnboundedReceiver<PumpEvent>) -> io::Result<()> {
+        let mut hung_up = self.conversation.block_on(async { signal(SignalKind::hangup()) })?;
         loop {
-            match self.conversation.block_on(events.recv()) {
+            let next = self.conversation.block_on(async {
+                tokio::select! {
+                    event = events.recv() => event,
+                    _ = hung_up.recv() => Some(PumpEvent::Gone),
+                }
+            });
+            match next {
                 Some(PumpEvent::Called) => self.call()?,
-                Some(PumpEvent::Gone | PumpEvent::Ended) | None => return Ok(()),
+                Some(PumpEvent::Gone) => {
+                    self.code.store(HUNG_UP, Ordering::SeqCst);
+                    return Ok(());
+                }
+                Some(PumpEvent::Ended) | None => return Ok(()),
             }
         }
     }

@@ -7,7 +7,7 @@ use zk_core::service::{Exec, Renderer};
 use zk_permission::ModeSwitch;
 use zk_tools::Jobs;
 use zk_tui::plain::LineEditor;
-use zk_tui::term::redacted;
+use zk_tui::term::{redacted, stop_process};
 use zk_tui::{Action, App, Input, Modes, Queries, Renderers, ScreenKind, Style};
 use zk_view::{Intent, NoteLevel};
 
@@ -257,6 +257,43 @@ impl InlineScreen {
     pub(crate) fn work(&self, work: HostRequest) {
         // The conversation may have ended.
         let _ = self.todo.send(work);
+    }
+
+    /// Stops the process as Ctrl-Z does, with the terminal as a shell expects it.
+    pub(crate) fn suspend(&mut self, app: &mut App, with_group: bool) -> std::io::Result<()> {
+        if self.is_away {
+            return Ok(());
+        }
+        let bytes = app.leave();
+        self.write(&bytes, app)?;
+        self.guard.modes().leave();
+        self.is_away = true;
+        // The signal stops all threads; this one resumes here.
+        if !stop_process(with_group) {
+            app.print(Style::DIM, "zk was not stopped: no shell waits to continue it");
+        }
+        Ok(())
+    }
+
+    /// Pauses drawing while another process has the terminal; reclaims it afterwards.
+    pub(super) fn follow_terminal(&mut self, app: &mut App) -> std::io::Result<()> {
+        match (self.is_away, self.guard.modes().is_in_foreground()) {
+            (false, false) => {
+                app.abandon();
+                self.is_away = true;
+            }
+            (true, true) => {
+                self.is_away = false;
+                // Modes that are still set were not restored.
+                self.guard.modes().leave();
+                self.guard.modes().enter(Queries::default())?;
+                app.enter(self.began.elapsed());
+                let bytes = app.resize(Modes::size(), self.began.elapsed());
+                self.write(&bytes, app)?;
+            }
+            (true, false) | (false, true) => {}
+        }
+        Ok(())
     }
 
     /// Lends the terminal to an editor; takes it back if the editor does not start.

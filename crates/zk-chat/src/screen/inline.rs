@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use zk_tui::plain::{Backlog, Keyboard, LineEditor, Printed, Screen, SharedScreen, Sink};
-use zk_tui::term::{TerminalGuard, queries, stop_process};
+use zk_tui::term::{TerminalGuard, queries};
 use zk_tui::{
     Action, App, Completer, DRAFT_PAUSE, Drafts, Input, Key, Keymap, Modes, Queries, ScreenKind, Style, Typed,
 };
@@ -150,7 +150,7 @@ pub(crate) struct InlineScreen {
     /// Whether the conversation is on all of the terminal.
     is_full: bool,
     /// Whether another process has the terminal: this one is stopped or in the background.
-    is_away: bool,
+    pub(super) is_away: bool,
     pub(crate) opened: Arc<OnceLock<OpenConversation>>,
     pub(crate) todo: UnboundedSender<HostRequest>,
     pub(crate) notes: UnboundedSender<HostEvent>,
@@ -426,43 +426,6 @@ impl InlineScreen {
                 Action::Edit(_) | Action::Suspend => {}
                 action => self.act(action, app, editor).await?,
             }
-        }
-        Ok(())
-    }
-
-    /// Stops the process as Ctrl-Z does, with the terminal as a shell expects it.
-    pub(crate) fn suspend(&mut self, app: &mut App, with_group: bool) -> std::io::Result<()> {
-        if self.is_away {
-            return Ok(());
-        }
-        let bytes = app.leave();
-        self.write(&bytes, app)?;
-        self.guard.modes().leave();
-        self.is_away = true;
-        // The signal stops all threads; this one resumes here.
-        if !stop_process(with_group) {
-            app.print(Style::DIM, "zk was not stopped: no shell waits to continue it");
-        }
-        Ok(())
-    }
-
-    /// Pauses drawing while another process has the terminal; reclaims it afterwards.
-    fn follow_terminal(&mut self, app: &mut App) -> std::io::Result<()> {
-        match (self.is_away, self.guard.modes().is_in_foreground()) {
-            (false, false) => {
-                app.abandon();
-                self.is_away = true;
-            }
-            (true, true) => {
-                self.is_away = false;
-                // Modes that are still set were not restored.
-                self.guard.modes().leave();
-                self.guard.modes().enter(Queries::default())?;
-                app.enter(self.began.elapsed());
-                let bytes = app.resize(Modes::size(), self.began.elapsed());
-                self.write(&bytes, app)?;
-            }
-            (true, false) | (false, true) => {}
         }
         Ok(())
     }

@@ -43,11 +43,11 @@ pub(crate) fn run_output(
         let wait = has_ended.then_some(Timespec { tv_sec: 0, tv_nsec: LAST_OUTPUT_WAIT_NS });
         let watched = if has_ended { fds.get_mut(..1) } else { Some(&mut fds[..]) };
         let ready = poll(watched.unwrap_or_default(), wait.as_ref());
-        let [output, ended] = fds.map(|fd| fd.revents());
+        let [output, exited] = fds.map(|fd| fd.revents());
         if has_ended && matches!(ready, Ok(0)) {
             break;
         }
-        has_ended |= !ended.is_empty();
+        has_ended |= !exited.is_empty();
         if output.is_empty() {
             continue;
         }
@@ -61,6 +61,10 @@ pub(crate) fn run_output(
         }
     }
     scanner.finish(&mut tap);
+    if !has_ended && !tap.is_lost {
+        // The terminal of a shell that ends is closed a moment before its exit code is known.
+        let _ = poll(&mut [PollFd::new(ended, PollFlags::IN)], None);
+    }
     // The session may be over.
     let _ = events.send(PumpEvent::Ended);
 }
