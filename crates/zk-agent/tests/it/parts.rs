@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use zk_agent::{AgentDefinition, ConfiguredParts, PartOpener, RetryPolicy, SpawnOptions};
+use zk_agent::{
+    AgentDefinition, Behavior, ConfiguredParts, PartOpener, RetryPolicy, RunOptions, SpawnOptions,
+};
 use zk_core::kernel::{BoxError, Source};
 use zk_core::model::{AgentError, Budget, ErrorKind, Model, Prices, Rates, ToolOutput, Usage};
 use zk_core::service::{KNOWN_PARTS, PartModels, Provider, RunControl, SideCall, ToolCx};
@@ -141,7 +143,10 @@ async fn a_part_whose_model_cannot_be_used_falls_back_and_is_told_once() {
     for (part, answer) in [
         ("summary", "done: summary"),
         ("summary", "done: summary"),
-        ("title", "failed: the part `title` is left out, because its model failed: no key for lab: set LAB_KEY"),
+        (
+            "title",
+            "failed: the part `title` is left out, because its model failed: no key for lab: set LAB_KEY",
+        ),
         ("explore", "done: explore"),
         ("critic", "done: critic"),
         ("critic", "done: critic"),
@@ -155,13 +160,17 @@ async fn a_part_whose_model_cannot_be_used_falls_back_and_is_told_once() {
     let notices = notices.lock().unwrap();
     assert_eq!(notices.len(), 4, "{notices:?}");
     let told = |part: &str, next: &str| {
-        let start = format!("warning: the model of the part `{part}` cannot be used: no key for lab: set LAB_KEY; ");
+        let start =
+            format!("warning: the model of the part `{part}` cannot be used: no key for lab: set LAB_KEY; ");
         assert!(notices.contains(&(start + next)), "{notices:?}");
     };
     told("summary", "the conversation's model does its work meanwhile");
     told("title", "it is left out meanwhile");
     told("explore", "the conversation's model does its work meanwhile");
-    assert_eq!(rig.recorder.named("part:left-out").iter().filter(|event| event["kind"] == "model").count(), 4);
+    assert_eq!(
+        rig.recorder.named("part:left-out").iter().filter(|event| event["kind"] == "model").count(),
+        4
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -215,9 +224,9 @@ async fn a_part_without_a_price_leaves_its_work_to_the_run_under_a_budget() {
     let models = BTreeMap::from([("summary".to_owned(), Some(Model::unknown("one", "m")))]);
     let (rig, providers, notices) = rig_of(models, |_| Turn::new().text("a summary"));
     let own = priced("scripted", "scripted-1");
-    let mut options = zk_agent::RunOptions::from("side: summary");
-    options.model = Some(own);
-    options.behavior.budget = Some(Budget { usd: Some(1.0), tokens: None });
+    let budget = Some(Budget { usd: Some(1.0), tokens: None });
+    let options = RunOptions::from("side: summary").model(own);
+    let options = options.behavior(Behavior { budget, ..Behavior::default() });
     rig.agent.run(options).unwrap().wait().await.result.unwrap();
     assert_eq!(rig.provider.asked().last().unwrap().results()[0].text, "done: summary");
     assert_eq!(providers["one"].requests().len(), 0);

@@ -93,7 +93,8 @@ fn ten_models_for_parts_are_asked_and_paid_where_the_settings_say() {
         assert_eq!(rows, wanted, "{seed}");
         let title = person.run(&["sessions", "list", "--json"]).stdout;
         assert!(title.contains("Seen to"), "{title}");
-        let sums = |by: &str| -> f64 { costs(&person, by).iter().filter_map(|row| row["cost"].as_f64()).sum() };
+        let sums =
+            |by: &str| -> f64 { costs(&person, by).iter().filter_map(|row| row["cost"].as_f64()).sum() };
         assert!((sums("part") - sums("session")).abs() < 1e-9);
     }
 }
@@ -140,7 +141,8 @@ fn a_part_without_a_key_is_told_once_and_by_the_doctor() {
     person.settings("[parts]\nexplore = \"openai/gpt-6.1-sol\"\n");
     let ended = person.run(&["-p", "hi"]);
     assert_eq!((ended.code, &*ended.stdout), (0, "Done.\n"), "{}", ended.stderr);
-    let told = ended.stderr.matches("the model of the part `explore` cannot be used: no key for openai").count();
+    let told =
+        ended.stderr.matches("the model of the part `explore` cannot be used: no key for openai").count();
     assert_eq!(told, 1, "{}", ended.stderr);
     let doctor = person.run(&["doctor"]).stdout;
     assert!(doctor.contains("part explore: its model cannot be used: no key for openai"), "{doctor}");
