@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use zk_agent::{AgentDefinition, ConfiguredParts, PartOpener, RetryPolicy, SpawnOptions};
+use zk_agent::{
+    AgentDefinition, Behavior, ConfiguredParts, PartOpener, RetryPolicy, RunOptions, SpawnOptions,
+};
 use zk_core::kernel::{BoxError, Source};
 use zk_core::model::{AgentError, Budget, ErrorKind, Model, Prices, Rates, ToolOutput, Usage};
 use zk_core::service::{KNOWN_PARTS, PartModels, Provider, RunControl, SideCall, ToolCx};
@@ -222,9 +224,9 @@ async fn a_part_without_a_price_leaves_its_work_to_the_run_under_a_budget() {
     let models = BTreeMap::from([("summary".to_owned(), Some(Model::unknown("one", "m")))]);
     let (rig, providers, notices) = rig_of(models, |_| Turn::new().text("a summary"));
     let own = priced("scripted", "scripted-1");
-    let mut options = zk_agent::RunOptions::from("side: summary");
-    options.model = Some(own);
-    options.behavior.budget = Some(Budget { usd: Some(1.0), tokens: None });
+    let budget = Some(Budget { usd: Some(1.0), tokens: None });
+    let options = RunOptions::from("side: summary").model(own);
+    let options = options.behavior(Behavior { budget, ..Behavior::default() });
     rig.agent.run(options).unwrap().wait().await.result.unwrap();
     assert_eq!(rig.provider.asked().last().unwrap().results()[0].text, "done: summary");
     assert_eq!(providers["one"].requests().len(), 0);

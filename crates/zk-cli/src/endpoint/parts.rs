@@ -8,6 +8,7 @@ use zk_agent::{ConfiguredParts, PartOpener};
 use zk_core::kernel::{BoxError, Bus, Scope};
 use zk_core::model::Model;
 use zk_core::service::{KNOWN_PARTS, PartModels, Provider, visible_line};
+use zk_providers::known_models;
 use zk_settings::suggest::did_you_mean;
 
 use crate::app::AppContext;
@@ -91,7 +92,16 @@ impl PartOpener for Opener {
         let provider = self.provider(part, named).await?;
         let known = self.app.settings.known_providers();
         let id = known.model_id(provider.name(), &named.model);
-        Ok(Some(compose::describe_model(&*provider, &id).await))
+        let model = compose::describe_model(&*provider, &id).await;
+        // Ids of gateways have slashes; at any other provider a strange prefix is a provider that is not there.
+        let has_slashes = known_models(provider.name()).any(|id| id.contains('/'));
+        if let Some((prefix, _)) = named.model.split_once('/').filter(|_| !has_slashes)
+            && prefix != provider.name()
+            && known.unknown_model(&model).is_some()
+        {
+            known.find(prefix).map_err(Failure::from)?;
+        }
+        Ok(Some(model))
     }
 
     fn notice(&self, text: &str) {

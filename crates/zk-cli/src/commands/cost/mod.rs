@@ -15,6 +15,9 @@ use crate::sessions::{refused, store};
 use totals::{Summed, Totals, sum_up};
 use why::why;
 
+/// Width of the name column, unless a name is longer.
+pub(super) const NAME_COLUMNS: usize = 34;
+
 /// Shows usage and cost of sessions, or the causes of avoidable input tokens.
 pub(crate) fn cost(
     work: &Workplace,
@@ -41,13 +44,16 @@ fn totals(work: &Workplace, by: CostBy, all: bool, as_json: bool) -> Outcome<Exi
         left_out.iter().for_each(|notice| tell(notice));
         return print(&work.machine, &text.lines().map(str::to_owned).collect::<Vec<_>>());
     }
-    let mut lines: Vec<String> = sums.iter().map(|(name, sum)| visible_line(&sum.line(name))).collect();
+    let columns =
+        sums.keys().map(|name| name.chars().count()).chain([NAME_COLUMNS]).max().unwrap_or_default();
+    let line = |(name, sum): (&String, &sums::Sum)| visible_line(&sum.line(name, columns));
+    let mut lines: Vec<String> = sums.iter().map(line).collect();
     if lines.is_empty() {
         let place =
             if all { "anywhere".to_owned() } else { format!("of {}; --all counts all", work.cwd.display()) };
         lines.push(format!("there are no answers in sessions {place}"));
     } else if lines.len() > 1 {
-        lines.push(total.line("all"));
+        lines.push(total.line("all", columns));
     }
     lines.extend(total.outputs.line());
     lines.extend(left_out.iter().map(|notice| visible_line(notice)));

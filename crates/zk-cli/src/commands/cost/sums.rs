@@ -60,7 +60,7 @@ impl Sum {
         self.spent.add(turn);
     }
 
-    pub(super) fn line(&self, name: &str) -> String {
+    pub(super) fn line(&self, name: &str, columns: usize) -> String {
         let Usage { input, output, cache_read, cache_write, .. } = self.spent.usage;
         let read = input + cache_read + cache_write;
         let hits = (cache_read * 100).checked_div(read).unwrap_or(0);
@@ -70,7 +70,7 @@ impl Sum {
             (None, _) => "no price known".to_owned(),
         };
         format!(
-            "{name:<34} {:>5} answers {:>8} read ({hits:>3}% from the cache) {:>8} written  {cost}",
+            "{name:<columns$} {:>5} answers {:>8} read ({hits:>3}% from the cache) {:>8} written  {cost}",
             self.spent.answers,
             thousands(read),
             thousands(output)

@@ -6,6 +6,7 @@ use zk_session::scan_matching;
 use zk_tui::{dollars, thousands};
 
 use super::super::print;
+use super::NAME_COLUMNS;
 use super::records::{BREAK, DEPTH, SOURCE};
 use super::sums::{Answered, Outputs, Sum, answer};
 use super::tell;
@@ -38,7 +39,7 @@ pub(super) fn why(machine: &Machine, id: &str) -> Outcome<Exit> {
     })?;
     scan.notices.iter().for_each(|notice| tell(notice));
     let (sum, breaks) = &*lock(&found);
-    let mut lines = vec![sum.line(scan.info.id.as_str())];
+    let mut lines = vec![sum.line(scan.info.id.as_str(), NAME_COLUMNS)];
     if breaks.is_empty() {
         lines.push(
             "every request began as the one before it, as far as they were compared: one behind a run that was killed is \

@@ -8,7 +8,7 @@ use zk_providers::smaller_model;
 
 use super::findings::{Finding, fine, warning};
 use crate::app::AppContext;
-use crate::{agents, compose, kept, parts};
+use crate::{agents, compose, kept, parts, select};
 
 /// Checks the model of each part, and proposes one if there is none.
 pub(super) async fn parts(app: &AppContext) -> Vec<Finding> {
@@ -27,7 +27,13 @@ pub(super) async fn parts(app: &AppContext) -> Vec<Finding> {
     }
     for (part, opened) in parts::open_all(app, own, named).await {
         findings.push(match opened {
-            Ok(model) => fine(visible_line(&format!("part {part}: {}{}", model.reference(), price(&model)))),
+            Ok(model) => {
+                let text = format!("part {part}: {}{}", model.reference(), price(&model));
+                match app.settings.known_providers().unknown_model(&model) {
+                    Some(unknown) => warning(visible_line(&format!("{text}: {}", select::note(&unknown)))),
+                    None => fine(visible_line(&text)),
+                }
+            }
             Err(why) => warning(visible_line(&format!("part {part}: its model cannot be used: {why}"))),
         });
     }
@@ -41,8 +47,8 @@ fn proposal(app: &AppContext, own: &Arc<dyn Provider>) -> Option<Finding> {
     let smaller = smaller_model(&model)?;
     let name = smaller.reference();
     Some(fine(visible_line(&format!(
-        "parts: summaries and titles ask {}{} or nobody; {name}{} would do: `[parts]` with `summary = \"{name}\"`, \
-         `compress`, `title`, `subgoal` or `explore` in your settings",
+        "parts: each asks {}{}; {name}{} would do for summaries and other small work: `[parts]` with \
+         `summary = \"{name}\"`, `compress`, `title`, `subgoal` or `explore` in your settings",
         model.reference(),
         price(&model),
         price(&smaller)
