@@ -1,3 +1,5 @@
+pub(crate) mod campaign;
+
 use std::fs;
 use std::time::{Duration, Instant};
 

@@ -5,7 +5,6 @@
 
 #![expect(clippy::print_stdout, reason = "what it finds is for the person who runs it")]
 
-mod campaign;
 mod ci;
 mod conformance;
 mod docs;
@@ -84,8 +83,10 @@ fn task(args: &[&str]) -> Result<()> {
         ["docs"] => docs::write(&workspace),
         ["docs", "--check"] => docs::check(&workspace),
         ["picture", moments @ ..] => picture::draw(&workspace, moments),
-        ["campaign"] => campaign::run(&workspace, campaign::ROUNDS),
-        ["campaign", "--rounds", rounds] => campaign::run(&workspace, rounds.parse().context("--rounds")?),
+        ["campaign"] => ci::campaign::run(&workspace, ci::campaign::ROUNDS),
+        ["campaign", "--rounds", rounds] => {
+            ci::campaign::run(&workspace, rounds.parse().context("--rounds")?)
+        }
         ["judge-table"] => ci::judge_table(&workspace),
         ["guides"] => guides::follow(&workspace),
         ["vendor-guide"] => vendor_guide::follow(&workspace),
