@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use zk_tui::plain::{Backlog, Keyboard, LineEditor, Printed, Screen, SharedScreen, Sink};
 use zk_tui::term::{TerminalGuard, queries};
 use zk_tui::{
-    Action, App, Completer, DRAFT_PAUSE, Drafts, Input, Key, Keymap, Modes, Queries, ScreenKind, Style, Typed,
+    Action, App, Completer, DRAFT_PAUSE, Drafts, Input, Key, Keymap, Modes, ScreenKind, Style, Typed,
 };
 use zk_view::{Reader, ViewDriver};
 
