@@ -8,10 +8,10 @@ use zk_session::{MemoryStore, resume_conversation};
 use zk_testkit::{Script, ScriptedProvider, Turn};
 
 /// Cost of every answer, in US dollars.
-pub const ANSWER_USD: f64 = 0.01;
+pub(crate) const ANSWER_USD: f64 = 0.01;
 
 /// Usage of an answer that costs [`ANSWER_USD`].
-pub fn priced(turn: Turn) -> Turn {
+pub(crate) fn priced(turn: Turn) -> Turn {
     turn.usage(Usage { input: 10_000, ..Usage::default() })
 }
 
@@ -22,12 +22,12 @@ fn model() -> Model {
 }
 
 /// Settings that allow autonomous goals.
-pub fn settings() -> GoalSettings {
+pub(crate) fn settings() -> GoalSettings {
     GoalSettings { autonomous: true, ..GoalSettings::default() }
 }
 
 /// Opens the one session of `store`, or begins it, with an agent that has the plugin.
-pub async fn open(store: &MemoryStore, script: Script, settings: GoalSettings) -> (Agent, Goals) {
+pub(crate) async fn open(store: &MemoryStore, script: Script, settings: GoalSettings) -> (Agent, Goals) {
     let known = store.list(&SessionFilter { unanswered: true, ..SessionFilter::default() }).await.unwrap();
     let session = match known.first() {
         Some(found) => store.open(&found.id).await.unwrap(),
@@ -43,6 +43,6 @@ pub async fn open(store: &MemoryStore, script: Script, settings: GoalSettings) -
 }
 
 /// Whether a request is that of the supervisor.
-pub fn is_supervisor(system: &str) -> bool {
+pub(crate) fn is_supervisor(system: &str) -> bool {
     system.starts_with("You judge whether a goal")
 }
