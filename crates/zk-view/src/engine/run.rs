@@ -68,9 +68,7 @@ impl Engine {
             context_tokens: None,
             calls: Vec::new(),
         });
-        if !self.core.view.agents.is_empty() {
-            self.core.emit(Patch::Agents { agents: Vec::new() });
-        }
+        self.change_agents(|agents| agents.retain(AgentRow::goes_on));
         self.show_status();
     }
 
@@ -170,7 +168,12 @@ impl Engine {
                 Some(_) | None => until_whole(run.since),
             },
             (None, Some(compaction)) => until_whole(compaction.began),
-            (None, None) => return None,
+            (None, None) => {
+                let running = self.core.view.agents.iter().filter(|row| row.goes_on());
+                let began = running.filter_map(|row| self.subagents.get(row.name.as_str()));
+                let next = began.map(|run| until_whole(run.began)).min();
+                return next.map(|rest| rest.max(10));
+            }
         };
         Some(rest.max(10))
     }
