@@ -12,7 +12,7 @@ use crate::support::{Rig, rig_with};
 
 /// A model whose prompts are its next turns: each line is one turn of `call TOOL JSON | …`, `say TEXT`,
 /// `hang`, `fail` or `after SECONDS LINE`.
-fn scripted(asked: &Asked) -> Turn {
+pub(crate) fn scripted(asked: &Asked) -> Turn {
     let own = |message: &Message| {
         message.role == Role::User
             && message.injected_by.is_none()
