@@ -103,7 +103,7 @@ impl Copies {
         make_private_dir(&tree).map_err(|error| WorktreeError::io("make", &tree, error))?;
         let mut copy = Copy {
             dir,
-            cwd: tree.join(below),
+            cwd: if below.as_os_str().is_empty() { tree.clone() } else { tree.join(below) },
             tree,
             own,
             base: String::new(),

@@ -167,10 +167,10 @@ fn call_result(
             ))))
         }
         Err(error) => {
-            let kind = if matches!(error, AgentError::Aborted) {
-                ToolErrorKind::Aborted
-            } else {
-                ToolErrorKind::Failed
+            // A person or an agent that stops a sub-agent gives a reason; the run of its parent goes on.
+            let kind = match (error, &outcome.abort_reason) {
+                (AgentError::Aborted, None) => ToolErrorKind::Aborted,
+                _ => ToolErrorKind::Failed,
             };
             let why = match (error, &outcome.abort_reason) {
                 (AgentError::Aborted, Some(reason)) => format!("{error}: {reason}"),

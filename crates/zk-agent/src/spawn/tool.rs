@@ -177,12 +177,17 @@ impl SpawnTool {
             model: child.child.model().reference(),
             background,
         };
-        cx.cx.emit(before).await.map_err(|error| match error {
-            EmitError::Cancelled { .. } => ToolError::new(ToolErrorKind::Aborted, error.to_string()),
-            EmitError::Hook(_) => ToolError::failed(error.to_string()),
-        })?;
         if background {
             record::note_begin(&parent, &name, &task).await?;
+        }
+        if let Err(error) = cx.cx.emit(before).await {
+            if background {
+                record::note_told(&parent, &name).await;
+            }
+            return Err(match error {
+                EmitError::Cancelled { .. } => ToolError::new(ToolErrorKind::Aborted, error.to_string()),
+                EmitError::Hook(_) => ToolError::failed(error.to_string()),
+            });
         }
         // A sub-agent in the background outlives the run that started it, but not its agent.
         let (stop, cx_of_end) = if background {

@@ -61,7 +61,8 @@ pub(crate) fn agent_facts(agent: &AgentRow) -> String {
 /// Describes the state of a sub-agent in a few words, with its turns and its cost.
 #[must_use]
 pub fn sub_agent_state(agent: &AgentRow) -> String {
-    facts_after(if agent.state == AgentState::Running { "works" } else { "has ended" }, agent)
+    let state = if agent.state == AgentState::Running { "works" } else { "has ended" };
+    facts_after(&format!("{state} · {}", counted(u64::from(agent.turns), "turn")), agent)
 }
 
 fn facts_after(first: &str, agent: &AgentRow) -> String {
@@ -73,9 +74,6 @@ fn facts_after(first: &str, agent: &AgentRow) -> String {
         AgentState::Running => {}
         AgentState::Done => facts.push("done".to_owned()),
         AgentState::Failed => facts.push("failed".to_owned()),
-    }
-    if agent.turns > 0 {
-        facts.push(counted(u64::from(agent.turns), "turn"));
     }
     if agent.calls > 0 && agent.state != AgentState::Running {
         facts.push(counted(u64::from(agent.calls), "call"));

@@ -19,7 +19,7 @@ pub(crate) use call::{duration, exit_words, with_facts};
 pub(crate) use detail::{Detail, MARGIN};
 pub(crate) use diff::{short_diff, whole_diff};
 pub use doing::sub_agent_state;
-pub(crate) use doing::{agent_facts, agent_rows, checklist_rows, queue_rows, runs_long_command};
+pub(crate) use doing::{agent_rows, checklist_rows, queue_rows, runs_long_command};
 pub(crate) use group::Reads;
 pub(crate) use keys::{key_columns, key_table};
 pub use renderers::Renderers;

@@ -293,7 +293,8 @@ async fn copies_of_dead_owners_are_removed_and_dropped_ones_too() {
 #[tokio::test]
 async fn random_edits_beside_each_other_come_together_or_are_conflicts() {
     const AGENTS: usize = 10;
-    let rounds: usize = std::env::var("ZK_WORKTREE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(3);
+    let rounds: usize =
+        std::env::var("ZK_WORKTREE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(3);
     const LINES: usize = 60;
     let mut random = fastrand::Rng::with_seed(7);
     let base: Vec<String> = (0..LINES).map(|line| format!("line {line}\n")).collect();

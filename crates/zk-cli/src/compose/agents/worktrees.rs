@@ -24,7 +24,9 @@ pub(crate) fn plugin(
     modes: &ModeSwitch,
     allow_all: bool,
 ) -> Option<Worktrees> {
-    if !settings.agents.background || !matches!(settings.context(), ContextName::Process | ContextName::Sandbox) {
+    if !settings.agents.background
+        || !matches!(settings.context(), ContextName::Process | ContextName::Sandbox)
+    {
         return None;
     }
     let root = work.machine.dirs.worktrees()?.join("copies");
