@@ -158,12 +158,13 @@ impl Tool for ApplyChanges {
     fn summary(&self, args: &Value) -> String {
         let agent = args.get("agent").and_then(Value::as_str).unwrap_or_default();
         match self.patches.find(agent) {
-            Some(patch) => format!(
-                "apply changes of {agent} (+{} -{} in {} files)",
-                patch.added,
-                patch.removed,
-                patch.changes.len()
-            ),
+            Some(patch) => {
+                let files = match patch.changes.len() {
+                    1 => "1 file".to_owned(),
+                    count => format!("{count} files"),
+                };
+                format!("apply changes of {agent} (+{} -{} in {files})", patch.added, patch.removed)
+            }
             None => format!("apply changes of {agent}"),
         }
     }
