@@ -6,27 +6,9 @@ use zk_core::service::{Files, PathError, Resolved};
 
 use crate::WorktreeError;
 use crate::beneath::Tree;
+use crate::blocking::blocking;
 use crate::git::Git;
-use crate::patch::{Content, FileChange, Patch};
-
-/// Change of one file of the workspace, with what is there now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Edit {
-    pub(crate) at: Resolved,
-    /// Path relative to the root of the repository.
-    pub(crate) path: PathBuf,
-    pub(crate) now: Option<Vec<u8>>,
-    pub(crate) then: Option<Content>,
-}
-
-/// Outcome of comparing a patch with the workspace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Plan {
-    /// Changes to make, none of them against another one.
-    Edits(Vec<Edit>),
-    /// Files that both sides have changed in the same place.
-    Conflict(Vec<PathBuf>),
-}
+use crate::patch::{Content, Edit, FileChange, Patch, Plan};
 
 /// Compares a patch with the files as they are, and merges what both sides changed in different places.
 pub(crate) async fn plan(
@@ -36,7 +18,7 @@ pub(crate) async fn plan(
     git: &Git,
 ) -> Result<Plan, String> {
     let (root, changes) = (patch.root.clone(), patch.changes.clone());
-    let found = crate::copies::blocking(move || {
+    let found = blocking(move || {
         let look = |change: FileChange| {
             let full = root.join(&change.path);
             let at = files.resolve(&cwd, &full.to_string_lossy()).map_err(|error| error.to_string())?;

@@ -9,12 +9,11 @@ use zk_core::service::{CopyChanges, IsolatedCopy, Isolation, IsolationError, Sta
 
 use crate::WorktreeError;
 use crate::beneath::{Found, Tree};
+use crate::blocking::blocking;
 use crate::git::Git;
-use crate::patch::{Patch, Patches, count_lines};
-use crate::plugin::CopyPlugins;
+use crate::patch::{APPLY_TOOL, Patch, Patches, count_lines};
 use crate::source::Source;
 use crate::sweep::Home;
-use crate::tool::NAME;
 
 /// Attributes under which git takes files byte by byte.
 const RAW_ATTRIBUTES: &[u8] = b"* -text -eol -ident -filter -working-tree-encoding\n";
@@ -73,6 +72,9 @@ impl Isolation for Copies {
         Ok(Arc::new(copy))
     }
 }
+
+/// Maker of the plugins that keep an agent in its copy, or the reason why there are none.
+pub type CopyPlugins = dyn Fn(&CopyPlace<'_>) -> Result<Vec<Arc<dyn Plugin>>, String> + Send + Sync;
 
 /// Directories of a copy, for the plugins that keep an agent in it.
 #[derive(Clone, Copy, Debug)]
@@ -187,7 +189,7 @@ impl Copy {
             let patch = Patch { root: self.source.clone(), changes, file, added, removed };
             self.patches.lock().waiting.insert(self.agent.clone(), Arc::new(patch));
         }
-        Ok(CopyChanges { files, added, removed, tool: NAME.to_owned() })
+        Ok(CopyChanges { files, added, removed, tool: APPLY_TOOL.to_owned() })
     }
 }
 
@@ -205,7 +207,7 @@ impl IsolatedCopy for Copy {
         match self.take().await {
             Ok(changes) => {
                 let dir = self.dir.clone();
-                // What is left is removed with this process, or by the next one.
+                // A rest is removed with this process, or by the next one.
                 let _ = blocking(move || std::fs::remove_dir_all(dir)).await;
                 Ok(changes)
             }
@@ -216,14 +218,6 @@ impl IsolatedCopy for Copy {
             }
         }
     }
-}
-
-/// Runs a task that waits for the file system on a thread of its own.
-pub(crate) async fn blocking<T: Send + 'static>(
-    task: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, WorktreeError> {
-    let done = tokio::task::spawn_blocking(task).await;
-    done.map_err(|error| WorktreeError::io("finish", "the task of a copy", error))
 }
 
 /// Copies the files of a work tree byte by byte. What is neither a file nor a link is left out.

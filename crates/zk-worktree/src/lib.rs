@@ -27,6 +27,7 @@
 
 mod apply;
 mod beneath;
+mod blocking;
 mod copies;
 mod diff;
 mod error;
@@ -37,5 +38,6 @@ mod source;
 mod sweep;
 mod tool;
 
+pub use copies::{CopyPlace, CopyPlugins};
 pub use error::WorktreeError;
-pub use plugin::{CopyPlace, CopyPlugins, Worktrees};
+pub use plugin::Worktrees;

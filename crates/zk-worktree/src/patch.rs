@@ -2,10 +2,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use zk_core::service::Resolved;
+
 use crate::WorktreeError;
-use crate::apply::Plan;
 use crate::beneath::bytes_path;
 use crate::git::Git;
+
+/// Name of the tool that applies patches.
+pub(crate) const APPLY_TOOL: &str = "apply_changes";
 
 /// Maximum size of all contents of a patch, in bytes.
 const MAX_PATCH_BYTES: usize = 64 << 20;
@@ -81,6 +85,25 @@ impl Patch {
             ["diff-tree", "-p", "--binary", "--no-renames", "--no-ext-diff", "--no-textconv", old, new];
         Ok((changes, git.print_on(git_dir, tree, &text).await?))
     }
+}
+
+/// Change of one file of the workspace, with what is there now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Edit {
+    pub(crate) at: Resolved,
+    /// Path relative to the root of the repository.
+    pub(crate) path: PathBuf,
+    pub(crate) now: Option<Vec<u8>>,
+    pub(crate) then: Option<Content>,
+}
+
+/// Outcome of comparing a patch with the workspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Plan {
+    /// Changes to make, none of them against another one.
+    Edits(Vec<Edit>),
+    /// Files that both sides have changed in the same place.
+    Conflict(Vec<PathBuf>),
 }
 
 /// Patches of the agents of a conversation that wait to be applied, and which agent changed a file last.

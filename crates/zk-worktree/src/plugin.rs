@@ -5,14 +5,10 @@ use tokio::sync::OnceCell;
 use zk_core::kernel::{BoxError, Plugin, Scope};
 use zk_core::service::{Exec, Isolation, StateFiles, Tool};
 
-use crate::copies::Copies;
-pub use crate::copies::CopyPlace;
+use crate::copies::{Copies, CopyPlace};
 use crate::git::Git;
-use crate::patch::Patches;
-use crate::tool::{ApplyChanges, NAME};
-
-/// Maker of the plugins that keep an agent in its copy, or the reason why there are none.
-pub type CopyPlugins = dyn Fn(&CopyPlace<'_>) -> Result<Vec<Arc<dyn Plugin>>, String> + Send + Sync;
+use crate::patch::{APPLY_TOOL, Patches};
+use crate::tool::ApplyChanges;
 
 /// Plugin that provides copies of the repository to sub-agents, and the tool `apply_changes`.
 #[derive(Clone)]
@@ -57,7 +53,7 @@ impl Plugin for Worktrees {
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         scope.provide_service::<dyn Isolation>(self.copies.clone());
         let tool = ApplyChanges::new(self.patches.clone(), self.copies.git.clone());
-        scope.provide::<dyn Tool>(NAME, Arc::new(tool))?;
+        scope.provide::<dyn Tool>(APPLY_TOOL, Arc::new(tool))?;
         Ok(())
     }
 }

@@ -8,14 +8,11 @@ use serde_json::{Value, json};
 use zk_core::model::{Approved, CallKind, Display, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec};
 use zk_core::service::{CallPlace, Files, Tool, ToolCx};
 
-use crate::apply::{self, Edit, Plan};
-use crate::copies::blocking;
+use crate::apply;
+use crate::blocking::blocking;
 use crate::diff;
 use crate::git::Git;
-use crate::patch::{Patch, Patches};
-
-/// Name of the tool.
-pub(crate) const NAME: &str = "apply_changes";
+use crate::patch::{APPLY_TOOL, Edit, Patch, Patches, Plan};
 
 const ABOUT: &str = "Apply the changes that a sub-agent made in its copy of the project to the project itself, or discard them.";
 
@@ -43,7 +40,7 @@ impl ApplyChanges {
             },
             "required": ["agent"],
         });
-        Self { spec: ToolSpec::new(NAME, ABOUT, schema), patches, git }
+        Self { spec: ToolSpec::new(APPLY_TOOL, ABOUT, schema), patches, git }
     }
 
     fn patch(&self, agent: &str) -> Result<Arc<Patch>, ToolError> {

@@ -94,7 +94,7 @@ impl Launch {
     pub(super) async fn finish_in_background(self) {
         let (parent, context) = (self.parent.clone(), self.context.clone());
         let handle = self.ended.handle.clone();
-        // Its result is kept in the handle.
+        // The handle keeps the result.
         let _ = self.finish().await;
         let (Some(parent), Some(ending)) = (parent.upgrade(), handle.ending()) else { return };
         if parent.token.is_cancelled() || parent.state().context != context {

@@ -151,7 +151,7 @@ enum Report {
 #[derive(Clone, Debug)]
 pub(super) struct Ending {
     pub(super) state: SubagentState,
-    /// Its last answer, or what it had said.
+    /// Last answer of the sub-agent, or what it had said.
     pub(super) text: String,
     pub(super) turns: u32,
     pub(super) cost: Option<f64>,

@@ -98,7 +98,7 @@ fn places(work: &Workplace, settings: &Settings) -> SandboxPolicy {
         Some(copies) => {
             let others = dirs.own(&work.roots()).into_iter().chain(dirs.outputs());
             policy = others.fold(policy.state(copies.join("sandbox")), SandboxPolicy::hidden);
-            // Its repository borrows the objects of the project's.
+            // The repository of the copy borrows the objects of the project's.
             let alternates = work.project.join(".git/objects/info/alternates");
             let borrowed = std::fs::read_to_string(alternates).unwrap_or_default();
             policy = borrowed.lines().fold(policy, SandboxPolicy::readable);

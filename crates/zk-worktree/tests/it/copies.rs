@@ -171,7 +171,7 @@ async fn a_copy_has_what_is_not_committed_and_the_repository_stays_as_it_was() {
         ("(none)".into(), "(none)".into(), "one\r\ntwo\n".into())
     );
     assert!(!is_there(&copy.cwd().join(".git/hooks")));
-    // Its git knows the commit and what is changed, and has no way back to the repository.
+    // The copy's git knows the commit and what is changed, and has no way back to the repository.
     let head = fs::read_to_string(copy.cwd().join(".git/HEAD")).unwrap();
     assert_eq!(head, "ref: refs/heads/main\n");
     assert!(!fs::read_to_string(copy.cwd().join(".git/config")).unwrap().contains("remote"));
