@@ -45,6 +45,7 @@ pub enum WorktreeError {
 }
 
 impl WorktreeError {
+    #[expect(clippy::needless_pass_by_value, reason = "callers hand over an error that they do not need")]
     pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>, why: impl ToString) -> Self {
         Self::Io { doing, path: path.into(), why: why.to_string() }
     }

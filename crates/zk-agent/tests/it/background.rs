@@ -37,11 +37,16 @@ fn turn(line: &str, asked: &Asked) -> Turn {
             let pause = Turn::new().delay(Duration::from_secs(seconds.parse().unwrap()));
             pause.text(line.to_owned())
         }
-        "call" => rest.split(" | ").fold(Turn::new(), |turn, call| {
-            let (tool, args) = call.split_once(' ').unwrap();
-            let args: Value = serde_json::from_str(args).unwrap();
-            turn.call(tool, args)
-        }),
+        "call" => {
+            let (mut turn, mut rest) = (Turn::new(), rest);
+            // Arguments may have calls of their own in a task.
+            while let Some((tool, args)) = rest.split_once(' ') {
+                let mut values = serde_json::Deserializer::from_str(args).into_iter::<Value>();
+                turn = turn.call(tool, values.next().unwrap().unwrap());
+                rest = args[values.byte_offset()..].trim_start_matches(" | ");
+            }
+            turn
+        }
         other => panic!("no such line: {other}"),
     }
 }
