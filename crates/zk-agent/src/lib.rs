@@ -51,4 +51,7 @@ pub use run::{
     ErrorFormatter, Machine, Next, QueueMode, Run, RunEvent, RunEvents, RunHandle, RunOutcome, RunStream,
     RunText, RunUpdate, RunUpdates, Seen, Stop,
 };
-pub use spawn::{AgentDefinition, SpawnOptions};
+pub use spawn::{
+    AgentDefinition, Delegation, IsolationKind, SpawnOptions, SubagentError, SubagentInfo, SubagentState,
+    Subagents,
+};

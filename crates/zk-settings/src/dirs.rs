@@ -114,6 +114,12 @@ impl ZkDirs {
         Some(self.state.as_ref()?.join("outputs"))
     }
 
+    /// Returns the directory of private copies of projects.
+    #[must_use]
+    pub fn worktrees(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("worktrees"))
+    }
+
     /// Returns the file of keys and tokens, in a directory of their own that nobody else can enter.
     #[must_use]
     pub fn credentials(&self) -> Option<PathBuf> {

@@ -39,6 +39,8 @@ pub struct AgentFields {
     pub thinking: Option<ThinkingRequest>,
     /// Maximum number of turns of a run.
     pub max_turns: Option<u32>,
+    /// Whether the agent writes to a copy of the project.
+    pub isolation: bool,
 }
 
 /// Reason why an agent cannot be used.
@@ -56,6 +58,9 @@ pub enum AgentFileError {
     /// The limit of turns is no number.
     #[error("its `max_turns` is `{0}`; give a number")]
     MaxTurns(String),
+    /// The isolation is unknown.
+    #[error("its `isolation` is `{0}`; `worktree` is the only one")]
+    Isolation(String),
     /// The thinking level is unknown.
     #[error("its `thinking` is `{level}`; there are {levels}")]
     Thinking {
@@ -149,7 +154,16 @@ impl AgentFile {
             model: file.text("model").filter(|model| *model != "inherit").map(str::to_owned),
             thinking: thinking(file.text("thinking").or(file.text("effort")))?,
             max_turns: max_turns.transpose()?,
+            isolation: is_isolated(file.text("isolation"))?,
         })
+    }
+}
+
+fn is_isolated(written: Option<&str>) -> Result<bool, AgentFileError> {
+    match written {
+        None | Some("none") => Ok(false),
+        Some("worktree") => Ok(true),
+        Some(other) => Err(AgentFileError::Isolation(visible_line(other))),
     }
 }
 
@@ -189,6 +203,8 @@ struct WrittenAgent {
     thinking: Option<String>,
     #[serde(default, alias = "maxTurns")]
     max_turns: Option<u32>,
+    #[serde(default)]
+    isolation: Option<String>,
 }
 
 /// Parses a JSON object of agents by name.
@@ -202,6 +218,7 @@ pub fn parse_agents(json: &str) -> Result<Vec<AgentFields>, AgentFileError> {
         Ok(AgentFields {
             tools: written.tools.map(|names| own_tool_names(&names)).transpose().map_err(of)?,
             thinking: thinking(written.thinking.as_deref()).map_err(of)?,
+            isolation: is_isolated(written.isolation.as_deref()).map_err(of)?,
             description: written.description,
             prompt: written.prompt,
             model: written.model.filter(|model| model != "inherit"),

@@ -59,4 +59,4 @@ pub use row::{Ground, Looks, Palette, PaletteError, PaletteFileError, Row, Span,
 pub use screen_kind::ScreenKind;
 pub use term::{Input, Modes, NoticeForm, Queries, TerminalEnv, TerminalError, Typed};
 pub use transcript::Transcript;
-pub use view::{ModelFacts, Renderers, TableFences, dollars, thousands};
+pub use view::{ModelFacts, Renderers, TableFences, dollars, sub_agent_state, thousands};

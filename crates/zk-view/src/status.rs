@@ -283,6 +283,12 @@ pub struct AgentRow {
     /// Tokens that the sub-agent has read and written so far.
     #[serde(default)]
     pub tokens: u64,
+    /// Answers of the model that the sub-agent has got.
+    #[serde(default)]
+    pub turns: u32,
+    /// Whether the conversation goes on meanwhile.
+    #[serde(default)]
+    pub is_background: bool,
     /// Calls of tools that the sub-agent has finished.
     #[serde(default)]
     pub calls: u32,
@@ -292,6 +298,12 @@ pub struct AgentRow {
 }
 
 impl AgentRow {
+    /// Whether the sub-agent works in the background, beyond the end of a run.
+    #[must_use]
+    pub fn goes_on(&self) -> bool {
+        self.is_background && self.state == AgentState::Running
+    }
+
     /// Title of the sub-agent: its task, or its name without one.
     #[must_use]
     pub fn title(&self) -> &str {

@@ -14,6 +14,7 @@
 //! | `extensions` | `extensions` | programs in any language that extend zk |
 //! | `hooks` | `hooks` | commands as hooks |
 //! | `undo` | `undo` | undo of files, by a journal of the workspace |
+//! | `worktree` | `worktree` | copies of a repository for sub-agents, and their changes as patches |
 //! | `mcp` | `mcp` | the Model Context Protocol |
 //! | `memory` | `memory` | facts that outlive a session |
 //! | `otel` | `otel` | traces and metrics by OpenTelemetry |
@@ -91,3 +92,5 @@ pub use zk_tui as tui;
 pub use zk_undo as undo;
 #[cfg(feature = "view")]
 pub use zk_view as view;
+#[cfg(feature = "worktree")]
+pub use zk_worktree as worktree;

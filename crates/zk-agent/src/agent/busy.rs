@@ -20,6 +20,14 @@ impl Busy {
 impl Drop for Busy {
     fn drop(&mut self) {
         self.agent.running.store(false, Ordering::Release);
+        let notices = {
+            let mut queues = self.run.queues();
+            queues.close();
+            std::mem::take(&mut queues.notices)
+        };
+        if !notices.is_empty() {
+            self.agent.state().next_prompt.extend(notices.into_iter().map(Arc::unwrap_or_clone));
+        }
         self.agent.idle.notify_waiters();
         self.run.over.cancel();
     }

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use tokio::sync::{Notify, OnceCell};
@@ -108,6 +108,13 @@ impl AgentState {
     }
 }
 
+impl Drop for AgentInner {
+    fn drop(&mut self) {
+        // Sub-agents in the background end with their agent, even if it was not closed.
+        self.token.cancel();
+    }
+}
+
 impl AgentInner {
     pub(crate) fn new(config: Config) -> Self {
         let mut prefix = PrefixGuard::default();
@@ -157,6 +164,24 @@ impl AgentInner {
 
     pub(crate) fn state(&self) -> MutexGuard<'_, AgentState> {
         lock(&self.state)
+    }
+
+    /// Adds a message to the conversation `context`: between two turns of the run that is active, or after the
+    /// person's next prompt. Another conversation does not get it.
+    pub(crate) fn notify(&self, context: &ContextId, message: Message) {
+        let mut state = self.state();
+        if state.context != *context {
+            return;
+        }
+        let run = state.current.upgrade().filter(|_| self.running.load(Ordering::Acquire));
+        let message = message.identified().shared();
+        let left = match run {
+            Some(run) => run.queues().add_notice(message),
+            None => Err(message),
+        };
+        if let Err(message) = left {
+            state.next_prompt.push(Arc::unwrap_or_clone(message));
+        }
     }
 
     pub(crate) async fn warm_up(&self) -> Result<(), AgentError> {

@@ -221,9 +221,10 @@ impl Driver {
         loop {
             let seen = {
                 let queues = self.state.shared.queues();
+                let has_turns_left = self.state.behavior.max_turns.is_none_or(|most| machine.turns() < most);
                 Seen {
                     aborted: self.state.shared.stop.is_cancelled(),
-                    steering: !queues.steer.is_empty(),
+                    steering: !queues.steer.is_empty() || (has_turns_left && !queues.notices.is_empty()),
                     follow_up: !queues.follow_up.is_empty(),
                 }
             };
@@ -259,6 +260,11 @@ impl Driver {
     /// Delivers queued messages to the conversation; returns whether handlers of `input` left any.
     async fn deliver(&self, kind: SteerKind) -> Result<bool, AgentError> {
         let mode = self.state.behavior.queue_mode.unwrap_or_default();
+        let notices = std::mem::take(&mut self.state.shared.queues().notices);
+        let has_notices = !notices.is_empty();
+        if has_notices {
+            self.state.commit(self.state.messages_commit(notices, MessagesCause::Harness)).await?;
+        }
         let messages = {
             let mut queues = self.state.shared.queues();
             match kind {
@@ -268,6 +274,9 @@ impl Driver {
                 }
             }
         };
+        if messages.is_empty() {
+            return Ok(has_notices);
+        }
         let read = match self.state.read_messages(&messages).await {
             Ok(read) => read,
             Err(error) => {
@@ -283,7 +292,7 @@ impl Driver {
             return Err(error.into());
         }
         if read.is_empty() {
-            return Ok(false);
+            return Ok(has_notices);
         }
         let cause = match kind {
             SteerKind::Steer => MessagesCause::Steer,

@@ -29,6 +29,8 @@ pub(crate) struct Queues {
     pub(crate) follow_up: VecDeque<Arc<Message>>,
     /// Messages of the harness, delivered after the batch that caused them.
     pub(crate) nudges: Vec<Arc<Message>>,
+    /// Messages about the ends of sub-agents, delivered between two turns.
+    pub(crate) notices: Vec<Arc<Message>>,
 }
 
 impl Queues {
@@ -41,6 +43,16 @@ impl Queues {
             SteerKind::Steer => self.steer.push_back(message),
             SteerKind::FollowUp => self.follow_up.push_back(message),
         }
+        Ok(())
+    }
+
+    /// Queues a message for the next turn, without interrupting the calls of this one. Returns it if the run
+    /// accepts no more.
+    pub(crate) fn add_notice(&mut self, message: Arc<Message>) -> Result<(), Arc<Message>> {
+        if self.closed {
+            return Err(message);
+        }
+        self.notices.push(message);
         Ok(())
     }
 
@@ -62,7 +74,8 @@ impl Queues {
         }
     }
 
-    /// Closes the queues and returns the undelivered messages. Later messages are returned to their senders.
+    /// Closes the queues and returns the undelivered messages but the notices. Later messages are returned to
+    /// their senders.
     pub(crate) fn close(&mut self) -> Vec<Arc<Message>> {
         self.closed = true;
         self.steer.drain(..).chain(self.follow_up.drain(..)).collect()

@@ -1,5 +1,6 @@
 use zk_core::model::ThinkingRequest;
 
+use super::IsolationKind;
 use crate::{Preset, ToolSet};
 
 /// Length limit of a named agent's description for models, in bytes.
@@ -26,6 +27,8 @@ pub struct AgentDefinition {
     /// Maximum number of turns, limited by the parent's; `None` for the limit of its preset, or else of
     /// [`SpawnOptions`](crate::SpawnOptions).
     pub max_turns: Option<u32>,
+    /// Place in which the agent writes, unless a call names one; `None` for the workspace itself.
+    pub isolation: Option<IsolationKind>,
 }
 
 impl AgentDefinition {

@@ -1,17 +1,32 @@
 //! Sub-agents: ordinary agents on a child bus, stopped together with their parent.
 
+mod agents_tool;
+mod child;
 mod definition;
+mod handed;
+mod launch;
+mod limits;
+mod mailbox;
+mod own_model;
+mod pinned;
+mod record;
+mod subagents;
 mod tool;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use zk_core::events::SessionLoaded;
-use zk_core::kernel::{Cx, Reach, Scope};
+use serde::{Deserialize, Serialize};
+use zk_core::kernel::Scope;
 use zk_core::model::{AgentError, Model, ThinkingRequest};
-use zk_core::service::{PinnedContext, Tool};
+use zk_core::service::{
+    ContextProducer, FixedSection, Isolation, PinnedContext, PromptSection, Tool, section_order,
+};
 
 pub use definition::AgentDefinition;
+pub use subagents::{SubagentError, SubagentInfo, SubagentState, Subagents};
+
+use limits::SpawnCount;
+use pinned::RunningChildren;
 
 use crate::{Agent, Preset};
 
@@ -70,6 +85,12 @@ pub struct SpawnOptions {
     pub model: Option<Model>,
     /// Reasoning request of the sub-agents; `None` for the parent's.
     pub thinking: Option<ThinkingRequest>,
+    /// Whether sub-agents may work in the background of their parents, which then have the tool `agents` to
+    /// follow them; off by default. They end with the agent that started them.
+    pub background: bool,
+    /// Readiness to delegate, told to the model in a section of the prompt; without it the model knows only
+    /// the tool's description.
+    pub delegation: Option<Delegation>,
 }
 
 impl Default for SpawnOptions {
@@ -84,51 +105,92 @@ impl Default for SpawnOptions {
             preset: None,
             model: None,
             thinking: None,
+            background: false,
+            delegation: None,
         }
     }
 }
 
-/// Number of sub-agents that a session has started in the whole tree of agents; a service of the root.
-#[derive(Debug, Default)]
-pub(crate) struct SpawnCount(AtomicU32);
+/// Place in which a sub-agent writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IsolationKind {
+    /// A private copy of the repository; the changes come back as one patch.
+    Worktree,
+}
 
-impl SpawnCount {
-    /// Counts one more sub-agent, unless there are already `most`.
-    fn take(&self, most: u32) -> bool {
-        let more = |count: u32| (count < most).then_some(count + 1);
-        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
-    }
+/// Readiness of a model to delegate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "settings", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Delegation {
+    /// The model has no sub-agents.
+    Disabled,
+    /// The model delegates when the person asks for it.
+    Explicit,
+    /// The model delegates whenever that helps.
+    #[default]
+    Proactive,
+}
 
-    /// Returns the counter of this tree.
-    fn of(scope: &Scope) -> Arc<Self> {
-        let known = scope.bus().and_then(|bus| bus.service::<Self>());
-        known.unwrap_or_else(|| {
-            let count = Arc::new(Self::default());
-            scope.provide_service(count.clone());
-            let begins_anew = count.clone();
-            scope.on_sync_at(Reach::Own, move |_: &SessionLoaded, _: &Cx| {
-                begins_anew.0.store(0, Ordering::Release)
-            });
-            count
-        })
+impl Delegation {
+    /// Returns the text of the prompt section; `None` without one.
+    fn section(self) -> Option<&'static str> {
+        match self {
+            Self::Disabled => None,
+            Self::Explicit => Some("Start a sub-agent with `spawn` only if the user asks for sub-agents."),
+            Self::Proactive => Some(
+                "Delegate with `spawn` where it saves context or time: broad searches, reviews, and parts of a task \
+                 that do not depend on each other. Do small things yourself.",
+            ),
+        }
     }
 }
 
-/// Registers the tool `spawn` for `agent`.
+/// Id of the prompt section about delegation.
+const DELEGATION_SECTION: &str = "delegation";
+
+/// Registers the tools `spawn` and, if sub-agents may work in the background, `agents`.
 pub(crate) fn register_tool(agent: &Agent, options: SpawnOptions, scope: &Scope) -> Result<(), AgentError> {
-    let children = tool::Children::default();
-    scope
-        .provide::<dyn PinnedContext>("sub-agents", Arc::new(children.clone()))
-        .map_err(|taken| AgentError::Usage(taken.to_string()))?;
+    if options.delegation == Some(Delegation::Disabled) {
+        return Ok(());
+    }
+    let taken = |taken: zk_core::kernel::ProvideError| AgentError::Usage(taken.to_string());
+    let origin = agent.bus().origin().clone();
+    let subagents = Subagents::of(scope);
+    let children = || RunningChildren { subagents: subagents.clone(), agent: origin.agent.to_string() };
+    scope.provide::<dyn PinnedContext>("sub-agents", Arc::new(children())).map_err(taken)?;
+    if let Some(text) = options.delegation.and_then(Delegation::section) {
+        let section = Arc::new(FixedSection::new(section_order::SKILLS, text));
+        scope.provide::<dyn PromptSection>(DELEGATION_SECTION, section).map_err(taken)?;
+    }
+    if options.background {
+        scope.provide::<dyn ContextProducer>("sub-agents", Arc::new(children())).map_err(taken)?;
+        if origin.depth == 0 {
+            subagents.mail.open(&origin.agent);
+            record::tell_after_restore(Arc::downgrade(&agent.inner), scope);
+        }
+        let parent = origin.agent.rsplit_once('.').map(|(parent, _)| parent.to_owned());
+        let parent = parent.filter(|_| origin.depth > 0);
+        let tool = agents_tool::AgentsTool::new(&agent.inner, subagents.clone(), parent);
+        scope.provide::<dyn Tool>(agents_tool::NAME, Arc::new(tool)).map_err(taken)?;
+        let (ending, name) = (subagents.clone(), origin.agent.to_string());
+        let token = agent.inner.token.clone();
+        scope.on_close(async move || {
+            token.cancel();
+            for child in ending.children_of(&name) {
+                child.ended().await;
+            }
+        });
+    }
+    let has_isolation = scope.bus().is_some_and(|bus| bus.service::<dyn Isolation>().is_some());
     let tool = tool::SpawnTool {
-        spec: tool::spec(&options.agents),
+        spec: tool::spec(&options, has_isolation),
         total: SpawnCount::of(scope),
         parent: Arc::downgrade(&agent.inner),
         options,
         running: Arc::default(),
-        children,
+        subagents,
     };
-    scope
-        .provide::<dyn Tool>(tool::NAME, Arc::new(tool))
-        .map_err(|taken| AgentError::Usage(taken.to_string()))
+    scope.provide::<dyn Tool>(tool::NAME, Arc::new(tool)).map_err(taken)
 }

@@ -8,6 +8,8 @@
 
 mod abort;
 mod aliases;
+mod background;
+mod background_tree;
 mod budgets;
 mod call_order;
 mod cancel;

@@ -38,7 +38,12 @@ pub(crate) fn unknown_tool(names: &[String], bus: &Bus) -> Option<String> {
         bus.items::<dyn Tool>().into_iter().map(|tool| tool.name.to_string()).collect();
     // Some built-in tools are only available in some contexts, and tools of servers only after the servers
     // started.
-    let own = zk_tools::NAMES.into_iter().chain(zk_skills::NAMES).chain(["spawn", "fetch"]);
+    let own = zk_tools::NAMES.into_iter().chain(zk_skills::NAMES).chain([
+        "spawn",
+        "agents",
+        "apply_changes",
+        "fetch",
+    ]);
     let mut known: Vec<&str> = registered.iter().map(String::as_str).chain(own).collect();
     known.sort_unstable();
     known.dedup();

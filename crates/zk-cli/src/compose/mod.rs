@@ -135,6 +135,10 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     let extensions = extensions::plugins(&app.work, &app.settings, &own);
     plugins.push(Arc::new(ToolsPlugin::new(tools)));
     plugins.push(Arc::new(ProtocolsPlugin::new(app.settings.protocols.clone())));
+    plugins.extend(
+        agents::worktrees::plugin(&app.work, &app.settings, own.clone(), &modes, host.allow_all)
+            .map(|plugin| Arc::new(plugin) as Arc<dyn Plugin>),
+    );
     // Hooks come after the tools, so that a hook at the end of the conversation still finds background jobs.
     plugins.extend(hooks::plugin(&app.work, &app.settings, own, modes));
     plugins.extend::<[Arc<dyn Plugin>; 7]>([

@@ -19,7 +19,14 @@ pub(super) fn wrong_rule(path: &[String], rule: &toml::Value) -> Option<String> 
 
 /// Reason why a rule with a tool's name, or a similar one, matches nothing.
 fn about_tool(rule: &str) -> Option<String> {
-    let own = || zk_tools::NAMES.into_iter().chain(zk_skills::NAMES).chain(["spawn", "fetch"]);
+    let own = || {
+        zk_tools::NAMES.into_iter().chain(zk_skills::NAMES).chain([
+            "spawn",
+            "agents",
+            "apply_changes",
+            "fetch",
+        ])
+    };
     if let Some(name) = rule.strip_prefix("tool(").and_then(|rest| rest.strip_suffix(')')) {
         let is_near = |own: &&str| strsim::osa_distance(name, own) <= MAX_TOOL_ERRORS;
         // Tools of plugins and servers are not known yet at this point.

@@ -83,22 +83,8 @@ pub(crate) fn judge(
     if let Some(problem) = problem {
         work.machine.notices.show(&format!("warning: {problem}"));
     }
-    let path = work.machine.env.get("PATH").unwrap_or(OsStr::new(DEFAULT_PATH));
-    let path: Vec<PathBuf> = std::env::split_paths(path).collect();
-    let home = work.machine.env.path("HOME");
-    let children = Environment::filtered(work.machine.env.without_secrets());
-    let variables = children.vars().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
-    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let private = PrivateFiles::default();
-    let classifier = HostPathClassifier::new(&work.roots(), home.as_deref(), &path)
-        .with_variables(variables)
-        .protecting(work.machine.dirs.own(&work.roots()))
-        .hiding(sandbox::hidden(&work.machine, settings))
-        .recording_private(private.clone());
-    let classifier = match containment.for_reads.is_tested() {
-        true => classifier.hiding_private(),
-        false => classifier,
-    };
+    let classifier = classifier(work, settings, containment, &private);
     let classifier = match attended && can_read_outside(settings) {
         true => classifier.asking_reads_outside(work.roots().into_iter().chain(work.machine.dirs.outputs())),
         false => classifier,
@@ -115,6 +101,46 @@ pub(crate) fn judge(
         judge.restrict_reads();
     }
     (judge, private)
+}
+
+/// Returns the judge of an agent in a copy of the project, in the mode of its conversation. Nothing is
+/// approved for good there, since the copy does not last.
+pub(crate) fn judge_of_copy(
+    work: &Workplace,
+    settings: &Settings,
+    containment: &Containment,
+    modes: &ModeSwitch,
+) -> PermissionJudge {
+    let (mut rules, _) = rules(work, settings);
+    if containment.is_contained {
+        sandbox::mark_held(work, settings, &mut rules);
+    }
+    let classifier = classifier(work, settings, containment, &PrivateFiles::default());
+    PermissionJudge::new(modes.clone(), rules, &work.project, Arc::new(classifier))
+}
+
+/// Returns the classifier of paths, which records the project's credential files in `private`.
+fn classifier(
+    work: &Workplace,
+    settings: &Settings,
+    containment: &Containment,
+    private: &PrivateFiles,
+) -> HostPathClassifier {
+    let path = work.machine.env.get("PATH").unwrap_or(OsStr::new(DEFAULT_PATH));
+    let path: Vec<PathBuf> = std::env::split_paths(path).collect();
+    let home = work.machine.env.path("HOME");
+    let children = Environment::filtered(work.machine.env.without_secrets());
+    let variables = children.vars().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let classifier = HostPathClassifier::new(&work.roots(), home.as_deref(), &path)
+        .with_variables(variables)
+        .protecting(work.machine.dirs.own(&work.roots()))
+        .hiding(sandbox::hidden(&work.machine, settings))
+        .recording_private(private.clone());
+    match containment.for_reads.is_tested() {
+        true => classifier.hiding_private(),
+        false => classifier,
+    }
 }
 
 /// Whether file tools can read outside of the project, which requires files of this machine.

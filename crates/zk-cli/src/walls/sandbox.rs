@@ -92,11 +92,22 @@ fn places(work: &Workplace, settings: &Settings) -> SandboxPolicy {
     if let Some(home) = &home {
         policy = policy.home(home);
     }
-    if let Some(state) = &work.machine.dirs.state {
-        policy = policy.state(state);
-    }
-    if let Some(config) = &work.machine.dirs.config {
-        policy = policy.hidden(config);
+    let dirs = &work.machine.dirs;
+    match dirs.worktrees().filter(|copies| work.project.starts_with(copies)) {
+        // A copy of the project lies in the directory of state, whose other entries stay hidden.
+        Some(copies) => {
+            let others = dirs.own(&work.roots()).into_iter().chain(dirs.outputs());
+            policy = others.fold(policy.state(copies.join("sandbox")), SandboxPolicy::hidden);
+            // The repository of the copy borrows the objects of the project's.
+            let alternates = work.project.join(".git/objects/info/alternates");
+            let borrowed = std::fs::read_to_string(alternates).unwrap_or_default();
+            policy = borrowed.lines().fold(policy, SandboxPolicy::readable);
+        }
+        None => {
+            let own = dirs.config.iter();
+            policy = dirs.state.iter().fold(policy, SandboxPolicy::state);
+            policy = own.fold(policy, SandboxPolicy::hidden);
+        }
     }
     let policy = settings.sandbox.policy(policy, home.as_deref());
     work.roots().into_iter().skip(1).fold(policy, SandboxPolicy::writable)

@@ -17,6 +17,8 @@ pub struct SpawnBefore {
     pub prompt: String,
     /// Model of the sub-agent.
     pub model: ModelRef,
+    /// Whether its parent goes on meanwhile.
+    pub background: bool,
 }
 notify!(SpawnBefore, "spawn:before");
 

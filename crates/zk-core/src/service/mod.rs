@@ -33,10 +33,11 @@ pub use exec::{
     ProcessEvent, ReadExec, TerminalSize, attend, shell_word,
 };
 pub use files::{
-    BlobError, BlobId, Blobs, CachedFile, FileIdentity, FileKind, FileOwner, FileStat, FileWatch, Files,
-    GuardedPath, HostFile, HostFileError, HostFiles, HostRead, OnChange, OutsideFiles, Overflow, PathError,
-    PathGuard, Resolved, RunBy, SearchFound, SearchMode, SearchQuery, StateFileError, StateFiles, StateLock,
-    WalkEntry, WalkOptions, WalkReport, WriteReceipt, make_private_dir,
+    BlobError, BlobId, Blobs, CachedFile, CopyChanges, FileIdentity, FileKind, FileOwner, FileStat,
+    FileWatch, Files, GuardedPath, HostFile, HostFileError, HostFiles, HostRead, IsolatedCopy, Isolation,
+    IsolationError, OnChange, OutsideFiles, Overflow, PathError, PathGuard, Resolved, RunBy, SearchFound,
+    SearchMode, SearchQuery, StateFileError, StateFiles, StateLock, WalkEntry, WalkOptions, WalkReport,
+    WriteReceipt, make_private_dir,
 };
 pub use permission::{
     CallDecision, CallGuard, CallJudge, CallJudgement, CallOffer, Trust, TrustError, TrustItem,

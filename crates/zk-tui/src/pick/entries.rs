@@ -5,14 +5,14 @@ use std::sync::Arc;
 use zk_view::{AgentRow, Block, Content, JobRow, JobState, SubAgent, View};
 
 use super::Offered;
-use crate::view::agent_facts;
+use crate::view::sub_agent_state;
 
 /// The sub-agents of this conversation, by their tasks.
 pub(super) fn agents(view: &View) -> Offered {
     let texts = |of: fn(&AgentRow) -> String| view.agents.iter().map(of).collect::<Vec<String>>();
     let mut names = texts(|agent| agent.name.as_str().to_owned());
     let mut labels = texts(|agent| agent.title().to_owned());
-    let mut notes = texts(agent_facts);
+    let mut notes = texts(sub_agent_state);
     // Sub-agents of earlier runs have blocks only.
     for agent in view.blocks.iter().filter_map(|block| block.agent.as_ref()) {
         if !names.iter().any(|name| name == agent.name.as_str()) {

@@ -238,6 +238,14 @@ impl Picker {
             }
             Key::Enter => return self.pick(false),
             Key::Ctrl('k') if self.kind == PickerKind::Jobs => return self.pick(true),
+            Key::Ctrl('k') if self.kind == PickerKind::Agents => {
+                let Some(name) = self.name() else { return PickerKey::Done };
+                return PickerKey::Act(Picked::Line(format!("/agents stop {name}")));
+            }
+            Key::Ctrl('s') if self.kind == PickerKind::Agents => {
+                let Some(name) = self.name() else { return PickerKey::Done };
+                return PickerKey::Picked(Picked::Text(format!("/agents steer {name} ")));
+            }
             Key::Ctrl('s') if self.kind == PickerKind::Tree => {
                 let Some(name) = self.name() else { return PickerKey::Done };
                 return PickerKey::Picked(Picked::Line(format!("/tree {name} summary")));

@@ -82,7 +82,8 @@ impl PickerKind {
             Self::Sessions => " · Ctrl-R renames · Ctrl-K removes",
             Self::Jobs => " · Ctrl-K ends it",
             Self::Tree => " · Ctrl-S with a summary · Ctrl-T filters · Ctrl-B folds",
-            Self::Commands | Self::Models | Self::Files | Self::Agents | Self::Themes => "",
+            Self::Agents => " · Ctrl-K stops it · Ctrl-S steers it",
+            Self::Commands | Self::Models | Self::Files | Self::Themes => "",
         }
     }
 
@@ -97,7 +98,10 @@ impl PickerKind {
                 ("Ctrl-T", "prompts alone, labelled ones alone, or all"),
                 ("Ctrl-B", "fold the other branches, or unfold them"),
             ],
-            Self::Commands | Self::Files | Self::Agents | Self::Themes => &[],
+            Self::Agents => {
+                &[("Ctrl-K", "stop it"), ("Ctrl-S", "write to it: it reads the line after its current call")]
+            }
+            Self::Commands | Self::Files | Self::Themes => &[],
         }
     }
 

@@ -55,7 +55,21 @@ pub(crate) fn checklist_rows(items: &[CheckRow], is_running: bool, width: usize)
 
 /// Describes a sub-agent in a few words: working time or completion, and its cost.
 pub(crate) fn agent_facts(agent: &AgentRow) -> String {
-    let mut facts = vec!["sub-agent".to_owned()];
+    facts_after("sub-agent", agent)
+}
+
+/// Describes the state of a sub-agent in a few words, with its turns and its cost.
+#[must_use]
+pub fn sub_agent_state(agent: &AgentRow) -> String {
+    let state = if agent.state == AgentState::Running { "works" } else { "has ended" };
+    facts_after(&format!("{state} · {}", counted(u64::from(agent.turns), "turn")), agent)
+}
+
+fn facts_after(first: &str, agent: &AgentRow) -> String {
+    let mut facts = vec![first.to_owned()];
+    if agent.goes_on() {
+        facts.push("in the background".to_owned());
+    }
     match agent.state {
         AgentState::Running => {}
         AgentState::Done => facts.push("done".to_owned()),

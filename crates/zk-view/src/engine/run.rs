@@ -69,9 +69,7 @@ impl Engine {
             context_tokens: None,
             calls: Vec::new(),
         });
-        if !self.core.view.agents.is_empty() {
-            self.core.emit(Patch::Agents { agents: Vec::new() });
-        }
+        self.change_agents(|agents| agents.retain(AgentRow::goes_on));
         self.show_status();
     }
 
@@ -171,7 +169,13 @@ impl Engine {
                 Some(_) | None => until_whole(run.since),
             },
             (None, Some(compaction)) => until_whole(compaction.began),
-            (None, None) => return self.until_older_compaction(),
+            (None, None) => {
+                let running = self.core.view.agents.iter().filter(|row| row.goes_on());
+                let began = running.filter_map(|row| self.subagents.get(row.name.as_str()));
+                let next = began.map(|run| until_whole(run.began)).min();
+                let rest = next.into_iter().chain(self.until_older_compaction()).min();
+                return rest.map(|rest| rest.max(10));
+            }
         };
         Some(rest.max(10))
     }

@@ -51,6 +51,13 @@ impl Engine {
         self.change_agent_tokens(origin, |run| {
             (run.counted, run.arriving) = (run.counted + usage.read() + usage.output, 0);
         });
+        let name = Text::line(&origin.agent);
+        self.change_agents(|agents| {
+            let row = agents.iter_mut().rev().find(|row| row.name == name);
+            if let Some(row) = row.filter(|_| origin.depth > 0) {
+                row.turns += 1;
+            }
+        });
     }
 
     /// Sets the tokens of a sub-agent's run, its own sub-agents included.

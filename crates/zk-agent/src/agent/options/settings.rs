@@ -14,7 +14,7 @@ use zk_core::service::{EXPLORE_PART, TITLE_PART};
 
 use super::{Behavior, DedupKey, OnExceed, OutputBudget, ThinkingDecay, ToolBudget, ToolSet};
 use crate::run::QueueMode;
-use crate::spawn::SpawnOptions;
+use crate::spawn::{Delegation, SpawnOptions};
 
 /// Limits of a run and of the conversation, at the top level.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -165,6 +165,10 @@ pub struct SpawnSettings {
     /// Tokens of output after which a sub-agent is stopped.
     #[schemars(range(min = 1))]
     pub max_output_tokens: Option<u32>,
+    /// Whether sub-agents may work in the background, beside the conversation.
+    pub background: bool,
+    /// Readiness of the model to delegate: never, when it is asked to, or whenever that helps.
+    pub delegation: Delegation,
 }
 
 impl Default for SpawnSettings {
@@ -177,6 +181,8 @@ impl Default for SpawnSettings {
             max_total: usual.max_total,
             max_turns: usual.max_turns,
             max_output_tokens: None,
+            background: true,
+            delegation: Delegation::default(),
         }
     }
 }
@@ -191,6 +197,8 @@ impl SpawnSettings {
             max_total: self.max_total,
             max_turns: self.max_turns,
             max_output_tokens: self.max_output_tokens.map(u64::from),
+            background: self.background,
+            delegation: Some(self.delegation),
             ..SpawnOptions::default()
         }
     }

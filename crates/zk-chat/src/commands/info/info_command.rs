@@ -5,11 +5,9 @@ use zk_core::kernel::{BoxError, Cx};
 use zk_core::service::{ArgumentChoice, Command, CommandOutcome, visible_line};
 use zk_skills::Skills;
 use zk_tui::Theme;
-use zk_tui::plain::lines;
-use zk_view::Block;
 
 use super::info_context::InfoContext;
-use super::{cost, export, settings, side_question, status};
+use super::{agents, cost, export, settings, side_question, status};
 use crate::opening::setup::OWN_THEME;
 
 /// A command as a list shows it.
@@ -42,8 +40,8 @@ const COMMANDS: [About; 10] = [
     about(
         Kind::Agents,
         "agents",
-        Some("[NAME]"),
-        "sub-agents of this conversation; /agents NAME shows its work",
+        Some("[NAME | stop NAME | steer NAME TEXT]"),
+        "sub-agents of this conversation; /agents NAME shows its work, stop and steer reach one that works",
     ),
     about(Kind::Btw, "btw", Some("QUESTION"), "ask beside the run; the conversation does not know of it"),
     about(Kind::Config, "config", Some("[edit]"), "where settings come from; /config edit opens your file"),
@@ -91,11 +89,7 @@ impl Command for InfoCommand {
                 let own = self.context.factory.setup().palette.is_some().then_some(&OWN_THEME);
                 Theme::NAMES.iter().chain(own).map(choice).collect()
             }
-            Kind::Agents if before.is_empty() => {
-                let view = self.context.view.view();
-                let rows = view.agents.iter().map(|agent| (agent.name.as_str(), agent.task.as_str()));
-                rows.map(|(name, task)| ArgumentChoice::new(name, task)).collect()
-            }
+            Kind::Agents if before.is_empty() => agents::choices(&self.context),
             Kind::Agents
             | Kind::Btw
             | Kind::Config
@@ -112,8 +106,7 @@ impl Command for InfoCommand {
     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
         let context = &*self.context;
         let text = match self.about.kind {
-            Kind::Agents if args.is_empty() => agents(context),
-            Kind::Agents => work(context, args)?,
+            Kind::Agents => agents::agents(context, args)?,
             Kind::Btw => side_question::ask(&context.agent, args, cx).await?,
             Kind::Config => settings::config(context, args)?,
             Kind::Cost => cost::cost(&*context.sessions, &context.agent).await?,
@@ -129,43 +122,6 @@ impl Command for InfoCommand {
         };
         Ok(CommandOutcome::Show(text))
     }
-}
-
-/// The sub-agents of this conversation in a line each.
-fn agents(context: &InfoContext) -> String {
-    let view = context.view.view();
-    let mut lines: Vec<String> = Vec::new();
-    for agent in &view.agents {
-        lines.push(format!("{:<16} {}", agent.name, agent.task));
-    }
-    for agent in view.blocks.iter().filter_map(|block| block.agent.as_ref()) {
-        if !lines.iter().any(|line| line.split_whitespace().next() == Some(agent.name.as_str())) {
-            lines.push(format!("{:<16} of an earlier run", agent.name));
-        }
-    }
-    if lines.is_empty() { "no sub-agent has worked yet".to_owned() } else { lines.join("\n") }
-}
-
-/// The work of a sub-agent: its task, its words and its calls.
-fn work(context: &InfoContext, name: &str) -> Result<String, BoxError> {
-    let view = context.view.view();
-    let blocks = view
-        .blocks
-        .iter()
-        .filter(|block| block.agent.as_ref().is_some_and(|agent| agent.name.as_str() == name));
-    let mut lines = Vec::new();
-    for block in blocks {
-        let shown = Block { agent: None, ..Block::clone(block) };
-        lines.extend(lines::block(&shown).into_iter().map(|(_, line)| line));
-    }
-    match view.agents.iter().find(|agent| agent.name.as_str() == name) {
-        Some(agent) => lines.insert(0, format!("{name}: {}", agent.task)),
-        None if lines.is_empty() => {
-            return Err(format!("there is no sub-agent `{name}`; /agents lists them").into());
-        }
-        None => {}
-    }
-    Ok(lines.join("\n"))
 }
 
 /// The skills in a line each.

@@ -1,5 +1,6 @@
 //! Commands that tell of the conversation, and of what it is made of.
 
+mod agents;
 mod cost;
 mod export;
 mod info_command;

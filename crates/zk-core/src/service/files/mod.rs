@@ -1,6 +1,7 @@
 mod blobs;
 mod guarded_paths;
 mod host_files;
+mod isolation;
 mod state_files;
 
 use std::borrow::Cow;
@@ -16,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 pub use blobs::{BlobError, BlobId, Blobs};
 pub use guarded_paths::{GuardedPath, PathGuard, RunBy};
 pub use host_files::{FileOwner, HostFile, HostFileError, HostFiles, HostRead, Overflow};
+pub use isolation::{CopyChanges, IsolatedCopy, Isolation, IsolationError};
 pub use state_files::{StateFileError, StateFiles, StateLock, make_private_dir};
 
 /// File access for all file tools, wherever the files are: on this machine, in a container, on another host,

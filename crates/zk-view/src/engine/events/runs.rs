@@ -54,8 +54,16 @@ impl Reduce for AgentDone {
         }
         if origin.depth == 0 {
             // Blocks that its agents left open keep their state.
-            for lane in engine.children.values_mut() {
-                lane.end_run(&mut engine.core, None);
+            let goes_on = |agent: &str| {
+                let is_its = |row: &AgentRow| row.name.as_str() == agent;
+                let mut rows = engine.core.view.agents.iter();
+                rows.any(|row| row.goes_on() && (is_its(row) || is_below(agent, row.name.as_str())))
+            };
+            let ended: Vec<_> = engine.children.keys().filter(|agent| !goes_on(agent)).cloned().collect();
+            for agent in ended {
+                if let Some(lane) = engine.children.get_mut(&agent) {
+                    lane.end_run(&mut engine.core, None);
+                }
             }
             engine.end_run();
             engine.change_queue(|queue| queue.iter_mut().for_each(|queued| queued.steers = false));
@@ -64,6 +72,11 @@ impl Reduce for AgentDone {
             }
         }
     }
+}
+
+/// Whether an agent was started by another one, directly or not.
+fn is_below(agent: &str, other: &str) -> bool {
+    agent.strip_prefix(other).is_some_and(|rest| rest.starts_with('.'))
 }
 
 fn run_end(done: &AgentDone) -> RunEnd {
@@ -297,6 +310,8 @@ impl Reduce for SpawnBefore {
             gauge: None,
             cost: None,
             tokens: 0,
+            turns: 0,
+            is_background: self.background,
             calls: 0,
             elapsed_ms: 0,
         };

@@ -1,8 +1,10 @@
 //! Named sub-agents of the program: files of the project and the person, and those of the command line.
 
+pub(crate) mod worktrees;
+
 use std::path::Path;
 
-use zk_agent::{AgentDefinition, SpawnOptions};
+use zk_agent::{AgentDefinition, IsolationKind, SpawnOptions};
 use zk_core::service::{HostFiles, HostRead, Trust, visible_line};
 use zk_skills::{AgentFields, AgentFile, AgentRoots, MAX_AGENT_FILE_BYTES, agent_files, parse_agents};
 
@@ -14,8 +16,9 @@ use crate::parts::{NamedPart, NamedParts};
 const MAX_AGENTS: usize = 30;
 
 pub(super) fn definition(fields: AgentFields) -> AgentDefinition {
-    let AgentFields { name, description, prompt, tools, model, thinking, max_turns } = fields;
-    AgentDefinition { name, description, prompt, tools, model, thinking, max_turns, preset: None }
+    let AgentFields { name, description, prompt, tools, model, thinking, max_turns, isolation } = fields;
+    let isolation = isolation.then_some(IsolationKind::Worktree);
+    AgentDefinition { name, description, prompt, tools, model, thinking, max_turns, preset: None, isolation }
 }
 
 /// Parses the agents of `--agents`: JSON, or a file with JSON.

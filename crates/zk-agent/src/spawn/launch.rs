@@ -1,0 +1,223 @@
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use serde_json::json;
+use zk_core::events::{SpawnComplete, SpawnError};
+use zk_core::kernel::Cx;
+use zk_core::model::{AgentError, Display, Message, ToolError, ToolErrorKind, ToolOutput};
+use zk_core::service::{ContextId, IsolatedCopy};
+
+use super::child::Closing;
+use super::limits::Place;
+use super::own_model::Rerun;
+use super::record;
+use super::subagents::{Ending, Handle, SubagentState, Subagents};
+use crate::agent::AgentInner;
+use crate::{Run, RunOutcome};
+
+/// Source of the messages that tell a parent of the end of a sub-agent.
+pub(super) const SOURCE: &str = "sub-agents";
+
+/// Maximum size of an answer in the message that tells of the end of a sub-agent, in bytes.
+const MAX_NOTICE_BYTES: usize = 16 << 10;
+
+/// A sub-agent whose run is about to begin.
+pub(super) struct Launch {
+    pub(super) parent: Weak<AgentInner>,
+    /// Conversation of the parent; another one is not told of the end.
+    pub(super) context: ContextId,
+    pub(super) child: Closing,
+    pub(super) run: Run,
+    /// Second run after a model of its own that does not answer.
+    pub(super) rerun: Option<Rerun>,
+    pub(super) ended: EndGuard,
+    /// Context of the announcements.
+    pub(super) cx: Cx,
+    pub(super) calls: Arc<AtomicU64>,
+    /// Whether the limit of output stopped it, and that limit.
+    pub(super) cut: Option<(Arc<AtomicBool>, u64)>,
+    pub(super) copy: Option<Arc<dyn IsolatedCopy>>,
+    pub(super) place: Place,
+}
+
+/// Records the end of a sub-agent, also when the call that waits for it is dropped.
+pub(super) struct EndGuard {
+    pub(super) subagents: Arc<Subagents>,
+    pub(super) handle: Arc<Handle>,
+}
+
+impl Drop for EndGuard {
+    fn drop(&mut self) {
+        if !self.handle.is_over() {
+            let state = SubagentState::Stopped("the call that waited for it was given up".to_owned());
+            self.subagents.end(&self.handle, state, String::new());
+        }
+    }
+}
+
+impl Launch {
+    /// Runs the sub-agent to its end, and returns the result of its call.
+    pub(super) async fn finish(self) -> Result<ToolOutput, ToolError> {
+        let Self { parent, child, run, rerun, ended, cx, calls, cut, copy, place, .. } = self;
+        let handle = ended.handle.clone();
+        let count = |outcome: &RunOutcome| {
+            if let Some(run) = parent.upgrade().and_then(|parent| parent.state().current.upgrade()) {
+                run.stats().add_child(outcome.stats.clone());
+            }
+        };
+        let mut outcome = run.wait().await;
+        count(&outcome);
+        if let Some(rerun) = rerun
+            && let Some(run) = rerun.begin(&child.child, &outcome, &cx).await
+        {
+            if let Some(run) = child.child.inner.state().current.upgrade() {
+                handle.follow(&run);
+            }
+            outcome = run.wait().await;
+            count(&outcome);
+        }
+        announce(&handle, &outcome, &cx).await;
+        let left = ended.subagents.children_of(&handle.name);
+        let left: Vec<String> =
+            left.iter().filter(|child| !child.is_over()).map(|child| child.name.clone()).collect();
+        child.close().await;
+        let mut notes = Vec::new();
+        if !left.is_empty() {
+            notes.push(format!("(its sub-agents {} were stopped with it)", left.join(", ")));
+        }
+        if let Some(copy) = copy {
+            notes.push(bring_back(&*copy, &handle.name).await);
+        }
+        drop(place);
+        let result = call_result(&handle, &outcome, calls.load(Ordering::Acquire), cut.as_ref(), &notes);
+        let state = match &outcome.result {
+            Ok(()) => SubagentState::Done,
+            Err(AgentError::Aborted) => {
+                SubagentState::Stopped(outcome.abort_reason.unwrap_or_else(|| "with its parent".to_owned()))
+            }
+            Err(error) => SubagentState::Failed(error.to_string()),
+        };
+        let text = match &result {
+            Ok(output) => output.content.to_text(),
+            Err(error) => error.message.clone(),
+        };
+        ended.subagents.end_with(&handle, Ending::new(state, text, outcome.stats.turns, outcome.stats.cost));
+        result
+    }
+
+    /// Runs the sub-agent to its end in the background, and tells its parent once.
+    pub(super) async fn finish_in_background(self) {
+        let (parent, context) = (self.parent.clone(), self.context.clone());
+        let handle = self.ended.handle.clone();
+        // The handle keeps the result.
+        let _ = self.finish().await;
+        let (Some(parent), Some(ending)) = (parent.upgrade(), handle.ending()) else { return };
+        if parent.token.is_cancelled() || parent.state().context != context {
+            return;
+        }
+        let notice = notice(&handle, &ending);
+        record::note_end(&parent, &handle.name, &notice).await;
+        handle.until_unawaited().await;
+        if handle.claim_report() {
+            parent.notify(&context, Message::injected(notice, SOURCE));
+        }
+    }
+}
+
+/// Announces the end. The sub-agent is done, so a failing observer has no effect.
+async fn announce(handle: &Handle, outcome: &RunOutcome, cx: &Cx) {
+    let (child, depth, stats) = (handle.name.clone(), handle.depth, outcome.stats.clone());
+    let announced = match &outcome.result {
+        Ok(()) => cx.emit(SpawnComplete { child, depth, stats }).await,
+        Err(error) => cx.emit(SpawnError { child, depth, error: error.to_string(), stats }).await,
+    };
+    drop(announced);
+}
+
+/// Takes the changes out of a copy, and says what became of them.
+async fn bring_back(copy: &dyn IsolatedCopy, name: &str) -> String {
+    match copy.finish().await {
+        Err(error) => format!("(its changes could not be taken from its copy: {error})"),
+        Ok(changes) if changes.files.is_empty() => "(it changed nothing in its copy)".to_owned(),
+        Ok(changes) => {
+            let files = changes.files.join(", ");
+            let (added, removed, tool) = (changes.added, changes.removed, changes.tool);
+            format!(
+                "(its changes are not in the workspace yet: +{added} -{removed} in {files}. `{tool}` with agent {name} shows them to the person and applies them)"
+            )
+        }
+    }
+}
+
+fn call_result(
+    handle: &Handle,
+    outcome: &RunOutcome,
+    calls: u64,
+    cut: Option<&(Arc<AtomicBool>, u64)>,
+    notes: &[String],
+) -> Result<ToolOutput, ToolError> {
+    let text = &outcome.text;
+    let with_notes = |text: String| match notes {
+        [] => text,
+        notes => format!("{text}\n\n{}", notes.join("\n")),
+    };
+    match &outcome.result {
+        Ok(()) => {
+            let line = match calls {
+                1 => "1 call".to_owned(),
+                calls => format!("{calls} calls"),
+            };
+            let answer = if text.is_empty() { "(the sub-agent gave no answer)".into() } else { text.clone() };
+            let details =
+                json!({"child": handle.name, "agent": handle.definition, "turns": outcome.stats.turns});
+            let output = ToolOutput::text(with_notes(answer)).with_display(Display::Line { text: line });
+            Ok(ToolOutput { details: Some(details), ..output })
+        }
+        Err(_) if cut.is_some_and(|(cut, _)| cut.load(Ordering::Acquire)) => {
+            let most = cut.map(|(_, most)| *most).unwrap_or_default();
+            let said = if text.is_empty() { "nothing yet".to_owned() } else { text.clone() };
+            let next = "Give a smaller task, or do the rest yourself.";
+            Err(ToolError::failed(with_notes(format!(
+                "The sub-agent was stopped after {most} tokens of output, its limit. {next} It had said: {said}"
+            ))))
+        }
+        Err(error) => {
+            // A person or an agent that stops a sub-agent gives a reason; the run of its parent goes on.
+            let kind = match (error, &outcome.abort_reason) {
+                (AgentError::Aborted, None) => ToolErrorKind::Aborted,
+                _ => ToolErrorKind::Failed,
+            };
+            let why = match (error, &outcome.abort_reason) {
+                (AgentError::Aborted, Some(reason)) => format!("{error}: {reason}"),
+                (error, _) => error.to_string(),
+            };
+            let partial = if text.is_empty() { String::new() } else { format!(" It had said: {text}") };
+            Err(ToolError::new(kind, with_notes(format!("The sub-agent did not finish: {why}.{partial}"))))
+        }
+    }
+}
+
+/// Number of turns in words.
+pub(super) fn count_turns(turns: u32) -> String {
+    match turns {
+        1 => "1 turn".to_owned(),
+        turns => format!("{turns} turns"),
+    }
+}
+
+/// Message that tells a parent of the end of a sub-agent in the background.
+fn notice(handle: &Handle, ending: &Ending) -> String {
+    let turns = count_turns(ending.turns);
+    let who = record::beginning(&handle.name);
+    let head = match &ending.state {
+        SubagentState::Done => format!("{who} is done after {turns}. Its answer:"),
+        SubagentState::Stopped(_) => format!("{who} was stopped after {turns}:"),
+        SubagentState::Failed(_) | SubagentState::Running => format!("{who} failed after {turns}:"),
+    };
+    let end = ending.text.floor_char_boundary(MAX_NOTICE_BYTES);
+    let answer = ending.text.get(..end).unwrap_or_default();
+    match ending.text.len() - answer.len() {
+        0 => format!("{head}\n{answer}"),
+        left => format!("{head}\n{answer}\n({left} bytes more: `agents` with `result` gives all)"),
+    }
+}

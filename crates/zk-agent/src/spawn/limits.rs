@@ -1,0 +1,79 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use zk_core::events::{SessionLoaded, ToolAfter, TurnAfter};
+use zk_core::kernel::{Cx, Reach, Scope};
+use zk_core::service::RunControl;
+
+use crate::Agent;
+
+/// Number of sub-agents that a session has started in the whole tree of agents; a service of the root.
+#[derive(Debug, Default)]
+pub(crate) struct SpawnCount(AtomicU32);
+
+impl SpawnCount {
+    /// Counts one more sub-agent, unless there are already `most`.
+    pub(super) fn take(&self, most: u32) -> bool {
+        let more = |count: u32| (count < most).then_some(count + 1);
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
+    }
+
+    /// Returns the counter of this tree.
+    pub(super) fn of(scope: &Scope) -> Arc<Self> {
+        let known = scope.bus().and_then(|bus| bus.service::<Self>());
+        known.unwrap_or_else(|| {
+            let count = Arc::new(Self::default());
+            scope.provide_service(count.clone());
+            let begins_anew = count.clone();
+            scope.on_sync_at(Reach::Own, move |_: &SessionLoaded, _: &Cx| {
+                begins_anew.0.store(0, Ordering::Release)
+            });
+            count
+        })
+    }
+}
+
+/// Slot of a running sub-agent, limited by `max_concurrent`.
+#[derive(Debug)]
+pub(super) struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    pub(super) fn take(running: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
+        running
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| (now < most).then_some(now + 1))
+            .ok()
+            .map(|_| Self(running.clone()))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Stops an agent once its answers exceed `most` tokens; the returned flag says whether it did.
+pub(super) fn limit_output(child: &Agent, most: u64) -> Arc<AtomicBool> {
+    let (cut, sum) = (Arc::new(AtomicBool::new(false)), AtomicU64::new(0));
+    let told = cut.clone();
+    child.bus().scope("spawn-limit").on_sync(move |turn: &TurnAfter, cx: &Cx| {
+        let sum = sum.fetch_add(turn.usage.output, Ordering::AcqRel) + turn.usage.output;
+        if sum > most
+            && let Some(run) = cx.service::<dyn RunControl>()
+        {
+            told.store(true, Ordering::Release);
+            run.abort("its output tokens are used up");
+        }
+    });
+    cut
+}
+
+/// Counts the calls of an agent that are over.
+pub(super) fn count_calls(child: &Agent) -> Arc<AtomicU64> {
+    let calls = Arc::new(AtomicU64::new(0));
+    let counter = calls.clone();
+    child.bus().scope("spawn-calls").on_sync(move |_: &ToolAfter, _: &Cx| {
+        counter.fetch_add(1, Ordering::AcqRel);
+    });
+    calls
+}

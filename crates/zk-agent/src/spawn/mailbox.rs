@@ -1,0 +1,99 @@
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use crate::lock::lock;
+
+/// Maximum number of unread messages of one agent.
+const MAX_UNREAD_MESSAGES: usize = 32;
+/// Maximum size of one message, in bytes.
+const MAX_MESSAGE_BYTES: usize = 16 << 10;
+
+/// A message from one agent to another. Only the mailboxes make one, so that no agent can write in the name
+/// of another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Letter {
+    /// Name of the agent that wrote it.
+    pub(super) from: Arc<str>,
+    pub(super) text: String,
+}
+
+/// Reason for which a message was not delivered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum MailError {
+    #[error("{to} has ended, so nobody will read the message; start another sub-agent")]
+    Ended { to: String },
+    #[error(
+        "{to} has {MAX_UNREAD_MESSAGES} unread messages, as many as there may be; wait until it has read some"
+    )]
+    Full { to: String },
+    #[error("a message may have {MAX_MESSAGE_BYTES} bytes, this one has {bytes}; write less, or name a file")]
+    TooLong { bytes: usize },
+}
+
+/// Mailboxes of the agents of a tree that are alive. Messages are read on request and never interrupt.
+#[derive(Debug, Default)]
+pub(super) struct Mailboxes(Mutex<HashMap<String, VecDeque<Letter>>>);
+
+impl Mailboxes {
+    /// Opens the mailbox of an agent.
+    pub(super) fn open(&self, agent: &str) {
+        lock(&self.0).entry(agent.to_owned()).or_default();
+    }
+
+    /// Closes the mailbox of an agent that has ended, with what it did not read.
+    pub(super) fn close(&self, agent: &str) {
+        lock(&self.0).remove(agent);
+    }
+
+    /// Puts a message into a mailbox.
+    pub(super) fn send(&self, from: &str, to: &str, text: &str) -> Result<(), MailError> {
+        if text.len() > MAX_MESSAGE_BYTES {
+            return Err(MailError::TooLong { bytes: text.len() });
+        }
+        let mut boxes = lock(&self.0);
+        let Some(unread) = boxes.get_mut(to) else { return Err(MailError::Ended { to: to.to_owned() }) };
+        if unread.len() >= MAX_UNREAD_MESSAGES {
+            return Err(MailError::Full { to: to.to_owned() });
+        }
+        unread.push_back(Letter { from: from.into(), text: text.to_owned() });
+        Ok(())
+    }
+
+    /// Takes the unread messages of an agent, oldest first.
+    pub(super) fn take(&self, agent: &str) -> Vec<Letter> {
+        lock(&self.0).get_mut(agent).map(|unread| unread.drain(..).collect()).unwrap_or_default()
+    }
+
+    pub(super) fn unread(&self, agent: &str) -> usize {
+        lock(&self.0).get(agent).map_or(0, VecDeque::len)
+    }
+
+    /// Empties all mailboxes, since another conversation replaces the one that wrote.
+    pub(super) fn clear(&self) {
+        lock(&self.0).values_mut().for_each(VecDeque::clear);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mailbox_is_bounded_and_ends_with_its_agent() {
+        let boxes = Mailboxes::default();
+        let ended = MailError::Ended { to: "main.1".into() };
+        assert_eq!(boxes.send("main", "main.1", "hi"), Err(ended.clone()));
+        boxes.open("main.1");
+        for number in 0..MAX_UNREAD_MESSAGES {
+            assert_eq!(boxes.send("main", "main.1", &number.to_string()), Ok(()));
+        }
+        assert_eq!(boxes.send("main", "main.1", "more"), Err(MailError::Full { to: "main.1".into() }));
+        let long = "x".repeat(MAX_MESSAGE_BYTES + 1);
+        assert_eq!(boxes.send("main", "main.1", &long), Err(MailError::TooLong { bytes: long.len() }));
+        let read = boxes.take("main.1");
+        assert_eq!((read.len(), &*read[0].from, &*read[31].text), (32, "main", "31"));
+        assert_eq!(boxes.unread("main.1"), 0);
+        boxes.close("main.1");
+        assert_eq!(boxes.send("main", "main.1", "hi"), Err(ended));
+    }
+}

@@ -1,0 +1,180 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
+
+use serde::{Deserialize, Serialize};
+use zk_core::events::SessionLoaded;
+use zk_core::kernel::{Cx, Reach, Scope};
+use zk_core::model::{Message, ToolError};
+use zk_core::service::{Entry, EntryKind, NewEntry, SessionLog};
+
+use super::launch::SOURCE;
+use crate::agent::AgentInner;
+
+/// Kind of the session's entries about sub-agents in the background.
+const KIND: &str = "background-agent";
+/// Version of their data.
+const VERSION: u32 = 1;
+
+/// Step of a sub-agent in the background, as the session keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "step", rename_all = "snake_case")]
+enum Step {
+    /// The sub-agent began.
+    Began { agent: String, task: String },
+    /// The sub-agent ended; its parent is owed this message.
+    Ended { agent: String, notice: String },
+    /// The parent has read the result.
+    Told { agent: String },
+}
+
+/// Records that a sub-agent begins in the background, so that the parent hears of it even if zk dies.
+pub(super) async fn note_begin(parent: &Arc<AgentInner>, name: &str, task: &str) -> Result<(), ToolError> {
+    let task = task.lines().next().unwrap_or_default().to_owned();
+    append(parent, Step::Began { agent: name.to_owned(), task }).await.map_err(|error| {
+        ToolError::failed(format!(
+            "the session cannot record a sub-agent in the background: {error}. Delegate without `background`, or do it yourself"
+        ))
+    })
+}
+
+/// Records the end of a sub-agent, and the message that its parent is owed.
+pub(super) async fn note_end(parent: &Arc<AgentInner>, name: &str, notice: &str) {
+    let step = Step::Ended { agent: name.to_owned(), notice: notice.to_owned() };
+    // Without the entry, a later process calls the sub-agent cut; the parent of this process is told anyway.
+    let _ = append(parent, step).await;
+}
+
+/// Records that a parent has read the result with a call.
+pub(super) async fn note_told(parent: &Arc<AgentInner>, name: &str) {
+    // Without the entry, the parent is told once more after a restart.
+    let _ = append(parent, Step::Told { agent: name.to_owned() }).await;
+}
+
+async fn append(parent: &Arc<AgentInner>, step: Step) -> Result<(), String> {
+    let cx = parent.bus.cx();
+    // A sub-agent has no session of its own: what it starts ends with it.
+    let log = cx.service::<dyn SessionLog>().filter(|_| cx.origin().depth == 0);
+    let Some(log) = log else { return Ok(()) };
+    let data = serde_json::to_value(step).map_err(|error| error.to_string())?;
+    let entry = NewEntry::hidden(KIND, VERSION, data);
+    let scope = parent.bus.scope(SOURCE);
+    log.append(&scope, entry).await.map(drop).map_err(|error| error.to_string())
+}
+
+/// Tells the agent of a restored conversation what became of its sub-agents in the background, as far as
+/// it has not been told.
+pub(super) fn tell_after_restore(agent: Weak<AgentInner>, scope: &Scope) {
+    scope.on_sync_at(Reach::Own, move |loaded: &SessionLoaded, _: &Cx| {
+        let Some(agent) = agent.upgrade() else { return };
+        let Restored { names, owed } = Restored::read(&loaded.entries);
+        agent.sub_agents.fetch_max(names, std::sync::atomic::Ordering::AcqRel);
+        let messages = owed.into_iter().map(|notice| Message::injected(notice, SOURCE));
+        agent.state().next_prompt.extend(messages);
+    });
+}
+
+/// Sub-agents of a restored conversation.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Restored {
+    /// Highest number in their names.
+    names: u32,
+    /// Messages that the agent has not got.
+    owed: Vec<String>,
+}
+
+impl Restored {
+    fn read(entries: &[Entry]) -> Self {
+        let mut open: BTreeMap<String, (usize, String)> = BTreeMap::new();
+        let (mut told, mut names) = (BTreeSet::new(), 0);
+        for (at, entry) in entries.iter().enumerate() {
+            if let Some(step) = step(entry) {
+                match step {
+                    Step::Began { agent, task } => {
+                        let number = agent.rsplit('.').next().and_then(|number| number.parse().ok());
+                        names = names.max(number.unwrap_or_default());
+                        let end = "was cut off when zk ended, and its work is lost. Its task was:";
+                        let cut = format!("{} {end} {task}", beginning(&agent));
+                        open.insert(agent, (at, cut));
+                    }
+                    Step::Ended { agent, notice } => {
+                        open.insert(agent, (at, notice));
+                    }
+                    Step::Told { agent } => {
+                        told.insert(agent);
+                    }
+                }
+            } else if let EntryKind::Message { message, .. } = &entry.kind
+                && message.injected_by.as_deref() == Some(SOURCE)
+            {
+                let text = message.text();
+                open.retain(|agent, _| !text.starts_with(&format!("{} ", beginning(agent))));
+            }
+        }
+        // A call may read the result before the end is recorded.
+        open.retain(|agent, _| !told.contains(agent));
+        let mut owed: Vec<(usize, String)> = open.into_values().collect();
+        owed.sort();
+        Self { names, owed: owed.into_iter().map(|(_, notice)| notice).collect() }
+    }
+}
+
+/// First words of every message about a sub-agent.
+pub(super) fn beginning(agent: &str) -> String {
+    format!("Sub-agent {agent}")
+}
+
+fn step(entry: &Entry) -> Option<Step> {
+    let EntryKind::Custom(own) = &entry.kind else { return None };
+    if own.kind == KIND && own.version == VERSION { own.data.read().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use zk_core::kernel::Bus;
+
+    use super::*;
+
+    fn entries(steps: &[Result<Step, &str>]) -> Vec<Entry> {
+        let scope = Bus::new().scope(SOURCE);
+        let kind = |step: &Result<Step, &str>| match step {
+            Ok(step) => EntryKind::Custom(NewEntry::hidden(KIND, VERSION, json!(step)).by(scope.source())),
+            Err(text) => {
+                EntryKind::Message { message: Message::injected(*text, SOURCE).shared(), usage: None }
+            }
+        };
+        let entry = |kind| Entry { id: "e".into(), parent: None, time_ms: 0, kind };
+        steps.iter().map(kind).map(entry).collect()
+    }
+
+    fn began(agent: &str) -> Result<Step, &'static str> {
+        Ok(Step::Began { agent: agent.into(), task: "look".into() })
+    }
+
+    fn ended(agent: &str) -> Result<Step, &'static str> {
+        Ok(Step::Ended { agent: agent.into(), notice: format!("Sub-agent {agent} is done: yes") })
+    }
+
+    #[test]
+    fn a_restored_agent_is_owed_what_it_was_not_told() {
+        let told = Ok(Step::Told { agent: "main.1".into() });
+        let cut = "Sub-agent main.1 was cut off when zk ended, and its work is lost. Its task was: look";
+        for (steps, owed) in [
+            (vec![], vec![]),
+            (vec![began("main.1")], vec![cut]),
+            (vec![began("main.1"), Err(cut)], vec![]),
+            (vec![began("main.1"), ended("main.1")], vec!["Sub-agent main.1 is done: yes"]),
+            (vec![began("main.1"), ended("main.1"), Err("Sub-agent main.1 is done: yes")], vec![]),
+            (vec![began("main.1"), ended("main.1"), told.clone()], vec![]),
+            (vec![began("main.1"), told.clone(), ended("main.1")], vec![]),
+            (
+                vec![began("main.1"), began("main.10"), ended("main.10"), Err("Sub-agent main.10 is done")],
+                vec![cut],
+            ),
+        ] {
+            let restored = Restored::read(&entries(&steps));
+            assert_eq!(restored.owed, owed, "{steps:?}");
+        }
+        assert_eq!(Restored::read(&entries(&[began("main.7"), began("main.3")])).names, 7);
+    }
+}

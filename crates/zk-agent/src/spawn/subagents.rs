@@ -1,0 +1,428 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+use zk_core::events::{SessionSwitch, SteerKind};
+use zk_core::kernel::{Cx, Reach, Scope};
+use zk_core::model::Message;
+
+use super::mailbox::Mailboxes;
+use crate::lock::lock;
+use crate::run::RunShared;
+
+/// Maximum number of ended sub-agents whose results are kept.
+const MAX_ENDED: usize = 200;
+
+/// The sub-agents of a tree of agents, running and ended: `bus.service::<Subagents>()`.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::sync::Arc;
+///
+/// use serde_json::json;
+/// use zk_agent::{Agent, SpawnOptions, SubagentState, Subagents};
+/// use zk_testkit::{Script, ScriptedProvider};
+///
+/// let script = Script::new()
+///     .turn(|t| t.call("spawn", json!({ "task": "Read it.", "background": true })))
+///     .turn(|t| t.text("It is being read."))
+///     .turn(|t| t.text("It is short."));
+/// let options = SpawnOptions { background: true, ..SpawnOptions::default() };
+/// let agent = Agent::builder(Arc::new(ScriptedProvider::new(script))).spawn(options).build()?;
+/// agent.run("What does it say?")?.wait().await.result?;
+/// let subagents = agent.bus().service::<Subagents>().ok_or("none")?;
+/// subagents.until_idle().await;
+/// assert_eq!(subagents.list()[0].state, SubagentState::Done);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Subagents {
+    list: Mutex<BTreeMap<u64, Arc<Handle>>>,
+    next: Mutex<u64>,
+    changes: watch::Sender<u64>,
+    pub(super) mail: Mailboxes,
+    /// Tasks of the sub-agents in the background.
+    pub(super) tasks: TaskTracker,
+}
+
+/// Information about a sub-agent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SubagentInfo {
+    /// Name of the sub-agent, unique in its tree: its handle.
+    pub name: String,
+    /// Name of the agent that started it.
+    pub parent: String,
+    /// 1 for a child of the conversation's agent.
+    pub depth: u32,
+    /// Name of its definition, if it has one.
+    pub definition: Option<String>,
+    /// First line of its task.
+    pub task: String,
+    /// Whether its parent goes on meanwhile.
+    pub is_background: bool,
+    /// State of the sub-agent.
+    pub state: SubagentState,
+    /// Number of turns so far.
+    pub turns: u32,
+    /// Cost so far in US dollars, its own sub-agents included, if known.
+    pub cost: Option<f64>,
+    /// Time for which it has worked.
+    pub elapsed: Duration,
+}
+
+/// State of a sub-agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SubagentState {
+    /// Sub-agent that works.
+    Running,
+    /// Sub-agent that gave its answer.
+    Done,
+    /// Sub-agent that failed, with the reason.
+    Failed(String),
+    /// Sub-agent that was stopped, with the reason.
+    Stopped(String),
+}
+
+impl SubagentState {
+    /// Whether the sub-agent has ended.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        match self {
+            Self::Running => false,
+            Self::Done | Self::Failed(_) | Self::Stopped(_) => true,
+        }
+    }
+}
+
+/// Reason for which a sub-agent cannot be steered or stopped.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubagentError {
+    /// There is no such sub-agent.
+    #[error("there is no sub-agent `{name}`; {known}")]
+    Unknown {
+        /// Name that was asked for.
+        name: String,
+        /// Names that there are, in words.
+        known: String,
+    },
+    /// The sub-agent has ended.
+    #[error("{name} has ended already")]
+    Ended {
+        /// Name of the sub-agent.
+        name: String,
+    },
+}
+
+/// One sub-agent.
+#[derive(Debug)]
+pub(super) struct Handle {
+    pub(super) name: String,
+    pub(super) parent: String,
+    pub(super) depth: u32,
+    pub(super) definition: Option<String>,
+    pub(super) task: String,
+    pub(super) is_background: bool,
+    /// Whether it can read messages: it is offered the tool for that.
+    pub(super) reads_mail: bool,
+    began: Instant,
+    run: Mutex<Weak<RunShared>>,
+    phase: watch::Sender<Option<Arc<Ending>>>,
+    report: Mutex<Report>,
+    /// Number of calls that wait for its end and will give the result.
+    awaited: watch::Sender<usize>,
+}
+
+/// Progress of telling the parent of the end of a sub-agent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Report {
+    /// The parent is told with a message.
+    #[default]
+    Owed,
+    /// A call gave the result, or a message is on its way.
+    Made,
+}
+
+/// End of a sub-agent.
+#[derive(Clone, Debug)]
+pub(super) struct Ending {
+    pub(super) state: SubagentState,
+    /// Last answer of the sub-agent, or what it had said.
+    pub(super) text: String,
+    pub(super) turns: u32,
+    pub(super) cost: Option<f64>,
+    elapsed: Duration,
+}
+
+impl Handle {
+    pub(super) fn ending(&self) -> Option<Arc<Ending>> {
+        self.phase.borrow().clone()
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.phase.borrow().is_some()
+    }
+
+    /// Waits for its end.
+    pub(super) async fn ended(&self) -> Option<Arc<Ending>> {
+        let mut phase = self.phase.subscribe();
+        phase.wait_for(Option::is_some).await.ok().and_then(|ending| ending.clone())
+    }
+
+    /// Takes the duty to tell the parent; false if it was taken before.
+    pub(super) fn claim_report(&self) -> bool {
+        std::mem::replace(&mut *lock(&self.report), Report::Made) == Report::Owed
+    }
+
+    /// Registers a call that waits for its end, until the guard is dropped.
+    pub(super) fn await_end(&self) -> Awaited<'_> {
+        self.awaited.send_modify(|count| *count += 1);
+        Awaited(self)
+    }
+
+    /// Waits until no call waits for its end: those that did have given the result or were stopped.
+    pub(super) async fn until_unawaited(&self) {
+        // The sender is a part of this handle, so the wait cannot fail.
+        let _ = self.awaited.subscribe().wait_for(|count| *count == 0).await;
+    }
+
+    pub(super) fn follow(&self, run: &Arc<RunShared>) {
+        *lock(&self.run) = Arc::downgrade(run);
+    }
+
+    fn info(&self) -> SubagentInfo {
+        let (state, turns, cost, elapsed) = match self.ending() {
+            Some(ending) => (ending.state.clone(), ending.turns, ending.cost, ending.elapsed),
+            None => {
+                let stats = lock(&self.run).upgrade().map(|run| run.snapshot());
+                let (turns, cost) = stats.map(|stats| (stats.turns, stats.cost)).unwrap_or_default();
+                (SubagentState::Running, turns, cost, self.began.elapsed())
+            }
+        };
+        SubagentInfo {
+            name: self.name.clone(),
+            parent: self.parent.clone(),
+            depth: self.depth,
+            definition: self.definition.clone(),
+            task: self.task.clone(),
+            is_background: self.is_background,
+            state,
+            turns,
+            cost,
+            elapsed,
+        }
+    }
+}
+
+/// Guard of a call that waits for the end of a sub-agent.
+#[derive(Debug)]
+pub(super) struct Awaited<'a>(&'a Handle);
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        self.0.awaited.send_modify(|count| *count -= 1);
+    }
+}
+
+/// Parameters of a sub-agent that begins.
+#[derive(Debug)]
+pub(super) struct Beginning {
+    pub(super) name: String,
+    pub(super) parent: String,
+    pub(super) depth: u32,
+    pub(super) definition: Option<String>,
+    pub(super) task: String,
+    pub(super) is_background: bool,
+    pub(super) reads_mail: bool,
+}
+
+impl Default for Subagents {
+    fn default() -> Self {
+        let tasks = TaskTracker::new();
+        tasks.close();
+        Self {
+            list: Mutex::default(),
+            next: Mutex::default(),
+            changes: watch::Sender::new(0),
+            mail: Mailboxes::default(),
+            tasks,
+        }
+    }
+}
+
+impl Subagents {
+    /// Returns the registry of this tree. The root's ends with its conversation.
+    pub(super) fn of(scope: &Scope) -> Arc<Self> {
+        let known = scope.bus().and_then(|bus| bus.service::<Self>());
+        known.unwrap_or_else(|| {
+            let all = Arc::new(Self::default());
+            scope.provide_service(all.clone());
+            let left = all.clone();
+            scope.on_sync_at(Reach::Own, move |switch: &SessionSwitch, _: &Cx| {
+                if !switch.is_same_session() {
+                    left.forget();
+                }
+            });
+            all
+        })
+    }
+
+    /// Lists all sub-agents, the oldest first.
+    #[must_use]
+    pub fn list(&self) -> Vec<SubagentInfo> {
+        self.handles().iter().map(|handle| handle.info()).collect()
+    }
+
+    /// Returns a receiver that sees a change whenever a sub-agent begins or ends.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Sends a sub-agent a message of the person, which interrupts it after its current call.
+    ///
+    /// # Errors
+    /// [`SubagentError`] when there is no such sub-agent at work.
+    pub fn steer(&self, name: &str, text: &str) -> Result<(), SubagentError> {
+        let handle = self.find(name)?;
+        let run = lock(&handle.run).upgrade().filter(|_| !handle.is_over());
+        let sent = run.map(|run| run.queue(SteerKind::Steer, Message::injected(text, "steer")));
+        match sent {
+            Some(Ok(())) => Ok(()),
+            Some(Err(_)) | None => Err(SubagentError::Ended { name: name.to_owned() }),
+        }
+    }
+
+    /// Stops a sub-agent with everything below it. Its parent gets what it had said.
+    ///
+    /// # Errors
+    /// [`SubagentError`] when there is no such sub-agent at work.
+    pub fn stop(&self, name: &str, reason: &str) -> Result<(), SubagentError> {
+        let handle = self.find(name)?;
+        match lock(&handle.run).upgrade().filter(|_| !handle.is_over()) {
+            Some(run) => {
+                run.abort(Some(reason));
+                Ok(())
+            }
+            None => Err(SubagentError::Ended { name: name.to_owned() }),
+        }
+    }
+
+    /// Waits until no sub-agent works in the background.
+    pub async fn until_idle(&self) {
+        self.tasks.wait().await;
+    }
+
+    /// Stops all sub-agents and forgets them, since their conversation was left.
+    fn forget(&self) {
+        let all = std::mem::take(&mut *self.lock());
+        for handle in all.into_values() {
+            handle.claim_report();
+            if let Some(run) = lock(&handle.run).upgrade() {
+                run.abort(Some("its conversation was left"));
+            }
+        }
+        self.mail.clear();
+        self.changed();
+    }
+
+    pub(super) fn begin(&self, beginning: Beginning) -> Arc<Handle> {
+        let Beginning { name, parent, depth, definition, task, is_background, reads_mail } = beginning;
+        let task = task.lines().next().unwrap_or_default().to_owned();
+        self.mail.open(&name);
+        let handle = Arc::new(Handle {
+            name,
+            parent,
+            depth,
+            definition,
+            task,
+            is_background,
+            reads_mail,
+            began: Instant::now(),
+            run: Mutex::default(),
+            phase: watch::Sender::new(None),
+            report: Mutex::default(),
+            awaited: watch::Sender::new(0),
+        });
+        let number = {
+            let mut next = lock(&self.next);
+            *next += 1;
+            *next
+        };
+        let mut list = self.lock();
+        list.insert(number, handle.clone());
+        while list.values().filter(|handle| handle.is_over()).count() > MAX_ENDED {
+            let oldest = list.iter().find(|(_, handle)| handle.is_over()).map(|(number, _)| *number);
+            let Some(oldest) = oldest else { break };
+            list.remove(&oldest);
+        }
+        drop(list);
+        self.changed();
+        handle
+    }
+
+    /// Records the end of a sub-agent; a second end has no effect.
+    pub(super) fn end(&self, handle: &Handle, state: SubagentState, text: String) -> Arc<Ending> {
+        let (turns, cost) = match lock(&handle.run).upgrade().map(|run| run.snapshot()) {
+            Some(stats) => (stats.turns, stats.cost),
+            None => (0, None),
+        };
+        self.end_with(handle, Ending { state, text, turns, cost, elapsed: Duration::ZERO })
+    }
+
+    pub(super) fn end_with(&self, handle: &Handle, ending: Ending) -> Arc<Ending> {
+        let ending = Arc::new(Ending { elapsed: handle.began.elapsed(), ..ending });
+        self.mail.close(&handle.name);
+        handle.phase.send_if_modified(|phase| {
+            let is_first = phase.is_none();
+            if is_first {
+                *phase = Some(ending.clone());
+            }
+            is_first
+        });
+        self.changed();
+        handle.ending().unwrap_or(ending)
+    }
+
+    pub(super) fn find(&self, name: &str) -> Result<Arc<Handle>, SubagentError> {
+        let found = self.lock().values().rev().find(|handle| handle.name == name).cloned();
+        found.ok_or_else(|| {
+            let names: Vec<String> = self.handles().iter().map(|handle| handle.name.clone()).collect();
+            let known = match names.as_slice() {
+                [] => "none has been started".to_owned(),
+                names => format!("there are {}", names.join(", ")),
+            };
+            SubagentError::Unknown { name: name.to_owned(), known }
+        })
+    }
+
+    /// Sub-agents that `parent` has started itself, the oldest first.
+    pub(super) fn children_of(&self, parent: &str) -> Vec<Arc<Handle>> {
+        self.lock().values().filter(|handle| handle.parent == parent).cloned().collect()
+    }
+
+    pub(super) fn children(&self, parent: &str) -> Vec<SubagentInfo> {
+        self.children_of(parent).iter().map(|handle| handle.info()).collect()
+    }
+
+    fn handles(&self) -> Vec<Arc<Handle>> {
+        self.lock().values().cloned().collect()
+    }
+
+    fn changed(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Handle>>> {
+        lock(&self.list)
+    }
+}
+impl Ending {
+    pub(super) fn new(state: SubagentState, text: String, turns: u32, cost: Option<f64>) -> Self {
+        Self { state, text, turns, cost, elapsed: Duration::ZERO }
+    }
+}

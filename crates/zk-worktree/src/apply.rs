@@ -1,0 +1,153 @@
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use zk_core::service::{Files, PathError, Resolved};
+
+use crate::WorktreeError;
+use crate::beneath::Tree;
+use crate::blocking::blocking;
+use crate::git::Git;
+use crate::patch::{Content, Edit, FileChange, Patch, Plan};
+
+/// Compares a patch with the files as they are, and merges what both sides changed in different places.
+pub(crate) async fn plan(
+    patch: &Patch,
+    files: std::sync::Arc<dyn Files>,
+    cwd: PathBuf,
+    git: &Git,
+) -> Result<Plan, String> {
+    let (root, changes) = (patch.root.clone(), patch.changes.clone());
+    let found = blocking(move || {
+        let look = |change: FileChange| {
+            let full = root.join(&change.path);
+            let at = files.resolve(&cwd, &full.to_string_lossy()).map_err(|error| error.to_string())?;
+            let now = read(&*files, &at)?;
+            Ok::<_, String>((change, at, now))
+        };
+        changes.into_iter().map(look).collect::<Result<Vec<_>, _>>()
+    });
+    let found = found.await.map_err(|error| error.to_string())??;
+    let (mut edits, mut conflicts) = (Vec::new(), Vec::new());
+    for (change, at, now) in found {
+        let FileChange { path, old, new } = change;
+        let (base, wanted) = (old.as_ref().map(|old| &old.bytes), new.as_ref().map(|new| &new.bytes));
+        let then = if now.as_ref() == base {
+            new
+        } else if now.as_ref() == wanted {
+            continue;
+        } else {
+            match (&now, &old, new) {
+                (Some(now), Some(old), Some(new)) => {
+                    match merge(git, now, &old.bytes, &new.bytes).await.map_err(|error| error.to_string())? {
+                        Some(bytes) => Some(Content { bytes, ..new }),
+                        None => {
+                            conflicts.push(path);
+                            continue;
+                        }
+                    }
+                }
+                _ => {
+                    conflicts.push(path);
+                    continue;
+                }
+            }
+        };
+        edits.push(Edit { at, path, now, then });
+    }
+    Ok(if conflicts.is_empty() { Plan::Edits(edits) } else { Plan::Conflict(conflicts) })
+}
+
+fn read(files: &dyn Files, at: &Resolved) -> Result<Option<Vec<u8>>, String> {
+    match files.open(at, None) {
+        Ok(mut file) => {
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes).map_err(|error| format!("cannot read `{}`: {error}", at.shown))?;
+            Ok(Some(bytes))
+        }
+        Err(PathError::Missing { .. }) => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Merges two changes of a text; `None` if they touch the same lines, or if it is no text.
+async fn merge(git: &Git, now: &[u8], base: &[u8], new: &[u8]) -> Result<Option<Vec<u8>>, WorktreeError> {
+    let dir = std::env::temp_dir();
+    let scratch =
+        Scratch::new(&dir, [now, base, new]).map_err(|error| WorktreeError::io("write in", &dir, error))?;
+    let words = ["merge-file", "-p", "-q", "--", "now", "base", "new"];
+    let args: Vec<OsString> = words.iter().map(OsString::from).collect();
+    let printed = git.run(&scratch.0, &args, &[]).await?;
+    // Git exits with the number of conflicts, or with 255 for a binary file.
+    Ok((printed.code == 0).then_some(printed.bytes))
+}
+
+/// Private directory with the three sides of a merge, removed with this.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(above: &Path, sides: [&[u8]; 3]) -> std::io::Result<Self> {
+        use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+        let dir = above.join(format!("zk-merge-{}-{:016x}", std::process::id(), fastrand::u64(..)));
+        std::fs::DirBuilder::new().mode(0o700).create(&dir)?;
+        let this = Self(dir);
+        for (name, bytes) in ["now", "base", "new"].into_iter().zip(sides) {
+            let mut options = std::fs::OpenOptions::new();
+            let mut file = options.write(true).create_new(true).mode(0o600).open(this.0.join(name))?;
+            file.write_all(bytes)?;
+        }
+        Ok(this)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Makes all changes, or none: after a failure, files that were changed get their old content back.
+pub(crate) fn write(edits: &[Edit], root: &Path, files: &dyn Files) -> Result<(), String> {
+    for edit in edits {
+        if read(files, &edit.at)? != edit.now {
+            return Err(format!(
+                "`{}` changed since it was reviewed; nothing was applied: call again",
+                edit.at.shown
+            ));
+        }
+    }
+    let tree = Tree::open(root).map_err(|error| format!("cannot open {}: {error}", root.display()))?;
+    for (at, edit) in edits.iter().enumerate() {
+        if let Err(why) = write_one(edit, edit.then.as_ref(), &tree, files) {
+            for done in edits.iter().take(at + 1) {
+                let old = done.now.clone().map(|bytes| Content { bytes, is_executable: false });
+                // The first failure is told; what cannot be undone is told by the next look at the file.
+                let _ = match old {
+                    Some(old) => {
+                        files.write(&done.at, &old.bytes).map(drop).map_err(|error| error.to_string())
+                    }
+                    None => tree.remove(&done.path).map_err(|error| error.to_string()),
+                };
+            }
+            return Err(format!("nothing was applied: {why}"));
+        }
+    }
+    Ok(())
+}
+
+fn write_one(edit: &Edit, then: Option<&Content>, tree: &Tree, files: &dyn Files) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("cannot change `{}`: {error}", edit.at.shown);
+    match then {
+        None => {
+            // The write proves that the file may be changed, whatever guards it.
+            files
+                .write(&edit.at, edit.now.as_deref().unwrap_or_default())
+                .map_err(|error| error.to_string())?;
+            tree.remove(&edit.path).map_err(failed)
+        }
+        Some(content) => {
+            files.write(&edit.at, &content.bytes).map_err(|error| error.to_string())?;
+            tree.set_executable(&edit.path, content.is_executable).map_err(failed)
+        }
+    }
+}

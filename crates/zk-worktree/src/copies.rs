@@ -1,0 +1,252 @@
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use tokio::sync::OnceCell;
+use zk_core::kernel::{Cx, Plugin};
+use zk_core::service::{CopyChanges, IsolatedCopy, Isolation, IsolationError, StateFiles, make_private_dir};
+
+use crate::WorktreeError;
+use crate::beneath::{Found, Tree};
+use crate::blocking::blocking;
+use crate::git::Git;
+use crate::patch::{APPLY_TOOL, Patch, Patches, count_lines};
+use crate::source::Source;
+use crate::sweep::Home;
+
+/// Attributes under which git takes files byte by byte.
+const RAW_ATTRIBUTES: &[u8] = b"* -text -eol -ident -filter -working-tree-encoding\n";
+
+/// Maker of copies, as a service.
+pub(crate) struct Copies {
+    pub(crate) root: PathBuf,
+    pub(crate) git: Git,
+    pub(crate) files: Arc<dyn StateFiles>,
+    pub(crate) plugins: Arc<CopyPlugins>,
+    pub(crate) patches: Patches,
+    pub(crate) home: OnceCell<Arc<Home>>,
+}
+
+/// One copy: the files, and a repository of its own beside them that says what they were.
+struct Copy {
+    /// Directory of everything of the copy, removed with this.
+    dir: PathBuf,
+    tree: PathBuf,
+    cwd: PathBuf,
+    /// Repository that only this crate uses, which the agent cannot reach.
+    own: PathBuf,
+    /// Tree of the files as they were.
+    base: String,
+    agent: String,
+    source: PathBuf,
+    git: Git,
+    patches: Patches,
+    home: Arc<Home>,
+    plugins: Mutex<Vec<Arc<dyn Plugin>>>,
+    kept: std::sync::atomic::AtomicBool,
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        if !self.kept.load(std::sync::atomic::Ordering::Acquire) {
+            let _ = std::fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+#[async_trait]
+impl Isolation for Copies {
+    async fn isolate(
+        &self,
+        agent: &str,
+        cwd: &Path,
+        _: &Cx,
+    ) -> Result<Arc<dyn IsolatedCopy>, IsolationError> {
+        let copy = self.make(agent, cwd).await?;
+        let (plugins, cwd) = (self.plugins.clone(), copy.cwd.clone());
+        let (tree, plugins) = (copy.tree.clone(), plugins);
+        // The self-test of a sandbox waits for its processes.
+        let made = blocking(move || (*plugins)(&CopyPlace { root: &tree, cwd: &cwd })).await?;
+        *copy.plugins.lock().unwrap_or_else(PoisonError::into_inner) = made.map_err(IsolationError::new)?;
+        Ok(Arc::new(copy))
+    }
+}
+
+/// Maker of the plugins that keep an agent in its copy, or the reason why there are none.
+pub type CopyPlugins = dyn Fn(&CopyPlace<'_>) -> Result<Vec<Arc<dyn Plugin>>, String> + Send + Sync;
+
+/// Directories of a copy, for the plugins that keep an agent in it.
+#[derive(Clone, Copy, Debug)]
+pub struct CopyPlace<'a> {
+    /// Root of the copy.
+    pub root: &'a Path,
+    /// Directory that stands for the one it was made of.
+    pub cwd: &'a Path,
+}
+
+impl Copies {
+    async fn home(&self) -> Result<Arc<Home>, WorktreeError> {
+        let open = async || {
+            let (root, files) = (self.root.clone(), self.files.clone());
+            let home = blocking(move || Home::open(&root, &*files)).await?;
+            home.map(Arc::new)
+        };
+        self.home.get_or_try_init(open).await.cloned()
+    }
+
+    async fn make(&self, agent: &str, cwd: &Path) -> Result<Copy, WorktreeError> {
+        let source = Source::read(&self.git, cwd).await?;
+        let home = self.home().await?;
+        let dir = home.copies.join(format!("{}-{:08x}", plain(agent), fastrand::u32(..)));
+        let (tree, own) = (dir.join("tree"), dir.join("own.git"));
+        let below = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
+        let below = below.strip_prefix(&source.root).map(Path::to_owned).unwrap_or_default();
+        make_private_dir(&tree).map_err(|error| WorktreeError::io("make", &tree, error))?;
+        let mut copy = Copy {
+            dir,
+            cwd: if below.as_os_str().is_empty() { tree.clone() } else { tree.join(below) },
+            tree,
+            own,
+            base: String::new(),
+            agent: agent.to_owned(),
+            source: source.root.clone(),
+            git: self.git.clone(),
+            patches: self.patches.clone(),
+            home,
+            plugins: Mutex::default(),
+            kept: std::sync::atomic::AtomicBool::new(false),
+        };
+        let (from, to) = (source.clone(), copy.tree.clone());
+        blocking(move || copy_files(&from, &to)).await??;
+        let missing = copy.cwd.clone();
+        blocking(move || std::fs::create_dir_all(&missing))
+            .await?
+            .map_err(|error| WorktreeError::io("make", &copy.cwd, error))?;
+        copy.init(&source).await?;
+        copy.base = copy.snapshot().await?;
+        Ok(copy)
+    }
+}
+
+impl Copy {
+    /// Makes the repository of the agent, which borrows the objects of the source, and the one of this crate.
+    /// The latter has all of its own: git touches the dates of borrowed objects that it would write.
+    async fn init(&self, source: &Source) -> Result<(), WorktreeError> {
+        let format = format!("--object-format={}", source.format);
+        let branch = source.branch.as_deref().unwrap_or("main");
+        let (git, tree) = (&self.git, &self.tree);
+        let initial = format!("--initial-branch={branch}");
+        git.print(tree, &["init", "--quiet", "--template=", &format, &initial]).await?;
+        let own = self.own.to_string_lossy().into_owned();
+        git.print(tree, &["init", "--quiet", "--bare", "--template=", &format, "--", &own]).await?;
+        let mut objects = {
+            use std::os::unix::ffi::OsStrExt;
+            source.objects.as_os_str().as_bytes().to_vec()
+        };
+        objects.push(b'\n');
+        let dot_git = tree.join(".git");
+        let wanted = [
+            (dot_git.join("objects/info/alternates"), objects),
+            (self.own.join("info/attributes"), RAW_ATTRIBUTES.to_vec()),
+        ];
+        blocking(move || {
+            for (path, bytes) in wanted {
+                let parent = path.parent().unwrap_or(&path);
+                let written = std::fs::create_dir_all(parent).and_then(|()| std::fs::write(&path, bytes));
+                written.map_err(|error| WorktreeError::io("write", &path, error))?;
+            }
+            Ok::<(), WorktreeError>(())
+        })
+        .await??;
+        match &source.branch {
+            Some(branch) => {
+                git.print(tree, &["update-ref", &format!("refs/heads/{branch}"), &source.head]).await?
+            }
+            None => git.print(tree, &["update-ref", "--no-deref", "HEAD", &source.head]).await?,
+        };
+        git.print(tree, &["read-tree", "HEAD"]).await.map(drop)
+    }
+
+    /// Stores the present files as a tree, and returns its id.
+    async fn snapshot(&self) -> Result<String, WorktreeError> {
+        self.git.print_on(&self.own, &self.tree, &["add", "--all", "--", "."]).await?;
+        let id = self.git.print_on(&self.own, &self.tree, &["write-tree"]).await?;
+        Ok(String::from_utf8_lossy(&id).trim().to_owned())
+    }
+
+    async fn take(&self) -> Result<CopyChanges, WorktreeError> {
+        let new = self.snapshot().await?;
+        let (changes, text) = Patch::read(&self.git, &self.own, &self.tree, (&self.base, &new)).await?;
+        let (added, removed) = count_lines(&text);
+        let files = changes.iter().map(|change| change.path.to_string_lossy().into_owned()).collect();
+        if !changes.is_empty() {
+            let file = self.home.patches.join(format!("{}-{}.patch", self.home.owner, plain(&self.agent)));
+            let path = file.clone();
+            blocking(move || write_private(&path, &text))
+                .await?
+                .map_err(|error| WorktreeError::io("write", &file, error))?;
+            let patch = Patch { root: self.source.clone(), changes, file, added, removed };
+            self.patches.lock().waiting.insert(self.agent.clone(), Arc::new(patch));
+        }
+        Ok(CopyChanges { files, added, removed, tool: APPLY_TOOL.to_owned() })
+    }
+}
+
+#[async_trait]
+impl IsolatedCopy for Copy {
+    fn cwd(&self) -> PathBuf {
+        self.cwd.clone()
+    }
+
+    fn plugins(&self) -> Vec<Arc<dyn Plugin>> {
+        self.plugins.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn finish(&self) -> Result<CopyChanges, IsolationError> {
+        match self.take().await {
+            Ok(changes) => {
+                let dir = self.dir.clone();
+                // A rest is removed with this process, or by the next one.
+                let _ = blocking(move || std::fs::remove_dir_all(dir)).await;
+                Ok(changes)
+            }
+            Err(error) => {
+                self.kept.store(true, std::sync::atomic::Ordering::Release);
+                let place = self.tree.display();
+                Err(IsolationError::new(format!("{error}; until zk ends they are in {place}")))
+            }
+        }
+    }
+}
+
+/// Copies the files of a work tree byte by byte. What is neither a file nor a link is left out.
+fn copy_files(source: &Source, to: &Path) -> Result<(), WorktreeError> {
+    let open = |dir: &Path| Tree::open(dir).map_err(|error| WorktreeError::io("open", dir, error));
+    let (from_tree, to_tree) = (open(&source.root)?, open(to)?);
+    for path in &source.files {
+        let failed = |error: io::Error| WorktreeError::io("copy", source.root.join(path), error);
+        match from_tree.find(path).map_err(failed)? {
+            Some(Found::File { mut file, mode }) => {
+                let mut copy = to_tree.create(path, mode).map_err(failed)?;
+                io::copy(&mut file, &mut copy).map_err(failed)?;
+            }
+            Some(Found::Link(target)) => to_tree.link(path, &target).map_err(failed)?,
+            Some(Found::Other) | None => {}
+        }
+    }
+    Ok(())
+}
+
+fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(bytes)
+}
+
+/// Name of an agent as a part of a file name.
+fn plain(agent: &str) -> String {
+    agent.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' }).collect()
+}

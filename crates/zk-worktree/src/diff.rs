@@ -1,0 +1,34 @@
+use std::path::Path;
+
+use similar::TextDiff;
+
+/// Size of a file of which a diff is drawn, in bytes.
+const MAX_DIFF_BYTES: usize = 1 << 20;
+
+/// Unified diff of one file; `None` for a side without the file.
+pub(crate) fn unified(path: &Path, old: Option<&[u8]>, new: Option<&[u8]>) -> String {
+    let name = |prefix: &str, side: Option<&[u8]>| match side {
+        Some(_) => format!("{prefix}/{}", path.display()),
+        None => "/dev/null".to_owned(),
+    };
+    let (old_name, new_name) = (name("a", old), name("b", new));
+    match (text(old), text(new)) {
+        (Some(before), Some(after)) => {
+            let diff = TextDiff::from_lines(before, after);
+            diff.unified_diff().header(&old_name, &new_name).to_string()
+        }
+        (_, _) => {
+            let size = |side: Option<&[u8]>| {
+                side.map_or("nothing".to_owned(), |bytes| format!("{} bytes", bytes.len()))
+            };
+            let (before, after) = (size(old), size(new));
+            format!("--- {old_name}\n+++ {new_name}\n{before} become {after} (not shown: binary or large)\n")
+        }
+    }
+}
+
+/// Text of a side; `None` if it cannot be shown as a text.
+fn text(side: Option<&[u8]>) -> Option<&str> {
+    let bytes = side.unwrap_or_default();
+    if bytes.len() > MAX_DIFF_BYTES || bytes.contains(&0) { None } else { std::str::from_utf8(bytes).ok() }
+}

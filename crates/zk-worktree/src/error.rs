@@ -1,0 +1,58 @@
+use std::path::PathBuf;
+
+use zk_core::service::IsolationError;
+
+/// Failure to copy a repository, or to take or apply the changes of a copy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WorktreeError {
+    /// The directory is in no repository.
+    #[error(
+        "{} is in no git repository with a work tree ({why}); delegate without `isolation`, or run `git init` and commit first",
+        dir.display()
+    )]
+    NoRepository {
+        /// Directory that was to be copied.
+        dir: PathBuf,
+        /// Description of git.
+        why: String,
+    },
+    /// The repository has something that a copy cannot have.
+    #[error("{} has {what}, which a copy of it cannot have; delegate without `isolation`", root.display())]
+    Unsupported {
+        /// Root of the repository.
+        root: PathBuf,
+        /// Description of that part.
+        what: String,
+    },
+    /// Git failed.
+    #[error("`git {doing}` failed: {why}")]
+    Git {
+        /// Command of git.
+        doing: String,
+        /// Description of the failure.
+        why: String,
+    },
+    /// A file cannot be read or written.
+    #[error("cannot {doing} {}: {why}", path.display())]
+    Io {
+        /// Action that failed, as a verb.
+        doing: &'static str,
+        /// Path of the file or directory.
+        path: PathBuf,
+        /// Description of the failure.
+        why: String,
+    },
+}
+
+impl WorktreeError {
+    #[expect(clippy::needless_pass_by_value, reason = "callers hand over an error that they do not need")]
+    pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>, why: impl ToString) -> Self {
+        Self::Io { doing, path: path.into(), why: why.to_string() }
+    }
+}
+
+impl From<WorktreeError> for IsolationError {
+    fn from(error: WorktreeError) -> Self {
+        Self::new(error.to_string())
+    }
+}

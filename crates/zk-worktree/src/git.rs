@@ -1,0 +1,118 @@
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use zk_core::service::{Exec, ExecRequest, Exit, OutputStream, visible_lines};
+
+use crate::WorktreeError;
+
+/// Longest time of one call of git.
+const GIT_TIME_LIMIT: Duration = Duration::from_secs(120);
+/// Bytes of git's errors that a message quotes.
+const MAX_SAID_BYTES: usize = 2_000;
+
+/// Configuration of every call: no hooks, no monitors, no helpers, and files byte by byte.
+const CONFIGURATION: [&str; 10] = [
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.untrackedCache=false",
+    "core.attributesFile=/dev/null",
+    "core.autocrlf=false",
+    "core.safecrlf=false",
+    "core.quotePath=false",
+    "submodule.recurse=false",
+    "gc.auto=0",
+    "safe.bareRepository=explicit",
+];
+
+/// Variables of every call: no settings of the person or the machine, no locks in a repository that is only
+/// read, and messages in English.
+const ENVIRONMENT: [(&str, &str); 6] = [
+    ("GIT_CONFIG_GLOBAL", "/dev/null"),
+    ("GIT_CONFIG_NOSYSTEM", "1"),
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("LC_ALL", "C"),
+];
+
+/// The one place where this crate builds arguments of git.
+#[derive(Clone)]
+pub(crate) struct Git {
+    pub(crate) exec: Arc<dyn Exec>,
+}
+
+/// Output of a call that ran: its exit code and standard output.
+pub(crate) struct Printed {
+    pub(crate) code: i32,
+    pub(crate) bytes: Vec<u8>,
+    said: String,
+}
+
+impl Git {
+    /// Runs git in `dir` and returns what it printed.
+    pub(crate) async fn print(&self, dir: &Path, args: &[&str]) -> Result<Vec<u8>, WorktreeError> {
+        let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+        let printed = self.run(dir, &args, &[]).await?;
+        match printed.code {
+            0 => Ok(printed.bytes),
+            _ => Err(failed(&args, printed.said)),
+        }
+    }
+
+    /// Runs git on the repository `git_dir` with the files of `tree`.
+    pub(crate) async fn print_on(
+        &self,
+        git_dir: &Path,
+        tree: &Path,
+        args: &[&str],
+    ) -> Result<Vec<u8>, WorktreeError> {
+        let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+        let variables = [("GIT_DIR", git_dir.as_os_str()), ("GIT_WORK_TREE", tree.as_os_str())];
+        let printed = self.run(tree, &args, &variables).await?;
+        match printed.code {
+            0 => Ok(printed.bytes),
+            _ => Err(failed(&args, printed.said)),
+        }
+    }
+
+    /// Runs git and returns its exit code with what it printed.
+    pub(crate) async fn run(
+        &self,
+        dir: &Path,
+        args: &[OsString],
+        variables: &[(&str, &std::ffi::OsStr)],
+    ) -> Result<Printed, WorktreeError> {
+        let mut request = ExecRequest::new("git", dir);
+        request.args.extend(CONFIGURATION.iter().flat_map(|pair| ["-c".into(), (*pair).into()]));
+        request.args.extend(args.iter().cloned());
+        request.env.extend(ENVIRONMENT.iter().map(|(name, value)| ((*name).into(), (*value).into())));
+        request.env.extend(variables.iter().map(|(name, value)| ((*name).into(), (*value).into())));
+        request.timeout = Some(GIT_TIME_LIMIT);
+        let (mut bytes, mut said) = (Vec::new(), Vec::new());
+        let mut sink = |stream: OutputStream, piece: &[u8]| match stream {
+            OutputStream::Stdout => bytes.extend_from_slice(piece),
+            OutputStream::Stderr => said.extend_from_slice(piece),
+        };
+        let ran = self.exec.run(request, &mut sink, &CancellationToken::new()).await;
+        let exit = ran.map_err(|error| failed(args, error.to_string()))?.exit;
+        said.truncate(MAX_SAID_BYTES);
+        // File names are a part of this text.
+        let said = visible_lines(String::from_utf8_lossy(&said).trim()).join("; ");
+        match exit {
+            Exit::Code(code) => Ok(Printed { code, bytes, said }),
+            Exit::TimedOut => {
+                Err(failed(args, format!("it took longer than {} s", GIT_TIME_LIMIT.as_secs())))
+            }
+            Exit::Signal(_) | Exit::Stopped => Err(failed(args, "it was stopped".to_owned())),
+        }
+    }
+}
+
+fn failed(args: &[OsString], why: String) -> WorktreeError {
+    let doing = args.iter().find(|arg| !arg.to_string_lossy().starts_with('-'));
+    let doing = doing.map(|arg| arg.to_string_lossy().into_owned()).unwrap_or_default();
+    WorktreeError::Git { doing, why }
+}

@@ -1,0 +1,89 @@
+use std::path::{Path, PathBuf};
+
+use crate::WorktreeError;
+use crate::beneath::bytes_path;
+use crate::git::Git;
+
+/// Size of the attributes that are searched for filters of large files, in bytes.
+const MAX_ATTRIBUTES_BYTES: u64 = 1 << 20;
+
+/// The repository that a copy is made of, as far as git tells without changing it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Source {
+    /// Root of the work tree.
+    pub(crate) root: PathBuf,
+    /// Directory of the objects.
+    pub(crate) objects: PathBuf,
+    /// The commit that is checked out.
+    pub(crate) head: String,
+    /// Name of the branch, if one is checked out.
+    pub(crate) branch: Option<String>,
+    /// Format of the object ids: `sha1` or `sha256`.
+    pub(crate) format: String,
+    /// Files that are tracked, or neither tracked nor ignored, relative to the root.
+    pub(crate) files: Vec<PathBuf>,
+}
+
+impl Source {
+    /// Reads the repository around `cwd`.
+    pub(crate) async fn read(git: &Git, cwd: &Path) -> Result<Self, WorktreeError> {
+        let wanted = [
+            "rev-parse",
+            "--path-format=absolute",
+            "--show-toplevel",
+            "--git-path",
+            "objects",
+            "--show-object-format",
+        ];
+        let facts = git.print(cwd, &wanted).await.map_err(|error| {
+            let why = match error {
+                WorktreeError::Git { why, .. } => why,
+                other => other.to_string(),
+            };
+            WorktreeError::NoRepository { dir: cwd.to_owned(), why }
+        })?;
+        let mut lines = facts.split(|byte| *byte == b'\n');
+        let mut line = || lines.next().unwrap_or_default().to_vec();
+        let (root, objects, format) = (bytes_path(&line()), bytes_path(&line()), text(&line()));
+        let unsupported =
+            |what: &str| WorktreeError::Unsupported { root: root.clone(), what: what.to_owned() };
+        let head = git.print(&root, &["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).await;
+        let head = text(&head.map_err(|_| unsupported("no commit yet"))?);
+        let branch = git.print(&root, &["symbolic-ref", "--quiet", "--short", "HEAD"]).await.ok();
+        let staged = git.print(&root, &["ls-files", "-z", "--stage"]).await?;
+        for entry in staged.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()) {
+            if entry.starts_with(b"160000 ") {
+                return Err(unsupported("submodules"));
+            }
+            let facts = entry.split(|byte| *byte == b'\t').next().unwrap_or_default();
+            if !facts.ends_with(b" 0") {
+                return Err(unsupported("a merge with conflicts in progress"));
+            }
+        }
+        let tagged = git.print(&root, &["ls-files", "-z", "-t"]).await?;
+        if tagged.split(|byte| *byte == 0).any(|entry| entry.starts_with(b"S ")) {
+            return Err(unsupported("a sparse checkout"));
+        }
+        let listed = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"];
+        let listed = git.print(&root, &listed).await?;
+        let files: Vec<PathBuf> =
+            listed.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(bytes_path).collect();
+        if files.iter().any(|path| path.ends_with(".gitattributes") && has_large_files(&root.join(path))) {
+            return Err(unsupported("large files by Git LFS"));
+        }
+        let branch = branch.map(|name| text(&name)).filter(|name| !name.is_empty());
+        Ok(Self { root, objects, head, branch, format, files })
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim().to_owned()
+}
+
+/// Whether attributes name the filter of Git LFS.
+fn has_large_files(path: &Path) -> bool {
+    let is_small = std::fs::symlink_metadata(path)
+        .is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_ATTRIBUTES_BYTES);
+    let text = if is_small { std::fs::read(path).unwrap_or_default() } else { Vec::new() };
+    String::from_utf8_lossy(&text).lines().any(|line| !line.starts_with('#') && line.contains("filter=lfs"))
+}

@@ -1,0 +1,192 @@
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use zk_core::model::{Approved, CallKind, Display, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec};
+use zk_core::service::{CallPlace, Files, Tool, ToolCx};
+
+use crate::apply;
+use crate::blocking::blocking;
+use crate::diff;
+use crate::git::Git;
+use crate::patch::{APPLY_TOOL, Edit, Patch, Patches, Plan};
+
+const ABOUT: &str = "Apply the changes that a sub-agent made in its copy of the project to the project itself, or discard them.";
+
+/// Tool that brings the changes of a copy into the workspace: one change, reviewed and asked about like an edit.
+pub(crate) struct ApplyChanges {
+    spec: Arc<ToolSpec>,
+    patches: Patches,
+    git: Git,
+}
+
+#[derive(Debug, Deserialize)]
+struct Args {
+    agent: String,
+    #[serde(default)]
+    discard: bool,
+}
+
+impl ApplyChanges {
+    pub(crate) fn new(patches: Patches, git: Git) -> Self {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "agent": {"type": "string", "description": "Its name, as `spawn` gave it"},
+                "discard": {"type": "boolean", "description": "Forget the changes instead"},
+            },
+            "required": ["agent"],
+        });
+        Self { spec: ToolSpec::new(APPLY_TOOL, ABOUT, schema), patches, git }
+    }
+
+    fn patch(&self, agent: &str) -> Result<Arc<Patch>, ToolError> {
+        self.patches.find(agent).ok_or_else(|| {
+            let names: Vec<String> = self.patches.lock().waiting.keys().cloned().collect();
+            let known = match names.as_slice() {
+                [] => "no changes wait".to_owned(),
+                names => format!("changes wait of {}", names.join(", ")),
+            };
+            ToolError::new(ToolErrorKind::NotFound, format!("there are no changes of `{agent}`; {known}"))
+        })
+    }
+
+    async fn plan(&self, patch: &Patch, place: &CallPlace) -> Result<(Plan, Arc<dyn Files>), ToolError> {
+        let files = place.cx.service::<dyn Files>();
+        let files = files.ok_or_else(|| ToolError::failed("this conversation has no files"))?;
+        let plan = apply::plan(patch, files.clone(), place.cwd.clone(), &self.git).await;
+        plan.map(|plan| (plan, files)).map_err(ToolError::failed)
+    }
+
+    /// Describes a conflict by both sides. The workspace and the patch stay as they are.
+    fn conflict(&self, agent: &str, patch: &Patch, paths: &[PathBuf]) -> String {
+        let state = self.patches.lock();
+        let describe = |path: &PathBuf| {
+            let other = state.writers.get(&patch.root.join(path)).map_or("the workspace", String::as_str);
+            format!("{} (changed by {agent} and by {other})", path.display())
+        };
+        let paths: Vec<String> = paths.iter().map(describe).collect();
+        format!(
+            "nothing was applied: {agent} and the workspace changed the same lines of {}. The patch is kept in {}; \
+             make the changes yourself, or have a sub-agent make them anew",
+            paths.join(", "),
+            patch.file.display()
+        )
+    }
+}
+
+#[async_trait]
+impl Tool for ApplyChanges {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let Args { agent, discard } = call.parse()?;
+        let patch = self.patch(&agent)?;
+        if discard {
+            self.forget(&agent, &patch).await;
+            return Ok(ToolOutput::text(format!("the changes of {agent} are discarded")));
+        }
+        let (plan, files) = self.plan(&patch, &cx.place()).await?;
+        let shown = self.patches.lock().shown.remove(&agent);
+        if shown.is_some_and(|shown| shown != plan) {
+            let why =
+                "the workspace changed since the changes were reviewed; nothing was applied: call again";
+            return Err(ToolError::failed(why));
+        }
+        let edits = match plan {
+            Plan::Conflict(paths) => return Err(ToolError::failed(self.conflict(&agent, &patch, &paths))),
+            Plan::Edits(edits) => edits,
+        };
+        let (display, count) = (diff_of(&patch, &edits), edits.len());
+        let written: BTreeSet<PathBuf> = edits.iter().map(|edit| patch.root.join(&edit.path)).collect();
+        let root = patch.root.clone();
+        let done = blocking(move || apply::write(&edits, &root, &*files)).await;
+        done.map_err(|error| ToolError::failed(error.to_string()))?.map_err(ToolError::failed)?;
+        {
+            let mut state = self.patches.lock();
+            state.writers.extend(written.into_iter().map(|path| (path, agent.clone())));
+        }
+        self.forget(&agent, &patch).await;
+        let names: Vec<String> =
+            patch.changes.iter().map(|change| change.path.display().to_string()).collect();
+        let text = match count {
+            0 => format!("the workspace has the changes of {agent} already"),
+            _ => format!(
+                "applied the changes of {agent}: +{} -{} in {}",
+                patch.added,
+                patch.removed,
+                names.join(", ")
+            ),
+        };
+        Ok(ToolOutput::text(text).with_display(display))
+    }
+
+    fn kind(&self) -> Option<CallKind> {
+        Some(CallKind::Edit)
+    }
+
+    fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
+        let Ok(Args { agent, discard }) = Args::deserialize(args) else { return Effects::Unknown };
+        match self.patches.find(&agent) {
+            Some(_) if discard => Effects::none(),
+            Some(patch) => Effects::writes(patch.changes.iter().map(|change| patch.root.join(&change.path))),
+            // Changes may come until the call runs, and then nobody has seen them.
+            None => Effects::Unknown,
+        }
+    }
+
+    /// Diff to the present files, with what both sides changed merged.
+    async fn preview(&self, args: &Value, place: &CallPlace) -> Option<Display> {
+        let Args { agent, discard } = Args::deserialize(args).ok()?;
+        let patch = self.patches.find(&agent).filter(|_| !discard)?;
+        let plan = self.plan(&patch, place).await.ok()?.0;
+        self.patches.lock().shown.insert(agent.clone(), plan.clone());
+        match plan {
+            Plan::Edits(edits) => Some(diff_of(&patch, &edits)),
+            Plan::Conflict(paths) => Some(Display::Line { text: self.conflict(&agent, &patch, &paths) }),
+        }
+    }
+
+    fn summary(&self, args: &Value) -> String {
+        let agent = args.get("agent").and_then(Value::as_str).unwrap_or_default();
+        match self.patches.find(agent) {
+            Some(patch) => {
+                let files = match patch.changes.len() {
+                    1 => "1 file".to_owned(),
+                    count => format!("{count} files"),
+                };
+                format!("apply changes of {agent} (+{} -{} in {files})", patch.added, patch.removed)
+            }
+            None => format!("apply changes of {agent}"),
+        }
+    }
+}
+
+impl ApplyChanges {
+    async fn forget(&self, agent: &str, patch: &Patch) {
+        self.patches.lock().waiting.remove(agent);
+        let file = patch.file.clone();
+        let _ = blocking(move || std::fs::remove_file(file)).await;
+    }
+}
+
+/// One diff of all files.
+fn diff_of(patch: &Patch, edits: &[Edit]) -> Display {
+    let text: Vec<String> = edits
+        .iter()
+        .map(|edit| {
+            let (old, new) = (edit.now.as_deref(), edit.then.as_ref().map(|then| &*then.bytes));
+            diff::unified(&edit.path, old, new)
+        })
+        .collect();
+    let path = match patch.changes.as_slice() {
+        [one] => one.path.display().to_string(),
+        all => format!("{} files", all.len()),
+    };
+    Display::Diff { path, diff: text.concat() }
+}
