@@ -257,8 +257,8 @@ impl Shared {
 
     pub(super) async fn begin(self: &Arc<Self>, spec: GoalSpec, cx: &Cx) -> Result<(), BoxError> {
         self.load(cx).await?;
-        let active = self.state().machine.goal().filter(|goal| goal.state == GoalState::Active).cloned();
-        if let Some(active) = active.filter(|goal| goal.spec.origin() == crate::GoalOrigin::Set) {
+        let open = self.state().machine.goal().filter(|goal| goal.is_open()).cloned();
+        if let Some(active) = open {
             let text = visible_line(&super::record::cut(active.spec.text(), 80));
             return Err(crate::GoalError::Active { text }.into());
         }

@@ -13,7 +13,7 @@ use super::record::cut;
 use crate::goal::{GoalInput, SupervisorFailure};
 
 /// Part of the agent whose model gives verdicts.
-const PART: &str = "supervisor";
+pub(super) const PART: &str = "supervisor";
 
 /// Output limit of a verdict, in tokens.
 const MAX_VERDICT_TOKENS: u32 = 400;
