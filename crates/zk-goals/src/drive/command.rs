@@ -8,9 +8,9 @@ use zk_core::service::{
     ArgumentChoice, Command, CommandOutcome, Questions, Selection, UiAnswer, visible_line,
 };
 
-use super::goals::Shared;
 use super::outcome::describe_goal;
 use super::record::cut;
+use super::shared::Shared;
 use crate::GoalError;
 use crate::goal::{GoalInput, GoalSpec};
 

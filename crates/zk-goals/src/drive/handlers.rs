@@ -12,9 +12,9 @@ use zk_core::kernel::{BoxError, Cx, HookOptions, Reach, Scope};
 use zk_core::model::{CheckState, Display};
 use zk_core::service::{PromptSection, Question, Questions, RunControl, RunStatus};
 
-use super::goals::{PendingTurn, SOURCE, Shared};
 use super::record::cut;
 use super::section::GoalSection;
+use super::shared::{PendingTurn, SOURCE, Shared};
 use super::supervisor::PART;
 use crate::goal::{Goal, GoalInput, Spender};
 

@@ -8,8 +8,8 @@ use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, ErrorKind};
 use zk_core::service::{RunControl, SideCall, visible_line};
 
-use super::goals::Shared;
 use super::record::cut;
+use super::shared::Shared;
 use crate::goal::{GoalInput, SupervisorFailure};
 
 /// Part of the agent whose model gives verdicts.
