@@ -1,10 +1,10 @@
 /// Reason for which a goal cannot be set or changed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum GoalError {
-    /// Another goal is active.
-    #[error("the goal `{text}` is active: /goal clear removes it, /done says that it is reached")]
+    /// Another goal is active or paused.
+    #[error("the goal `{text}` is not reached: /goal clear removes it, /done says that it is reached")]
     Active {
-        /// Beginning of the active goal's text.
+        /// Beginning of that goal's text.
         text: String,
     },
     /// The settings allow no autonomous goals.

@@ -30,6 +30,6 @@ pub use fleet::{
 };
 pub use goal::{
     Goal, GoalEffect, GoalInput, GoalMachine, GoalOrigin, GoalRules, GoalSpec, GoalSpecError, MAX_GOAL_BYTES,
-    Supervision, SupervisorFailure, ends_with_phrase,
+    Spender, Supervision, SupervisorFailure, ends_with_phrase,
 };
 pub use settings::GoalSettings;

@@ -8,11 +8,11 @@ use zk_core::service::{
     ArgumentChoice, Command, CommandOutcome, Questions, Selection, UiAnswer, visible_line,
 };
 
-use super::goals::Shared;
 use super::outcome::describe_goal;
 use super::record::cut;
+use super::shared::Shared;
 use crate::GoalError;
-use crate::goal::{GoalInput, GoalOrigin, GoalSpec};
+use crate::goal::{GoalInput, GoalSpec};
 
 /// Longest wait for the person's answer.
 const PATIENCE: Duration = Duration::from_secs(60 * 60);
@@ -172,8 +172,8 @@ impl Command for GoalCommand {
 impl GoalCommand {
     async fn set(&self, spec: GoalSpec, cx: &Cx) -> Result<CommandOutcome, BoxError> {
         let shared = &self.0;
-        let active = shared.state().machine.goal().filter(|goal| goal.state == GoalState::Active).cloned();
-        if let Some(active) = active.filter(|goal| goal.spec.origin() == GoalOrigin::Set) {
+        let open = shared.state().machine.goal().filter(|goal| goal.is_open()).cloned();
+        if let Some(active) = open {
             if !asks_to_replace(active.spec.text(), spec.text(), cx).await {
                 let text = visible_line(&cut(active.spec.text(), 80));
                 return Err(GoalError::Active { text }.into());

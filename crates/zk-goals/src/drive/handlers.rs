@@ -12,10 +12,11 @@ use zk_core::kernel::{BoxError, Cx, HookOptions, Reach, Scope};
 use zk_core::model::{CheckState, Display};
 use zk_core::service::{PromptSection, Question, Questions, RunControl, RunStatus};
 
-use super::goals::{PendingTurn, SOURCE, Shared};
 use super::record::cut;
 use super::section::GoalSection;
-use crate::goal::{Goal, GoalInput};
+use super::shared::{PendingTurn, SOURCE, Shared};
+use super::supervisor::PART;
+use crate::goal::{Goal, GoalInput, Spender};
 
 /// Time that a handler may take beyond the pause between two turns.
 const EXTRA_TIME: Duration = Duration::from_secs(30);
@@ -135,7 +136,8 @@ fn spending(shared: &Arc<Shared>, scope: &Scope) {
         shared.clone(),
         async |shared: &Arc<Shared>, event: &UsageUpdate, cx: &Cx| -> Result<(), BoxError> {
             let is_own_turn = cx.origin().depth == 0;
-            shared.apply(GoalInput::Spent { usd: event.turn.cost, is_own_turn }, cx).await?;
+            let by = if is_own_turn { Spender::Turn } else { Spender::Other };
+            shared.apply(GoalInput::Spent { usd: event.turn.cost, by }, cx).await?;
             let pending = if is_own_turn { shared.state().answer.take() } else { None };
             // The run of a failed answer ends with the error.
             if let Some(pending) = pending.filter(|pending| pending.error.is_none()) {
@@ -162,7 +164,9 @@ fn spending(shared: &Arc<Shared>, scope: &Scope) {
         at,
         shared.clone(),
         async |shared: &Arc<Shared>, event: &SideCallEnd, cx: &Cx| -> Result<(), BoxError> {
-            shared.apply(GoalInput::Spent { usd: event.usage.cost, is_own_turn: false }, cx).await
+            let is_verdict = event.purpose == PART && event.source == shared.source().to_string();
+            let by = if is_verdict { Spender::Verdict } else { Spender::Other };
+            shared.apply(GoalInput::Spent { usd: event.usage.cost, by }, cx).await
         },
     );
 }

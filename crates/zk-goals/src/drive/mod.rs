@@ -6,8 +6,10 @@ mod handlers;
 mod outcome;
 mod record;
 mod section;
+mod shared;
 mod supervisor;
 
-pub use goals::{GoalRetry, Goals};
+pub use goals::Goals;
 pub(crate) use handlers::question_line;
 pub use outcome::describe_goal;
+pub use shared::GoalRetry;

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::service::{PromptSection, section_order};
 
-use super::goals::Shared;
+use super::shared::Shared;
 
 /// Section of the system prompt with the goal that a person set, and the phrase.
 pub(super) struct GoalSection(pub(super) Arc<Shared>);

@@ -8,12 +8,12 @@ use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, ErrorKind};
 use zk_core::service::{RunControl, SideCall, visible_line};
 
-use super::goals::Shared;
 use super::record::cut;
+use super::shared::Shared;
 use crate::goal::{GoalInput, SupervisorFailure};
 
 /// Part of the agent whose model gives verdicts.
-const PART: &str = "supervisor";
+pub(super) const PART: &str = "supervisor";
 
 /// Output limit of a verdict, in tokens.
 const MAX_VERDICT_TOKENS: u32 = 400;

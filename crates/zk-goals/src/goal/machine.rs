@@ -50,8 +50,8 @@ pub enum GoalInput {
     Spent {
         /// US dollars; `None` if the price is not known.
         usd: Option<f64>,
-        /// Whether this is the goal's own turn, which [`GoalInput::Turn`] follows.
-        is_own_turn: bool,
+        /// Spender of the money.
+        by: Spender,
     },
     /// A turn ended, with its calls.
     Turn {
@@ -87,6 +87,17 @@ pub enum GoalInput {
     Waiting(String),
     /// The decisions that waited are settled.
     Decided,
+}
+
+/// Spender of money for a goal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spender {
+    /// The goal's own turn, which [`GoalInput::Turn`] follows.
+    Turn,
+    /// The supervisor.
+    Verdict,
+    /// A sub-agent, or another side call.
+    Other,
 }
 
 /// Reason for which there is no verdict.
@@ -236,7 +247,8 @@ impl Goal {
     fn money_cap(&self) -> Option<String> {
         let budget = self.spec.budget()?;
         // A verdict under way is not paid yet.
-        let reserved = if self.supervision.is_asked { self.usual_cost() } else { 0.0 };
+        let is_due = self.supervision.is_asked && !self.supervision.is_paid;
+        let reserved = if is_due { self.usual_cost() } else { 0.0 };
         let awaited = if reserved > 0.0 { ", and a verdict is to be paid" } else { "" };
         let is_over = self.spent + reserved > budget + ROUNDING_USD;
         is_over.then(|| format!("${:.4} of ${budget:.2} is spent{awaited}", self.spent))
@@ -275,7 +287,7 @@ fn apply_to(goal: &mut Goal, input: GoalInput, rules: &GoalRules) -> Vec<GoalEff
             goal.waiting.clear();
             goal.enter(GoalState::Active, None)
         }
-        GoalInput::Spent { usd, is_own_turn } => spent(goal, usd, is_own_turn),
+        GoalInput::Spent { usd, by } => spent(goal, usd, by),
         GoalInput::Turn { answer: None, calls, .. } if is_active => {
             goal.work = digest(&format!("{} {calls}", goal.work));
             turn(goal, None, false, rules)
@@ -326,11 +338,14 @@ fn apply_to(goal: &mut Goal, input: GoalInput, rules: &GoalRules) -> Vec<GoalEff
     }
 }
 
-fn spent(goal: &mut Goal, usd: Option<f64>, is_own_turn: bool) -> Vec<GoalEffect> {
+fn spent(goal: &mut Goal, usd: Option<f64>, by: Spender) -> Vec<GoalEffect> {
     if goal.state != GoalState::Active {
         return Vec::new();
     }
     goal.spent += usd.unwrap_or_default().max(0.0);
+    if by == Spender::Verdict {
+        goal.supervision.is_paid = true;
+    }
     if !goal.is_driven() {
         return Vec::new();
     }
@@ -338,7 +353,7 @@ fn spent(goal: &mut Goal, usd: Option<f64>, is_own_turn: bool) -> Vec<GoalEffect
     let reason = match goal.money_cap() {
         _ if unknown => "the price of the model is not known, so that no budget can be held".to_owned(),
         // The turn itself may reach the goal.
-        Some(reason) if !is_own_turn => reason,
+        Some(reason) if by != Spender::Turn => reason,
         Some(_) | None => return Vec::new(),
     };
     let mut effects = goal.enter(GoalState::Capped, Some(reason.clone()));
@@ -382,7 +397,7 @@ fn turn(goal: &mut Goal, answer: Option<&str>, is_plan_finished: bool, rules: &G
     let mut effects = Vec::new();
     goal.supervision.turns_since = goal.supervision.turns_since.saturating_add(1);
     if is_verdict_due(goal, rules) {
-        goal.supervision.is_asked = true;
+        (goal.supervision.is_asked, goal.supervision.is_paid) = (true, false);
         goal.supervision.turns_since = 0;
         goal.supervision.paused_until = None;
         effects.push(GoalEffect::AskSupervisor);

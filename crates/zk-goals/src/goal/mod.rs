@@ -5,6 +5,6 @@ mod phrase;
 mod spec;
 mod text;
 
-pub use machine::{GoalEffect, GoalInput, GoalMachine, GoalRules, SupervisorFailure};
+pub use machine::{GoalEffect, GoalInput, GoalMachine, GoalRules, Spender, SupervisorFailure};
 pub use phrase::ends_with_phrase;
 pub use spec::{Goal, GoalOrigin, GoalSpec, GoalSpecError, MAX_GOAL_BYTES, Supervision};

@@ -186,6 +186,9 @@ pub struct Supervision {
     /// Whether a verdict is awaited. A verdict does not survive its process.
     #[serde(skip)]
     pub is_asked: bool,
+    /// Whether the cost of that verdict is known.
+    #[serde(skip)]
+    pub is_paid: bool,
 }
 
 impl Goal {
@@ -204,6 +207,14 @@ impl Goal {
             supervision: Supervision::default(),
             waiting: Vec::new(),
         }
+    }
+
+    /// Whether a person set the goal, and it is neither reached nor given up: another goal does not take its place
+    /// unasked.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        let is_open = matches!(self.state, GoalState::Active | GoalState::Paused);
+        is_open && self.spec.origin == GoalOrigin::Set
     }
 
     /// Whether the conversation goes on by itself now.

@@ -66,7 +66,7 @@ async fn a_person_sets_shows_replaces_and_ends_a_goal_by_commands() {
     assert!(command(&cx, "goal", "create   ").await.unwrap_err().contains("needs a text"));
     assert!(shown(command(&cx, "goal", "fix \u{1b}[31mit").await).contains("next prompt"));
     let second = command(&cx, "goal", "another").await.unwrap_err();
-    assert!(second.contains("is active: /goal clear removes it"), "{second}");
+    assert!(second.contains("is not reached: /goal clear removes it"), "{second}");
     let text = shown(command(&cx, "goal", "").await);
     assert!(text.contains("goal 1") && !text.contains('\u{1b}') && text.contains("active"), "{text:?}");
     // A goal that a person follows up has the model go on with nothing.

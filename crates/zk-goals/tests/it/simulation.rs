@@ -244,7 +244,8 @@ fn check(seed: u64, case: &Case, world: &World, goal: &zk_goals::Goal, kills: u3
         (GoalState::Capped, Work::Fails) => false,
         (GoalState::Capped, _) => {
             is_by("turns are over") && goal.turns >= case.max_turns
-                || is_by("is spent") && case.budget.is_some_and(|budget| goal.spent + ANSWER_USD > budget)
+                || is_by("is spent")
+                    && case.budget.is_some_and(|budget| goal.spent + 1.5 * ANSWER_USD > budget)
         }
         (GoalState::Stuck, Work::Loop | Work::CallLoop) => is_by("3 equal answers"),
         (GoalState::Stuck, Work::Fails | Work::Flaky(_)) => is_by("5 failures in a row"),

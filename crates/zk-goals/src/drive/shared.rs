@@ -1,0 +1,296 @@
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use zk_core::events::{GoalChanged, GoalState, ViewBlock};
+use zk_core::kernel::{BoxError, Cx, Scope, Source};
+use zk_core::model::{Display, Message};
+use zk_core::service::{
+    CustomEntry, Delivery, Entry, EntryKind, MessageDelivery, NewEntry, RunControl, SessionLog, visible_line,
+};
+
+use super::record::WorkRecord;
+use super::supervisor;
+use crate::GoalSettings;
+use crate::goal::{Goal, GoalEffect, GoalInput, GoalMachine, GoalSpec};
+
+/// Name of the plugin, and the source of its messages and entries.
+pub(super) const SOURCE: &str = "goals";
+
+/// Kind of the entries in a session that hold the goal.
+const KIND: &str = "goal";
+
+/// Version of the data in these entries.
+const VERSION: u32 = 1;
+
+/// Longest pause before a run after failures.
+const MAX_RETRY_PAUSE: Duration = Duration::from_secs(60);
+
+/// Next run of an autonomous goal, after a failed one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GoalRetry {
+    /// Message with which the run begins.
+    pub message: String,
+    /// Pause before it.
+    pub pause: Duration,
+}
+
+pub(super) struct Shared {
+    pub(super) settings: GoalSettings,
+    pub(super) state: Mutex<State>,
+    /// Serialises what is decided and stored.
+    pub(super) turn: tokio::sync::Mutex<()>,
+}
+
+pub(super) struct State {
+    pub(super) machine: GoalMachine,
+    pub(super) scope: Option<Scope>,
+    /// Control of the present run of the root agent.
+    pub(super) run: Option<Weak<dyn RunControl>>,
+    /// Whether this plugin stopped the present run.
+    pub(super) is_own_stop: bool,
+    /// Whether the goal was read before the first run announced the conversation.
+    pub(super) is_read_ahead: bool,
+    pub(super) is_loaded: bool,
+    pub(super) answer: Option<PendingTurn>,
+    pub(super) is_plan_finished: bool,
+    pub(super) retry: Option<GoalRetry>,
+    pub(super) record: WorkRecord,
+    /// Whether questions to the person are followed.
+    pub(super) follows_questions: bool,
+    pub(super) blocks: u64,
+    /// Number and state of the goal that the person saw last.
+    pub(super) shown: Option<(u64, GoalState)>,
+}
+
+/// Answer of the model that is not stored yet.
+#[derive(Debug)]
+pub(super) struct PendingTurn {
+    pub(super) answer: Option<String>,
+    pub(super) calls: String,
+    pub(super) error: Option<String>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Goals").field("goal", &self.state().machine.goal()).finish_non_exhaustive()
+    }
+}
+
+impl State {
+    /// Control of the present run. The run itself keeps it.
+    pub(super) fn run(&self) -> Option<Arc<dyn RunControl>> {
+        self.run.as_ref()?.upgrade()
+    }
+}
+
+impl Shared {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn source(&self) -> Source {
+        self.state().scope.as_ref().map_or_else(|| Source::new(SOURCE), |scope| scope.source().clone())
+    }
+
+    /// Reads the goal from the session, unless that was done.
+    pub(super) async fn load(&self, cx: &Cx) -> Result<(), BoxError> {
+        let scope = {
+            let state = self.state();
+            if state.is_loaded {
+                return Ok(());
+            }
+            state.scope.clone()
+        };
+        let entries = match (cx.service::<dyn SessionLog>(), scope) {
+            (Some(log), Some(scope)) => log.entries(&scope).await?,
+            (Some(_) | None, _) => Vec::new(),
+        };
+        let mut state = self.state();
+        if !state.is_loaded {
+            state.machine.restore(entries.iter().rev().find_map(goal_of));
+            (state.is_loaded, state.is_read_ahead) = (true, true);
+        }
+        Ok(())
+    }
+
+    /// Takes over the goal of a branch that was loaded.
+    pub(super) fn restore(&self, entries: &[Entry]) {
+        let source = self.source().to_string();
+        let goal = entries.iter().rev().find_map(|entry| match &entry.kind {
+            EntryKind::Custom(own) if own.source == source => goal_of(own),
+            _ => None,
+        });
+        let mut state = self.state();
+        state.machine.restore(goal);
+        state.record.clear();
+        state.is_loaded = true;
+        (state.retry, state.answer, state.is_plan_finished) = (None, None, false);
+    }
+
+    pub(super) async fn begin(self: &Arc<Self>, spec: GoalSpec, cx: &Cx) -> Result<(), BoxError> {
+        self.load(cx).await?;
+        let open = self.state().machine.goal().filter(|goal| goal.is_open()).cloned();
+        if let Some(active) = open {
+            let text = visible_line(&super::record::cut(active.spec.text(), 80));
+            return Err(crate::GoalError::Active { text }.into());
+        }
+        let spec = if spec.is_autonomous() {
+            if !self.settings.autonomous {
+                return Err(crate::GoalError::NotAllowed.into());
+            }
+            let (turns, budget) = (spec.max_turns().unwrap_or(self.settings.max_turns), spec.budget());
+            spec.autonomous(Some(turns), budget)
+        } else {
+            spec
+        };
+        {
+            let mut state = self.state();
+            state.record.clear();
+            // A plan that was done before is none of this goal.
+            state.is_plan_finished = false;
+        }
+        self.apply(GoalInput::Set(spec), cx).await
+    }
+
+    /// Applies an input, and carries out what follows from it.
+    pub(super) async fn apply(self: &Arc<Self>, input: GoalInput, cx: &Cx) -> Result<(), BoxError> {
+        let effects = {
+            let _one_at_a_time = self.turn.lock().await;
+            let effects = self.state().machine.apply(input);
+            self.store_and_tell(&effects, cx).await?;
+            effects
+        };
+        for effect in effects {
+            match effect {
+                GoalEffect::Store | GoalEffect::Announce => {}
+                GoalEffect::AskSupervisor => self.ask_supervisor(cx),
+                GoalEffect::Continue(message) => self.go_on(message, cx).await,
+                GoalEffect::Retry { message, failures } => {
+                    let factor = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
+                    let pause = self.settings.pause().saturating_mul(factor).min(MAX_RETRY_PAUSE);
+                    self.state().retry = Some(GoalRetry { message, pause });
+                }
+                GoalEffect::StopRun(reason) => {
+                    let run = {
+                        let mut state = self.state();
+                        state.is_own_stop = true;
+                        state.run()
+                    };
+                    if let Some(run) = run {
+                        run.abort(&format!("goal: {reason}"));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn store_and_tell(&self, effects: &[GoalEffect], cx: &Cx) -> Result<(), BoxError> {
+        let Some(goal) = self.state().machine.goal().cloned() else { return Ok(()) };
+        if effects.contains(&GoalEffect::Store) {
+            let scope = self.state().scope.clone();
+            if let (Some(log), Some(scope)) = (cx.service::<dyn SessionLog>(), scope) {
+                let data = serde_json::to_value(&goal)?;
+                log.append(&scope, NewEntry::hidden(KIND, VERSION, data)).await?;
+            }
+        }
+        if effects.contains(&GoalEffect::Announce) {
+            cx.emit(goal.changed()).await?;
+            // A decision that is waited for is shown where it is asked.
+            let now = Some((goal.number, goal.state));
+            let is_new = std::mem::replace(&mut self.state().shown, now) != now;
+            if is_new {
+                self.show(&line_of(&goal.changed()), cx).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows a line to the person.
+    pub(super) async fn show(&self, line: &str, cx: &Cx) -> Result<(), BoxError> {
+        let key = {
+            let mut state = self.state();
+            state.blocks += 1;
+            state.blocks.to_string()
+        };
+        let block = ViewBlock {
+            source: self.source().to_string(),
+            key,
+            kind: KIND.to_owned(),
+            title: "goal".to_owned(),
+            body: Display::Line { text: visible_line(line) },
+            last: true,
+        };
+        Ok(cx.emit(block).await?)
+    }
+
+    /// Has the present run go on after the pause, unless something else happened to the goal meanwhile.
+    async fn go_on(&self, message: String, cx: &Cx) {
+        let number =
+            |state: &State| state.machine.goal().filter(|goal| goal.is_driven()).map(|goal| goal.number);
+        let before = number(&self.state());
+        tokio::select! {
+            () = tokio::time::sleep(self.settings.pause()) => {}
+            () = cx.stop_token().cancelled() => return,
+        }
+        let (now, run) = {
+            let state = self.state();
+            (number(&state), state.run())
+        };
+        if now.is_none() || now != before {
+            return;
+        }
+        if let Some(run) = run
+            && run.follow_up(Message::injected(message.clone(), SOURCE)).is_err()
+        {
+            // The run ended meanwhile; the next one goes on.
+            self.state().retry = Some(GoalRetry { message, pause: Duration::ZERO });
+        }
+    }
+
+    /// Begins the next run after a failed one, in a conversation that takes messages at any time.
+    pub(super) fn deliver_retry(self: &Arc<Self>, cx: &Cx) {
+        let Some(delivery) = cx.service::<dyn MessageDelivery>() else { return };
+        let (retry, scope) = {
+            let mut state = self.state();
+            (state.retry.take(), state.scope.clone())
+        };
+        let (Some(retry), Some(scope)) = (retry, scope) else { return };
+        let shared = self.clone();
+        scope.spawn(async move {
+            tokio::time::sleep(retry.pause).await;
+            if shared.state().machine.goal().is_some_and(Goal::is_driven) {
+                let message = Message::injected(retry.message, SOURCE);
+                // A conversation that is over takes no message, and its goal waits in the session.
+                let _ = delivery.deliver(message, Delivery::FollowUp).await;
+            }
+        });
+    }
+
+    /// Asks the supervisor in the background.
+    fn ask_supervisor(self: &Arc<Self>, cx: &Cx) {
+        let (scope, run) = {
+            let state = self.state();
+            (state.scope.clone(), state.run())
+        };
+        if let (Some(scope), Some(run)) = (scope, run) {
+            let (shared, cx) = (self.clone(), cx.clone());
+            scope.spawn(async move { supervisor::ask(&shared, run, &cx).await });
+        }
+    }
+}
+
+/// Goal in an entry of this plugin.
+fn goal_of(entry: &CustomEntry) -> Option<Goal> {
+    let is_own = entry.kind == KIND && entry.version == VERSION;
+    entry.data.read().ok().filter(|_| is_own)
+}
+
+/// Line about a goal that changed.
+fn line_of(changed: &GoalChanged) -> String {
+    let GoalChanged { text, state, reason, turns, cost, waiting, .. } = changed;
+    let reason = reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+    let waiting = waiting.last().map(|line| format!("; waits for you: {line}")).unwrap_or_default();
+    format!("{state}{reason} after {turns} turns and ${cost:.4}: {}{waiting}", super::record::cut(text, 120))
+}
