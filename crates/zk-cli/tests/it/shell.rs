@@ -152,7 +152,7 @@ fn a_shell_in_a_shell_and_a_shell_without_a_terminal_are_refused() {
     terminal.expect("code-2");
     terminal.keys("exit\r");
     assert_eq!(terminal.code(), Some(0));
-    let Some(mut terminal) = Terminal::open(&person, "shell --shell /no/such/shell") else { return };
+    let Some(terminal) = Terminal::open(&person, "shell --shell /no/such/shell") else { return };
     terminal.expect("cannot start /no/such/shell");
     assert_eq!(terminal.code(), Some(1));
 }
