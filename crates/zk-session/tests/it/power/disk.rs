@@ -208,7 +208,7 @@ fn only_synced_bytes_and_names_survive_for_sure() {
         Call::Create(a.clone()),
         text(0, "one"),
         Call::Sync(a.clone()),
-        Call::Sync(root.clone()),
+        Call::Sync(root),
         text(3, "two"),
         Call::Rename { from: a.clone(), to: b },
     ];
