@@ -240,6 +240,7 @@ fn read_reply(text: &str) -> Option<CallPiece> {
 }
 
 #[cfg(test)]
+#[expect(clippy::string_slice, reason = "tests cut at boundaries that they know")]
 mod tests {
     use proptest::prelude::*;
 

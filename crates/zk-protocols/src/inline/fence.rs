@@ -207,6 +207,7 @@ impl Out {
 }
 
 #[cfg(test)]
+#[expect(clippy::string_slice, reason = "tests cut at boundaries that they know")]
 mod tests {
     use proptest::prelude::*;
     use serde_json::json;
