@@ -11,7 +11,7 @@ use zk_core::service::RunControl;
 /// Author of the message that asks for an answer.
 const ASKED_BY: &str = "reasoning-only";
 const ASK: &str = "Your last message has reasoning and no answer. Give the answer now, or call a tool.";
-const SHOWN: &str = "(The model gave no answer; this is its reasoning.)\n\n";
+const REASONING_HEADING: &str = "(The model gave no answer; this is its reasoning.)\n\n";
 
 /// Handler of `message:end` for answers without text and calls.
 #[derive(Default)]
@@ -67,7 +67,7 @@ impl Handler<MessageEnd> for ReasoningOnly {
                 return Ok(None);
             }
         }
-        let text = format!("{SHOWN}{reasoning}");
+        let text = format!("{REASONING_HEADING}{reasoning}");
         cx.emit(StreamText { turn_id: end.turn_id.clone(), delta: text.clone() }).await?;
         let mut content = end.message.content.clone();
         content.push(Block::text(text));

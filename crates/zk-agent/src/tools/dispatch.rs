@@ -1,3 +1,5 @@
+mod repeated_reads;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -17,7 +19,7 @@ use super::CallContext;
 use super::call::{CallOutcome, Calls, concurrency, skipped};
 use super::execute::CallCancel;
 use super::preflight::{Preflight, Ready};
-use super::repeated_reads::RepeatedReads;
+use repeated_reads::RepeatedReads;
 
 /// Time that cancelled calls get to end before the run drops them. Dropping a call ends it in any case; the
 /// wait lets a call that is about to end give its result. A sub-agent waits for less time than its parent, so

@@ -12,7 +12,6 @@ mod guarded;
 mod nearest;
 mod outcomes;
 mod preflight;
-mod repeated_reads;
 mod repeats;
 mod stuck;
 mod toolbox;

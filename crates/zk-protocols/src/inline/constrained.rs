@@ -129,7 +129,7 @@ impl CallReader for ConstrainedReader {
         self.state = match std::mem::take(&mut self.state) {
             State::Start => begin(delta.to_owned(), &mut out),
             State::Begun(text) => begin(text + delta, &mut out),
-            State::Answer(text) => decode(text + delta, &mut out),
+            State::Answer(text) => decode(&(text + delta), &mut out),
             State::End => State::End,
             State::Call(text) => State::Call(text + delta),
             State::Fenced(mut reader) => {
@@ -157,7 +157,7 @@ impl CallReader for ConstrainedReader {
 
 fn begin(text: String, out: &mut Vec<CallPiece>) -> State {
     match (begins(&text, &ANSWER), begins(&text, &CALL)) {
-        (Begins::Yes(at), _) => decode(text.get(at..).unwrap_or_default().to_owned(), out),
+        (Begins::Yes(at), _) => decode(text.get(at..).unwrap_or_default(), out),
         (Begins::Perhaps, _) | (_, Begins::Perhaps) => State::Begun(text),
         (Begins::No, Begins::Yes(_)) => State::Call(text),
         (Begins::No, Begins::No) => {
@@ -169,9 +169,9 @@ fn begin(text: String, out: &mut Vec<CallPiece>) -> State {
 }
 
 /// Decodes the text of a JSON string as far as it is certain.
-fn decode(raw: String, out: &mut Vec<CallPiece>) -> State {
+fn decode(raw: &str, out: &mut Vec<CallPiece>) -> State {
     let mut text = String::new();
-    let mut rest = raw.as_str();
+    let mut rest = raw;
     let state = loop {
         let plain = rest.find(['"', '\\']).unwrap_or(rest.len());
         let (before, behind) = rest.split_at(plain);
@@ -240,6 +240,7 @@ fn read_reply(text: &str) -> Option<CallPiece> {
 }
 
 #[cfg(test)]
+#[expect(clippy::string_slice, reason = "tests cut at boundaries that they know")]
 mod tests {
     use proptest::prelude::*;
 

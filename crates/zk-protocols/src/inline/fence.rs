@@ -56,9 +56,9 @@ impl CallReader for FenceReader {
                 if !is_closed {
                     body.push_str(&line);
                 }
-                out.call(if is_cut && !is_closed { cut(body) } else { read_call(body) });
+                out.call(if is_cut && !is_closed { cut(&body) } else { read_call(body) });
             }
-            State::Text if opens_call(&line) => out.call(cut(String::new())),
+            State::Text if opens_call(&line) => out.call(cut("")),
             State::Text | State::Example(_) if self.is_passed => {}
             State::Text | State::Example(_) => out.text(&line),
         }
@@ -82,32 +82,32 @@ impl FenceReader {
         self.line.push_str(part);
         if is_end {
             let line = std::mem::take(&mut self.line);
-            self.end_line(line, out);
+            self.end_line(&line, out);
         } else if matches!(self.state, State::Text | State::Example(_)) && !may_be_fence(&self.line) {
             out.text(&std::mem::take(&mut self.line));
             self.is_passed = true;
         }
     }
 
-    fn end_line(&mut self, line: String, out: &mut Out) {
+    fn end_line(&mut self, line: &str, out: &mut Out) {
         self.state = match std::mem::take(&mut self.state) {
-            State::Text if opens_call(&line) => State::Call(String::new()),
+            State::Text if opens_call(line) => State::Call(String::new()),
             State::Text => {
-                let opened = opened(&line);
-                out.text(&line);
+                let opened = opened(line);
+                out.text(line);
                 opened.map_or(State::Text, State::Example)
             }
             State::Example(fence) => {
-                let is_closed = closes(&line, fence);
-                out.text(&line);
+                let is_closed = closes(line, fence);
+                out.text(line);
                 if is_closed { State::Text } else { State::Example(fence) }
             }
-            State::Call(body) if closes(&line, CALL) => {
+            State::Call(body) if closes(line, CALL) => {
                 out.call(read_call(body));
                 State::Text
             }
             State::Call(mut body) => {
-                body.push_str(&line);
+                body.push_str(line);
                 State::Call(body)
             }
         };
@@ -169,8 +169,8 @@ fn read_call(text: String) -> ExtractedCall {
 }
 
 /// Returns a call that was cut, with its fence, so that complete JSON does not pass for a complete call.
-fn cut(text: String) -> ExtractedCall {
-    ExtractedCall::Malformed { name: named(&text), text: format!("```{CALL_FENCE}\n{text}") }
+fn cut(text: &str) -> ExtractedCall {
+    ExtractedCall::Malformed { name: named(text), text: format!("```{CALL_FENCE}\n{text}") }
 }
 
 /// Returns the name in a call that is no JSON, as far as it can be told.
@@ -207,6 +207,7 @@ impl Out {
 }
 
 #[cfg(test)]
+#[expect(clippy::string_slice, reason = "tests cut at boundaries that they know")]
 mod tests {
     use proptest::prelude::*;
     use serde_json::json;

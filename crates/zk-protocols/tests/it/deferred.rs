@@ -6,6 +6,7 @@ use zk_testkit::Script;
 
 use crate::support::rig;
 
+#[expect(clippy::needless_pass_by_value, reason = "callers write the arguments in place")]
 fn call(name: &str, arguments: serde_json::Value) -> serde_json::Value {
     json!({"name": name, "arguments": arguments})
 }

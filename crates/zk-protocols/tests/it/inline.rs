@@ -67,7 +67,7 @@ async fn what_is_no_call_is_answered_with_the_error_and_never_run() {
     let nameless = "```tool_call\n{\"arguments\": {}}\n```\n";
     let unknown = CALL.replace("echo", "ecco");
     let invalid = CALL.replace("\"text\"", "\"txt\"");
-    let cut = &CALL[..CALL.len() - 10];
+    let cut = CALL.get(..CALL.len() - 10).unwrap();
     for (text, stop, error) in [
         (broken, StopReason::EndTurn, "!Validation error: the arguments are not valid JSON"),
         (nameless, StopReason::EndTurn, "!Blocked: this call names no tool"),

@@ -1,10 +1,5 @@
 //! Agents with scripted models in each protocol.
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "the helpers of tests fail by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "the helpers of tests fail by panicking")]
 
 mod deferred;
 mod inline;

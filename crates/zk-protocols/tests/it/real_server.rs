@@ -2,6 +2,7 @@
 //! as `SmolLM2-135M-Instruct.Q4_1.gguf`) name them. The model calls nothing by itself; the server holds it to the tools.
 #![expect(
     clippy::disallowed_methods,
+    clippy::print_stdout,
     reason = "the server is a program of the test, and where it is comes from the environment"
 )]
 
@@ -42,7 +43,7 @@ impl Drop for Server {
 
 /// Starts the server; `None`, with a line about it, where there is none.
 async fn server() -> Option<Server> {
-    let named = ["ZK_LLAMA_SERVER", "ZK_LLAMA_MODEL"].map(|name| std::env::var_os(name));
+    let named = ["ZK_LLAMA_SERVER", "ZK_LLAMA_MODEL"].map(std::env::var_os);
     let [Some(program), Some(model)] = named else {
         println!("skipped: no llama-server; name it with ZK_LLAMA_SERVER, and a model with ZK_LLAMA_MODEL");
         return None;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use zk_core::events::CallRef;
 use zk_core::model::{Effects, ToolOutput};
 
-use super::call::{CallOutcome, Calls, failed};
-use super::catch::catch_panic;
-use super::preflight::Ready;
+use crate::tools::call::{CallOutcome, Calls, failed};
+use crate::tools::catch::catch_panic;
+use crate::tools::preflight::Ready;
 
 /// Identical reads of one batch, which run once: the others get the result of the first. A call that may change
 /// something ends that, since a read after it may find something else.
