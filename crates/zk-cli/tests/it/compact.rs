@@ -8,7 +8,7 @@ use crate::zk::{Person, server};
 
 /// Settings of a window that a few answers fill.
 const SMALL: &str =
-    "[models.\"anthropic/claude-opus-5\"]\nwindow = 16000\n[compaction]\nstrategy = \"shorten\"\n";
+    "[models.\"anthropic/claude-sonnet-5-5\"]\nwindow = 16000\n[compaction]\nstrategy = \"shorten\"\n";
 
 #[test]
 fn a_conversation_that_is_made_smaller_by_itself_is_told_in_tokens_and_is_a_badge_with_its_age() {

@@ -386,11 +386,10 @@ impl Handler<ToolTransform> for Calls {
             for hook in self.runner.for_tool(event, &result.call.name) {
                 // Each hook sees the result as the one before it left it.
                 let text = content.clone().unwrap_or_else(|| result.content.to_text());
-                let mut told = match event {
-                    HookEvent::PostToolUseFailure => {
-                        json!({"error": text, "is_interrupt": cx.is_stopped(), "duration_ms": duration})
-                    }
-                    _ => json!({"tool_response": {"content": text}, "duration_ms": duration}),
+                let mut told = if result.is_error {
+                    json!({"error": text, "is_interrupt": cx.is_stopped(), "duration_ms": duration})
+                } else {
+                    json!({"tool_response": {"content": text}, "duration_ms": duration})
                 };
                 if let Some(redactor) = &redactor {
                     redactor.redact_value(&mut told);

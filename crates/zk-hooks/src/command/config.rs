@@ -183,14 +183,13 @@ fn read_group(
     let not = |error: serde_json::Error| config_error(key, format!("is no hook: {error}"));
     let Group { matcher, mut rest } = Group::deserialize(group).map_err(not)?;
     let matcher = matcher.unwrap_or_default();
-    let matcher = match event {
-        HookEvent::FileChanged => Matcher::parse_globs(&matcher).map_err(|error| {
-            config_error(&format!("{key}.matcher"), format!("is no list of globs: {error}"))
-        })?,
-        _ => Matcher::parse(&matcher).map_err(|error| {
-            config_error(&format!("{key}.matcher"), format!("is no regular expression: {error}"))
-        })?,
+    let (parsed, kind) = if event == HookEvent::FileChanged {
+        (Matcher::parse_globs(&matcher), "list of globs")
+    } else {
+        (Matcher::parse(&matcher), "regular expression")
     };
+    let matcher =
+        parsed.map_err(|error| config_error(&format!("{key}.matcher"), format!("is no {kind}: {error}")))?;
     let entries = match rest.remove("hooks") {
         None => vec![(key.to_owned(), Value::Object(rest))],
         Some(Value::Array(entries)) if rest.is_empty() => {
