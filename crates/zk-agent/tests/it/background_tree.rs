@@ -309,6 +309,7 @@ async fn simulate(seed: u64) {
 }
 
 /// Seeds: 20, or as many as `ZK_AGENTS_SEEDS` says.
+#[expect(clippy::disallowed_methods, reason = "whoever runs the test chooses its size")]
 fn seeds() -> u64 {
     std::env::var("ZK_AGENTS_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(20)
 }

@@ -23,6 +23,7 @@ struct Rig {
 }
 
 impl Rig {
+    #[expect(clippy::disallowed_methods, reason = "git is where the machine has it")]
     async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = std::env::var("PATH").unwrap();
@@ -290,6 +291,7 @@ async fn copies_of_dead_owners_are_removed_and_dropped_ones_too() {
 }
 
 /// Edits of several agents beside each other: either one result has all of them, or a conflict names both.
+#[expect(clippy::disallowed_methods, reason = "whoever runs the test chooses its size")]
 #[tokio::test]
 async fn random_edits_beside_each_other_come_together_or_are_conflicts() {
     const AGENTS: usize = 10;
