@@ -43,7 +43,7 @@ fn turn(line: &str, asked: &Asked) -> Turn {
             while let Some((tool, args)) = rest.split_once(' ') {
                 let mut values = serde_json::Deserializer::from_str(args).into_iter::<Value>();
                 turn = turn.call(tool, values.next().unwrap().unwrap());
-                rest = args[values.byte_offset()..].trim_start_matches(" | ");
+                rest = args.get(values.byte_offset()..).unwrap().trim_start_matches(" | ");
             }
             turn
         }

@@ -248,11 +248,11 @@ fn act(random: &mut Rng, tree: &Tree, steered: &mut Vec<(String, String)>) {
 
 async fn simulate(seed: u64) {
     let mut random = Rng::with_seed(seed);
-    let budget = (seed % 3 == 0).then(|| random.u64(300..1500));
+    let budget = seed.is_multiple_of(3).then(|| random.u64(300..1500));
     let mut left = AGENTS;
     let mut tree = Tree::new(Log::default(), budget);
     let mut steered = Vec::new();
-    let crash_at = (seed % 2 == 0).then(|| random.usize(..5));
+    let crash_at = seed.is_multiple_of(2).then(|| random.usize(..5));
     for step in 0..5 {
         let text = prompt(&mut random, &mut left, tree.begun().len());
         let mut run = tree.agent.run(text).unwrap();

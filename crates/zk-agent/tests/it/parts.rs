@@ -66,11 +66,14 @@ fn priced(provider: &str, id: &str) -> Model {
     Model { prices: Some(Prices::from(rates)), ..Model::unknown(provider, id) }
 }
 
+/// A rig, the providers that answer for its parts, and the notices so far.
+type PartsRig = (Rig, BTreeMap<&'static str, ScriptedProvider>, Arc<Mutex<Vec<String>>>);
+
 /// A rig with these models of parts, and the providers that answer for them.
 fn rig_of(
     models: BTreeMap<String, Option<Model>>,
     answer: impl Fn(&zk_testkit::Asked) -> Turn + Send + Sync + Clone + 'static,
-) -> (Rig, BTreeMap<&'static str, ScriptedProvider>, Arc<Mutex<Vec<String>>>) {
+) -> PartsRig {
     let agents = AGENTS.map(|name| AgentDefinition::new(name, "Does it.", "You do it.")).to_vec();
     let options = SpawnOptions { agents, ..SpawnOptions::default() };
     let rig = rig_with(Script::answering(conversation), |b| {

@@ -225,7 +225,7 @@ mod tests {
         ] {
             let script = fails.iter().fold(Script::new(), |script, fails| {
                 script.turn(|turn| match fails {
-                    true => turn.error(ErrorKind::InvalidRequest, "broken"),
+                    true => turn.error(ErrorKind::Rejected, "broken"),
                     false => turn.text("done"),
                 })
             });

@@ -6,12 +6,19 @@ pub(crate) mod hardening;
 pub(crate) mod log;
 pub(crate) mod signals;
 
+use std::ffi::OsString;
+
 use zk_exec::ProgramEnv;
 use zk_settings::ZkDirs;
 
 /// Reads the environment of this program.
-#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
 pub(crate) fn program_env() -> ProgramEnv {
+    whole_env().into_iter().collect()
+}
+
+/// Reads the environment of this program with its secrets, for the person's own shell.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+pub(crate) fn whole_env() -> Vec<(OsString, OsString)> {
     std::env::vars_os().collect()
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     let schema = schema.map(|file| read_schema(&app.work, &file)).transpose()?;
     let piped = piped_text(text.is_some() || goal.is_some())?;
     let is_piped = piped.is_some();
-    let text = join(text.clone(), piped).or_else(|| goal.clone());
+    let text = join(text, piped).or_else(|| goal.clone());
     if text.is_none() && resume.is_none() {
         return Err(Failure::usage("there is no prompt: zk -p \"what to do\", or pipe it to standard input"));
     }

@@ -163,7 +163,6 @@ fn managed(text: &str, user: &str, flags: &LayerValues) -> (Settings, Vec<String
 #[test]
 fn nobody_goes_beyond_the_mode_that_an_administrator_sets() {
     use crate::containment::{named_mode, widest_mode};
-    use crate::launch::StartScope;
     use zk_permission::Mode;
     let flags = |mode: &str, allow_all: Option<bool>| {
         let mut given = LayerValues::default();

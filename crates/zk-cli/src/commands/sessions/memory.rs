@@ -94,6 +94,7 @@ fn as_json(fact: &Fact) -> Value {
     })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the shape that `map_err` takes")]
 fn failed(error: MemoryError) -> Failure {
     if error.is_of_file() { Failure::failed(error.to_string()) } else { Failure::usage(error.to_string()) }
 }

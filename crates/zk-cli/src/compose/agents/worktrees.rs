@@ -47,7 +47,8 @@ fn walls(
     let real = |path: &Path| path.canonicalize().map_err(|error| format!("{}: {error}", path.display()));
     let (root, cwd) = (real(place.root)?, real(place.cwd)?);
     let add_dirs = if root == cwd { Vec::new() } else { vec![root.clone()] };
-    let work = Workplace { machine: work.machine.clone(), cwd, add_dirs, project: root };
+    let (machine, scope) = (work.machine.clone(), work.scope);
+    let work = Workplace { machine, cwd, add_dirs, project: root, scope };
     let mut containment =
         containment::select(&work, settings, allow_all).map_err(|failure| failure.message)?;
     let judge = policy::judge_of_copy(&work, settings, &containment, modes);

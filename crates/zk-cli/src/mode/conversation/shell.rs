@@ -26,7 +26,7 @@ pub(crate) fn run(app: &AppContext, args: ShellArgs) -> Outcome<Exit> {
         allows_nesting: args.nested,
         keys: CallKeys { trigger, ..usual },
         state_dirs: machine.dirs.state.iter().cloned().chain([machine.env.runtime_dir()]).collect(),
-        ..ShellOptions::new(std::env::vars_os().collect(), app.work.cwd.clone())
+        ..ShellOptions::new(crate::host::whole_env(), app.work.cwd.clone())
     };
     let factory = Arc::new(ChatFactory::new(app.clone(), None));
     let ended = zk_shell::run(&options, factory, |leave| {

@@ -87,7 +87,7 @@ async fn failed_call(hooks: &Value) -> (String, Scene) {
         .build()
         .unwrap();
     agent.run("Do it.").unwrap().wait().await.result.unwrap();
-    (provider.last_results()[0].text.clone(), scene)
+    (provider.last_results().first().unwrap().text.clone(), scene)
 }
 
 #[tokio::test]
