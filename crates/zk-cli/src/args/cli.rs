@@ -2,7 +2,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use zk_auth::Secret;
 use zk_core::model::ThinkingLevel;
@@ -10,7 +10,6 @@ use zk_permission::Mode;
 
 use crate::commands::PluginAction;
 use crate::exit;
-use crate::launch::StartScope;
 
 use super::actions::{
     AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, FleetAction, HooksAction,
@@ -19,77 +18,13 @@ use super::actions::{
 };
 use super::candidates::{self, Shell};
 use super::ext::ExtAction;
+use super::groups::{LeftOutSources, NamedSources, RecordFiles, RunEnds};
 use super::memory::MemoryAction;
 use super::replay::ReplayArgs;
 
 /// A key, hidden from whatever prints the command line.
 fn secret(text: &str) -> Result<Secret, Infallible> {
     Ok(text.into())
-}
-
-/// Servers and plugins that the person names for one start.
-#[derive(Args, Debug, Default)]
-pub(crate) struct NamedSources {
-    /// MCP servers for this once, over those of the settings: a file like .mcp.json; may be repeated
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
-    pub(crate) mcp_config: Vec<PathBuf>,
-
-    /// Keep sessions here: sqlite, memory, files:PATH, http://127.0.0.1:PORT (of `zk serve-sessions`), postgres://…
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "STORE")]
-    pub(crate) session_store: Option<String>,
-
-    /// A plugin's directory to use for this once, without adding it; may be repeated
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR")]
-    pub(crate) plugin_dir: Vec<PathBuf>,
-}
-
-/// Sources that a start leaves out.
-#[derive(Args, Debug, Default)]
-pub(crate) struct LeftOutSources {
-    /// Use nothing of this project: no settings, hooks, instructions, memory, skills, agents, servers, plugins
-    #[arg(long, global = true, help_heading = GLOBAL)]
-    pub(crate) safe_mode: bool,
-
-    /// Use settings and keys alone: nothing of the project, and no hooks, instructions, memory, skills, agents,
-    /// servers or plugins that the command line does not name
-    #[arg(long, global = true, help_heading = GLOBAL, conflicts_with = "safe_mode")]
-    pub(crate) bare: bool,
-}
-
-impl LeftOutSources {
-    /// Sources that are used.
-    pub(super) fn scope(&self) -> StartScope {
-        match (self.bare, self.safe_mode) {
-            (true, _) => StartScope::Bare,
-            (false, true) => StartScope::WithoutProject,
-            (false, false) => StartScope::All,
-        }
-    }
-}
-
-/// Conditions on the end of a run without a person.
-#[derive(Args, Debug, Default)]
-pub(crate) struct RunEnds {
-    /// With --print, have the answer follow this JSON Schema of an object
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json_schema: Option<PathBuf>,
-
-    /// With --print, go on by itself until this goal is reached: exit code 0 then, 1 without progress, 3 at a cap
-    #[arg(long, value_name = "TEXT", conflicts_with = "json_schema")]
-    pub(crate) goal: Option<String>,
-}
-
-/// Files in which zk keeps what it does.
-#[derive(Args, Debug, Default)]
-pub(crate) struct RecordFiles {
-    /// Write requests, compactions and what had to be repaired to files in this directory, without secrets
-    #[arg(long, value_name = "DIR")]
-    pub(crate) debug_dump: Option<String>,
-
-    /// Write what zk does to a log: error, warn, info, debug or trace; without a file to logs/zk.log of its state
-    #[cfg(feature = "otel")]
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "LEVEL[=FILE]")]
-    pub(crate) log: Option<String>,
 }
 
 /// Heading of the options that every command has.
@@ -211,10 +146,6 @@ pub(crate) struct Cli {
     /// Go on with this session; the beginning of its id is enough. Without one, choose it in a list
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", add = ArgValueCompleter::new(candidates::sessions))]
     pub(crate) resume: Option<String>,
-
-    /// Keep nothing of this conversation on disk
-    #[arg(long, conflicts_with_all = ["resume", "continue_"])]
-    pub(crate) no_session: bool,
 
     /// Address of the provider, instead of its usual one
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "URL")]

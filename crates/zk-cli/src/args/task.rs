@@ -247,7 +247,7 @@ impl Cli {
         given.text("permissions.mode", "--permission-mode", mode);
         // The question of a set-up is no conversation.
         let is_setup = matches!(self.command, Some(CliCommand::Setup));
-        given.flag("sessions", "--no-session", (self.no_session || is_setup).then_some(false));
+        given.flag("sessions", "--no-session", (self.records.no_session || is_setup).then_some(false));
 
         let resume = match (self.continue_, self.resume) {
             (true, _) => Some(Resume::Latest),

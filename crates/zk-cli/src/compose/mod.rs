@@ -4,7 +4,6 @@ pub(crate) mod behavior;
 pub(crate) mod bundles;
 pub(crate) mod compaction;
 pub(crate) mod extensions;
-pub(crate) mod goals;
 pub(crate) mod hooks;
 mod host_options;
 pub(crate) mod mcp;
@@ -21,20 +20,17 @@ use std::time::Duration;
 
 use zk_agent::{Agent, ErrorFormatter, RetryPolicy, Retrying};
 use zk_auth::OAuthRefresh;
-use zk_core::kernel::{BoxError, Bus, Cx, HookError, HookOptions, Plugin, Reach, plugin_fn};
+use zk_core::kernel::{Bus, Cx, HookError, HookOptions, Plugin, Reach};
 use zk_core::model::{AgentError, Model, ThinkingRequest};
-use zk_core::service::{Blobs, Exec, Files, OutsideExec, OutsideFiles, PluginSettings, Provider, Trust, Ui};
-use zk_exec::{
-    ContextName, Environment, LocalPlugin, LocalStateFiles, ProcessExec, SandboxExec, Supervision,
-};
+use zk_core::service::{Exec, OutsideExec, OutsideFiles, PluginSettings, Provider, Trust, Ui};
+use zk_exec::{ContextName, Environment, LocalPlugin, ProcessExec, SandboxExec, Supervision};
 use zk_permission::{Mode, PermissionGate};
 use zk_protocols::ProtocolsPlugin;
 use zk_providers::select::{CredentialSource, SelectedEndpoint, split_thinking_level};
 use zk_providers::settings::RetrySettings;
 use zk_providers::{Auth, Connection, Http, SetupError, VendorDialect};
-use zk_replay::ReplayLog;
-use zk_session::{DumpFiles, FileBlobs, TitlePlugin};
-use zk_tools::{OutputHandles, PlanModes, RedactResults, ToolsOptions, ToolsPlugin, VisibleTags};
+use zk_session::DumpFiles;
+use zk_tools::{PlanModes, RedactResults, ToolsOptions, ToolsPlugin, VisibleTags};
 use zk_tui::TableFences;
 
 pub(crate) use self::host_options::HostOptions;
@@ -156,7 +152,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     );
     plugins.push(Arc::new(zk_goals::Goals::new(app.settings.goals.clone())));
     if host.is_listed {
-        plugins.extend(goals::beacon(&app.work, &app.settings));
+        plugins.extend(sessions::goals::beacon(&app.work, &app.settings));
     }
     plugins.extend(skills::plugin(&app.work, &app.settings, attended));
     plugins.extend(
@@ -178,7 +174,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     // Without stored sessions nothing of a conversation is kept.
     let learned = compaction::learned_rules(&app.work).filter(|_| app.settings.program.sessions);
     plugins.extend(app.settings.results.policies(learned));
-    plugins.extend(session_parts(app, session)?);
+    plugins.extend(sessions::parts::session_parts(app, session)?);
     if attended && app.settings.skills.enabled {
         skills::watch_own(&app.work, &app.settings, bus);
     }
@@ -251,45 +247,6 @@ fn of_person(settings: &Settings, bus: &Bus, children: Environment) -> Arc<dyn E
 fn advise(mode: &str) -> String {
     let short = if mode == Mode::All.name() { " (or --allow-all)" } else { "" };
     format!("to allow it, run zk with --permission-mode {mode}{short}, or start it on a terminal to be asked")
-}
-
-/// Returns the plugins that belong to one session: its large results, its blobs and its recorder.
-pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<Arc<dyn Plugin>>> {
-    let mut parts: Vec<Arc<dyn Plugin>> = Vec::new();
-    if let Some(id) = session.open.as_ref().map(|open| open.id().clone()) {
-        // Hooks may need the id before the first event that contains it.
-        parts.push(Arc::new(plugin_fn("session-id", move |scope| {
-            scope.provide_service(Arc::new(id.clone()));
-            Ok::<(), BoxError>(())
-        })));
-    }
-    if let Some(dir) = &session.outputs {
-        // The journal has files that the model may not read.
-        let files = files(&app.work, &app.settings)?.hidden(sessions::undo::dir(dir));
-        let files = files.read_only(dir).map_err(Failure::failed)?;
-        let files = ExecutionTarget::of(app)?.with_outputs(files, dir);
-        let blobs = Arc::new(FileBlobs::new(dir.join("blobs"), Arc::new(LocalStateFiles::default())));
-        parts.push(Arc::new(plugin_fn("session-files", move |scope| {
-            scope.provide_service::<dyn Files>(files.clone());
-            scope.provide_service::<dyn Blobs>(blobs.clone());
-            Ok::<(), BoxError>(())
-        })));
-        parts.push(Arc::new(app.settings.results.spill(dir)));
-        parts.push(Arc::new(OutputHandles));
-        parts.extend(sessions::undo::plugin(app, dir).map(|plugin| Arc::new(plugin) as Arc<dyn Plugin>));
-    }
-    if let (Some(open), true) = (&session.open, session.loaded.messages.is_empty())
-        && app.settings.parts.title.is_some()
-    {
-        let store = sessions::store(&app.work.machine)?;
-        parts.push(Arc::new(TitlePlugin::new(Arc::new(store), open.id().clone())));
-    }
-    if let Some(recorder) = &session.recorder {
-        parts.push(Arc::new(recorder.clone()));
-        parts.push(Arc::new(ReplayLog::new()));
-        parts.extend(commands::bug_command(app, session));
-    }
-    Ok(parts)
 }
 
 /// Creates the provider at an endpoint, with retries.

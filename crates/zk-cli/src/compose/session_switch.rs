@@ -53,7 +53,7 @@ impl SessionSwitch {
         let session = self.current();
         let mut parts: Vec<Arc<dyn Plugin>> =
             vec![Arc::new(Closing { session: session.clone(), switch: self.me.clone() })];
-        parts.extend(compose::session_parts(&self.app, &session)?);
+        parts.extend(sessions::parts::session_parts(&self.app, &session)?);
         Ok(parts)
     }
 

@@ -130,7 +130,7 @@ impl Opener {
         let provider = compose::provider(machine, settings, &self.app.shared, &endpoint).await?;
         match self.scope.provide::<dyn Provider>(provider.name(), provider.clone()) {
             Ok(()) => Ok(provider),
-            // It was registered meanwhile, such as by `/provider`.
+            // Registered meanwhile, such as by `/provider`.
             Err(taken) => registered().ok_or_else(|| Failure::failed(taken)),
         }
     }

@@ -134,7 +134,7 @@ fn check_draft_after_crash(screen: &str) {
     terminal.rest();
     let Some(mut terminal) = Terminal::open(&person, "") else { return };
     if screen == "plain" {
-        // It stands beside the status first, before keys are read.
+        // The draft stands beside the status first, before keys are read.
         terminal.expect("› half a thought");
         terminal.expect("\u{1b}[?2004h");
     }

@@ -142,6 +142,7 @@ mod sessions;
 mod settings;
 #[cfg(test)]
 mod shell;
+#[cfg(test)]
 mod signals;
 #[cfg(test)]
 mod skills;

@@ -188,7 +188,7 @@ fn a_prompt_is_sent_again_until_esc_and_a_recap_tells_what_happened_beside_the_c
         terminal.keys("/loop every 1h look again\r");
         terminal.expect("Answer-7.");
         let sent = server.bodies().len();
-        // It waits for an hour; Esc ends it, and the conversation goes on.
+        // The loop waits for an hour; Esc ends it, and the conversation goes on.
         std::thread::sleep(std::time::Duration::from_millis(700));
         terminal.keys("\u{1b}");
         terminal.expect("stopped");

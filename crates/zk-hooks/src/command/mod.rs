@@ -1,18 +1,14 @@
 //! Command hooks of settings, with the JSON and the exit codes of Claude Code.
 
-mod batches;
-mod calls;
-mod changes;
 mod claude_file;
 mod config;
-mod ends;
 mod event;
 mod failure;
 mod file_watcher;
+mod handlers;
 mod matcher;
 mod names;
 mod process;
-mod prompts;
 mod reply;
 mod runner;
 mod session;
@@ -25,7 +21,6 @@ use std::sync::Arc;
 use zk_core::kernel::{BoxError, Plugin, Scope};
 use zk_core::service::Exec;
 
-use calls::Calls;
 use runner::Runner;
 use session::Session;
 
@@ -148,17 +143,7 @@ impl Plugin for CommandHooks {
             permission_mode: self.permission_mode.clone(),
             session: Session::default(),
         });
-        let has = |events: &[HookEvent]| self.set.hooks.iter().any(|hook| events.contains(&hook.event));
-        use HookEvent as E;
-        let of_calls =
-            [E::PreToolUse, E::PermissionRequest, E::PostToolUse, E::PostToolUseFailure, E::Notification];
-        if has(&of_calls) {
-            Calls::register(scope, &runner);
-        }
-        batches::register(scope, &runner);
-        prompts::register(scope, &runner);
-        ends::register(scope, &runner);
-        changes::register(scope, &runner);
+        handlers::register(scope, &runner);
         Ok(())
     }
 }

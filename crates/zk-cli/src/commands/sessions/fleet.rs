@@ -9,7 +9,7 @@ use crate::app::AppContext;
 use crate::args::actions::FleetAction;
 use crate::args::{Format, Prompt, Resume};
 use crate::commands::print;
-use crate::compose::goals;
+use crate::compose::sessions::goals;
 use crate::exit::{Exit, Explain, Failure, Outcome};
 use crate::mode;
 

@@ -1,6 +1,8 @@
 //! Sessions of this user: where they are, and in which words their errors and notices are told.
 
+pub(crate) mod goals;
 pub(crate) mod memory;
+pub(crate) mod parts;
 pub(crate) mod undo;
 
 use std::path::PathBuf;

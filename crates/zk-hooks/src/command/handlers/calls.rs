@@ -13,12 +13,12 @@ use zk_core::kernel::{Answer, Cx, Handler, HookOptions, Reach, Scope, Stage};
 use zk_core::model::{Block, ToolContent};
 use zk_core::service::{Approval, Question, Questions, Redactor, RunControl, UiAnswer};
 
-use super::event::HookEvent;
-use super::failure::HookFailure;
-use super::names::Vocabulary;
-use super::reply::{HookReply, Verdict};
-use super::runner::{Answered, Chosen, Runner};
-use super::shown;
+use super::super::event::HookEvent;
+use super::super::failure::HookFailure;
+use super::super::names::Vocabulary;
+use super::super::reply::{HookReply, Verdict};
+use super::super::runner::{Answered, Chosen, Runner};
+use super::super::shown;
 
 /// Time limit for a person to answer a question that a hook demands.
 const PATIENCE: Duration = Duration::from_secs(600);

@@ -10,10 +10,10 @@ use zk_core::kernel::{Answer, Cx, Handler, HookOptions, Scope};
 use zk_core::model::Message;
 use zk_core::service::RunControl;
 
-use super::event::HookEvent;
-use super::reply::Verdict;
-use super::runner::Runner;
-use super::session::Began;
+use super::super::event::HookEvent;
+use super::super::reply::Verdict;
+use super::super::runner::Runner;
+use super::super::session::Began;
 
 pub(super) fn register(scope: &Scope, runner: &Arc<Runner>) {
     let prompts = Arc::new(Prompts(runner.clone()));

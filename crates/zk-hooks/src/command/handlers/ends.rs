@@ -13,10 +13,10 @@ use zk_core::kernel::{Answer, Cx, Handler, HookOptions, Reach, Scope};
 use zk_core::model::{Message, StopReason};
 use zk_core::service::RunControl;
 
-use super::event::HookEvent;
+use super::super::event::HookEvent;
+use super::super::reply::Verdict;
+use super::super::runner::Runner;
 use super::prompts::end;
-use super::reply::Verdict;
-use super::runner::Runner;
 
 /// Most times that hooks may continue one run.
 const MAX_CONTINUATIONS: u32 = 8;

@@ -11,11 +11,11 @@ use zk_core::kernel::{Answer, Cx, Handler, HookOptions, Reach, Scope, Stage};
 use zk_core::model::{Message, ToolContent};
 use zk_core::service::{Redactor, RunControl};
 
+use super::super::event::HookEvent;
+use super::super::names::Vocabulary;
+use super::super::reply::Verdict;
+use super::super::runner::Runner;
 use super::calls::stop_run;
-use super::event::HookEvent;
-use super::names::Vocabulary;
-use super::reply::Verdict;
-use super::runner::Runner;
 
 pub(super) fn register(scope: &Scope, runner: &Arc<Runner>) {
     if !runner.set.hooks.iter().any(|hook| hook.event == HookEvent::PostToolBatch) {

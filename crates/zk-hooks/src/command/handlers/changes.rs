@@ -7,9 +7,9 @@ use zk_core::events::{CwdChanged, FileChange, FileChanged, ToolBlocked};
 use zk_core::kernel::{Answer, Cx, Handler, HookOptions, Reach, Scope};
 use zk_core::service::Redactor;
 
-use super::event::HookEvent;
-use super::file_watcher::FileWatcher;
-use super::runner::{Chosen, Runner};
+use super::super::event::HookEvent;
+use super::super::file_watcher::FileWatcher;
+use super::super::runner::{Chosen, Runner};
 
 pub(super) fn register(scope: &Scope, runner: &Arc<Runner>) {
     let has = |event| runner.set.hooks.iter().any(|hook| hook.event == event);

@@ -15,7 +15,7 @@ pub(crate) fn fleet(machine: &Machine) -> Option<FleetDir> {
 }
 
 /// Plugin that lists a conversation; `None` if nothing of it is to be kept on disk.
-pub(super) fn beacon(work: &Workplace, settings: &Settings) -> Option<Arc<dyn Plugin>> {
+pub(in crate::compose) fn beacon(work: &Workplace, settings: &Settings) -> Option<Arc<dyn Plugin>> {
     let dir = fleet(&work.machine).filter(|_| settings.program.sessions)?;
     let redactor = work.machine.redactor.clone();
     Some(Arc::new(FleetBeacon::new(dir, redactor, std::process::id(), work.cwd.clone())))
