@@ -51,11 +51,9 @@ mod index;
 mod memory;
 #[cfg(feature = "sqlite")]
 mod moves;
-mod open_turn;
 #[cfg(feature = "sqlite")]
 mod opening;
 mod recorder;
-mod redact;
 #[cfg(feature = "sqlite")]
 mod search;
 #[cfg(feature = "sqlite")]
@@ -73,11 +71,10 @@ pub use find::{
     read_matching, scan_matching,
 };
 pub use history::{
-    Earlier, Loaded, PluginEntry, continue_conversation, load_history, load_live, resume,
-    resume_conversation, store_interrupted,
+    CallState, Earlier, InterruptedCall, InterruptedTurn, Loaded, PluginEntry, continue_conversation,
+    load_history, load_live, resume, resume_conversation, store_interrupted,
 };
 pub use memory::MemoryStore;
-pub use open_turn::{CallState, InterruptedCall, InterruptedTurn};
 #[cfg(feature = "sqlite")]
 pub use opening::{
     ConversationSession, NoticeSink, OpeningError, SessionCopy, SessionNotice, SessionPlace, SessionStart,

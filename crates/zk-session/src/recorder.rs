@@ -1,5 +1,6 @@
 mod handlers;
 mod log;
+mod redact;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -79,12 +80,6 @@ pub enum Saved {
     /// No entries.
     Nothing,
 }
-
-/// Callback with the error after which a run continues without a session.
-type OnLost = Box<dyn Fn(&StoreError) + Send + Sync>;
-
-/// Callback that reads the present branch of version control, from files.
-type ReadBranch = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
 impl fmt::Debug for Recorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -17,10 +17,10 @@ use zk_core::service::{
 };
 
 use super::log::Log;
+use super::redact::redact_entry;
 use crate::Earlier;
 use crate::find::is_prompt;
 use crate::history::Reader;
-use crate::redact::redact_entry;
 
 /// Longest time that the beginning of a run waits for the name of the branch, which a slow disk may hold back.
 const BRANCH_LIMIT: Duration = Duration::from_secs(1);

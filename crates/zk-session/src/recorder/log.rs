@@ -8,9 +8,14 @@ use tokio::sync::Mutex;
 use zk_core::model::{EntryId, Message, ModelRef, ThinkingLevel};
 use zk_core::service::{Durability, EntryKind, OpenSession, StoreError};
 
-use super::{OnLost, ReadBranch};
 use crate::Earlier;
 use crate::find::is_prompt;
+
+/// Callback with the error after which a run continues without a session.
+pub(super) type OnLost = Box<dyn Fn(&StoreError) + Send + Sync>;
+
+/// Callback that reads the present branch of version control, from files.
+pub(super) type ReadBranch = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
 pub(super) struct Log {
     pub(super) session: Arc<dyn OpenSession>,

@@ -1,7 +1,7 @@
 use zk_core::service::{EntryKind, Redactor};
 
 /// Removes secrets from an entry.
-pub(crate) fn redact_entry(mut entry: EntryKind, redactor: &Redactor) -> EntryKind {
+pub(super) fn redact_entry(mut entry: EntryKind, redactor: &Redactor) -> EntryKind {
     match &mut entry {
         EntryKind::Message { message, .. } | EntryKind::OpenTurn { message, .. } => {
             if let Some(clean) = redactor.redact_message(message) {
