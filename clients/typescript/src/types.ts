@@ -75,6 +75,8 @@ export type AgentRow = {
   elapsed_ms?: number;
   /** Fill level of the sub-agent's context, if its window is known. */
   gauge?: ContextGauge | null;
+  /** Whether the conversation goes on meanwhile. */
+  is_background?: boolean;
   /** Name of the sub-agent, unique in the tree of agents: blocks of the sub-agent carry it as their `agent`. */
   name: Text;
   /** State of the sub-agent. */
@@ -83,6 +85,8 @@ export type AgentRow = {
   task: Text;
   /** Tokens that the sub-agent has read and written so far. */
   tokens?: number;
+  /** Answers of the model that the sub-agent has got. */
+  turns?: number;
 };
 
 /** State of a sub-agent. */
@@ -551,6 +555,8 @@ export type ContextGauge = {
   colour: GaugeColour;
   /** Compactions of this conversation so far; shown as a badge if not 0. */
   compactions: number;
+  /** Figures of the last compaction, if known. */
+  last?: LastCompaction | null;
   /** Share of the window in percent. */
   percent: number;
   /** Tokens of the request, estimated. */
@@ -775,6 +781,16 @@ export type JobState = {
   /** Outcome in a few words. */
   how: Text;
   state: "ended";
+};
+
+/** Figures of the last compaction of a conversation. */
+export type LastCompaction = {
+  /** Estimated tokens of the request after it. */
+  after: number;
+  /** Time since then in milliseconds, in whole minutes. */
+  age_ms: number;
+  /** Estimated tokens of the request before it. */
+  before: number;
 };
 
 /** Params of a list of stored sessions. */

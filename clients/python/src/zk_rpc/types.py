@@ -20,7 +20,9 @@ class AgentRow(_AgentRow, total=False):
     cost: Optional[float]
     elapsed_ms: int
     gauge: Optional[ContextGauge]
+    is_background: bool
     tokens: int
+    turns: int
 
 
 class AnswerParams(TypedDict):
@@ -293,14 +295,18 @@ class Connections(TypedDict):
     hosts: list[str]
 
 
-class ContextGauge(TypedDict):
-    """Fill level of the context, and the number of compactions."""
-
+class _ContextGauge(TypedDict):
     colour: GaugeColour
     compactions: int
     percent: int
     tokens: int
     usable: int
+
+
+class ContextGauge(_ContextGauge, total=False):
+    """Fill level of the context, and the number of compactions."""
+
+    last: Optional[LastCompaction]
 
 
 class ConversationParams(TypedDict):
@@ -385,6 +391,14 @@ class JobRow(_JobRow, total=False):
     """A command in the background, as a list shows it."""
 
     detached: bool
+
+
+class LastCompaction(TypedDict):
+    """Figures of the last compaction of a conversation."""
+
+    after: int
+    age_ms: int
+    before: int
 
 
 class ListParams(TypedDict, total=False):

@@ -5,7 +5,7 @@ use zk_core::service::Entry;
 
 /// Version of the JSON lines of an exported session. The minor part grows with each addition, the major part with each
 /// incompatible change; the entries have a version of their own.
-pub const TRANSCRIPT_VERSION: &str = "1.0";
+pub const TRANSCRIPT_VERSION: &str = "1.1";
 
 /// One line of an exported session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
