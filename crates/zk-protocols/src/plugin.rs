@@ -5,7 +5,7 @@ use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Reach, Scope, Stage};
 use zk_core::service::{Provider, Tool};
 
 use crate::deferred::CALL_TOOL;
-use crate::inline::{CallExtractor, EXTRACT_CALLS, FencedCalls, NAMELESS_CALL};
+use crate::inline::{CallExtractor, EXTRACT_CALLS, FencedCalls, NAMELESS_CALL, fresh_mark};
 use crate::lookup::{LOAD_TOOLS, LoadTools, offers};
 use crate::provider::ProtocolProvider;
 use crate::reasoning::ReasoningOnly;
@@ -25,13 +25,22 @@ use crate::settings::ProtocolSettings;
 #[derive(Debug)]
 pub struct ProtocolsPlugin {
     settings: Arc<ProtocolSettings>,
+    /// Mark of calls in text.
+    mark: Arc<str>,
 }
 
 impl ProtocolsPlugin {
-    /// Creates the plugin with these settings.
+    /// Creates the plugin with these settings, and a random mark of calls in text.
     #[must_use]
     pub fn new(settings: ProtocolSettings) -> Self {
-        Self { settings: Arc::new(settings) }
+        Self { settings: Arc::new(settings), mark: fresh_mark().into() }
+    }
+
+    /// Sets the mark in the info string of calls in text, `tool_call-MARK`, such as that of an earlier process for a
+    /// conversation that goes on. Files that the model reads must not know it.
+    #[must_use]
+    pub fn with_mark(self, mark: &str) -> Self {
+        Self { mark: mark.into(), ..self }
     }
 }
 
@@ -43,14 +52,14 @@ impl Plugin for ProtocolsPlugin {
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         let everywhere =
             |stage| HookOptions { stage, reach: Some(Reach::Descendants), ..HookOptions::default() };
-        scope.provide::<dyn CallExtractor>(EXTRACT_CALLS, Arc::new(FencedCalls))?;
+        scope.provide::<dyn CallExtractor>(EXTRACT_CALLS, Arc::new(FencedCalls::new(&self.mark)))?;
         // Not among the tools of a program that never uses it.
         if self.settings.names_lookup() {
             scope.provide::<dyn Tool>(LOAD_TOOLS, Arc::new(LoadTools::new()))?;
         }
-        let settings = self.settings.clone();
+        let (settings, mark) = (self.settings.clone(), self.mark.clone());
         scope.decorate_all::<dyn Provider>(move |inner| {
-            Arc::new(ProtocolProvider { inner, settings: settings.clone() })
+            Arc::new(ProtocolProvider { inner, settings: settings.clone(), mark: mark.clone() })
         });
         let settings = self.settings.clone();
         scope.on_sync_at(everywhere(Stage::Early), move |offer: &ToolsOffer, _: &Cx| {

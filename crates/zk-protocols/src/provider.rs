@@ -9,7 +9,8 @@ use zk_core::service::{EventStream, OutputFormat, Provider, Request, RunTools, T
 
 use crate::deferred::{DeferredAnswer, call_tool, wrapped_calls};
 use crate::inline::{
-    CallExtractor, CallFormat, EXTRACT_CALLS, FencedCalls, InlineAnswer, as_text, describe, union_schema,
+    CallExtractor, CallFormat, EXTRACT_CALLS, FencedCalls, InlineAnswer, as_text, call_info, describe,
+    union_schema,
 };
 use crate::lookup::{LOAD_TOOLS, list_tools};
 use crate::rewrite::{RewriteAnswer, rewritten};
@@ -20,6 +21,8 @@ use crate::settings::ProtocolSettings;
 pub(crate) struct ProtocolProvider {
     pub(crate) inner: Arc<dyn Provider>,
     pub(crate) settings: Arc<ProtocolSettings>,
+    /// Mark of calls in text.
+    pub(crate) mark: Arc<str>,
 }
 
 impl ProtocolProvider {
@@ -65,8 +68,9 @@ impl ProtocolProvider {
             .then(|| self.schema(&request.model, &tools, &choice))
             .flatten();
         let format = if schema.is_some() { CallFormat::Constrained } else { CallFormat::Fenced };
+        let info = call_info(&self.mark);
         if !tools.is_empty() {
-            let described = describe(&tools, self.prompt_format(&request.model, &tools));
+            let described = describe(&tools, self.prompt_format(&request.model, &tools), &info);
             request.system = match request.system.trim().is_empty() {
                 true => described.into(),
                 false => format!("{}\n\n{described}", request.system.trim_end()).into(),
@@ -75,8 +79,9 @@ impl ProtocolProvider {
         if let Some(schema) = schema {
             request.output = Some(OutputFormat { name: Arc::from("reply"), schema: Arc::new(schema) });
         }
-        request.history = as_text(&request.history, format, &self.inner.rules(&request.model));
-        let extractor = cx.item::<dyn CallExtractor>(EXTRACT_CALLS).unwrap_or_else(|| Arc::new(FencedCalls));
+        request.history = as_text(&request.history, format, &info, &self.inner.rules(&request.model));
+        let registered = cx.item::<dyn CallExtractor>(EXTRACT_CALLS);
+        let extractor = registered.unwrap_or_else(|| Arc::new(FencedCalls::new(&self.mark)));
         (request, InlineAnswer::new(extractor, format))
     }
 

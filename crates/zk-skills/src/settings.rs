@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::skill::{Diagnostic, Skill, SkillSource};
+use crate::skill::{Diagnostic, Skill, SkillSource, name_faults};
 
 /// Settings of skills.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -72,16 +72,22 @@ impl SkillSettings {
     /// let mut settings = SkillSettings::default();
     /// let description = "Release notes: \"short\"".to_owned();
     /// settings.inline.insert("notes".into(), InlineSkill { description, text: "List changes.".into() });
-    /// settings.inline.insert("No name".into(), InlineSkill::default());
+    /// settings.inline.insert("No name".into(), InlineSkill { description: "Named badly".into(), text: "x".into() });
     /// let (skills, wrong) = settings.inline_skills();
     /// assert_eq!(skills[0].name(), "notes");
     /// assert_eq!(skills[0].manifest.description, "Release notes: \"short\"");
     /// assert_eq!(wrong[0].0, "No name");
+    /// assert!(wrong[0].1.message.contains("is not in lower case: give it a name"));
     /// ```
     #[must_use]
     pub fn inline_skills(&self) -> (Vec<Skill>, Vec<(String, Diagnostic)>) {
         let (mut skills, mut wrong) = (Vec::new(), Vec::new());
         for (name, InlineSkill { description, text }) in &self.inline {
+            if let Some(fault) = name_faults(name, name).first() {
+                let form = "give it a name of lower-case letters, digits and single hyphens, such as `release-notes`";
+                wrong.push((name.clone(), Diagnostic::error(format!("{fault}: {form}"))));
+                continue;
+            }
             // A JSON string is one of YAML.
             let (named, about) = (json!(name).to_string(), json!(description).to_string());
             let whole = format!("---\nname: {named}\ndescription: {about}\n---\n{text}\n");

@@ -23,6 +23,12 @@ pub trait PartOpener: Send + Sync {
     /// The reason for which the part's model cannot be used, such as a missing key.
     async fn open(&self, part: &str) -> Result<Option<Model>, BoxError>;
 
+    /// Whether the text of a part may go to its opened model now; asked each time. The run's model does the work of a
+    /// part that may not.
+    fn is_allowed(&self, _part: &str, _model: &Model) -> bool {
+        true
+    }
+
     /// Shows a notice to the person.
     fn notice(&self, text: &str);
 }
@@ -132,6 +138,7 @@ impl PartModels for ConfiguredParts {
             return fallback(part, &error);
         }
         match self.opened(part).await {
+            Ok(Some(model)) if !self.opener.is_allowed(part, &model) => PartModel::OfRun,
             Ok(Some(model)) => PartModel::Own(Box::new(model)),
             Ok(None) => PartModel::OfRun,
             Err(error) => self.fall_back(part, &AgentError::Usage(error.to_string()), cx).await,

@@ -35,6 +35,7 @@ impl ChildPlan<'_> {
             let state = parent.state();
             (state.model.clone(), state.thinking)
         };
+        let is_of_start = model.provider == parent.provider.name();
         let limits = cx.cx.service::<RunLimits>();
         let bus = parent.bus.child(name);
         bus.scope("part").provide_service(Arc::new(AgentPart(self.part.to_owned())));
@@ -82,8 +83,9 @@ impl ChildPlan<'_> {
             if let Some(thinking) = agent.thinking {
                 child = child.thinking(thinking);
             }
-            if let Some(model) = &agent.model {
-                child = child.model(parent.provider.model(model));
+            // An agent names a model of the provider at the start, which a parent that switched asks no longer.
+            if let Some(id) = agent.model.as_ref().filter(|_| is_of_start) {
+                child = child.model(parent.provider.model(id));
             }
         }
         let child = child.spawn(options.clone()).build()?;

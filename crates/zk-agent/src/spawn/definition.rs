@@ -20,7 +20,8 @@ pub struct AgentDefinition {
     pub preset: Option<Preset>,
     /// Tools of the agent, limited to those of its parent; `None` for all of the parent's.
     pub tools: Option<Vec<String>>,
-    /// Id of the model at the parent's provider; `None` for the parent's model.
+    /// Id of the model at the provider that the parent began with; `None` for the parent's model, which also answers
+    /// while the parent asks another provider.
     pub model: Option<String>,
     /// Reasoning request; `None` for the parent's.
     pub thinking: Option<ThinkingRequest>,

@@ -23,7 +23,13 @@ const AGENTS: [&str; 4] = ["critic", "scout", "planner", "writer"];
 struct Opener {
     models: BTreeMap<String, Option<Model>>,
     notices: Arc<Mutex<Vec<String>>>,
+    /// Providers that no text may go to now.
+    refused: Arc<Refused>,
 }
+
+/// Names of providers, as a service.
+#[derive(Default)]
+struct Refused(Mutex<Vec<String>>);
 
 #[async_trait]
 impl PartOpener for Opener {
@@ -33,6 +39,10 @@ impl PartOpener for Opener {
             Some(Some(model)) => Ok(Some(model.clone())),
             Some(None) => Err("no key for lab: set LAB_KEY".into()),
         }
+    }
+
+    fn is_allowed(&self, _: &str, model: &Model) -> bool {
+        !self.refused.0.lock().unwrap().contains(&model.provider)
     }
 
     fn notice(&self, text: &str) {
@@ -88,7 +98,9 @@ fn rig_of(
         })
         .into();
     let notices = Arc::<Mutex<Vec<String>>>::default();
-    let opener = Opener { models, notices: notices.clone() };
+    scope.provide_service(Arc::new(Refused::default()));
+    let refused = rig.agent.bus().cx().service::<Refused>().unwrap();
+    let opener = Opener { models, notices: notices.clone(), refused };
     scope.provide_service::<dyn PartModels>(Arc::new(ConfiguredParts::new(Arc::new(opener))));
     (rig, providers, notices)
 }
@@ -220,6 +232,45 @@ async fn after_the_runs_provider_failed_parts_wait_and_a_persons_question_does_n
     assert!(refused.to_string().starts_with("not asked so soon after a failure: "), "{refused}");
     assert_eq!(rig.agent.side_call(call(), stop()).await.unwrap().text, "done: side");
     assert_eq!(rig.agent.side_call(call().for_part("summary"), stop()).await.unwrap().text, "done: side");
+}
+
+#[tokio::test]
+async fn a_part_whose_opened_model_may_no_longer_be_asked_is_the_runs_work() {
+    let own = |part: &str| (part.to_owned(), Some(Model::unknown("one", "m")));
+    let (rig, providers, notices) =
+        rig_of(["summary", "explore"].map(own).into(), |_| Turn::new().text("own"));
+    let refused = rig.agent.bus().cx().service::<Refused>().unwrap();
+    for (provider, answers) in [("two", ["own", "own"]), ("one", ["done: summary", "done: explore"])] {
+        *refused.0.lock().unwrap() = vec![provider.to_owned()];
+        for (part, answer) in ["summary", "explore"].into_iter().zip(answers) {
+            rig.run(&*prompt(part)).await.result.unwrap();
+            assert_eq!(rig.provider.asked().last().unwrap().results()[0].text, answer, "{part}");
+            rig.forget();
+        }
+    }
+    assert_eq!((providers["one"].requests().len(), notices.lock().unwrap().len()), (2, 0));
+}
+
+#[tokio::test]
+async fn a_named_agents_model_is_not_asked_once_the_conversation_has_another_provider() {
+    let agent = AgentDefinition {
+        model: Some("small".into()),
+        ..AgentDefinition::new("critic", "Does it.", "You do it.")
+    };
+    let options = SpawnOptions { agents: vec![agent], ..SpawnOptions::default() };
+    let rig = rig_with(Script::answering(conversation), |b| b.spawn(options));
+    let other = ScriptedProvider::new(Script::answering(conversation)).named("one");
+    rig.scope("other").provide::<dyn Provider>("one", Arc::new(other.clone())).unwrap();
+    rig.run("agent: critic").await.result.unwrap();
+    let ids = |provider: &ScriptedProvider| -> Vec<String> {
+        provider.requests().iter().map(|request| request.model.id.clone()).collect()
+    };
+    assert_eq!(ids(&rig.provider)[1], "small");
+    let before = rig.provider.requests().len();
+    rig.forget();
+    rig.agent.set_model(Model::unknown("one", "m")).await.unwrap();
+    rig.run("agent: critic").await.result.unwrap();
+    assert_eq!((rig.provider.requests().len(), ids(&other)), (before, vec!["m".to_owned(); 3]));
 }
 
 #[tokio::test]

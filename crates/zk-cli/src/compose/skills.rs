@@ -9,8 +9,8 @@ use zk_core::service::visible_line;
 use zk_exec::WorkspaceFiles;
 use zk_exec::settings::at_home;
 use zk_skills::{
-    LeftOutSkill, Skill, SkillApproval, SkillFiles, SkillRoots, SkillSet, SkillsOptions, SkillsPlugin,
-    discover, left_out, scan,
+    Diagnostic, LeftOutSkill, Skill, SkillApproval, SkillFiles, SkillRoots, SkillSet, SkillsOptions,
+    SkillsPlugin, discover, left_out, scan,
 };
 
 use crate::app::{Machine, Workplace};
@@ -49,11 +49,19 @@ pub(crate) fn roots(work: &Workplace, settings: &Settings) -> SkillRoots {
         configured: own.paths.iter().filter(|_| has_own).map(path).collect(),
         user: if has_own { user_dirs(&work.machine) } else { Vec::new() },
         bundles: crate::bundles::skills(settings, &work.project),
-        inline: own.inline_skills().0,
+        inline: inline(settings).0,
         exclude: own.exclude.clone(),
         only: own.only.clone(),
         without_project: !own.project || !work.scope.has_project(),
     }
+}
+
+/// Returns the skills in the settings that this start uses, and those that cannot be used with the reasons.
+fn inline(settings: &Settings) -> (Vec<Skill>, Vec<(String, Diagnostic)>) {
+    let (mut skills, mut wrong) = settings.skills.inline_skills();
+    skills.retain(|skill| settings.takes_inline_skill(skill.name()));
+    wrong.retain(|(name, _)| settings.takes_inline_skill(name));
+    (skills, wrong)
 }
 
 /// Returns the plugin, unless skills are switched off. Their files are watched in attended conversations.
@@ -61,7 +69,7 @@ pub(crate) fn plugin(work: &Workplace, settings: &Settings, attended: bool) -> O
     if !settings.skills.enabled {
         return None;
     }
-    for (name, why) in settings.skills.inline_skills().1 {
+    for (name, why) in inline(settings).1 {
         let text = format!("warning: `skills.inline.{}` is not used: {}", visible_line(&name), why.message);
         work.machine.notices.show(&text);
     }

@@ -1,11 +1,12 @@
 //! Models of parts: which one the settings name, whether they may, and its provider.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use zk_agent::{ConfiguredParts, PartOpener};
-use zk_core::kernel::{BoxError, Bus, Scope};
+use zk_core::events::ModelSelect;
+use zk_core::kernel::{BoxError, Bus, Cx, Reach, Scope};
 use zk_core::model::Model;
 use zk_core::service::{KNOWN_PARTS, PartModels, Provider, visible_line};
 use zk_providers::known_models;
@@ -55,7 +56,12 @@ pub(crate) fn install(app: &AppContext, bus: &Bus, own: Arc<dyn Provider>, named
         return;
     }
     let scope = bus.scope("parts");
-    let opener = Opener { app: app.clone(), own, scope: scope.clone(), named };
+    let opener = Opener::new(app, own, scope.clone(), named);
+    let present = opener.present.clone();
+    scope.on_sync_at(Reach::Own, move |select: &ModelSelect, _: &Cx| {
+        let mut present = present.lock().unwrap_or_else(PoisonError::into_inner);
+        present.clone_from(&select.to.provider);
+    });
     scope.provide_service::<dyn PartModels>(Arc::new(ConfiguredParts::new(Arc::new(opener))));
 }
 
@@ -66,7 +72,7 @@ pub(crate) async fn open_all(
     named: NamedParts,
 ) -> Vec<(String, Result<Model, BoxError>)> {
     let bus = Bus::new();
-    let opener = Opener { app: app.clone(), own, scope: bus.scope("parts"), named };
+    let opener = Opener::new(app, own, bus.scope("parts"), named);
     let mut opened = Vec::new();
     for part in opener.named.keys() {
         if let Some(result) = opener.open(part).await.transpose() {
@@ -83,6 +89,8 @@ struct Opener {
     own: Arc<dyn Provider>,
     scope: Scope,
     named: NamedParts,
+    /// Name of the provider that the conversation asks now.
+    present: Arc<Mutex<String>>,
 }
 
 #[async_trait]
@@ -104,12 +112,23 @@ impl PartOpener for Opener {
         Ok(Some(model))
     }
 
+    fn is_allowed(&self, part: &str, model: &Model) -> bool {
+        let is_of_person = self.named.get(part).is_some_and(|named| named.is_of_person);
+        let is_present = model.provider == *self.present.lock().unwrap_or_else(PoisonError::into_inner);
+        is_of_person || is_present || is_named_by_person(&self.app.settings, &model.provider)
+    }
+
     fn notice(&self, text: &str) {
         self.app.work.machine.notices.show(&visible_line(text));
     }
 }
 
 impl Opener {
+    fn new(app: &AppContext, own: Arc<dyn Provider>, scope: Scope, named: NamedParts) -> Self {
+        let present = Arc::new(Mutex::new(own.name().to_owned()));
+        Self { app: app.clone(), own, scope, named, present }
+    }
+
     async fn provider(&self, part: &str, named: &NamedPart) -> Outcome<Arc<dyn Provider>> {
         let settings = &self.app.settings;
         let other = settings.known_providers().other_provider(Some(self.own.name()), &named.model);

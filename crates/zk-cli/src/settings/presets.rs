@@ -36,6 +36,21 @@ fn built_in(name: &str) -> Option<Vec<(&'static str, toml::Value)>> {
     })
 }
 
+/// Whether the command line or the machine's manager gives a layer.
+fn is_given(layer: Layer) -> bool {
+    match layer {
+        Layer::CommandLine | Layer::Managed => true,
+        Layer::Default
+        | Layer::Environment
+        | Layer::User
+        | Layer::Project
+        | Layer::ProjectLocal
+        | Layer::Kept
+        | Layer::ProjectPreset
+        | Layer::Preset => false,
+    }
+}
+
 impl Settings {
     /// Whether a conversation with a person starts in plan mode for the plan preset. In this case the tools
     /// that change something stay available, since the mode refuses them until the plan is approved.
@@ -99,6 +114,26 @@ impl Settings {
         )))
     }
 
+    /// Whether hooks, servers and skills of the person's presets are used: with `--bare`, only if the command line
+    /// names the preset.
+    fn takes_own_preset(&self) -> bool {
+        self.scope.has_own_parts() || self.origin("preset").is_some_and(|origin| is_given(origin.layer))
+    }
+
+    /// Whether the skill `skills.inline.NAME` is used: with `--bare`, only one that the command line gives.
+    pub(crate) fn takes_inline_skill(&self, name: &str) -> bool {
+        if self.scope.has_own_parts() {
+            return true;
+        }
+        let own = self.takes_own_preset();
+        let is_of_skill = |path: &[String]| match path {
+            [skills, inline, of, ..] => skills == "skills" && inline == "inline" && of == name,
+            _ => false,
+        };
+        let mut fields = self.iter().filter(|(path, _)| is_of_skill(path));
+        fields.all(|(_, entry)| is_given(entry.origin.layer) || (own && entry.origin.layer == Layer::Preset))
+    }
+
     /// Adds a preset of the person; returns whether it exists.
     fn own_preset(
         &mut self,
@@ -112,8 +147,11 @@ impl Settings {
             return Ok(false);
         };
         let hooks = hooks::take(&mut table, Layer::Preset, &path)?;
-        self.add_hooks(hooks, warnings);
-        self.add_servers(mcp::take_servers(&mut table), &path)?;
+        let servers = mcp::take_servers(&mut table);
+        if self.takes_own_preset() {
+            self.add_hooks(hooks, warnings);
+            self.add_servers(servers, &path)?;
+        }
         let origin = Origin { layer: Layer::Preset, place: path.display().to_string() };
         self.merged.set_all(flatten(table), &origin, Precedence::Below, warnings)?;
         Ok(true)

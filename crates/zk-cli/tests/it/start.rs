@@ -89,6 +89,27 @@ fn bare_uses_what_the_command_line_names() {
 }
 
 #[test]
+fn bare_uses_hooks_and_skills_of_a_preset_only_if_the_command_line_names_it() {
+    let server = server(Script::answering(|_| Turn::new().text("done")));
+    let person = Person::asking(&server);
+    let inline =
+        |name: &str| format!("[skills.inline.{name}]\ndescription = \"skill-{name}\"\ntext = \"x\"\n");
+    let presets = person.home().join("presets");
+    std::fs::create_dir_all(&presets).unwrap();
+    let hook = "[[hooks.UserPromptSubmit]]\ncommand = 'touch ../hook-of-preset'\n";
+    std::fs::write(presets.join("mine.toml"), format!("{}{hook}", inline("preset"))).unwrap();
+    person.settings(&format!("preset = \"mine\"\n{}", inline("settings")));
+    let hook_ran = || person.project().join("../hook-of-preset").exists();
+    for (flags, is_used) in [(&["--bare"][..], false), (&["--bare", "--preset", "mine"][..], true)] {
+        let ended = person.run(&[&["-p", "hello"], flags].concat());
+        assert_eq!(ended.code, 0, "{flags:?} {}", ended.stderr);
+        let body = server.bodies().last().unwrap().to_string();
+        assert_eq!((body.contains("skill-preset"), hook_ran()), (is_used, is_used), "{flags:?} {body}");
+        assert!(!body.contains("skill-settings"), "{flags:?} {body}");
+    }
+}
+
+#[test]
 fn no_short_flag_lifts_every_question() {
     let person = Person::new();
     for flag in ["-y", "--yolo"] {
@@ -164,6 +185,11 @@ fn only_skills_that_are_named_are_used() {
         body.contains("skill-charts") && body.contains("skill-notes") && !body.contains("skill-pdf"),
         "{body}"
     );
+    person.settings("[skills.inline.\"Bad Name\"]\ndescription = \"skill-bad\"\ntext = \"x\"\n");
+    let ended = person.run(&["-p", "x"]);
+    let said = "warning: `skills.inline.Bad Name` is not used: its name `Bad Name` is not in lower case: give it a name";
+    assert!(ended.code == 0 && ended.stderr.contains(said), "{}", ended.stderr);
+    assert!(!server.bodies().last().unwrap().to_string().contains("skill-bad"));
 }
 
 #[test]

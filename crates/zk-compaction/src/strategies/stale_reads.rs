@@ -1,12 +1,12 @@
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use zk_core::events::ToolBegin;
 use zk_core::kernel::{BoxError, Cx, Plugin, Reach, Scope};
-use zk_core::model::{CallId, Effect, Effects, Message, ToolCall};
-use zk_core::service::{WindowCause, WindowPlan, WindowStrategy, WindowView};
+use zk_core::model::{CallId, Effect, Effects, Message, ToolCall, ToolContent, ToolResult};
+use zk_core::service::{TurnCwd, WindowCause, WindowPlan, WindowStrategy, WindowView};
 
 use crate::text::short_results::{answer_before, replaced_results};
 use crate::window::plugin;
@@ -17,8 +17,14 @@ const STALE_READS: &str = "stale_reads";
 /// Maximum number of calls whose files are remembered.
 const MAX_REMEMBERED_CALLS: usize = 20_000;
 
+/// Text of a result that points to an earlier one, as the tool `read_file` answers a repeated read.
+const UNCHANGED: &str = " is unchanged since you read these lines";
+
+/// Longest result that points to an earlier one, in bytes.
+const MAX_NOTE_BYTES: usize = 5_000;
+
 /// Replaces results of file reads that are out of date by a line: the same read was made again later, or a
-/// later call changed the file.
+/// later call changed the file. A later read that says that the file is unchanged leaves the earlier one in place.
 ///
 /// It changes requests only when the conversation is compacted or exceeds the lower threshold, since each
 /// change of an earlier message costs the provider's prompt cache from there on. Reads and changes are known by
@@ -56,15 +62,16 @@ struct CallFiles {
 }
 
 impl CallFiles {
-    fn of(effects: &Effects) -> Self {
+    /// Files of a call with these effects in the directory `cwd`.
+    fn of(effects: &Effects, cwd: &Path) -> Self {
         let Effects::Known { list } = effects else { return Self::default() };
         let mut files = Self::default();
         for effect in list {
             match effect {
-                Effect::Writes { paths } => files.written.extend(paths.iter().cloned()),
+                Effect::Writes { paths } => files.written.extend(paths.iter().map(|path| cwd.join(path))),
                 Effect::Reads { paths } => {
                     if let ([_], [path]) = (list.as_slice(), paths.as_slice()) {
-                        files.read = Some(path.clone());
+                        files.read = Some(cwd.join(path));
                     }
                 }
                 Effect::Executes { .. } | Effect::Network { .. } | Effect::LeavesContext { .. } => {}
@@ -90,20 +97,23 @@ impl KnownCalls {
 
     /// Reads among the answered calls of `messages` that are out of date, each with the line for its result.
     fn stale(&self, messages: &[Arc<Message>]) -> HashMap<CallId, String> {
-        let answered: HashSet<&CallId> = messages
+        let answered: HashMap<&CallId, &ToolResult> = messages
             .iter()
             .flat_map(|message| message.results())
             .filter(|result| !result.is_error)
-            .map(|result| &result.call_id)
+            .map(|result| (&result.call_id, result))
             .collect();
         let mut stale = HashMap::new();
         let mut written: HashSet<&PathBuf> = HashSet::new();
-        let mut later: Vec<&ToolCall> = Vec::new();
+        let mut later: Vec<(&ToolCall, &Path)> = Vec::new();
         let calls: Vec<&ToolCall> = messages.iter().flat_map(|message| message.calls()).collect();
-        for call in calls.into_iter().rev().filter(|call| answered.contains(&call.id)) {
+        for call in calls.into_iter().rev() {
+            let Some(result) = answered.get(&call.id) else { continue };
             let Some(files) = self.files.get(&call.id) else { continue };
             if let Some(path) = &files.read {
-                let is_again = later.iter().any(|next| next.name == call.name && next.args == call.args);
+                let is_again = later
+                    .iter()
+                    .any(|(next, of)| *of == path && next.name == call.name && next.args == call.args);
                 let shown = path.display();
                 if written.contains(path) {
                     let line = format!("[This content of {shown} was left out: the file was changed later.]");
@@ -111,13 +121,23 @@ impl KnownCalls {
                 } else if is_again {
                     let line = format!("[This content of {shown} was left out: it was read again later.]");
                     stale.insert(call.id.clone(), line);
-                } else {
-                    later.push(call);
+                } else if !is_note(result) {
+                    later.push((call, path));
                 }
             }
             written.extend(&files.written);
         }
         stale
+    }
+}
+
+/// Whether a result has no content of its own.
+fn is_note(result: &ToolResult) -> bool {
+    match &result.content {
+        ToolContent::Text(text) => {
+            text.starts_with('`') && text.len() <= MAX_NOTE_BYTES && text.contains(UNCHANGED)
+        }
+        ToolContent::Blocks(_) => false,
     }
 }
 
@@ -128,9 +148,10 @@ impl Plugin for StaleReads {
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         let calls = self.calls.clone();
-        scope.on_sync_at(Reach::Own, move |begin: &ToolBegin, _: &Cx| {
+        scope.on_sync_at(Reach::Own, move |begin: &ToolBegin, cx: &Cx| {
+            let cwd = TurnCwd::of(cx).unwrap_or_default();
             let mut calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
-            calls.remember(begin.call.call_id.clone(), CallFiles::of(&begin.effects));
+            calls.remember(begin.call.call_id.clone(), CallFiles::of(&begin.effects, &cwd));
         });
         plugin::register(scope, STALE_READS, self.clone())
     }
@@ -200,6 +221,40 @@ mod tests {
         expected.sort_unstable();
         assert_eq!(found, expected, "{stale:?}");
         assert!(stale[&CallId::from("changed")].contains("a.rs was left out: the file was changed"));
+    }
+
+    #[test]
+    fn a_read_stays_while_the_later_ones_only_say_that_the_file_is_unchanged() {
+        let mut known = KnownCalls::default();
+        let mut messages = Vec::new();
+        for (id, text) in [
+            ("first", "x".repeat(400)),
+            ("note", "`a.rs` is unchanged since you read these lines; the earlier result still holds".into()),
+        ] {
+            let effects = Effects::reads(["a.rs"]);
+            known.remember(CallId::from(id), CallFiles::of(&effects, Path::new("/project")));
+            let call = ToolCall::new(id, "read_file", json!({"path": "a.rs"}));
+            messages.push(Message::assistant(vec![Block::ToolCall(call)]).shared());
+            messages.push(Message::user(vec![Block::result(id, text, false)]).shared());
+        }
+        assert_eq!(known.stale(&messages), HashMap::new());
+    }
+
+    #[test]
+    fn a_file_of_the_same_name_in_another_directory_is_another_file() {
+        let mut known = KnownCalls::default();
+        let mut messages = Vec::new();
+        let (reads, writes) = (Effects::reads(["a.rs"]), Effects::writes(["a.rs"]));
+        for (id, cwd, effects) in
+            [("read", "/one", &reads), ("again", "/two", &reads), ("write", "/three", &writes)]
+        {
+            known.remember(CallId::from(id), CallFiles::of(effects, Path::new(cwd)));
+            messages.extend(call(id, "a.rs", 1, false));
+        }
+        assert_eq!(known.stale(&messages), HashMap::new());
+        known.remember(CallId::from("same"), CallFiles::of(&writes, Path::new("/one")));
+        messages.extend(call("same", "a.rs", 1, false));
+        assert_eq!(known.stale(&messages).into_keys().collect::<Vec<_>>(), [CallId::from("read")]);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use zk_core::events::{FileChange, FileChanged};
 use zk_core::kernel::{BoxError, Bus, Plugin, Scope};
@@ -76,14 +76,13 @@ impl FileWatcher {
         let place = scope.clone();
         scope.spawn(async move {
             let Some(bus) = place.bus() else { return };
-            let (sender, changes) = unbounded_channel();
+            let changes = Arc::<Changes>::default();
             let files = bus.service::<dyn Files>();
             let changed = {
-                let watcher = self.clone();
+                let (watcher, changes) = (self.clone(), changes.clone());
                 Arc::new(move |at: &Resolved| {
                     if watcher.is_watched(&at.path) {
-                        // The receiver ends with the scope.
-                        let _ = sender.send(at.path.clone());
+                        changes.add(&at.path);
                     }
                 })
             };
@@ -99,7 +98,7 @@ impl FileWatcher {
                 Ok(Err(why)) => return failed(&why),
                 Err(error) => return failed(&error.to_string()),
             };
-            announce(&bus, changes).await;
+            announce(&bus, &changes).await;
             drop(watch);
         });
     }
@@ -128,38 +127,57 @@ impl Waiting {
     }
 }
 
-/// Announces changed files until there are no more changes to come.
-async fn announce(bus: &Bus, mut changes: UnboundedReceiver<PathBuf>) {
-    let mut waiting: HashMap<PathBuf, Waiting> = HashMap::new();
-    loop {
-        let due = waiting.values().map(Waiting::due).min();
-        let change = match due {
-            None => changes.recv().await,
-            Some(due) => tokio::select! {
-                change = changes.recv() => change,
-                () = sleep_until(due) => {
-                    emit_due(bus, &mut waiting).await;
-                    continue;
-                }
-            },
-        };
-        let Some(path) = change else { return };
+/// Changed files that wait to be announced, at most [`MAX_WAITING_FILES`].
+#[derive(Default)]
+struct Changes {
+    waiting: Mutex<HashMap<PathBuf, Waiting>>,
+    added: Notify,
+}
+
+impl Changes {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<PathBuf, Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, path: &Path) {
         let now = Instant::now();
-        if let Some(known) = waiting.get_mut(&path) {
+        let mut waiting = self.waiting();
+        if let Some(known) = waiting.get_mut(path) {
+            // Only delays the announcement, so that nobody has to wake up.
             known.last = now;
         } else if waiting.len() < MAX_WAITING_FILES {
-            waiting.insert(path, Waiting { first: now, last: now });
+            waiting.insert(path.to_owned(), Waiting { first: now, last: now });
+            self.added.notify_one();
+        }
+    }
+
+    /// Removes the files that are due, and returns them in order.
+    fn take_due(&self) -> Vec<PathBuf> {
+        let now = Instant::now();
+        let mut waiting = self.waiting();
+        let mut due: Vec<PathBuf> =
+            waiting.extract_if(|_, file| file.due() <= now).map(|(path, _)| path).collect();
+        due.sort();
+        due
+    }
+}
+
+/// Announces changed files until the task is dropped.
+async fn announce(bus: &Bus, changes: &Changes) {
+    loop {
+        let due = changes.waiting().values().map(Waiting::due).min();
+        match due {
+            None => changes.added.notified().await,
+            Some(due) => tokio::select! {
+                () = changes.added.notified() => {}
+                () = sleep_until(due) => emit(bus, changes.take_due()).await,
+            },
         }
     }
 }
 
-async fn emit_due(bus: &Bus, waiting: &mut HashMap<PathBuf, Waiting>) {
-    let now = Instant::now();
-    let mut due: Vec<PathBuf> =
-        waiting.iter().filter(|(_, file)| file.due() <= now).map(|(path, _)| path.clone()).collect();
-    due.sort();
+async fn emit(bus: &Bus, due: Vec<PathBuf>) {
     for path in due {
-        waiting.remove(&path);
         let change = match tokio::fs::symlink_metadata(&path).await {
             Ok(found) if found.is_dir() => continue,
             Ok(_) => FileChange::Written,
@@ -192,21 +210,23 @@ mod tests {
             let name = changed.path.file_name().unwrap().to_string_lossy().into_owned();
             kept.lock().unwrap().push((name, changed.change, began.elapsed().as_millis() / 100));
         });
-        let (sender, changes) = unbounded_channel();
+        let changes = Changes::default();
         let writing = async {
             for step in 0..60 {
-                sender.send(busy.clone()).unwrap();
+                changes.add(&busy);
                 if step < 3 {
-                    sender.send(short.clone()).unwrap();
-                    sender.send(gone.clone()).unwrap();
-                    sender.send(dir.path().to_path_buf()).unwrap();
+                    changes.add(&short);
+                    changes.add(&gone);
+                    changes.add(dir.path());
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
-            drop(sender);
         };
-        tokio::join!(announce(&bus, changes), writing);
+        tokio::select! {
+            () = announce(&bus, &changes) => {}
+            () = writing => {}
+        }
         let seen = seen.lock().unwrap().clone();
         let of = |name: &str| {
             seen.iter().filter(|row| row.0 == name).map(|row| (row.1, row.2)).collect::<Vec<_>>()
@@ -215,5 +235,19 @@ mod tests {
         assert_eq!(of("gone"), [(FileChange::Removed, 4)]);
         assert_eq!(of("busy"), [(FileChange::Written, 50), (FileChange::Written, 61)]);
         assert_eq!(seen.len(), 4, "a directory is no file: {seen:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn changes_that_come_while_a_subscriber_is_slow_are_held_once_and_up_to_the_limit() {
+        let changes = Changes::default();
+        for _ in 0..3 {
+            for n in 0..MAX_WAITING_FILES + 5 {
+                changes.add(Path::new(&n.to_string()));
+            }
+        }
+        assert_eq!(changes.waiting().len(), MAX_WAITING_FILES);
+        tokio::time::sleep(QUIET).await;
+        assert_eq!(changes.take_due().len(), MAX_WAITING_FILES);
+        assert!(changes.waiting().is_empty());
     }
 }

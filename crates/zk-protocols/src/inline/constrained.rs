@@ -77,9 +77,16 @@ fn redirect(schema: &mut Value, tool: &str) {
 
 /// Reader of an answer that a server held to [`union_schema`]. The text of an answer is passed on as it arrives; calls
 /// are complete at the end. Anything else, of a server that ignores the schema, is read as text with fenced calls.
-#[derive(Default)]
 pub(super) struct ConstrainedReader {
     state: State,
+    /// Info string of fenced calls.
+    info: Arc<str>,
+}
+
+impl ConstrainedReader {
+    pub(super) fn new(info: Arc<str>) -> Self {
+        Self { state: State::default(), info }
+    }
 }
 
 #[derive(Default)]
@@ -127,8 +134,8 @@ impl CallReader for ConstrainedReader {
     fn push(&mut self, delta: &str) -> Vec<CallPiece> {
         let mut out = Vec::new();
         self.state = match std::mem::take(&mut self.state) {
-            State::Start => begin(delta.to_owned(), &mut out),
-            State::Begun(text) => begin(text + delta, &mut out),
+            State::Start => begin(delta.to_owned(), &self.info, &mut out),
+            State::Begun(text) => begin(text + delta, &self.info, &mut out),
             State::Answer(text) => decode(&(text + delta), &mut out),
             State::End => State::End,
             State::Call(text) => State::Call(text + delta),
@@ -155,13 +162,13 @@ impl CallReader for ConstrainedReader {
     }
 }
 
-fn begin(text: String, out: &mut Vec<CallPiece>) -> State {
+fn begin(text: String, info: &Arc<str>, out: &mut Vec<CallPiece>) -> State {
     match (begins(&text, &ANSWER), begins(&text, &CALL)) {
         (Begins::Yes(at), _) => decode(text.get(at..).unwrap_or_default(), out),
         (Begins::Perhaps, _) | (_, Begins::Perhaps) => State::Begun(text),
         (Begins::No, Begins::Yes(_)) => State::Call(text),
         (Begins::No, Begins::No) => {
-            let mut reader = FenceReader::default();
+            let mut reader = FenceReader::new(info.clone());
             out.extend(reader.push(&text));
             State::Fenced(reader)
         }
@@ -247,7 +254,7 @@ mod tests {
     use super::*;
 
     fn read(parts: &[&str], is_cut: bool) -> Vec<CallPiece> {
-        let mut reader = ConstrainedReader::default();
+        let mut reader = ConstrainedReader::new("tool_call-3f9a".into());
         let mut all: Vec<CallPiece> = parts.iter().flat_map(|part| reader.push(part)).collect();
         all.extend(reader.finish(is_cut));
         let mut joined: Vec<CallPiece> = Vec::new();
@@ -280,7 +287,7 @@ mod tests {
 
     #[test]
     fn the_text_of_an_answer_is_passed_on_as_it_arrives() {
-        let mut reader = ConstrainedReader::default();
+        let mut reader = ConstrainedReader::new("tool_call-3f9a".into());
         assert_eq!(reader.push("{\"reply\": {\"answer\": "), []);
         assert_eq!(reader.push("\"Hel"), [text("Hel")]);
         assert_eq!(reader.push("lo\\"), [text("lo")]);

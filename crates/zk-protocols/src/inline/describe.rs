@@ -4,17 +4,18 @@ use std::sync::Arc;
 use serde_json::json;
 use zk_core::model::ToolSpec;
 
-use super::{CALL_FENCE, CallFormat};
+use super::CallFormat;
 
 /// Returns the part of the system prompt that describes the tools and the form of calls.
-pub(crate) fn describe(tools: &[Arc<ToolSpec>], format: CallFormat) -> String {
+pub(crate) fn describe(tools: &[Arc<ToolSpec>], format: CallFormat, info: &str) -> String {
     let mut text = match format {
         CallFormat::Fenced => format!(
             "# Tools\n\n\
-             You can call tools. To call one, write a fence with the info string `{CALL_FENCE}` at the start of a \
+             You can call tools. To call one, write a fence with the info string `{info}` at the start of a \
              line, and in it one JSON object with the name of the tool and its arguments:\n\n\
-             ```{CALL_FENCE}\n{{\"name\": \"NAME\", \"arguments\": {{}}}}\n```\n\n\
-             Each call has a fence of its own. End your answer after the calls: the results come in the next message. \
+             ```{info}\n{{\"name\": \"NAME\", \"arguments\": {{}}}}\n```\n\n\
+             Each call has a fence of its own. End your answer after the calls: the results come in the next message, \
+             and a call with text behind it is not run. \
              Never write a result yourself. An answer without a call is your final answer.\n"
         ),
         CallFormat::Constrained => "# Tools\n\n\

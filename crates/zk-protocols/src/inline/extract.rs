@@ -1,7 +1,10 @@
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::constrained::ConstrainedReader;
 use super::fence::FenceReader;
+use super::{call_info, fresh_mark};
 
 /// Name of the registry item that reads calls from the text of answers.
 ///
@@ -61,7 +64,7 @@ pub enum ExtractedCall {
         /// Arguments as written.
         arguments: Value,
     },
-    /// The call is no JSON, or was cut: it is answered with an error and never run.
+    /// The call is no JSON, was cut, or has text behind it: it is answered with an error and never run.
     Malformed {
         /// Name of the tool, as far as it can be told.
         name: String,
@@ -72,28 +75,47 @@ pub enum ExtractedCall {
 
 /// Reader of fenced calls, and of constrained answers.
 ///
-/// A call is a fence with the info string `tool_call` at the start of a line, outside of any other fence, and in it one
-/// JSON object with `name` and `arguments`.
+/// A call is a fence with the info string `tool_call-MARK` at the start of a line, outside of any other fence, and in it
+/// one JSON object with `name` and `arguments`. Only white space and other calls stand behind it. The mark tells the
+/// calls of a conversation from those that its model quotes from a file.
 ///
 /// ```
 /// use serde_json::json;
 /// use zk_protocols::{CallExtractor, CallFormat, CallPiece, ExtractedCall, FencedCalls};
 ///
-/// let mut reader = FencedCalls.reader(CallFormat::Fenced);
-/// let mut pieces = reader.push("Let me see.\n```tool_call\n{\"name\": \"glob\", ");
+/// let mut reader = FencedCalls::new("3f9a").reader(CallFormat::Fenced);
+/// let mut pieces = reader.push("Let me see.\n```tool_call-3f9a\n{\"name\": \"glob\", ");
 /// pieces.extend(reader.push("\"arguments\": {\"pattern\": \"*.rs\"}}\n```\n"));
 /// pieces.extend(reader.finish(false));
 /// let call = ExtractedCall::Whole { name: "glob".into(), arguments: json!({"pattern": "*.rs"}) };
 /// assert_eq!(pieces, [CallPiece::Text("Let me see.\n".into()), CallPiece::Call(call)]);
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
-pub struct FencedCalls;
+#[derive(Clone, Debug)]
+pub struct FencedCalls {
+    /// Info string of a call.
+    info: Arc<str>,
+}
+
+impl FencedCalls {
+    /// Reader of calls with this mark, which must be unknown to the files that the model reads.
+    #[must_use]
+    pub fn new(mark: &str) -> Self {
+        Self { info: call_info(mark) }
+    }
+}
+
+impl Default for FencedCalls {
+    /// Reader with a random mark.
+    fn default() -> Self {
+        Self::new(&fresh_mark())
+    }
+}
 
 impl CallExtractor for FencedCalls {
     fn reader(&self, format: CallFormat) -> Box<dyn CallReader> {
         match format {
-            CallFormat::Fenced => Box::new(FenceReader::default()),
-            CallFormat::Constrained => Box::new(ConstrainedReader::default()),
+            CallFormat::Fenced => Box::new(FenceReader::new(self.info.clone())),
+            CallFormat::Constrained => Box::new(ConstrainedReader::new(self.info.clone())),
         }
     }
 }

@@ -1,7 +1,9 @@
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
+use super::NAMELESS_CALL;
 use super::extract::{CallPiece, CallReader, ExtractedCall};
-use super::{CALL_FENCE, NAMELESS_CALL};
 
 /// Longest beginning of a line that is looked at for a fence, in bytes. Longer lines are text.
 const MAX_FENCE_LINE_BYTES: usize = 1024;
@@ -12,13 +14,15 @@ const MAX_INDENT: usize = 3;
 
 /// Reader of text with fenced calls in it. It looks at whole lines where they may be fences, and passes all other text
 /// on at once.
-#[derive(Default)]
 pub(super) struct FenceReader {
+    /// Info string of a call.
+    info: Arc<str>,
     /// Present line as far as it arrived.
     line: String,
     /// Whether the line is known to be no fence, so that it was passed on.
     is_passed: bool,
     state: State,
+    held: HeldCall,
 }
 
 #[derive(Default)]
@@ -44,7 +48,7 @@ impl CallReader for FenceReader {
         for part in delta.split_inclusive('\n') {
             self.read(part, &mut out);
         }
-        out.pieces
+        self.held.pass(out.pieces)
     }
 
     fn finish(&mut self, is_cut: bool) -> Vec<CallPiece> {
@@ -56,14 +60,16 @@ impl CallReader for FenceReader {
                 if !is_closed {
                     body.push_str(&line);
                 }
-                out.call(if is_cut && !is_closed { cut(&body) } else { read_call(body) });
+                out.call(if is_cut && !is_closed { cut(&body, &self.info) } else { read_call(body) });
             }
-            State::Text if opens_call(&line) => out.call(cut("")),
+            State::Text if opens_call(&line, &self.info) => out.call(cut("", &self.info)),
             State::Text | State::Example(_) if self.is_passed => {}
             State::Text | State::Example(_) => out.text(&line),
         }
         self.is_passed = false;
-        out.pieces
+        let mut pieces = self.held.pass(out.pieces);
+        self.held.release(&mut pieces);
+        pieces
     }
 }
 
@@ -71,6 +77,11 @@ impl CallReader for FenceReader {
 const CALL: Fence = Fence { mark: '`', count: MIN_FENCE };
 
 impl FenceReader {
+    pub(super) fn new(info: Arc<str>) -> Self {
+        let (line, is_passed) = (String::new(), false);
+        Self { info, line, is_passed, state: State::default(), held: HeldCall::default() }
+    }
+
     /// Reads a part of a line, with its end if it has one.
     fn read(&mut self, part: &str, out: &mut Out) {
         let is_end = part.ends_with('\n');
@@ -91,7 +102,7 @@ impl FenceReader {
 
     fn end_line(&mut self, line: &str, out: &mut Out) {
         self.state = match std::mem::take(&mut self.state) {
-            State::Text if opens_call(line) => State::Call(String::new()),
+            State::Text if opens_call(line, &self.info) => State::Call(String::new()),
             State::Text => {
                 let opened = opened(line);
                 out.text(line);
@@ -126,8 +137,8 @@ fn may_be_fence(line: &str) -> bool {
         })
 }
 
-fn opens_call(line: &str) -> bool {
-    line.strip_prefix("```").is_some_and(|info| info.trim_end() == CALL_FENCE)
+fn opens_call(line: &str, info: &str) -> bool {
+    line.strip_prefix("```").is_some_and(|given| given.trim_end() == info)
 }
 
 /// Returns the fence that a line opens, as Markdown has it.
@@ -169,8 +180,8 @@ fn read_call(text: String) -> ExtractedCall {
 }
 
 /// Returns a call that was cut, with its fence, so that complete JSON does not pass for a complete call.
-fn cut(text: &str) -> ExtractedCall {
-    ExtractedCall::Malformed { name: named(text), text: format!("```{CALL_FENCE}\n{text}") }
+fn cut(text: &str, info: &str) -> ExtractedCall {
+    ExtractedCall::Malformed { name: named(text), text: format!("```{info}\n{text}") }
 }
 
 /// Returns the name in a call that is no JSON, as far as it can be told.
@@ -206,6 +217,54 @@ impl Out {
     }
 }
 
+/// Call that is held back until its answer goes on, with the white space behind it: a call with text behind it is an
+/// example, or has results that the model made up.
+#[derive(Default)]
+struct HeldCall(Option<(ExtractedCall, String)>);
+
+impl HeldCall {
+    /// Returns what is certain once `pieces` have arrived.
+    fn pass(&mut self, pieces: Vec<CallPiece>) -> Vec<CallPiece> {
+        let mut out = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            match (piece, &mut self.0) {
+                (CallPiece::Call(call), _) => {
+                    self.release(&mut out);
+                    self.0 = Some((call, String::new()));
+                }
+                (CallPiece::Text(text), Some((_, blank))) if text.trim().is_empty() => blank.push_str(&text),
+                (CallPiece::Text(text), held) => {
+                    if let Some((call, _)) = held {
+                        refuse(call);
+                    }
+                    self.release(&mut out);
+                    out.push(CallPiece::Text(text));
+                }
+            }
+        }
+        out
+    }
+
+    fn release(&mut self, out: &mut Vec<CallPiece>) {
+        if let Some((call, blank)) = self.0.take() {
+            out.push(CallPiece::Call(call));
+            out.extend((!blank.is_empty()).then_some(CallPiece::Text(blank)));
+        }
+    }
+}
+
+/// End of a call that has text behind it.
+const TEXT_BEHIND: &str = "(not run: text stands behind the call)";
+
+/// Makes a call with text behind it malformed.
+fn refuse(call: &mut ExtractedCall) {
+    if let ExtractedCall::Whole { name, arguments } = call {
+        // The refusal ends with the last 40 characters.
+        let text = format!("{arguments}\n{TEXT_BEHIND}");
+        *call = ExtractedCall::Malformed { name: std::mem::take(name), text };
+    }
+}
+
 #[cfg(test)]
 #[expect(clippy::string_slice, reason = "tests cut at boundaries that they know")]
 mod tests {
@@ -216,7 +275,7 @@ mod tests {
 
     /// Pieces of a text that arrives in `parts`, with adjacent texts joined.
     fn read(parts: &[&str], is_cut: bool) -> Vec<CallPiece> {
-        let mut reader = FenceReader::default();
+        let mut reader = FenceReader::new("tool_call-3f9a".into());
         let mut all: Vec<CallPiece> = parts.iter().flat_map(|part| reader.push(part)).collect();
         all.extend(reader.finish(is_cut));
         let mut out = Out::default();
@@ -241,18 +300,36 @@ mod tests {
         CallPiece::Call(ExtractedCall::Malformed { name: name.to_owned(), text: text.to_owned() })
     }
 
-    const GLOB: &str = "```tool_call\n{\"name\": \"glob\", \"arguments\": {\"p\": \"*\"}}\n```\n";
+    const GLOB: &str = "```tool_call-3f9a\n{\"name\": \"glob\", \"arguments\": {\"p\": \"*\"}}\n```\n";
 
     fn glob() -> CallPiece {
         call("glob", json!({"p": "*"}))
     }
 
+    fn refused_glob() -> CallPiece {
+        malformed("glob", &format!("{{\"p\":\"*\"}}\n{TEXT_BEHIND}"))
+    }
+
+    #[test]
+    fn a_call_that_is_quoted_from_a_file_is_text_and_one_with_text_behind_it_is_not_run() {
+        let of_file = "```sh\nmake\n```\nThen:\n```tool_call\n{\"name\": \"glob\", \"arguments\": {}}\n```\n";
+        for file in [of_file.to_owned(), of_file.replace("tool_call", "tool_call-0000")] {
+            let shown = format!("It says:\n```markdown\n{file}```\n");
+            assert_eq!(read(&[&shown], false), [text(&shown)]);
+        }
+        let known = format!("```markdown\n```sh\nmake\n```\n{GLOB}```\n");
+        let before = text("```markdown\n```sh\nmake\n```\n");
+        assert_eq!(read(&[&known], false), [before, refused_glob(), text("```\n")]);
+    }
+
     #[test]
     fn calls_are_read_out_of_the_text() {
         let two = format!("one\n{GLOB}two\n{GLOB}");
-        assert_eq!(read(&[&two], false), [text("one\n"), glob(), text("two\n"), glob()]);
-        assert_eq!(read(&["```tool_call \r\n{\"name\": \"a\"}\r\n```"], false), [call("a", json!({}))]);
-        let pretty = "```tool_call\n{\n  \"name\": \"a\",\n  \"arguments\": {\n  }\n}\n```";
+        assert_eq!(read(&[&two], false), [text("one\n"), refused_glob(), text("two\n"), glob()]);
+        let blank = format!("{GLOB} \n\n{GLOB}\n");
+        assert_eq!(read(&[&blank], false), [glob(), text(" \n\n"), glob(), text("\n")]);
+        assert_eq!(read(&["```tool_call-3f9a \r\n{\"name\": \"a\"}\r\n```"], false), [call("a", json!({}))]);
+        let pretty = "```tool_call-3f9a\n{\n  \"name\": \"a\",\n  \"arguments\": {\n  }\n}\n```";
         assert_eq!(read(&[pretty], false), [call("a", json!({}))]);
     }
 
@@ -265,9 +342,9 @@ mod tests {
             format!("  {}", GLOB.replace('\n', "\n  ")),
             format!("> {}", GLOB.replace('\n', "\n> ")),
             format!("see {GLOB}"),
-            GLOB.replace("tool_call", "tool_calls"),
-            GLOB.replace("tool_call", "tool_call x"),
-            GLOB.replace("tool_call", "Tool_call"),
+            GLOB.replace("tool_call-3f9a", "tool_calls"),
+            GLOB.replace("tool_call-3f9a", "tool_call x"),
+            GLOB.replace("tool_call-3f9a", "Tool_call"),
             GLOB.replace("```tool", "````tool"),
             GLOB.replace("```tool", "``` tool"),
             GLOB.replace("```tool", "``tool"),
@@ -283,7 +360,7 @@ mod tests {
 
     #[test]
     fn what_is_cut_or_no_json_is_malformed() {
-        for at in "```tool_call\n".len()..GLOB.len() - "\n```\n".len() {
+        for at in "```tool_call-3f9a\n".len()..GLOB.len() - "\n```\n".len() {
             let begun = &GLOB[..at];
             let pieces = read(&[begun], true);
             assert!(matches!(&pieces[..], [CallPiece::Call(ExtractedCall::Malformed { .. })]), "{begun}");
@@ -293,33 +370,37 @@ mod tests {
         let unclosed = GLOB.trim_end().trim_end_matches('`');
         assert_eq!(read(&[unclosed], false), [glob()], "a stop sequence may take the closing fence away");
         assert!(matches!(&read(&[unclosed], true)[..], [CallPiece::Call(ExtractedCall::Malformed { .. })]));
-        assert_eq!(read(&["```tool_call"], true), [malformed("tool_call", "```tool_call\n")]);
+        assert_eq!(read(&["```tool_call-3f9a"], true), [malformed("tool_call", "```tool_call-3f9a\n")]);
         let bad = "{\"name\": \"glob\", \"arguments\": {\"p\": *}}\n";
-        assert_eq!(read(&[&format!("```tool_call\n{bad}```\n")], false), [malformed("glob", bad)]);
-        assert_eq!(read(&["```tool_call\n[1]\n```\n"], false), [malformed("tool_call", "[1]\n")]);
-        assert_eq!(read(&["```tool_call\n{\"x\": 1}\n```\n"], false), [call("tool_call", json!({"x": 1}))]);
+        assert_eq!(read(&[&format!("```tool_call-3f9a\n{bad}```\n")], false), [malformed("glob", bad)]);
+        assert_eq!(read(&["```tool_call-3f9a\n[1]\n```\n"], false), [malformed("tool_call", "[1]\n")]);
+        assert_eq!(
+            read(&["```tool_call-3f9a\n{\"x\": 1}\n```\n"], false),
+            [call("tool_call", json!({"x": 1}))]
+        );
     }
 
     #[test]
     fn text_is_passed_on_as_soon_as_it_cannot_be_a_fence() {
-        let mut reader = FenceReader::default();
+        let mut reader = FenceReader::new("tool_call-3f9a".into());
         assert_eq!(reader.push("Hel"), [text("Hel")]);
         assert_eq!(reader.push("lo\n`"), [text("lo\n")]);
         assert_eq!(reader.push("x"), [text("`x")]);
         assert_eq!(reader.push("\n```tool_ca"), [text("\n")]);
-        assert_eq!(reader.push("ll\n{"), []);
+        assert_eq!(reader.push("ll-3f9a\n{"), []);
     }
 
     /// Lines that are or nearly are fences and calls.
     fn line() -> impl Strategy<Value = String> {
         prop_oneof![
+            Just("```tool_call-3f9a".to_owned()),
             Just("```tool_call".to_owned()),
             Just("```".to_owned()),
             Just("````".to_owned()),
             Just("~~~".to_owned()),
             Just("  ```".to_owned()),
             Just("```rust".to_owned()),
-            Just("``` tool_call".to_owned()),
+            Just("``` tool_call-3f9a".to_owned()),
             Just("{\"name\": \"a\", \"arguments\": {\"é\": \"```\"}}".to_owned()),
             Just("{\"name\": \"a\"".to_owned()),
             Just(String::new()),
@@ -358,7 +439,7 @@ mod tests {
             let chars: Vec<char> = whole.chars().collect();
             let parts: Vec<String> = chars.chunks(size).map(|part| part.iter().collect()).collect();
             let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-            prop_assert_eq!(read(&parts, false), [text(&format!("{before}\n")), glob(), text("after\n")]);
+            prop_assert_eq!(read(&parts, false), [text(&format!("{before}\n")), refused_glob(), text("after\n")]);
         }
     }
 }

@@ -9,7 +9,7 @@ use zk_testkit::{Script, ScriptedProvider};
 
 use crate::support::{rig, rig_on};
 
-const CALL: &str = "```tool_call\n{\"name\": \"echo\", \"arguments\": {\"text\": \"hi\"}}\n```\n";
+const CALL: &str = "```tool_call-3f9a\n{\"name\": \"echo\", \"arguments\": {\"text\": \"hi\"}}\n```\n";
 
 #[tokio::test]
 async fn a_call_in_the_text_runs_and_never_reaches_the_screen() {
@@ -26,7 +26,7 @@ async fn a_call_in_the_text_runs_and_never_reaches_the_screen() {
     let sent = rig.sent(2);
     assert_eq!(
         sent[1],
-        "Let me see.\n\n```tool_call\n{\"arguments\":{\"text\":\"hi\"},\"name\":\"echo\"}\n```\n"
+        "Let me see.\n\n```tool_call-3f9a\n{\"arguments\":{\"text\":\"hi\"},\"name\":\"echo\"}\n```\n"
     );
     assert_eq!(sent[2], "Result of `echo`:\n```\necho hi\n```\n");
     let system = &rig.provider.asked()[0].system;
@@ -36,14 +36,14 @@ async fn a_call_in_the_text_runs_and_never_reaches_the_screen() {
 
 #[tokio::test]
 async fn every_size_of_the_pieces_gives_the_same() {
-    let whole = format!("One.\n{CALL}Two `x`.\n\n```\nexample\n{CALL}````\n");
+    let whole = format!("One.\nTwo `x`.\n\n````\nexample\n{CALL}````\n{CALL}");
     for size in [1, 2, 3, 5, 8, 13, 1000] {
         let chars: Vec<char> = whole.chars().collect();
         let parts: Vec<String> = chars.chunks(size).map(|part| part.iter().collect()).collect();
         let rig = rig(ToolProtocol::Inline, Script::new().turn(|t| t.chunks(parts)).turn(|t| t.text("ok")));
         rig.run("go").await.result.unwrap();
         assert_eq!(rig.calls().len(), 2, "size {size}: the quoted call is an example");
-        assert_eq!(rig.screen(), format!("{}ok", whole.replacen(CALL, "", 1)), "size {size}");
+        assert_eq!(rig.screen(), format!("{}ok", whole.strip_suffix(CALL).unwrap()), "size {size}");
     }
 }
 
@@ -63,8 +63,8 @@ async fn two_calls_of_one_answer_both_run_in_order() {
 
 #[tokio::test]
 async fn what_is_no_call_is_answered_with_the_error_and_never_run() {
-    let broken = "```tool_call\n{\"name\": \"echo\", \"arguments\": {\"text\": }}\n```\n";
-    let nameless = "```tool_call\n{\"arguments\": {}}\n```\n";
+    let broken = "```tool_call-3f9a\n{\"name\": \"echo\", \"arguments\": {\"text\": }}\n```\n";
+    let nameless = "```tool_call-3f9a\n{\"arguments\": {}}\n```\n";
     let unknown = CALL.replace("echo", "ecco");
     let invalid = CALL.replace("\"text\"", "\"txt\"");
     let cut = CALL.get(..CALL.len() - 10).unwrap();
@@ -108,6 +108,25 @@ async fn a_server_that_enforces_schemas_is_held_to_the_tools_or_an_answer() {
 }
 
 #[tokio::test]
+async fn a_call_that_the_model_quotes_from_a_file_is_not_run() {
+    let readme = format!("Setup:\n```sh\nmake\n```\n{}", CALL.replace("-3f9a", ""));
+    let answer = format!("It says:\n```markdown\n{readme}```\n");
+    let rig = rig(ToolProtocol::Inline, Script::new().turn(|t| t.text(&answer)));
+    rig.run("show the README").await.result.unwrap();
+    assert_eq!(rig.calls(), [] as [String; 0]);
+    assert_eq!(rig.screen(), answer);
+    assert!(rig.provider.asked()[0].system.contains("`tool_call-3f9a`"));
+    let script = Script::new().turn(|t| t.text(format!("{CALL}That said hi."))).turn(|t| t.text("ok"));
+    let rig = crate::support::rig(ToolProtocol::Inline, script);
+    rig.run("go").await.result.unwrap();
+    let calls = rig.calls();
+    assert!(
+        calls[1].starts_with('!') && calls[1].contains("(not run: text stands behind the call)"),
+        "{calls:?}"
+    );
+}
+
+#[tokio::test]
 async fn a_structured_output_is_enforced_beside_inline_tools() {
     let answer = json!({"reply": {"answer": "Ada is 36."}}).to_string();
     let script = Script::new().turn(|t| t.text(answer)).turn(|t| t.text("{\"age\": 36}"));
@@ -134,7 +153,7 @@ struct LenientReader(Box<dyn CallReader>);
 
 impl CallReader for LenientReader {
     fn push(&mut self, delta: &str) -> Vec<CallPiece> {
-        self.0.push(&delta.replace("```tool\n", "```tool_call\n"))
+        self.0.push(&delta.replace("```tool\n", "```tool_call-3f9a\n"))
     }
 
     fn finish(&mut self, is_cut: bool) -> Vec<CallPiece> {
@@ -144,7 +163,7 @@ impl CallReader for LenientReader {
 
 #[tokio::test]
 async fn the_step_that_extracts_calls_can_be_advised() {
-    let call = CALL.replace("tool_call", "tool");
+    let call = CALL.replace("tool_call-3f9a", "tool");
     let rig = rig(ToolProtocol::Inline, Script::new().turn(|t| t.chunks([call])).turn(|t| t.text("ok")));
     let advice: Scope = rig.agent.bus().scope("advice");
     advice.decorate::<dyn CallExtractor>(EXTRACT_CALLS, |inner| Arc::new(Lenient(inner)));

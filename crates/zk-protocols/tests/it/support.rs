@@ -32,7 +32,7 @@ pub(crate) fn rig_on(
         .tool(reader("echo", "text"))
         .tool(reader("fetch_page", "url"))
         .plugin(recorder.clone())
-        .plugin(ProtocolsPlugin::new(settings))
+        .plugin(ProtocolsPlugin::new(settings).with_mark("3f9a"))
         .unguarded();
     Rig { agent: change(builder).build().unwrap(), provider, recorder }
 }
