@@ -2,6 +2,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use serde_json::json;
+use tokio::sync::oneshot;
 use zk_core::events::{SpawnComplete, SpawnError};
 use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, Display, Message, ToolError, ToolErrorKind, ToolOutput};
@@ -103,6 +104,25 @@ impl Launch {
         };
         ended.subagents.end_with(&handle, Ending::new(state, text, outcome.stats.turns, outcome.stats.cost));
         result
+    }
+
+    /// Runs the sub-agent to its end in a task of its own, since a dropped call must not lose what is in its
+    /// copy. A parent whose call is gone gets a message.
+    pub(super) async fn finish_beyond_call(self) -> Result<ToolOutput, ToolError> {
+        let (given, result) = oneshot::channel();
+        let subagents = self.ended.subagents.clone();
+        subagents.tasks.spawn(async move {
+            let (parent, context) = (self.parent.clone(), self.context.clone());
+            let handle = self.ended.handle.clone();
+            let result = self.finish().await;
+            if given.send(result).is_err()
+                && let (Some(parent), Some(ending)) = (parent.upgrade(), handle.ending())
+                && handle.claim_report()
+            {
+                parent.notify(&context, Message::injected(notice(&handle, &ending), SOURCE));
+            }
+        });
+        result.await.unwrap_or_else(|_| Err(ToolError::failed("the sub-agent ended without a result")))
     }
 
     /// Runs the sub-agent to its end in the background, and tells its parent once.
