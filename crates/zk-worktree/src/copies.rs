@@ -1,6 +1,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use tokio::sync::OnceCell;
@@ -26,6 +26,8 @@ pub(crate) struct Copies {
     pub(crate) plugins: Arc<CopyPlugins>,
     pub(crate) patches: Patches,
     pub(crate) home: OnceCell<Arc<Home>>,
+    /// Directories below which files are copied; all are if not set.
+    pub(crate) roots: OnceLock<Vec<PathBuf>>,
 }
 
 /// One copy: the files, and a repository of its own beside them that says what they were.
@@ -96,7 +98,15 @@ impl Copies {
     }
 
     async fn make(&self, agent: &str, cwd: &Path) -> Result<Copy, WorktreeError> {
-        let source = Source::read(&self.git, cwd).await?;
+        let mut source = Source::read(&self.git, cwd).await?;
+        if let Some(roots) = self.roots.get() {
+            let real = |root: &PathBuf| root.canonicalize().unwrap_or_else(|_| root.clone());
+            let roots: Vec<PathBuf> = roots.iter().map(real).collect();
+            source.files.retain(|path| {
+                let path = source.root.join(path);
+                roots.iter().any(|root| path.starts_with(root))
+            });
+        }
         let home = self.home().await?;
         let dir = home.copies.join(format!("{}-{:08x}", plain(agent), fastrand::u32(..)));
         let (tree, own) = (dir.join("tree"), dir.join("own.git"));

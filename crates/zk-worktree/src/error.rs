@@ -24,6 +24,17 @@ pub enum WorktreeError {
         /// Description of that part.
         what: String,
     },
+    /// The work tree of the repository lies outside of what the agent may reach.
+    #[error(
+        "git names {} as the work tree, which {} may not reach; unset `core.worktree`, start zk there, or delegate without `isolation`",
+        root.display(), dir.display()
+    )]
+    Elsewhere {
+        /// Root that git names.
+        root: PathBuf,
+        /// Directory of the agent.
+        dir: PathBuf,
+    },
     /// Git failed.
     #[error("`git {doing}` failed: {why}")]
     Git {

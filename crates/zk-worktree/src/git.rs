@@ -29,12 +29,13 @@ const CONFIGURATION: [&str; 10] = [
 
 /// Variables of every call: no settings of the person or the machine, no locks in a repository that is only
 /// read, and messages in English.
-const ENVIRONMENT: [(&str, &str); 6] = [
+const ENVIRONMENT: [(&str, &str); 7] = [
     ("GIT_CONFIG_GLOBAL", "/dev/null"),
     ("GIT_CONFIG_NOSYSTEM", "1"),
     ("GIT_OPTIONAL_LOCKS", "0"),
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_ALLOW_PROTOCOL", ""),
     ("LC_ALL", "C"),
 ];
 

@@ -45,6 +45,12 @@ impl Source {
         let mut lines = facts.split(|byte| *byte == b'\n');
         let mut line = || lines.next().unwrap_or_default().to_vec();
         let (root, objects, format) = (bytes_path(&line()), bytes_path(&line()), text(&line()));
+        // The repository's configuration can name any directory as its work tree.
+        let real = |path: &Path| path.canonicalize().map_err(|error| WorktreeError::io("find", path, error));
+        let (cwd, root) = (real(cwd)?, real(&root)?);
+        if !cwd.starts_with(&root) {
+            return Err(WorktreeError::Elsewhere { root, dir: cwd });
+        }
         let unsupported =
             |what: &str| WorktreeError::Unsupported { root: root.clone(), what: what.to_owned() };
         let head = git.print(&root, &["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).await;
