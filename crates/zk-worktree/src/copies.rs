@@ -134,7 +134,8 @@ impl Copies {
             .await?
             .map_err(|error| WorktreeError::io("make", &copy.cwd, error))?;
         copy.init(&source).await?;
-        copy.base = copy.snapshot().await?;
+        // What git tracks may be ignored too.
+        copy.base = copy.snapshot(&["add", "--all", "--force", "--", "."]).await?;
         Ok(copy)
     }
 }
@@ -178,15 +179,15 @@ impl Copy {
         git.print(tree, &["read-tree", "HEAD"]).await.map(drop)
     }
 
-    /// Stores the present files as a tree, and returns its id.
-    async fn snapshot(&self) -> Result<String, WorktreeError> {
-        self.git.print_on(&self.own, &self.tree, &["add", "--all", "--", "."]).await?;
+    /// Stores the present files, as `add` takes them, as a tree, and returns its id.
+    async fn snapshot(&self, add: &[&str]) -> Result<String, WorktreeError> {
+        self.git.print_on(&self.own, &self.tree, add).await?;
         let id = self.git.print_on(&self.own, &self.tree, &["write-tree"]).await?;
         Ok(String::from_utf8_lossy(&id).trim().to_owned())
     }
 
     async fn take(&self) -> Result<CopyChanges, WorktreeError> {
-        let new = self.snapshot().await?;
+        let new = self.snapshot(&["add", "--all", "--", "."]).await?;
         let (changes, text) = Patch::read(&self.git, &self.own, &self.tree, (&self.base, &new)).await?;
         let (added, removed) = count_lines(&text);
         let files = changes.iter().map(|change| change.path.to_string_lossy().into_owned()).collect();

@@ -25,3 +25,15 @@ async fn only_files_below_the_roots_of_the_work_are_copied() {
     put(&copy, "sub/b.txt", "c\n");
     assert_eq!(copy.finish().await.unwrap().files, ["sub/b.txt"]);
 }
+
+#[tokio::test]
+async fn files_that_are_tracked_and_ignored_come_back() {
+    let rig = Rig::with_commit(&[("out/kept", "1\n")]).await;
+    rig.write(".gitignore", "out\n");
+    let copy = rig.copy("main.1").await;
+    put(&copy, "out/kept", "2\n");
+    put(&copy, "out/built", "x\n");
+    assert_eq!(copy.finish().await.unwrap().files, ["out/kept"]);
+    rig.apply("main.1").await.unwrap();
+    assert_eq!((rig.read("out/kept"), rig.read("out/built")), ("2\n".into(), "(none)".into()));
+}
