@@ -191,16 +191,18 @@ impl Copy {
         let (changes, text) = Patch::read(&self.git, &self.own, &self.tree, (&self.base, &new)).await?;
         let (added, removed) = count_lines(&text);
         let files = changes.iter().map(|change| change.path.to_string_lossy().into_owned()).collect();
+        let mut kept = None;
         if !changes.is_empty() {
             let file = self.home.patches.join(format!("{}-{}.patch", self.home.owner, plain(&self.agent)));
             let path = file.clone();
             blocking(move || write_private(&path, &text))
                 .await?
                 .map_err(|error| WorktreeError::io("write", &file, error))?;
+            kept = Some(file.clone());
             let patch = Patch { root: self.source.clone(), changes, file, added, removed };
             self.patches.lock().waiting.insert(self.agent.clone(), Arc::new(patch));
         }
-        Ok(CopyChanges { files, added, removed, tool: APPLY_TOOL.to_owned() })
+        Ok(CopyChanges { files, added, removed, tool: APPLY_TOOL.to_owned(), file: kept })
     }
 }
 

@@ -328,7 +328,8 @@ impl IsolatedCopy for SlowCopy {
         tokio::time::sleep(Duration::from_secs(5)).await;
         self.0.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
         let files = vec!["a.txt".to_owned()];
-        Ok(CopyChanges { files, added: 1, tool: "apply_changes".into(), ..CopyChanges::default() })
+        let file = Some(PathBuf::from("/state/main.1.patch"));
+        Ok(CopyChanges { files, added: 1, tool: "apply_changes".into(), file, ..CopyChanges::default() })
     }
 }
 
@@ -355,5 +356,5 @@ async fn a_stopped_call_brings_the_changes_of_its_copy_back() {
     assert_eq!(copy.0.load(std::sync::atomic::Ordering::Acquire), 1);
     say(&rig, &["say thanks"]).await;
     let told = notices(&rig).join("\n");
-    assert!(told.contains("Sub-agent main.1 was stopped") && told.contains("apply_changes"), "{told}");
+    assert!(told.contains("Sub-agent main.1 was stopped") && told.contains("git apply /state/main.1.patch"), "{told}");
 }
