@@ -115,8 +115,8 @@ pub(crate) struct State {
     pub(crate) waiting: BTreeMap<String, Arc<Patch>>,
     /// Agent whose applied patch changed a file last, by absolute path.
     pub(crate) writers: BTreeMap<PathBuf, String>,
-    /// Plans as they were shown to a person last.
-    pub(crate) shown: BTreeMap<String, Plan>,
+    /// Plans as they were shown to a person last; `None` where that failed.
+    pub(crate) shown: BTreeMap<String, Option<Plan>>,
 }
 
 impl Patches {

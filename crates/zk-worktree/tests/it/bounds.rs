@@ -2,6 +2,11 @@
 
 use std::fs;
 
+use serde_json::json;
+use zk_core::kernel::Cx;
+use zk_core::model::Effects;
+use zk_core::service::ToolCx;
+
 use crate::copies::{Rig, is_there, put};
 
 #[tokio::test]
@@ -36,4 +41,40 @@ async fn files_that_are_tracked_and_ignored_come_back() {
     assert_eq!(copy.finish().await.unwrap().files, ["out/kept"]);
     rig.apply("main.1").await.unwrap();
     assert_eq!((rig.read("out/kept"), rig.read("out/built")), ("2\n".into(), "(none)".into()));
+}
+
+#[tokio::test]
+async fn changes_are_applied_and_discarded_by_those_above_their_agent_alone() {
+    let rig = Rig::with_commit(&[("a.txt", "1\n")]).await;
+    let copy = rig.copy("main.1").await;
+    put(&copy, "a.txt", "2\n");
+    let file = copy.finish().await.unwrap().file.unwrap();
+    let sibling = rig.bus.child("main.2");
+    let call = async |cx: Cx, args| {
+        let cx = ToolCx::new(cx, rig.root());
+        let approved = cx.approve(rig.tool(), args).await.unwrap();
+        rig.tool().call(&approved, &cx).await
+    };
+    for args in [json!({"agent": "main.1"}), json!({"agent": "main.1", "discard": true})] {
+        let place = ToolCx::new(sibling.cx(), rig.root()).place();
+        assert_eq!(rig.tool().effects(&args, &place), Effects::Unknown);
+        let error = call(sibling.cx(), args).await.unwrap_err();
+        assert!(error.message.contains("no changes wait"), "{error:?}");
+    }
+    call(rig.bus.cx(), json!({"agent": "main.1", "discard": true})).await.unwrap();
+    assert!(is_there(&file), "the file stays for a while");
+    assert!(rig.apply("main.1").await.is_err());
+}
+
+#[tokio::test]
+async fn changes_that_nobody_could_see_are_not_applied() {
+    let rig = Rig::with_commit(&[("a.txt", "1\n")]).await;
+    let place = ToolCx::new(rig.bus.cx(), rig.root()).place();
+    assert!(rig.tool().preview(&json!({"agent": "main.1"}), &place).await.is_none());
+    let copy = rig.copy("main.1").await;
+    put(&copy, "a.txt", "2\n");
+    copy.finish().await.unwrap();
+    let error = rig.apply("main.1").await.unwrap_err().message;
+    assert!(error.contains("could not be shown"), "{error}");
+    rig.apply("main.1").await.unwrap();
 }
