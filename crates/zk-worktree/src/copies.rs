@@ -3,6 +3,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use async_trait::async_trait;
+use rustix::fs::OFlags;
 use tokio::sync::OnceCell;
 use zk_core::kernel::{Cx, Plugin};
 use zk_core::service::{CopyChanges, IsolatedCopy, Isolation, IsolationError, StateFiles, make_private_dir};
@@ -254,8 +255,10 @@ fn copy_files(source: &Source, to: &Path) -> Result<(), WorktreeError> {
 fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600).custom_flags(flags.bits().cast_signed());
+    let mut file = options.open(path)?;
     file.write_all(bytes)
 }
 

@@ -78,3 +78,17 @@ async fn changes_that_nobody_could_see_are_not_applied() {
     assert!(error.contains("could not be shown"), "{error}");
     rig.apply("main.1").await.unwrap();
 }
+
+#[tokio::test]
+async fn copies_of_a_live_process_stay_and_a_lock_that_cannot_be_had_is_left() {
+    let mut rig = Rig::with_commit(&[("a.txt", "a\n")]).await;
+    let first = rig.copy("main.1").await;
+    let before = rig.bus.clone();
+    let odd = rig.dir.path().join("state/odd");
+    fs::create_dir_all(&odd).unwrap();
+    std::os::unix::fs::symlink("/dev/null", rig.dir.path().join("state/odd.lock")).unwrap();
+    rig.again(|worktrees| worktrees);
+    let second = rig.copy("main.2").await;
+    assert!(is_there(&first.cwd()) && is_there(&second.cwd()) && is_there(&odd));
+    drop(before);
+}
