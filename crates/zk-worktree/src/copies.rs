@@ -1,4 +1,4 @@
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -18,6 +18,17 @@ use crate::sweep::Home;
 
 /// Attributes under which git takes files byte by byte.
 const RAW_ATTRIBUTES: &[u8] = b"* -text -eol -ident -filter -working-tree-encoding\n";
+
+/// Maximum size of a copy.
+#[derive(Clone, Copy, Debug)]
+struct CopyLimits {
+    files: usize,
+    bytes: u64,
+}
+
+impl CopyLimits {
+    const DEFAULT: Self = Self { files: 200_000, bytes: 4 << 30 };
+}
 
 /// Maker of copies, as a service.
 pub(crate) struct Copies {
@@ -129,7 +140,7 @@ impl Copies {
             kept: std::sync::atomic::AtomicBool::new(false),
         };
         let (from, to) = (source.clone(), copy.tree.clone());
-        blocking(move || copy_files(&from, &to)).await??;
+        blocking(move || copy_files(&from, &to, CopyLimits::DEFAULT)).await??;
         let missing = copy.cwd.clone();
         blocking(move || std::fs::create_dir_all(&missing))
             .await?
@@ -235,15 +246,26 @@ impl IsolatedCopy for Copy {
 }
 
 /// Copies the files of a work tree byte by byte. What is neither a file nor a link is left out.
-fn copy_files(source: &Source, to: &Path) -> Result<(), WorktreeError> {
+fn copy_files(source: &Source, to: &Path, most: CopyLimits) -> Result<(), WorktreeError> {
+    let too_large = |what: &'static str, most: String| {
+        Err(WorktreeError::TooLarge { what, path: source.root.clone(), most })
+    };
+    if source.files.len() > most.files {
+        return too_large("the files", format!("{} files", most.files));
+    }
     let open = |dir: &Path| Tree::open(dir).map_err(|error| WorktreeError::io("open", dir, error));
     let (from_tree, to_tree) = (open(&source.root)?, open(to)?);
+    let mut left = most.bytes;
     for path in &source.files {
         let failed = |error: io::Error| WorktreeError::io("copy", source.root.join(path), error);
         match from_tree.find(path).map_err(failed)? {
-            Some(Found::File { mut file, mode }) => {
+            Some(Found::File { file, mode }) => {
                 let mut copy = to_tree.create(path, mode).map_err(failed)?;
-                io::copy(&mut file, &mut copy).map_err(failed)?;
+                let copied = io::copy(&mut file.take(left.saturating_add(1)), &mut copy).map_err(failed)?;
+                match left.checked_sub(copied) {
+                    Some(rest) => left = rest,
+                    None => return too_large("the files", format!("{} bytes", most.bytes)),
+                }
             }
             Some(Found::Link(target)) => to_tree.link(path, &target).map_err(failed)?,
             Some(Found::Other) | None => {}
@@ -265,4 +287,33 @@ fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Name of an agent as a part of a file name.
 fn plain(agent: &str) -> String {
     agent.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_has_at_most_so_many_files_and_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("project");
+        std::fs::create_dir(&root).unwrap();
+        std::fs::write(root.join("a"), "12345").unwrap();
+        std::fs::write(root.join("b"), "12345").unwrap();
+        let source = Source {
+            objects: root.clone(),
+            root,
+            head: String::new(),
+            branch: None,
+            format: String::new(),
+            files: vec!["a".into(), "b".into()],
+        };
+        for (files, bytes, error) in [(2, 10, None), (1, 10, Some("exceed 1 files")), (2, 9, Some("exceed 9 bytes"))] {
+            let to = tempfile::tempdir().unwrap();
+            let copied = copy_files(&source, to.path(), CopyLimits { files, bytes });
+            let why = copied.err().map(|error| error.to_string());
+            assert_eq!(why.is_some(), error.is_some(), "{why:?}");
+            assert!(why.unwrap_or_default().contains(error.unwrap_or_default()));
+        }
+    }
 }

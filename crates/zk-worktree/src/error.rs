@@ -35,6 +35,16 @@ pub enum WorktreeError {
         /// Directory of the agent.
         dir: PathBuf,
     },
+    /// A copy would be larger than zk makes it.
+    #[error("{what} of {} exceed {most}, the limit of a copy; delegate without `isolation`", path.display())]
+    TooLarge {
+        /// Part that is too large.
+        what: &'static str,
+        /// Root of the repository.
+        path: PathBuf,
+        /// Limit, with its unit.
+        most: String,
+    },
     /// Git failed.
     #[error("`git {doing}` failed: {why}")]
     Git {
