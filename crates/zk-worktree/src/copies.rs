@@ -308,7 +308,9 @@ mod tests {
             format: String::new(),
             files: vec!["a".into(), "b".into()],
         };
-        for (files, bytes, error) in [(2, 10, None), (1, 10, Some("exceed 1 files")), (2, 9, Some("exceed 9 bytes"))] {
+        for (files, bytes, error) in
+            [(2, 10, None), (1, 10, Some("exceed 1 files")), (2, 9, Some("exceed 9 bytes"))]
+        {
             let to = tempfile::tempdir().unwrap();
             let copied = copy_files(&source, to.path(), CopyLimits { files, bytes });
             let why = copied.err().map(|error| error.to_string());

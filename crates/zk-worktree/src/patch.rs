@@ -95,7 +95,7 @@ pub(crate) struct Edit {
     pub(crate) at: Resolved,
     /// Path relative to the root of the repository.
     pub(crate) path: PathBuf,
-    pub(crate) now: Option<Vec<u8>>,
+    pub(crate) now: Option<Content>,
     pub(crate) then: Option<Content>,
 }
 

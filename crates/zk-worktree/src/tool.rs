@@ -98,7 +98,9 @@ impl Tool for ApplyChanges {
         if discard {
             self.patches.lock().waiting.remove(&agent);
             let kept = patch.file.display();
-            return Ok(ToolOutput::text(format!("the changes of {agent} are discarded; for a while {kept} has them")));
+            return Ok(ToolOutput::text(format!(
+                "the changes of {agent} are discarded; for a while {kept} has them"
+            )));
         }
         let (plan, files) = self.plan(&patch, &cx.place()).await?;
         let shown = self.patches.lock().shown.remove(&agent);
@@ -202,13 +204,8 @@ impl ApplyChanges {
 
 /// One diff of all files.
 fn diff_of(patch: &Patch, edits: &[Edit]) -> Display {
-    let text: Vec<String> = edits
-        .iter()
-        .map(|edit| {
-            let (old, new) = (edit.now.as_deref(), edit.then.as_ref().map(|then| &*then.bytes));
-            diff::unified(&edit.path, old, new)
-        })
-        .collect();
+    let text: Vec<String> =
+        edits.iter().map(|edit| diff::unified(&edit.path, edit.now.as_ref(), edit.then.as_ref())).collect();
     let path = match patch.changes.as_slice() {
         [one] => one.path.display().to_string(),
         all => format!("{} files", all.len()),

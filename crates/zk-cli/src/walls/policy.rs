@@ -7,7 +7,8 @@ use std::sync::Arc;
 use zk_chat::walls::Containment;
 use zk_exec::{ContextName, Environment, LocalStateFiles, own_files};
 use zk_permission::{
-    Approvals, Audit, Decision, HostPathClassifier, Layer, ModeSwitch, PermissionJudge, PrivateFiles, RuleBase, Rules,
+    Approvals, Audit, Decision, HostPathClassifier, Layer, ModeSwitch, PermissionJudge, PrivateFiles,
+    RuleBase, Rules,
 };
 
 use crate::app::{Machine, Workplace};

@@ -1,10 +1,11 @@
 //! Bounds of copies: what of a repository comes into one, and what of one comes back.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
 use zk_core::kernel::Cx;
-use zk_core::model::Effects;
+use zk_core::model::{Display, Effects};
 use zk_core::service::ToolCx;
 
 use crate::copies::{Rig, is_there, put};
@@ -91,4 +92,23 @@ async fn copies_of_a_live_process_stay_and_a_lock_that_cannot_be_had_is_left() {
     let second = rig.copy("main.2").await;
     assert!(is_there(&first.cwd()) && is_there(&second.cwd()) && is_there(&odd));
     drop(before);
+}
+
+#[tokio::test]
+async fn a_changed_mode_is_shown_and_other_modes_stay_as_the_person_has_them() {
+    let rig = Rig::with_commit(&[("a.sh", "1\n"), ("b.sh", "1\n")]).await;
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let copy = rig.copy("main.1").await;
+    fs::set_permissions(copy.cwd().join("a.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    put(&copy, "b.sh", "2\n");
+    copy.finish().await.unwrap();
+    fs::set_permissions(rig.root().join("b.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    let place = ToolCx::new(rig.bus.cx(), rig.root()).place();
+    let shown = rig.tool().preview(&json!({"agent": "main.1"}), &place).await;
+    let Some(Display::Diff { diff, .. }) = shown else { panic!("no diff") };
+    assert!(diff.contains("b/a.sh\nold mode 100644\nnew mode 100755\n"), "{diff}");
+    assert!(diff.contains("+2\n") && !diff.contains("b/b.sh\nold mode"), "{diff}");
+    rig.apply("main.1").await.unwrap();
+    let modes = ["a.sh", "b.sh"].map(|name| mode(&rig.root().join(name)) & 0o100);
+    assert_eq!((modes, rig.read("b.sh")), ([0o100, 0o100], "2\n".into()));
 }
