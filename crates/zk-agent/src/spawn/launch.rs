@@ -129,15 +129,17 @@ impl Launch {
     pub(super) async fn finish_in_background(self) {
         let (parent, context) = (self.parent.clone(), self.context.clone());
         let handle = self.ended.handle.clone();
+        let session = parent.upgrade().and_then(|parent| parent.state().session.clone());
         // The handle keeps the result.
         let _ = self.finish().await;
         let (Some(parent), Some(ending)) = (parent.upgrade(), handle.ending()) else { return };
-        if parent.token.is_cancelled() || parent.state().context != context {
+        if parent.token.is_cancelled() || parent.state().session != session {
             return;
         }
         let notice = notice(&handle, &ending);
         record::note_end(&parent, &handle.name, &notice).await;
         handle.until_unawaited().await;
+        let context = handle.context().unwrap_or(context);
         if handle.claim_report() {
             parent.notify(&context, Message::injected(notice, SOURCE));
         }
@@ -229,7 +231,7 @@ pub(super) fn count_turns(turns: u32) -> String {
 }
 
 /// Message that tells a parent of the end of a sub-agent in the background.
-fn notice(handle: &Handle, ending: &Ending) -> String {
+pub(super) fn notice(handle: &Handle, ending: &Ending) -> String {
     let turns = count_turns(ending.turns);
     let who = record::beginning(&handle.name);
     let head = match &ending.state {

@@ -356,5 +356,8 @@ async fn a_stopped_call_brings_the_changes_of_its_copy_back() {
     assert_eq!(copy.0.load(std::sync::atomic::Ordering::Acquire), 1);
     say(&rig, &["say thanks"]).await;
     let told = notices(&rig).join("\n");
-    assert!(told.contains("Sub-agent main.1 was stopped") && told.contains("git apply /state/main.1.patch"), "{told}");
+    assert!(
+        told.contains("Sub-agent main.1 was stopped") && told.contains("git apply /state/main.1.patch"),
+        "{told}"
+    );
 }
