@@ -16,6 +16,8 @@ use crate::patch::{APPLY_TOOL, Patch, Patches, count_lines};
 use crate::source::Source;
 use crate::sweep::Home;
 
+/// Directory of the files in the one of a copy.
+const TREE: &str = "tree";
 /// Attributes under which git takes files byte by byte.
 const RAW_ATTRIBUTES: &[u8] = b"* -text -eol -ident -filter -working-tree-encoding\n";
 
@@ -111,7 +113,11 @@ impl Copies {
 
     async fn make(&self, agent: &str, cwd: &Path) -> Result<Copy, WorktreeError> {
         let mut source = Source::read(&self.git, cwd).await?;
-        if let Some(roots) = self.roots.get() {
+        let home = self.home().await?;
+        // Files of a copy were below the roots when it was made.
+        let copies = home.copies.canonicalize().unwrap_or_else(|_| home.copies.clone());
+        let is_copy = source.root.ends_with(TREE) && source.root.ancestors().nth(2) == Some(&*copies);
+        if let Some(roots) = self.roots.get().filter(|_| !is_copy) {
             let real = |root: &PathBuf| root.canonicalize().unwrap_or_else(|_| root.clone());
             let roots: Vec<PathBuf> = roots.iter().map(real).collect();
             source.files.retain(|path| {
@@ -119,9 +125,8 @@ impl Copies {
                 roots.iter().any(|root| path.starts_with(root))
             });
         }
-        let home = self.home().await?;
         let dir = home.copies.join(format!("{}-{:08x}", plain(agent), fastrand::u32(..)));
-        let (tree, own) = (dir.join("tree"), dir.join("own.git"));
+        let (tree, own) = (dir.join(TREE), dir.join("own.git"));
         let below = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
         let below = below.strip_prefix(&source.root).map(Path::to_owned).unwrap_or_default();
         make_private_dir(&tree).map_err(|error| WorktreeError::io("make", &tree, error))?;

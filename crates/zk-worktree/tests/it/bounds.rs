@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::json;
 use zk_core::kernel::Cx;
 use zk_core::model::{Display, Effects};
-use zk_core::service::ToolCx;
+use zk_core::service::{Isolation, ToolCx};
 
 use crate::copies::{Rig, is_there, put};
 
@@ -29,6 +29,10 @@ async fn only_files_below_the_roots_of_the_work_are_copied() {
     let copy = rig.copy("main.1").await;
     assert!(!is_there(&copy.cwd().join("a.txt")) && is_there(&copy.cwd().join("sub/b.txt")));
     put(&copy, "sub/b.txt", "c\n");
+    let isolation = rig.bus.service::<dyn Isolation>().unwrap();
+    let nested = isolation.isolate("main.1.1", &copy.cwd(), &rig.bus.cx()).await.unwrap();
+    assert_eq!(fs::read_to_string(nested.cwd().join("sub/b.txt")).unwrap(), "c\n", "a copy of a copy");
+    drop(nested);
     assert_eq!(copy.finish().await.unwrap().files, ["sub/b.txt"]);
 }
 
