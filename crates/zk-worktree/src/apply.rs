@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use zk_core::service::{Files, PathError, Resolved};
 
 use crate::WorktreeError;
-use crate::beneath::Tree;
+use crate::beneath::{Found, Tree};
 use crate::blocking::blocking;
 use crate::git::Git;
 use crate::patch::{Content, Edit, FileChange, Patch, Plan};
@@ -19,10 +19,11 @@ pub(crate) async fn plan(
 ) -> Result<Plan, String> {
     let (root, changes) = (patch.root.clone(), patch.changes.clone());
     let found = blocking(move || {
+        let tree = Tree::open(&root).map_err(|error| format!("cannot open {}: {error}", root.display()))?;
         let look = |change: FileChange| {
             let full = root.join(&change.path);
             let at = files.resolve(&cwd, &full.to_string_lossy()).map_err(|error| error.to_string())?;
-            let now = read(&*files, &at)?;
+            let now = read(&*files, &at, &tree, &change.path)?;
             Ok::<_, String>((change, at, now))
         };
         changes.into_iter().map(look).collect::<Result<Vec<_>, _>>()
@@ -31,16 +32,22 @@ pub(crate) async fn plan(
     let (mut edits, mut conflicts) = (Vec::new(), Vec::new());
     for (change, at, now) in found {
         let FileChange { path, old, new } = change;
-        let (base, wanted) = (old.as_ref().map(|old| &old.bytes), new.as_ref().map(|new| &new.bytes));
-        let then = if now.as_ref() == base {
-            new
-        } else if now.as_ref() == wanted {
-            continue;
+        let bytes_of = |side: &Option<Content>| side.as_ref().map(|side| side.bytes.clone());
+        let (base, wanted, present) = (bytes_of(&old), bytes_of(&new), bytes_of(&now));
+        // A mode that the agent did not change stays as the person has it.
+        let keeps_mode =
+            matches!((&old, &new), (Some(old), Some(new)) if old.is_executable == new.is_executable);
+        let is_executable = |new: &Content| match &now {
+            Some(now) if keeps_mode => now.is_executable,
+            Some(_) | None => new.is_executable,
+        };
+        let then = if present == base || present == wanted {
+            new.map(|new| Content { is_executable: is_executable(&new), ..new })
         } else {
-            match (&now, &old, new) {
-                (Some(now), Some(old), Some(new)) => {
-                    match merge(git, now, &old.bytes, &new.bytes).await.map_err(|error| error.to_string())? {
-                        Some(bytes) => Some(Content { bytes, ..new }),
+            match (&present, &base, new) {
+                (Some(present), Some(base), Some(new)) => {
+                    match merge(git, present, base, &new.bytes).await.map_err(|error| error.to_string())? {
+                        Some(bytes) => Some(Content { is_executable: is_executable(&new), bytes }),
                         None => {
                             conflicts.push(path);
                             continue;
@@ -53,17 +60,25 @@ pub(crate) async fn plan(
                 }
             }
         };
+        if then == now {
+            continue;
+        }
         edits.push(Edit { at, path, now, then });
     }
     Ok(if conflicts.is_empty() { Plan::Edits(edits) } else { Plan::Conflict(conflicts) })
 }
 
-fn read(files: &dyn Files, at: &Resolved) -> Result<Option<Vec<u8>>, String> {
+fn read(files: &dyn Files, at: &Resolved, tree: &Tree, path: &Path) -> Result<Option<Content>, String> {
     match files.open(at, None) {
         Ok(mut file) => {
+            let failed = |error: std::io::Error| format!("cannot read `{}`: {error}", at.shown);
             let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes).map_err(|error| format!("cannot read `{}`: {error}", at.shown))?;
-            Ok(Some(bytes))
+            file.read_to_end(&mut bytes).map_err(failed)?;
+            let is_executable = match tree.find(path).map_err(failed)? {
+                Some(Found::File { mode, .. }) => mode & 0o100 != 0,
+                Some(Found::Link(_) | Found::Other) | None => false,
+            };
+            Ok(Some(Content { bytes, is_executable }))
         }
         Err(PathError::Missing { .. }) => Ok(None),
         Err(error) => Err(error.to_string()),
@@ -108,23 +123,24 @@ impl Drop for Scratch {
 
 /// Makes all changes, or none: after a failure, files that were changed get their old content back.
 pub(crate) fn write(edits: &[Edit], root: &Path, files: &dyn Files) -> Result<(), String> {
+    let tree = Tree::open(root).map_err(|error| format!("cannot open {}: {error}", root.display()))?;
     for edit in edits {
-        if read(files, &edit.at)? != edit.now {
+        if read(files, &edit.at, &tree, &edit.path)? != edit.now {
             return Err(format!(
                 "`{}` changed since it was reviewed; nothing was applied: call again",
                 edit.at.shown
             ));
         }
     }
-    let tree = Tree::open(root).map_err(|error| format!("cannot open {}: {error}", root.display()))?;
     for (at, edit) in edits.iter().enumerate() {
         if let Err(why) = write_one(edit, edit.then.as_ref(), &tree, files) {
             for done in edits.iter().take(at + 1) {
-                let old = done.now.clone().map(|bytes| Content { bytes, is_executable: false });
                 // The first failure is told; what cannot be undone is told by the next look at the file.
-                let _ = match old {
+                let _ = match &done.now {
                     Some(old) => {
-                        files.write(&done.at, &old.bytes).map(drop).map_err(|error| error.to_string())
+                        let written = files.write(&done.at, &old.bytes).map_err(|error| error.to_string());
+                        let restore = |_| tree.set_executable(&done.path, old.is_executable);
+                        written.and_then(|done| restore(done).map_err(|error| error.to_string()))
                     }
                     None => tree.remove(&done.path).map_err(|error| error.to_string()),
                 };
@@ -141,7 +157,7 @@ fn write_one(edit: &Edit, then: Option<&Content>, tree: &Tree, files: &dyn Files
         None => {
             // The write proves that the file may be changed, whatever guards it.
             files
-                .write(&edit.at, edit.now.as_deref().unwrap_or_default())
+                .write(&edit.at, edit.now.as_ref().map(|now| &*now.bytes).unwrap_or_default())
                 .map_err(|error| error.to_string())?;
             tree.remove(&edit.path).map_err(failed)
         }

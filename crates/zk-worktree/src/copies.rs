@@ -1,8 +1,9 @@
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use async_trait::async_trait;
+use rustix::fs::OFlags;
 use tokio::sync::OnceCell;
 use zk_core::kernel::{Cx, Plugin};
 use zk_core::service::{CopyChanges, IsolatedCopy, Isolation, IsolationError, StateFiles, make_private_dir};
@@ -15,8 +16,21 @@ use crate::patch::{APPLY_TOOL, Patch, Patches, count_lines};
 use crate::source::Source;
 use crate::sweep::Home;
 
+/// Directory of the files in the one of a copy.
+const TREE: &str = "tree";
 /// Attributes under which git takes files byte by byte.
 const RAW_ATTRIBUTES: &[u8] = b"* -text -eol -ident -filter -working-tree-encoding\n";
+
+/// Maximum size of a copy.
+#[derive(Clone, Copy, Debug)]
+struct CopyLimits {
+    files: usize,
+    bytes: u64,
+}
+
+impl CopyLimits {
+    const DEFAULT: Self = Self { files: 200_000, bytes: 4 << 30 };
+}
 
 /// Maker of copies, as a service.
 pub(crate) struct Copies {
@@ -26,6 +40,8 @@ pub(crate) struct Copies {
     pub(crate) plugins: Arc<CopyPlugins>,
     pub(crate) patches: Patches,
     pub(crate) home: OnceCell<Arc<Home>>,
+    /// Directories below which files are copied; all are if not set.
+    pub(crate) roots: OnceLock<Vec<PathBuf>>,
 }
 
 /// One copy: the files, and a repository of its own beside them that says what they were.
@@ -96,10 +112,21 @@ impl Copies {
     }
 
     async fn make(&self, agent: &str, cwd: &Path) -> Result<Copy, WorktreeError> {
-        let source = Source::read(&self.git, cwd).await?;
+        let mut source = Source::read(&self.git, cwd).await?;
         let home = self.home().await?;
+        // Files of a copy were below the roots when it was made.
+        let copies = home.copies.canonicalize().unwrap_or_else(|_| home.copies.clone());
+        let is_copy = source.root.ends_with(TREE) && source.root.ancestors().nth(2) == Some(&*copies);
+        if let Some(roots) = self.roots.get().filter(|_| !is_copy) {
+            let real = |root: &PathBuf| root.canonicalize().unwrap_or_else(|_| root.clone());
+            let roots: Vec<PathBuf> = roots.iter().map(real).collect();
+            source.files.retain(|path| {
+                let path = source.root.join(path);
+                roots.iter().any(|root| path.starts_with(root))
+            });
+        }
         let dir = home.copies.join(format!("{}-{:08x}", plain(agent), fastrand::u32(..)));
-        let (tree, own) = (dir.join("tree"), dir.join("own.git"));
+        let (tree, own) = (dir.join(TREE), dir.join("own.git"));
         let below = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
         let below = below.strip_prefix(&source.root).map(Path::to_owned).unwrap_or_default();
         make_private_dir(&tree).map_err(|error| WorktreeError::io("make", &tree, error))?;
@@ -118,13 +145,14 @@ impl Copies {
             kept: std::sync::atomic::AtomicBool::new(false),
         };
         let (from, to) = (source.clone(), copy.tree.clone());
-        blocking(move || copy_files(&from, &to)).await??;
+        blocking(move || copy_files(&from, &to, CopyLimits::DEFAULT)).await??;
         let missing = copy.cwd.clone();
         blocking(move || std::fs::create_dir_all(&missing))
             .await?
             .map_err(|error| WorktreeError::io("make", &copy.cwd, error))?;
         copy.init(&source).await?;
-        copy.base = copy.snapshot().await?;
+        // What git tracks may be ignored too.
+        copy.base = copy.snapshot(&["add", "--all", "--force", "--", "."]).await?;
         Ok(copy)
     }
 }
@@ -168,28 +196,30 @@ impl Copy {
         git.print(tree, &["read-tree", "HEAD"]).await.map(drop)
     }
 
-    /// Stores the present files as a tree, and returns its id.
-    async fn snapshot(&self) -> Result<String, WorktreeError> {
-        self.git.print_on(&self.own, &self.tree, &["add", "--all", "--", "."]).await?;
+    /// Stores the present files, as `add` takes them, as a tree, and returns its id.
+    async fn snapshot(&self, add: &[&str]) -> Result<String, WorktreeError> {
+        self.git.print_on(&self.own, &self.tree, add).await?;
         let id = self.git.print_on(&self.own, &self.tree, &["write-tree"]).await?;
         Ok(String::from_utf8_lossy(&id).trim().to_owned())
     }
 
     async fn take(&self) -> Result<CopyChanges, WorktreeError> {
-        let new = self.snapshot().await?;
+        let new = self.snapshot(&["add", "--all", "--", "."]).await?;
         let (changes, text) = Patch::read(&self.git, &self.own, &self.tree, (&self.base, &new)).await?;
         let (added, removed) = count_lines(&text);
         let files = changes.iter().map(|change| change.path.to_string_lossy().into_owned()).collect();
+        let mut kept = None;
         if !changes.is_empty() {
             let file = self.home.patches.join(format!("{}-{}.patch", self.home.owner, plain(&self.agent)));
             let path = file.clone();
             blocking(move || write_private(&path, &text))
                 .await?
                 .map_err(|error| WorktreeError::io("write", &file, error))?;
+            kept = Some(file.clone());
             let patch = Patch { root: self.source.clone(), changes, file, added, removed };
             self.patches.lock().waiting.insert(self.agent.clone(), Arc::new(patch));
         }
-        Ok(CopyChanges { files, added, removed, tool: APPLY_TOOL.to_owned() })
+        Ok(CopyChanges { files, added, removed, tool: APPLY_TOOL.to_owned(), file: kept })
     }
 }
 
@@ -221,15 +251,26 @@ impl IsolatedCopy for Copy {
 }
 
 /// Copies the files of a work tree byte by byte. What is neither a file nor a link is left out.
-fn copy_files(source: &Source, to: &Path) -> Result<(), WorktreeError> {
+fn copy_files(source: &Source, to: &Path, most: CopyLimits) -> Result<(), WorktreeError> {
+    let too_large = |what: &'static str, most: String| {
+        Err(WorktreeError::TooLarge { what, path: source.root.clone(), most })
+    };
+    if source.files.len() > most.files {
+        return too_large("the files", format!("{} files", most.files));
+    }
     let open = |dir: &Path| Tree::open(dir).map_err(|error| WorktreeError::io("open", dir, error));
     let (from_tree, to_tree) = (open(&source.root)?, open(to)?);
+    let mut left = most.bytes;
     for path in &source.files {
         let failed = |error: io::Error| WorktreeError::io("copy", source.root.join(path), error);
         match from_tree.find(path).map_err(failed)? {
-            Some(Found::File { mut file, mode }) => {
+            Some(Found::File { file, mode }) => {
                 let mut copy = to_tree.create(path, mode).map_err(failed)?;
-                io::copy(&mut file, &mut copy).map_err(failed)?;
+                let copied = io::copy(&mut file.take(left.saturating_add(1)), &mut copy).map_err(failed)?;
+                match left.checked_sub(copied) {
+                    Some(rest) => left = rest,
+                    None => return too_large("the files", format!("{} bytes", most.bytes)),
+                }
             }
             Some(Found::Link(target)) => to_tree.link(path, &target).map_err(failed)?,
             Some(Found::Other) | None => {}
@@ -241,12 +282,45 @@ fn copy_files(source: &Source, to: &Path) -> Result<(), WorktreeError> {
 fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600).custom_flags(flags.bits().cast_signed());
+    let mut file = options.open(path)?;
     file.write_all(bytes)
 }
 
 /// Name of an agent as a part of a file name.
 fn plain(agent: &str) -> String {
     agent.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_has_at_most_so_many_files_and_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("project");
+        std::fs::create_dir(&root).unwrap();
+        std::fs::write(root.join("a"), "12345").unwrap();
+        std::fs::write(root.join("b"), "12345").unwrap();
+        let source = Source {
+            objects: root.clone(),
+            root,
+            head: String::new(),
+            branch: None,
+            format: String::new(),
+            files: vec!["a".into(), "b".into()],
+        };
+        for (files, bytes, error) in
+            [(2, 10, None), (1, 10, Some("exceed 1 files")), (2, 9, Some("exceed 9 bytes"))]
+        {
+            let to = tempfile::tempdir().unwrap();
+            let copied = copy_files(&source, to.path(), CopyLimits { files, bytes });
+            let why = copied.err().map(|error| error.to_string());
+            assert_eq!(why.is_some(), error.is_some(), "{why:?}");
+            assert!(why.unwrap_or_default().contains(error.unwrap_or_default()));
+        }
+    }
 }

@@ -2,11 +2,34 @@ use std::path::Path;
 
 use similar::TextDiff;
 
+use crate::patch::Content;
+
 /// Size of a file of which a diff is drawn, in bytes.
 const MAX_DIFF_BYTES: usize = 1 << 20;
 
-/// Unified diff of one file; `None` for a side without the file.
-pub(crate) fn unified(path: &Path, old: Option<&[u8]>, new: Option<&[u8]>) -> String {
+/// Unified diff of one file with its change of mode; `None` for a side without the file.
+pub(crate) fn unified(path: &Path, old: Option<&Content>, new: Option<&Content>) -> String {
+    let modes = modes(path, old, new);
+    let (old, new) = (old.map(|old| &*old.bytes), new.map(|new| &*new.bytes));
+    if old == new { modes } else { modes + &content(path, old, new) }
+}
+
+/// Lines about the mode, as git has them, if it changes or a new file can be executed.
+fn modes(path: &Path, old: Option<&Content>, new: Option<&Content>) -> String {
+    let shown = path.display();
+    let mode = |side: &Content| if side.is_executable { "100755" } else { "100644" };
+    match (old, new) {
+        (Some(old), Some(new)) if old.is_executable != new.is_executable => {
+            format!("diff --git a/{shown} b/{shown}\nold mode {}\nnew mode {}\n", mode(old), mode(new))
+        }
+        (None, Some(new)) if new.is_executable => {
+            format!("diff --git a/{shown} b/{shown}\nnew file mode {}\n", mode(new))
+        }
+        (Some(_), Some(_)) | (None, _) | (Some(_), None) => String::new(),
+    }
+}
+
+fn content(path: &Path, old: Option<&[u8]>, new: Option<&[u8]>) -> String {
     let name = |prefix: &str, side: Option<&[u8]>| match side {
         Some(_) => format!("{prefix}/{}", path.display()),
         None => "/dev/null".to_owned(),

@@ -24,6 +24,27 @@ pub enum WorktreeError {
         /// Description of that part.
         what: String,
     },
+    /// The work tree of the repository lies outside of what the agent may reach.
+    #[error(
+        "git names {} as the work tree, which {} may not reach; unset `core.worktree`, start zk there, or delegate without `isolation`",
+        root.display(), dir.display()
+    )]
+    Elsewhere {
+        /// Root that git names.
+        root: PathBuf,
+        /// Directory of the agent.
+        dir: PathBuf,
+    },
+    /// A copy would be larger than zk makes it.
+    #[error("{what} of {} exceed {most}, the limit of a copy; delegate without `isolation`", path.display())]
+    TooLarge {
+        /// Part that is too large.
+        what: &'static str,
+        /// Root of the repository.
+        path: PathBuf,
+        /// Limit, with its unit.
+        most: String,
+    },
     /// Git failed.
     #[error("`git {doing}` failed: {why}")]
     Git {

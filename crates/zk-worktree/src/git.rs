@@ -10,6 +10,8 @@ use crate::WorktreeError;
 
 /// Longest time of one call of git.
 const GIT_TIME_LIMIT: Duration = Duration::from_secs(120);
+/// Maximum size of the output of one call of git, in bytes.
+const MAX_PRINTED_BYTES: usize = 256 << 20;
 /// Bytes of git's errors that a message quotes.
 const MAX_SAID_BYTES: usize = 2_000;
 
@@ -29,12 +31,13 @@ const CONFIGURATION: [&str; 10] = [
 
 /// Variables of every call: no settings of the person or the machine, no locks in a repository that is only
 /// read, and messages in English.
-const ENVIRONMENT: [(&str, &str); 6] = [
+const ENVIRONMENT: [(&str, &str); 7] = [
     ("GIT_CONFIG_GLOBAL", "/dev/null"),
     ("GIT_CONFIG_NOSYSTEM", "1"),
     ("GIT_OPTIONAL_LOCKS", "0"),
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_ALLOW_PROTOCOL", ""),
     ("LC_ALL", "C"),
 ];
 
@@ -92,12 +95,21 @@ impl Git {
         request.env.extend(variables.iter().map(|(name, value)| ((*name).into(), (*value).into())));
         request.timeout = Some(GIT_TIME_LIMIT);
         let (mut bytes, mut said) = (Vec::new(), Vec::new());
+        let (stop, mut is_too_much) = (CancellationToken::new(), false);
         let mut sink = |stream: OutputStream, piece: &[u8]| match stream {
+            OutputStream::Stdout if bytes.len() + piece.len() > MAX_PRINTED_BYTES => {
+                is_too_much = true;
+                stop.cancel();
+            }
             OutputStream::Stdout => bytes.extend_from_slice(piece),
+            OutputStream::Stderr if said.len() > MAX_SAID_BYTES => {}
             OutputStream::Stderr => said.extend_from_slice(piece),
         };
-        let ran = self.exec.run(request, &mut sink, &CancellationToken::new()).await;
+        let ran = self.exec.run(request, &mut sink, &stop).await;
         let exit = ran.map_err(|error| failed(args, error.to_string()))?.exit;
+        if is_too_much {
+            return Err(failed(args, format!("it printed more than {MAX_PRINTED_BYTES} bytes")));
+        }
         said.truncate(MAX_SAID_BYTES);
         // File names are a part of this text.
         let said = visible_lines(String::from_utf8_lossy(&said).trim()).join("; ");

@@ -53,7 +53,7 @@ impl Patch {
         let listed = ["diff-tree", "-r", "-z", "--no-renames", old, new];
         let listed = git.print_on(git_dir, tree, &listed).await?;
         let mut parts = listed.split(|byte| *byte == 0).filter(|part| !part.is_empty());
-        let (mut changes, mut total) = (Vec::new(), 0);
+        let (mut changes, mut total) = (Vec::new(), 0_usize);
         while let (Some(facts), Some(path)) = (parts.next(), parts.next()) {
             let facts = String::from_utf8_lossy(facts).into_owned();
             let fields: Vec<&str> = facts.trim_start_matches(':').split(' ').collect();
@@ -70,12 +70,14 @@ impl Patch {
                         return Err(WorktreeError::io("take", tree.join(&path), why));
                     }
                 };
-                let bytes = git.print_on(git_dir, tree, &["cat-file", "blob", id]).await?;
-                total += bytes.len();
+                let size = git.print_on(git_dir, tree, &["cat-file", "-s", id]).await?;
+                let size = String::from_utf8_lossy(&size).trim().parse().unwrap_or(usize::MAX);
+                total = total.saturating_add(size);
                 if total > MAX_PATCH_BYTES {
                     let why = format!("the changes have more than {MAX_PATCH_BYTES} bytes");
                     return Err(WorktreeError::io("take", tree, why));
                 }
+                let bytes = git.print_on(git_dir, tree, &["cat-file", "blob", id]).await?;
                 Ok(Some(Content { bytes, is_executable }))
             };
             let (old, new) = (side(old_mode, old_id).await?, side(new_mode, new_id).await?);
@@ -93,7 +95,7 @@ pub(crate) struct Edit {
     pub(crate) at: Resolved,
     /// Path relative to the root of the repository.
     pub(crate) path: PathBuf,
-    pub(crate) now: Option<Vec<u8>>,
+    pub(crate) now: Option<Content>,
     pub(crate) then: Option<Content>,
 }
 
@@ -115,8 +117,8 @@ pub(crate) struct State {
     pub(crate) waiting: BTreeMap<String, Arc<Patch>>,
     /// Agent whose applied patch changed a file last, by absolute path.
     pub(crate) writers: BTreeMap<PathBuf, String>,
-    /// Plans as they were shown to a person last.
-    pub(crate) shown: BTreeMap<String, Plan>,
+    /// Plans as they were shown to a person last; `None` where that failed.
+    pub(crate) shown: BTreeMap<String, Option<Plan>>,
 }
 
 impl Patches {

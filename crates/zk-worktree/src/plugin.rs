@@ -1,5 +1,5 @@
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::OnceCell;
 use zk_core::kernel::{BoxError, Plugin, Scope};
@@ -40,8 +40,17 @@ impl Worktrees {
             plugins: Arc::new(plugins),
             patches: patches.clone(),
             home: OnceCell::new(),
+            roots: OnceLock::new(),
         };
         Self { copies: Arc::new(copies), patches }
+    }
+
+    /// Restricts copies to files below these directories. Without this, a copy has all of the repository.
+    #[must_use]
+    pub fn below(self, roots: impl IntoIterator<Item = PathBuf>) -> Self {
+        // Of two restrictions the first is the one that a copy may have been made with.
+        let _ = self.copies.roots.set(roots.into_iter().collect());
+        self
     }
 }
 

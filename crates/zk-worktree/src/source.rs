@@ -1,7 +1,8 @@
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::WorktreeError;
-use crate::beneath::bytes_path;
+use crate::beneath::{Found, Tree, bytes_path};
 use crate::git::Git;
 
 /// Size of the attributes that are searched for filters of large files, in bytes.
@@ -45,6 +46,12 @@ impl Source {
         let mut lines = facts.split(|byte| *byte == b'\n');
         let mut line = || lines.next().unwrap_or_default().to_vec();
         let (root, objects, format) = (bytes_path(&line()), bytes_path(&line()), text(&line()));
+        // The repository's configuration can name any directory as its work tree.
+        let real = |path: &Path| path.canonicalize().map_err(|error| WorktreeError::io("find", path, error));
+        let (cwd, root) = (real(cwd)?, real(&root)?);
+        if !cwd.starts_with(&root) {
+            return Err(WorktreeError::Elsewhere { root, dir: cwd });
+        }
         let unsupported =
             |what: &str| WorktreeError::Unsupported { root: root.clone(), what: what.to_owned() };
         let head = git.print(&root, &["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).await;
@@ -68,7 +75,8 @@ impl Source {
         let listed = git.print(&root, &listed).await?;
         let files: Vec<PathBuf> =
             listed.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(bytes_path).collect();
-        if files.iter().any(|path| path.ends_with(".gitattributes") && has_large_files(&root.join(path))) {
+        let tree = Tree::open(&root).map_err(|error| WorktreeError::io("open", &root, error))?;
+        if files.iter().any(|path| path.ends_with(".gitattributes") && has_large_files(&tree, path)) {
             return Err(unsupported("large files by Git LFS"));
         }
         let branch = branch.map(|name| text(&name)).filter(|name| !name.is_empty());
@@ -80,10 +88,11 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim().to_owned()
 }
 
-/// Whether attributes name the filter of Git LFS.
-fn has_large_files(path: &Path) -> bool {
-    let is_small = std::fs::symlink_metadata(path)
-        .is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_ATTRIBUTES_BYTES);
-    let text = if is_small { std::fs::read(path).unwrap_or_default() } else { Vec::new() };
+/// Whether attributes name the filter of Git LFS. Of a large file the beginning is searched.
+fn has_large_files(tree: &Tree, path: &Path) -> bool {
+    let Ok(Some(Found::File { file, .. })) = tree.find(path) else { return false };
+    let mut text = Vec::new();
+    // What cannot be read is not copied either.
+    let _ = file.take(MAX_ATTRIBUTES_BYTES).read_to_end(&mut text);
     String::from_utf8_lossy(&text).lines().any(|line| !line.starts_with('#') && line.contains("filter=lfs"))
 }

@@ -11,6 +11,8 @@ use crate::WorktreeError;
 const PATCHES: &str = "patches";
 /// Ending of the lock files of owners.
 const LOCK_SUFFIX: &str = ".lock";
+/// Maximum number of names that a process tries.
+const MAX_OWNERS: usize = 8;
 /// Age after which a kept patch is removed.
 const MAX_PATCH_AGE: Duration = Duration::from_secs(14 * 24 * 3600);
 
@@ -30,13 +32,13 @@ pub(crate) struct Home {
 impl Home {
     /// Makes the directory, and removes the copies of owners that are dead.
     pub(crate) fn open(root: &Path, files: &dyn StateFiles) -> Result<Self, WorktreeError> {
-        let owner = format!("{}-{:08x}", std::process::id(), fastrand::u32(..));
-        let (copies, patches) = (root.join(&owner), root.join(PATCHES));
-        for dir in [root, &patches, &copies] {
+        let patches = root.join(PATCHES);
+        for dir in [root, &patches] {
             make_private_dir(dir).map_err(|error| WorktreeError::io("make", dir, error))?;
         }
-        let lock = root.join(format!("{owner}{LOCK_SUFFIX}"));
-        let held = files.lock(&lock).map_err(|error| WorktreeError::io("lock", &lock, error))?;
+        let (owner, lock, held) = take_owner(root, files)?;
+        let copies = root.join(&owner);
+        make_private_dir(&copies).map_err(|error| WorktreeError::io("make", &copies, error))?;
         let this = Self { copies, patches, owner, lock, _held: Mutex::new(held) };
         this.sweep(root, files);
         Ok(this)
@@ -45,23 +47,18 @@ impl Home {
     /// Removes what dead owners left. A failure is no reason against a new copy.
     fn sweep(&self, root: &Path, files: &dyn StateFiles) {
         for entry in fs::read_dir(root).into_iter().flatten().flatten() {
-            let path = entry.path();
             let name = entry.file_name().to_string_lossy().into_owned();
             if name == PATCHES || name.starts_with(&self.owner) {
                 continue;
             }
             let owner = name.strip_suffix(LOCK_SUFFIX).unwrap_or(&name);
             let lock = root.join(format!("{owner}{LOCK_SUFFIX}"));
-            match files.lock(&lock) {
-                // Another process uses its copies.
-                Err(StateFileError::Busy { .. }) => {}
-                held => {
-                    let _ = fs::remove_dir_all(root.join(owner));
-                    let _ = fs::remove_file(&lock);
-                    drop(held);
-                }
+            // Without the lock, another process may use its copies.
+            if let Ok(Some(held)) = files.try_lock(&lock) {
+                let _ = fs::remove_dir_all(root.join(owner));
+                let _ = fs::remove_file(&lock);
+                drop(held);
             }
-            let _ = path;
         }
         let is_old = |path: &Path| {
             let modified = fs::symlink_metadata(path).and_then(|meta| meta.modified());
@@ -73,6 +70,23 @@ impl Home {
             }
         }
     }
+}
+
+/// Takes a name for this process in `root`, with its lock, before anything is there that the lock guards.
+fn take_owner(root: &Path, files: &dyn StateFiles) -> Result<(String, PathBuf, StateLock), WorktreeError> {
+    for _ in 0..MAX_OWNERS {
+        let owner = format!("{}-{:08x}", std::process::id(), fastrand::u32(..));
+        let lock = root.join(format!("{owner}{LOCK_SUFFIX}"));
+        let failed = |error: StateFileError| WorktreeError::io("lock", &lock, error);
+        let held = files.lock(&lock).map_err(failed)?;
+        // The sweep of another process may have removed the file just before it was locked: then a second lock
+        // is free, and this one guards nothing.
+        if files.try_lock(&lock).map_err(failed)?.is_none() {
+            return Ok((owner, lock, held));
+        }
+        let _ = fs::remove_file(&lock);
+    }
+    Err(WorktreeError::io("lock", root, "other processes remove each lock; try again"))
 }
 
 impl Drop for Home {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use zk_core::kernel::Cx;
 use zk_core::model::{Approved, CallKind, Display, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec};
 use zk_core::service::{CallPlace, Files, Tool, ToolCx};
 
@@ -43,9 +44,16 @@ impl ApplyChanges {
         Self { spec: ToolSpec::new(APPLY_TOOL, ABOUT, schema), patches, git }
     }
 
-    fn patch(&self, agent: &str) -> Result<Arc<Patch>, ToolError> {
-        self.patches.find(agent).ok_or_else(|| {
-            let names: Vec<String> = self.patches.lock().waiting.keys().cloned().collect();
+    /// Finds the changes of a sub-agent below the caller; those of others are for whoever started these.
+    fn find(&self, agent: &str, cx: &Cx) -> Option<Arc<Patch>> {
+        self.patches.find(agent).filter(|_| is_below(agent, cx))
+    }
+
+    fn patch(&self, agent: &str, cx: &Cx) -> Result<Arc<Patch>, ToolError> {
+        self.find(agent, cx).ok_or_else(|| {
+            let state = self.patches.lock();
+            let names = state.waiting.keys().filter(|name| is_below(name, cx));
+            let names: Vec<String> = names.cloned().collect();
             let known = match names.as_slice() {
                 [] => "no changes wait".to_owned(),
                 names => format!("changes wait of {}", names.join(", ")),
@@ -86,14 +94,21 @@ impl Tool for ApplyChanges {
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let Args { agent, discard } = call.parse()?;
-        let patch = self.patch(&agent)?;
+        let patch = self.patch(&agent, &cx.cx)?;
         if discard {
-            self.forget(&agent, &patch).await;
-            return Ok(ToolOutput::text(format!("the changes of {agent} are discarded")));
+            self.patches.lock().waiting.remove(&agent);
+            let kept = patch.file.display();
+            return Ok(ToolOutput::text(format!(
+                "the changes of {agent} are discarded; for a while {kept} has them"
+            )));
         }
         let (plan, files) = self.plan(&patch, &cx.place()).await?;
         let shown = self.patches.lock().shown.remove(&agent);
-        if shown.is_some_and(|shown| shown != plan) {
+        if matches!(shown, Some(None)) {
+            let why = "the changes could not be shown for a review; nothing was applied: call again";
+            return Err(ToolError::failed(why));
+        }
+        if shown.flatten().is_some_and(|shown| shown != plan) {
             let why =
                 "the workspace changed since the changes were reviewed; nothing was applied: call again";
             return Err(ToolError::failed(why));
@@ -130,9 +145,9 @@ impl Tool for ApplyChanges {
         Some(CallKind::Edit)
     }
 
-    fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
+    fn effects(&self, args: &Value, place: &CallPlace) -> Effects {
         let Ok(Args { agent, discard }) = Args::deserialize(args) else { return Effects::Unknown };
-        match self.patches.find(&agent) {
+        match self.find(&agent, &place.cx) {
             Some(_) if discard => Effects::none(),
             Some(patch) => Effects::writes(patch.changes.iter().map(|change| patch.root.join(&change.path))),
             // Changes may come until the call runs, and then nobody has seen them.
@@ -143,10 +158,17 @@ impl Tool for ApplyChanges {
     /// Diff to the present files, with what both sides changed merged.
     async fn preview(&self, args: &Value, place: &CallPlace) -> Option<Display> {
         let Args { agent, discard } = Args::deserialize(args).ok()?;
-        let patch = self.patches.find(&agent).filter(|_| !discard)?;
-        let plan = self.plan(&patch, place).await.ok()?.0;
+        if discard {
+            return None;
+        }
+        let found = self.find(&agent, &place.cx);
+        let plan = match &found {
+            Some(patch) => self.plan(patch, place).await.ok().map(|(plan, _)| plan),
+            None => None,
+        };
         self.patches.lock().shown.insert(agent.clone(), plan.clone());
-        match plan {
+        let patch = found?;
+        match plan? {
             Plan::Edits(edits) => Some(diff_of(&patch, &edits)),
             Plan::Conflict(paths) => Some(Display::Line { text: self.conflict(&agent, &patch, &paths) }),
         }
@@ -167,6 +189,11 @@ impl Tool for ApplyChanges {
     }
 }
 
+/// Whether an agent was started by the agent of this context, or by one below it.
+fn is_below(agent: &str, cx: &Cx) -> bool {
+    agent.strip_prefix(&*cx.origin().agent).is_some_and(|rest| rest.starts_with('.'))
+}
+
 impl ApplyChanges {
     async fn forget(&self, agent: &str, patch: &Patch) {
         self.patches.lock().waiting.remove(agent);
@@ -177,13 +204,8 @@ impl ApplyChanges {
 
 /// One diff of all files.
 fn diff_of(patch: &Patch, edits: &[Edit]) -> Display {
-    let text: Vec<String> = edits
-        .iter()
-        .map(|edit| {
-            let (old, new) = (edit.now.as_deref(), edit.then.as_ref().map(|then| &*then.bytes));
-            diff::unified(&edit.path, old, new)
-        })
-        .collect();
+    let text: Vec<String> =
+        edits.iter().map(|edit| diff::unified(&edit.path, edit.now.as_ref(), edit.then.as_ref())).collect();
     let path = match patch.changes.as_slice() {
         [one] => one.path.display().to_string(),
         all => format!("{} files", all.len()),

@@ -2,6 +2,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use serde_json::json;
+use tokio::sync::oneshot;
 use zk_core::events::{SpawnComplete, SpawnError};
 use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, Display, Message, ToolError, ToolErrorKind, ToolOutput};
@@ -105,19 +106,40 @@ impl Launch {
         result
     }
 
+    /// Runs the sub-agent to its end in a task of its own, since a dropped call must not lose what is in its
+    /// copy. A parent whose call is gone gets a message.
+    pub(super) async fn finish_beyond_call(self) -> Result<ToolOutput, ToolError> {
+        let (given, result) = oneshot::channel();
+        let subagents = self.ended.subagents.clone();
+        subagents.tasks.spawn(async move {
+            let (parent, context) = (self.parent.clone(), self.context.clone());
+            let handle = self.ended.handle.clone();
+            let result = self.finish().await;
+            if given.send(result).is_err()
+                && let (Some(parent), Some(ending)) = (parent.upgrade(), handle.ending())
+                && handle.claim_report()
+            {
+                parent.notify(&context, Message::injected(notice(&handle, &ending), SOURCE));
+            }
+        });
+        result.await.unwrap_or_else(|_| Err(ToolError::failed("the sub-agent ended without a result")))
+    }
+
     /// Runs the sub-agent to its end in the background, and tells its parent once.
     pub(super) async fn finish_in_background(self) {
         let (parent, context) = (self.parent.clone(), self.context.clone());
         let handle = self.ended.handle.clone();
+        let session = parent.upgrade().and_then(|parent| parent.state().session.clone());
         // The handle keeps the result.
         let _ = self.finish().await;
         let (Some(parent), Some(ending)) = (parent.upgrade(), handle.ending()) else { return };
-        if parent.token.is_cancelled() || parent.state().context != context {
+        if parent.token.is_cancelled() || parent.state().session != session {
             return;
         }
         let notice = notice(&handle, &ending);
         record::note_end(&parent, &handle.name, &notice).await;
         handle.until_unawaited().await;
+        let context = handle.context().unwrap_or(context);
         if handle.claim_report() {
             parent.notify(&context, Message::injected(notice, SOURCE));
         }
@@ -142,8 +164,11 @@ async fn bring_back(copy: &dyn IsolatedCopy, name: &str) -> String {
         Ok(changes) => {
             let files = changes.files.join(", ");
             let (added, removed, tool) = (changes.added, changes.removed, changes.tool);
+            let kept = changes.file.map_or_else(String::new, |file| {
+                format!("; after a restart of zk, `git apply {}` in the project does", file.display())
+            });
             format!(
-                "(its changes are not in the workspace yet: +{added} -{removed} in {files}. `{tool}` with agent {name} shows them to the person and applies them)"
+                "(its changes are not in the workspace yet: +{added} -{removed} in {files}. `{tool}` with agent {name} shows them to the person and applies them{kept})"
             )
         }
     }
@@ -206,7 +231,7 @@ pub(super) fn count_turns(turns: u32) -> String {
 }
 
 /// Message that tells a parent of the end of a sub-agent in the background.
-fn notice(handle: &Handle, ending: &Ending) -> String {
+pub(super) fn notice(handle: &Handle, ending: &Ending) -> String {
     let turns = count_turns(ending.turns);
     let who = record::beginning(&handle.name);
     let head = match &ending.state {

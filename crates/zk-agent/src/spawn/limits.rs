@@ -1,21 +1,26 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use zk_core::events::{SessionLoaded, ToolAfter, TurnAfter};
 use zk_core::kernel::{Cx, Reach, Scope};
+use zk_core::model::SessionId;
 use zk_core::service::RunControl;
 
 use crate::Agent;
+use crate::lock::lock;
 
 /// Number of sub-agents that a session has started in the whole tree of agents; a service of the root.
 #[derive(Debug, Default)]
-pub(crate) struct SpawnCount(AtomicU32);
+pub(crate) struct SpawnCount {
+    count: AtomicU32,
+    session: Mutex<Option<SessionId>>,
+}
 
 impl SpawnCount {
     /// Counts one more sub-agent, unless there are already `most`.
     pub(super) fn take(&self, most: u32) -> bool {
         let more = |count: u32| (count < most).then_some(count + 1);
-        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
+        self.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
     }
 
     /// Returns the counter of this tree.
@@ -25,8 +30,12 @@ impl SpawnCount {
             let count = Arc::new(Self::default());
             scope.provide_service(count.clone());
             let begins_anew = count.clone();
-            scope.on_sync_at(Reach::Own, move |_: &SessionLoaded, _: &Cx| {
-                begins_anew.0.store(0, Ordering::Release)
+            scope.on_sync_at(Reach::Own, move |loaded: &SessionLoaded, _: &Cx| {
+                // Another branch of the same session shares its limit.
+                let before = std::mem::replace(&mut *lock(&begins_anew.session), loaded.session_id.clone());
+                if before.is_none() || before != loaded.session_id {
+                    begins_anew.count.store(0, Ordering::Release);
+                }
             });
             count
         })

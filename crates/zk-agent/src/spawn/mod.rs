@@ -168,7 +168,7 @@ pub(crate) fn register_tool(agent: &Agent, options: SpawnOptions, scope: &Scope)
         scope.provide::<dyn ContextProducer>("sub-agents", Arc::new(children())).map_err(taken)?;
         if origin.depth == 0 {
             subagents.mail.open(&origin.agent);
-            record::tell_after_restore(Arc::downgrade(&agent.inner), scope);
+            record::tell_after_restore(Arc::downgrade(&agent.inner), subagents.clone(), scope);
         }
         let parent = origin.agent.rsplit_once('.').map(|(parent, _)| parent.to_owned());
         let parent = parent.filter(|_| origin.depth > 0);

@@ -7,7 +7,8 @@ use zk_core::kernel::{Cx, Reach, Scope};
 use zk_core::model::{Message, ToolError};
 use zk_core::service::{Entry, EntryKind, NewEntry, SessionLog};
 
-use super::launch::SOURCE;
+use super::launch::{SOURCE, notice};
+use super::subagents::Subagents;
 use crate::agent::AgentInner;
 
 /// Kind of the session's entries about sub-agents in the background.
@@ -63,14 +64,35 @@ async fn append(parent: &Arc<AgentInner>, step: Step) -> Result<(), String> {
 
 /// Tells the agent of a restored conversation what became of its sub-agents in the background, as far as
 /// it has not been told.
-pub(super) fn tell_after_restore(agent: Weak<AgentInner>, scope: &Scope) {
+pub(super) fn tell_after_restore(agent: Weak<AgentInner>, subagents: Arc<Subagents>, scope: &Scope) {
     scope.on_sync_at(Reach::Own, move |loaded: &SessionLoaded, _: &Cx| {
         let Some(agent) = agent.upgrade() else { return };
         let Restored { names, owed } = Restored::read(&loaded.entries);
         agent.sub_agents.fetch_max(names, std::sync::atomic::Ordering::AcqRel);
-        let messages = owed.into_iter().map(|notice| Message::injected(notice, SOURCE));
+        let context = agent.state().context.clone();
+        let present = |owed: Owed| match subagents.find(&owed.agent).ok().filter(|_| owed.is_cut) {
+            // Another branch of the same session was loaded, and this process has the sub-agent still.
+            Some(handle) => {
+                handle.move_to(context.clone());
+                let ending = handle.ending()?;
+                handle.claim_report();
+                Some(notice(&handle, &ending))
+            }
+            None => Some(owed.notice),
+        };
+        let messages: Vec<Message> =
+            owed.into_iter().filter_map(present).map(|notice| Message::injected(notice, SOURCE)).collect();
         agent.state().next_prompt.extend(messages);
     });
+}
+
+/// Message that the agent has not got.
+#[derive(Debug, PartialEq, Eq)]
+struct Owed {
+    agent: String,
+    notice: String,
+    /// Whether the session has no end of the sub-agent.
+    is_cut: bool,
 }
 
 /// Sub-agents of a restored conversation.
@@ -79,12 +101,12 @@ struct Restored {
     /// Highest number in their names.
     names: u32,
     /// Messages that the agent has not got.
-    owed: Vec<String>,
+    owed: Vec<Owed>,
 }
 
 impl Restored {
     fn read(entries: &[Entry]) -> Self {
-        let mut open: BTreeMap<String, (usize, String)> = BTreeMap::new();
+        let mut open: BTreeMap<String, (usize, String, bool)> = BTreeMap::new();
         let (mut told, mut names) = (BTreeSet::new(), 0);
         for (at, entry) in entries.iter().enumerate() {
             if let Some(step) = step(entry) {
@@ -94,10 +116,13 @@ impl Restored {
                         names = names.max(number.unwrap_or_default());
                         let end = "was cut off when zk ended, and its work is lost. Its task was:";
                         let cut = format!("{} {end} {task}", beginning(&agent));
-                        open.insert(agent, (at, cut));
+                        open.insert(agent, (at, cut, true));
                     }
                     Step::Ended { agent, notice } => {
-                        open.insert(agent, (at, notice));
+                        // An end without a beginning is of another branch.
+                        if let Some(begun) = open.get_mut(&agent) {
+                            *begun = (at, notice, false);
+                        }
                     }
                     Step::Told { agent } => {
                         told.insert(agent);
@@ -112,9 +137,12 @@ impl Restored {
         }
         // A call may read the result before the end is recorded.
         open.retain(|agent, _| !told.contains(agent));
-        let mut owed: Vec<(usize, String)> = open.into_values().collect();
-        owed.sort();
-        Self { names, owed: owed.into_iter().map(|(_, notice)| notice).collect() }
+        let mut owed: Vec<(usize, Owed)> = open
+            .into_iter()
+            .map(|(agent, (at, notice, is_cut))| (at, Owed { agent, notice, is_cut }))
+            .collect();
+        owed.sort_by_key(|(at, _)| *at);
+        Self { names, owed: owed.into_iter().map(|(_, owed)| owed).collect() }
     }
 }
 
@@ -163,6 +191,7 @@ mod tests {
             (vec![], vec![]),
             (vec![began("main.1")], vec![cut]),
             (vec![began("main.1"), Err(cut)], vec![]),
+            (vec![ended("main.1")], vec![]),
             (vec![began("main.1"), ended("main.1")], vec!["Sub-agent main.1 is done: yes"]),
             (vec![began("main.1"), ended("main.1"), Err("Sub-agent main.1 is done: yes")], vec![]),
             (vec![began("main.1"), ended("main.1"), told.clone()], vec![]),
@@ -173,7 +202,8 @@ mod tests {
             ),
         ] {
             let restored = Restored::read(&entries(&steps));
-            assert_eq!(restored.owed, owed, "{steps:?}");
+            let notices: Vec<String> = restored.owed.into_iter().map(|owed| owed.notice).collect();
+            assert_eq!(notices, owed, "{steps:?}");
         }
         assert_eq!(Restored::read(&entries(&[began("main.7"), began("main.3")])).names, 7);
     }

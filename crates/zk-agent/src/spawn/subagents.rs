@@ -8,6 +8,7 @@ use tokio_util::task::TaskTracker;
 use zk_core::events::{SessionSwitch, SteerKind};
 use zk_core::kernel::{Cx, Reach, Scope};
 use zk_core::model::Message;
+use zk_core::service::ContextId;
 
 use super::mailbox::Mailboxes;
 use crate::lock::lock;
@@ -133,6 +134,8 @@ pub(super) struct Handle {
     run: Mutex<Weak<RunShared>>,
     phase: watch::Sender<Option<Arc<Ending>>>,
     report: Mutex<Report>,
+    /// Conversation that is told of its end since another branch of the session was loaded.
+    moved_to: Mutex<Option<ContextId>>,
     /// Number of calls that wait for its end and will give the result.
     awaited: watch::Sender<usize>,
 }
@@ -176,6 +179,16 @@ impl Handle {
     /// Takes the duty to tell the parent; false if it was taken before.
     pub(super) fn claim_report(&self) -> bool {
         std::mem::replace(&mut *lock(&self.report), Report::Made) == Report::Owed
+    }
+
+    /// Makes another conversation the one that is told of the end.
+    pub(super) fn move_to(&self, context: ContextId) {
+        *lock(&self.moved_to) = Some(context);
+    }
+
+    /// Conversation that is told of the end in place of the first one.
+    pub(super) fn context(&self) -> Option<ContextId> {
+        lock(&self.moved_to).clone()
     }
 
     /// Registers a call that waits for its end, until the guard is dropped.
@@ -346,6 +359,7 @@ impl Subagents {
             run: Mutex::default(),
             phase: watch::Sender::new(None),
             report: Mutex::default(),
+            moved_to: Mutex::default(),
             awaited: watch::Sender::new(0),
         });
         let number = {

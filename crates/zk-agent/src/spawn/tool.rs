@@ -124,7 +124,10 @@ impl Tool for SpawnTool {
         let background = args.background;
         let launch = self.prepare(args, cx).await?;
         if !background {
-            return launch.finish().await;
+            return match launch.copy {
+                Some(_) => launch.finish_beyond_call().await,
+                None => launch.finish().await,
+            };
         }
         let name = launch.ended.handle.name.clone();
         self.subagents.tasks.spawn(launch.finish_in_background());

@@ -1,11 +1,14 @@
 //! Sub-agents in the background: their results, stops, messages and the turns they begin with.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use zk_agent::{Behavior, Delegation, SpawnOptions, SubagentState, Subagents};
+use zk_core::kernel::{BoxError, Cx, Plugin, Scope, plugin_fn};
 use zk_core::model::{Message, Role};
+use zk_core::service::{CopyChanges, IsolatedCopy, Isolation, IsolationError};
 use zk_testkit::{Asked, Script, Turn};
 
 use crate::support::{Rig, rig_with};
@@ -296,4 +299,65 @@ async fn there_is_no_background_and_no_copy_where_the_host_has_none() {
     let outcome = rig.run(call).await;
     assert_eq!(outcome.text, "there are no copies of the workspace here; delegate without `isolation`");
     let _ = Behavior::default();
+}
+
+/// A copy that takes its time, and counts how often its changes were taken.
+#[derive(Default)]
+struct SlowCopy(std::sync::atomic::AtomicUsize);
+
+struct Copies(Arc<SlowCopy>);
+
+#[async_trait::async_trait]
+impl Isolation for Copies {
+    async fn isolate(&self, _: &str, _: &Path, _: &Cx) -> Result<Arc<dyn IsolatedCopy>, IsolationError> {
+        Ok(self.0.clone())
+    }
+}
+
+#[async_trait::async_trait]
+impl IsolatedCopy for SlowCopy {
+    fn cwd(&self) -> PathBuf {
+        PathBuf::from("/")
+    }
+
+    fn plugins(&self) -> Vec<Arc<dyn Plugin>> {
+        Vec::new()
+    }
+
+    async fn finish(&self) -> Result<CopyChanges, IsolationError> {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        self.0.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
+        let files = vec!["a.txt".to_owned()];
+        let file = Some(PathBuf::from("/state/main.1.patch"));
+        Ok(CopyChanges { files, added: 1, tool: "apply_changes".into(), file, ..CopyChanges::default() })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_call_brings_the_changes_of_its_copy_back() {
+    let copy = Arc::new(SlowCopy::default());
+    let copies = Arc::new(Copies(copy.clone()));
+    let plugin = plugin_fn("copies", move |scope: &Scope| {
+        scope.provide_service::<dyn Isolation>(copies.clone());
+        Ok::<(), BoxError>(())
+    });
+    let rig = rig_with(Script::answering(scripted), |builder| {
+        builder.system("Base.").plugin(plugin).spawn(options())
+    });
+    let args = json!({"task": "hang", "isolation": "worktree"});
+    let mut run = rig.agent.run(format!("call spawn {args}")).unwrap();
+    run.start();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(subagents(&rig).list().len(), 1);
+    run.abort();
+    run.wait().await.result.unwrap_err();
+    assert_eq!(copy.0.load(std::sync::atomic::Ordering::Acquire), 0, "the call was dropped");
+    subagents(&rig).until_idle().await;
+    assert_eq!(copy.0.load(std::sync::atomic::Ordering::Acquire), 1);
+    say(&rig, &["say thanks"]).await;
+    let told = notices(&rig).join("\n");
+    assert!(
+        told.contains("Sub-agent main.1 was stopped") && told.contains("git apply /state/main.1.patch"),
+        "{told}"
+    );
 }

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use fastrand::Rng;
 use serde_json::json;
 use zk_agent::{Agent, Behavior, SpawnOptions, SubagentState, Subagents};
-use zk_core::events::{SessionMessages, ToolResultsAfter};
+use zk_core::events::{SessionLoaded, SessionMessages, ToolResultsAfter};
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::model::{Budget, EntryId, Message, Usage};
 use zk_core::service::{CustomEntry, Entry, EntryKind, NewEntry, SessionLog, StoreError};
@@ -359,4 +359,29 @@ fn a_thousand_agents_work_in_one_process() {
     // Of ended ones, the results of the last 200 are kept.
     assert!(states.len() >= 200 && states.iter().all(|state| *state == SubagentState::Done));
     assert!(used.bytes_max < MAX_BYTES_OF_MANY, "{} MB", used.bytes_max >> 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_branch_loaded_while_an_agent_works_is_told_of_its_end_and_of_no_cut() {
+    let tree = Tree::new(Log::default(), None);
+    let call = json!({"task": "after 5 found it", "background": true});
+    let run = async |text: String| tree.agent.run(text).unwrap().wait().await.result.unwrap();
+    run(format!("call spawn {call}\nsay on")).await;
+    tree.agent.reset().unwrap();
+    let entries: Arc<[Entry]> = tree.log.entries().into();
+    let loaded = SessionLoaded { session_id: None, entries: entries.clone() };
+    tree.agent.bus().cx().emit(loaded).await.unwrap();
+    tree.subagents().until_idle().await;
+    run("say thanks".into()).await;
+    let told = || {
+        let history = tree.agent.history();
+        let told = history.iter().filter(|one| one.injected_by.as_deref() == Some("sub-agents"));
+        told.map(|one| one.text()).collect::<Vec<_>>()
+    };
+    assert_eq!(told(), ["Sub-agent main.1 is done after 1 turn. Its answer:\nfound it"]);
+    // The same branch again, whose entries have the beginning alone.
+    tree.agent.reset().unwrap();
+    tree.agent.bus().cx().emit(SessionLoaded { session_id: None, entries }).await.unwrap();
+    run("say again".into()).await;
+    assert_eq!(told(), ["Sub-agent main.1 is done after 1 turn. Its answer:\nfound it"]);
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use zk_chat::walls::Containment;
 use zk_exec::{ContextName, Environment, LocalStateFiles, own_files};
 use zk_permission::{
-    Approvals, Audit, HostPathClassifier, Layer, ModeSwitch, PermissionJudge, PrivateFiles, RuleBase, Rules,
+    Approvals, Audit, Decision, HostPathClassifier, Layer, ModeSwitch, PermissionJudge, PrivateFiles,
+    RuleBase, Rules,
 };
 
 use crate::app::{Machine, Workplace};
@@ -103,9 +104,10 @@ pub(crate) fn judge(
     (judge, private)
 }
 
-/// Returns the judge of an agent in a copy of the project, in the mode of its conversation. Nothing is
-/// approved for good there, since the copy does not last.
+/// Returns the judge of an agent in the copy `work` of `original`, in the mode of its conversation. What is
+/// denied in the original stays denied. Nothing is approved for good there, since the copy does not last.
 pub(crate) fn judge_of_copy(
+    original: &Workplace,
     work: &Workplace,
     settings: &Settings,
     containment: &Containment,
@@ -115,6 +117,9 @@ pub(crate) fn judge_of_copy(
     if containment.is_contained {
         sandbox::mark_held(work, settings, &mut rules);
     }
+    let (of_original, _) = self::rules(original, settings);
+    let denied = of_original.iter().filter(|rule| rule.decision == Decision::Deny);
+    denied.for_each(|rule| rules.push(rule.clone()));
     let classifier = classifier(work, settings, containment, &PrivateFiles::default());
     PermissionJudge::new(modes.clone(), rules, &work.project, Arc::new(classifier))
 }

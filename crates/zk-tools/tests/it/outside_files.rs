@@ -69,3 +69,21 @@ async fn what_nobody_was_asked_about_is_refused_as_ever() {
     let error = unasked.err("read_file", json!({"path": format!("{place}/notes.md")})).await;
     assert!(error.message.contains("is outside the allowed directories"), "{}", error.message);
 }
+
+#[tokio::test]
+async fn an_agent_whose_files_outside_are_its_own_workspace_reads_nothing_outside() {
+    let (_dir, beside) = outside();
+    let desk = desk(&beside);
+    // The host of a copy replaces the files of the conversation like this.
+    let own = WorkspaceFiles::new([&desk.root]).unwrap();
+    desk.bus.scope("reads").provide_service(Arc::new(OutsideFiles(Arc::new(own))));
+    let place = beside.display().to_string();
+    for (tool, args) in [
+        ("read_file", json!({"path": format!("{place}/notes.md")})),
+        ("list_files", json!({"path": place})),
+        ("grep", json!({"pattern": "needle", "path": place})),
+    ] {
+        let error = desk.err(tool, args).await;
+        assert!(error.message.contains("is outside the allowed directories"), "{tool}: {}", error.message);
+    }
+}

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use zk_core::kernel::{BoxError, Plugin, plugin_fn};
-use zk_core::service::{Exec, ReadExec};
+use zk_core::service::{Exec, Files, OutsideFiles, ReadExec};
 use zk_exec::{ContextName, Environment, LocalStateFiles};
 use zk_permission::ModeSwitch;
 use zk_worktree::{CopyPlace, Worktrees};
 
 use crate::app::Workplace;
-use crate::compose::local;
+use crate::compose::{files, local};
 use crate::containment::{self, ConfiguredSandboxes};
 use crate::policy;
 use crate::settings::Settings;
@@ -32,7 +32,10 @@ pub(crate) fn plugin(
     let root = work.machine.dirs.worktrees()?.join("copies");
     let (work, settings, modes) = (work.clone(), settings.clone(), modes.clone());
     let files = Arc::new(LocalStateFiles::default());
-    Some(Worktrees::new(root, own, files, move |place| walls(&work, &settings, &modes, allow_all, place)))
+    let roots = work.roots();
+    let copies =
+        Worktrees::new(root, own, files, move |place| walls(&work, &settings, &modes, allow_all, place));
+    Some(copies.below(roots))
 }
 
 /// Returns the plugins that keep an agent in its copy: files, commands and judge as those of the
@@ -48,10 +51,11 @@ fn walls(
     let (root, cwd) = (real(place.root)?, real(place.cwd)?);
     let add_dirs = if root == cwd { Vec::new() } else { vec![root.clone()] };
     let (machine, scope) = (work.machine.clone(), work.scope);
+    let original = work;
     let work = Workplace { machine, cwd, add_dirs, project: root, scope };
     let mut containment =
         containment::select(&work, settings, allow_all).map_err(|failure| failure.message)?;
-    let judge = policy::judge_of_copy(&work, settings, &containment, modes);
+    let judge = policy::judge_of_copy(original, &work, settings, &containment, modes);
     let children = Environment::filtered(work.machine.env.without_secrets());
     let sandbox = containment.sandbox.take().map(Arc::new);
     let is_sandboxed = sandbox.is_some();
@@ -67,7 +71,10 @@ fn walls(
             Some(Arc::new(super::super::process(settings, children)))
         }
     };
+    // The files outside of the conversation's workspace, all of the machine's, are asked about there alone.
+    let outside: Arc<dyn Files> = Arc::new(files(&work, settings).map_err(|failure| failure.message)?);
     let reads = plugin_fn("reads", move |scope| {
+        scope.provide_service(Arc::new(OutsideFiles(outside.clone())));
         if let Some(reads) = &reads {
             scope.provide_service(Arc::new(ReadExec(reads.clone())));
         }

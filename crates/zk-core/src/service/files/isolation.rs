@@ -38,7 +38,7 @@ pub trait IsolatedCopy: Send + Sync {
     async fn finish(&self) -> Result<CopyChanges, IsolationError>;
 }
 
-/// Changes of an agent in its copy of the workspace, kept as a patch until they are applied or discarded.
+/// Changes of an agent in its copy of the workspace, kept as a patch until they are applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopyChanges {
     /// Changed files, relative to the project.
@@ -47,8 +47,10 @@ pub struct CopyChanges {
     pub added: u64,
     /// Number of removed lines.
     pub removed: u64,
-    /// Tool that applies the patch after its review.
+    /// Tool that applies the patch after its review, as long as this process lives.
     pub tool: String,
+    /// File of the patch, which outlives this process; `None` without changes.
+    pub file: Option<PathBuf>,
 }
 
 /// Reason for which there is no copy of the workspace, or no patch of one.
