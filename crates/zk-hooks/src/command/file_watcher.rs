@@ -77,7 +77,7 @@ impl FileWatcher {
         scope.spawn(async move {
             let Some(bus) = place.bus() else { return };
             let changes = Arc::<Changes>::default();
-            let files = bus.service::<dyn Files>();
+            let Some(files) = bus.service::<dyn Files>() else { return failed("nothing here reaches files") };
             let changed = {
                 let (watcher, changes) = (self.clone(), changes.clone());
                 Arc::new(move |at: &Resolved| {
@@ -88,7 +88,6 @@ impl FileWatcher {
             };
             // Walks the whole tree on some systems.
             let begun = tokio::task::spawn_blocking(move || {
-                let files = files.ok_or_else(|| "nothing here reaches files".to_owned())?;
                 let root = self.root.to_str().ok_or_else(|| "the directory's name is no text".to_owned())?;
                 let at = files.resolve(&self.root, root).map_err(|error| error.to_string())?;
                 files.watch(&at, changed).map_err(|error| error.to_string())
