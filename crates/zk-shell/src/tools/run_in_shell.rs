@@ -127,7 +127,24 @@ fn check(command: &str) -> Result<(), ToolError> {
             "the command has control characters, which a shell would take for keys",
         ));
     }
+    if has_history_expansion(command) {
+        return Err(ToolError::invalid(
+            "the command has a `!`, or a line that begins with `^`, which the shell may replace by older commands: \
+             write it without, or put it into a script",
+        ));
+    }
     Ok(())
+}
+
+/// Whether bash or zsh may take a part of the command for a reference to an older one. Quotes are not followed:
+/// they do not always protect a bang.
+fn has_history_expansion(command: &str) -> bool {
+    let is_plain = |next: Option<char>| next.is_none_or(|next| next == '=' || next.is_ascii_whitespace());
+    let has_bang = command
+        .match_indices('!')
+        .any(|(at, bang)| !is_plain(command.get(at + bang.len()..).and_then(|behind| behind.chars().next())));
+    // zsh takes a caret behind blanks, too.
+    has_bang || command.lines().any(|line| line.trim_start().starts_with('^'))
 }
 
 /// Runs the command while the shell has the terminal.
@@ -194,6 +211,17 @@ mod tests {
             ("a\u{1b}[201~\rrm", false),
             ("a\rb", false),
             ("a\u{3}", false),
+            ("[ a != b ] && ! false", true),
+            ("echo done!", true),
+            ("if !\ntrue", true),
+            ("echo a^b", true),
+            ("!!", false),
+            ("rm -rf ./!$", false),
+            ("echo \"hi!there\"", false),
+            ("echo '!x'", false),
+            ("ls !(a)", false),
+            ("^a^b", false),
+            ("true\n ^a^b", false),
         ] {
             assert_eq!(check(command).is_ok(), is_fine, "{command:?}");
         }
