@@ -68,6 +68,10 @@ impl Tool for RunInShell {
         Effects::Unknown
     }
 
+    fn asks_each_time(&self) -> bool {
+        true
+    }
+
     fn kind(&self) -> Option<CallKind> {
         Some(CallKind::Execute)
     }
