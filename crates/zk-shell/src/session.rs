@@ -118,8 +118,11 @@ where
     let shared = SharedState::default();
     let (shell, dir) = begin(options, &shared)?;
     let dir_path = dir.as_ref().map(|dir| dir.path.clone());
+    let handle = shell.terminal.handle().map_err(ShellError::Terminal)?;
+    // A write must end in time, also where the shell does not read.
+    rustix::io::ioctl_fionbio(&handle, true).map_err(|error| ShellError::Terminal(error.into()))?;
     let access = ShellAccess {
-        terminal: Arc::new(shell.terminal.handle().map_err(ShellError::Terminal)?),
+        terminal: Arc::new(handle),
         gate: Arc::new(OutputGate::new(dir_path.clone())),
         input: Arc::new(Input::new().map_err(ShellError::Terminal)?),
         raw: raw.clone(),
