@@ -251,7 +251,9 @@ mod tests {
         );
         for root in ["/z", "/z/project"] {
             let own = dirs([("ZK_HOME", "/z")]).own(&[root.into()]);
-            for name in ["settings.toml", "trust.json", "mcp", "sandbox", "skills", "shell", "learned-rules.json"] {
+            for name in
+                ["settings.toml", "trust.json", "mcp", "sandbox", "skills", "shell", "learned-rules.json"]
+            {
                 assert!(own.contains(&PathBuf::from("/z").join(name)), "{root}: {name}");
             }
             assert!(!own.contains(&"/z".into()), "{root}");
