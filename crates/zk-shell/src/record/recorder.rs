@@ -163,9 +163,11 @@ impl Recorder {
         self.told_dir = dir.or_else(|| self.told_dir.take());
     }
 
-    /// Forgets all commands; returns their number.
+    /// Forgets all commands, the running one and the agent's as well; returns the number of ended ones.
     pub(crate) fn forget(&mut self) -> usize {
         let count = self.exchanges.len();
+        self.running = None;
+        self.by_agent = None;
         self.exchanges.clear();
         count
     }
@@ -174,12 +176,27 @@ impl Recorder {
     pub(crate) fn set_state(&mut self, state: CaptureState) {
         self.state = state;
         if state == CaptureState::Off {
-            self.running = None;
             self.forget();
         }
     }
 
     pub(crate) fn state(&self) -> CaptureState {
         self.state
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_outlasts_forgetting() {
+        let mut recorder = Recorder::default();
+        for is_by_agent in [false, true, false] {
+            recorder.started(Some("ls".to_owned()), false, is_by_agent);
+        }
+        assert_eq!(recorder.forget(), 1);
+        let left = (recorder.running(), recorder.newest(), recorder.take_by_agent());
+        assert!(matches!(left, (None, None, None)), "{left:?}");
     }
 }
