@@ -170,6 +170,7 @@ struct Started {
 fn begin(options: &ShellOptions, shared: &SharedState) -> Result<(Started, Option<InstanceDir>), ShellError> {
     let program = options.program();
     let nonce = random_word().map_err(ShellError::Terminal)?;
+    shared.recorder().hide(&nonce);
     let instance = random_word().map_err(ShellError::Terminal)?;
     let instance: String = instance.chars().take(8).collect();
     let mut command = PersonCommand::new(program.clone(), options.cwd.clone());
