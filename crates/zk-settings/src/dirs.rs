@@ -18,7 +18,7 @@ const IN_CONFIG: [&str; 13] = [
     "APPEND_SYSTEM.md",
 ];
 /// Names of zk's files in its state directory, except large results of sessions.
-const IN_STATE: [&str; 17] = [
+const IN_STATE: [&str; 19] = [
     "trust.json",
     "auth",
     "extensions",
@@ -36,6 +36,8 @@ const IN_STATE: [&str; 17] = [
     "settings-drafts",
     "command-uses",
     "choices.json",
+    "learned-rules.json",
+    "shell",
 ];
 
 /// Directories of zk's files. Nothing is known without `ZK_HOME`, the XDG variables and `HOME`.
@@ -249,7 +251,9 @@ mod tests {
         );
         for root in ["/z", "/z/project"] {
             let own = dirs([("ZK_HOME", "/z")]).own(&[root.into()]);
-            for name in ["settings.toml", "trust.json", "mcp", "sandbox", "skills"] {
+            for name in
+                ["settings.toml", "trust.json", "mcp", "sandbox", "skills", "shell", "learned-rules.json"]
+            {
                 assert!(own.contains(&PathBuf::from("/z").join(name)), "{root}: {name}");
             }
             assert!(!own.contains(&"/z".into()), "{root}");

@@ -156,6 +156,7 @@ mod tests {
             is_full_screen: false,
             output: capture,
             size: (80, 24),
+            nonce: "".into(),
         }
     }
 

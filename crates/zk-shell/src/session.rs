@@ -118,8 +118,11 @@ where
     let shared = SharedState::default();
     let (shell, dir) = begin(options, &shared)?;
     let dir_path = dir.as_ref().map(|dir| dir.path.clone());
+    let handle = shell.terminal.handle().map_err(ShellError::Terminal)?;
+    // A write must end in time, also where the shell does not read.
+    rustix::io::ioctl_fionbio(&handle, true).map_err(|error| ShellError::Terminal(error.into()))?;
     let access = ShellAccess {
-        terminal: Arc::new(shell.terminal.handle().map_err(ShellError::Terminal)?),
+        terminal: Arc::new(handle),
         gate: Arc::new(OutputGate::new(dir_path.clone())),
         input: Arc::new(Input::new().map_err(ShellError::Terminal)?),
         raw: raw.clone(),
@@ -167,6 +170,7 @@ struct Started {
 fn begin(options: &ShellOptions, shared: &SharedState) -> Result<(Started, Option<InstanceDir>), ShellError> {
     let program = options.program();
     let nonce = random_word().map_err(ShellError::Terminal)?;
+    shared.recorder().hide(&nonce);
     let instance = random_word().map_err(ShellError::Terminal)?;
     let instance: String = instance.chars().take(8).collect();
     let mut command = PersonCommand::new(program.clone(), options.cwd.clone());

@@ -37,6 +37,9 @@ const JUDGING: Duration = Duration::from_secs(20);
 /// Error of a judge that panicked.
 const JUDGE_PANICKED: &str = "the judge of permissions panicked, so this call does not run";
 
+/// Reason for a question about a call of a tool that asks each time.
+const ASKS_EACH_TIME: &str = "ask: its tool asks about each call, and no rule allows it for you";
+
 /// Gate that asks before a call with side effects, for its agent and all descendants.
 ///
 /// Runs as the last gate, on the final arguments. Choices for the session apply to all agents of the tree
@@ -187,6 +190,8 @@ impl Handler<ToolGate> for Granted {
             Some(judge) => Some(self.judge(gate, judge).await?),
             None => None,
         };
+        let asks = tool.asks_each_time() && self.modes.now() != Mode::All;
+        let judgement = if asks { judgement.map(asked_each_time) } else { judgement };
         let judged = judge.as_ref().zip(judgement.as_ref());
         let decided = match judged {
             Some((_, judgement)) => match judgement.decision {
@@ -195,13 +200,28 @@ impl Handler<ToolGate> for Granted {
                 CallDecision::Ask { by_rule } => self.ask(gate, tool, judged, by_rule, cx).await?,
             },
             // Only the declared effects are known.
-            None if gate.effects.is_read_only() => Decided::allowed(DecidedBy::Policy, "it only reads"),
+            None if gate.effects.is_read_only() && !asks => {
+                Decided::allowed(DecidedBy::Policy, "it only reads")
+            }
             None if self.modes.now() == Mode::ReadOnly => self.deny(None, "the mode is read-only"),
-            None => self.ask(gate, tool, None, false, cx).await?,
+            None => self.ask(gate, tool, None, asks, cx).await?,
         };
         let refusal = decided.refusal.clone();
         cx.emit(self.record(gate, decided, judgement)).await?;
         Ok(refusal.map(Ruling::refuse))
+    }
+}
+
+/// Judgement of a call whose tool asks each time: a rule that allows it is not heard.
+fn asked_each_time(judgement: CallJudgement) -> CallJudgement {
+    let decision = CallDecision::Ask { by_rule: true };
+    match judgement.decision {
+        CallDecision::Allow => {
+            let (reasons, allowed_by) = (vec![ASKS_EACH_TIME.to_owned()], Some(Mode::All.to_string()));
+            CallJudgement { decision, reasons, allowed_by, ..judgement }
+        }
+        CallDecision::Ask { .. } => CallJudgement { decision, ..judgement },
+        CallDecision::Deny => judgement,
     }
 }
 

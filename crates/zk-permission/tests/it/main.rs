@@ -7,6 +7,7 @@
 )]
 
 mod approvals;
+mod asked_each_time;
 mod asking;
 #[path = "../../../zk-tools/tests/it/context.rs"]
 mod context;

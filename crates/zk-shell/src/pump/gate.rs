@@ -1,13 +1,16 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::write_all;
 use crate::start::{private_file, random_word};
 
 /// Output that is held in memory; more goes to a file, in bytes.
 const MAX_HELD_BYTES: usize = 1 << 20;
+
+/// Output that is held at all, in bytes; beyond it the shell waits.
+const MAX_SPILLED_BYTES: u64 = 64 << 20;
 
 /// Buffer of a replay, in bytes.
 const REPLAY_BYTES: usize = 64 * 1024;
@@ -17,6 +20,8 @@ const REPLAY_BYTES: usize = 64 * 1024;
 #[derive(Debug)]
 pub(crate) struct OutputGate {
     state: Mutex<State>,
+    /// Signals the opening.
+    opened: Condvar,
     /// Private directory for held output; `None` keeps it in memory.
     dir: Option<PathBuf>,
 }
@@ -28,31 +33,48 @@ struct State {
     held: Vec<u8>,
     /// Output behind it: a file that no directory names any more.
     spilled: Option<File>,
+    /// Bytes in it.
+    spilled_bytes: u64,
 }
 
 impl OutputGate {
     pub(crate) fn new(dir: Option<PathBuf>) -> Self {
-        Self { state: Mutex::default(), dir }
+        Self { state: Mutex::default(), opened: Condvar::new(), dir }
     }
 
-    /// Writes output to the terminal, or holds it.
+    /// Writes output to the terminal, or holds it; waits for the opening where it cannot be held.
     pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.state();
-        if !state.is_closed {
-            return write_all(io::stdout(), bytes);
+        if state.is_closed && self.hold(&mut state, bytes)? {
+            return Ok(());
         }
-        if state.spilled.is_none() && state.held.len() + bytes.len() > MAX_HELD_BYTES {
+        let waits = |state: &mut State| state.is_closed;
+        let _opened = self.opened.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner);
+        write_all(io::stdout(), bytes)
+    }
+
+    /// Holds output; false if there is no room for it.
+    fn hold(&self, state: &mut State, bytes: &[u8]) -> io::Result<bool> {
+        if state.spilled.is_none() {
+            if state.held.len() + bytes.len() <= MAX_HELD_BYTES {
+                state.held.extend_from_slice(bytes);
+                return Ok(true);
+            }
             state.spilled = self.spill_file();
+            state.spilled_bytes = 0;
         }
-        match &mut state.spilled {
-            Some(file) => match file.write_all(bytes) {
-                Ok(()) => {}
-                // A full disk: memory holds the rest, in order, from the whole of the file on.
-                Err(_) => state.unspill(bytes)?,
-            },
-            None => state.held.extend_from_slice(bytes),
+        let after = state.spilled_bytes + bytes.len() as u64;
+        let Some(file) = state.spilled.as_mut().filter(|_| after <= MAX_SPILLED_BYTES) else {
+            return Ok(false);
+        };
+        if file.write_all(bytes).is_err() {
+            // A full disk: a part of the bytes may have been written.
+            file.set_len(state.spilled_bytes)?;
+            file.seek(SeekFrom::Start(state.spilled_bytes))?;
+            return Ok(false);
         }
-        Ok(())
+        state.spilled_bytes = after;
+        Ok(true)
     }
 
     /// Holds output from now on.
@@ -64,6 +86,7 @@ impl OutputGate {
     pub(crate) fn open(&self) -> io::Result<()> {
         let mut state = self.state();
         state.is_closed = false;
+        self.opened.notify_all();
         let held = std::mem::take(&mut state.held);
         write_all(io::stdout(), &held)?;
         if let Some(mut file) = state.spilled.take() {
@@ -93,15 +116,20 @@ impl OutputGate {
     }
 }
 
-impl State {
-    fn unspill(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if let Some(mut file) = self.spilled.take() {
-            // A part of `bytes` may have been written.
-            let written = file.stream_position()?;
-            file.seek(SeekFrom::Start(0))?;
-            file.take(written).read_to_end(&mut self.held)?;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_without_end_has_no_more_room_than_the_cap() {
+        let home = tempfile::tempdir().unwrap();
+        let chunk = vec![b' '; MAX_HELD_BYTES];
+        for (dir, chunks) in [(None, 1), (Some(home.path().to_path_buf()), 65)] {
+            let gate = OutputGate::new(dir);
+            gate.close();
+            let mut state = gate.state();
+            let held = (0..100).take_while(|_| gate.hold(&mut state, &chunk).unwrap()).count();
+            assert_eq!((held, state.held.len()), (chunks, MAX_HELD_BYTES));
         }
-        self.held.extend_from_slice(bytes);
-        Ok(())
     }
 }

@@ -14,10 +14,10 @@ use crate::line::{CallKeys, Press};
 const READ_BYTES: usize = 16 * 1024;
 
 /// Time for the shell to tell whether its line is empty.
-const REPORT_WAIT: Duration = Duration::from_millis(250);
+pub(crate) const REPORT_WAIT: Duration = Duration::from_millis(250);
 
 /// Hidden key that makes the shell report its line.
-const REPORT_KEY: &[u8] = b"\x1b[7177~";
+pub(crate) const REPORT_KEY: &[u8] = b"\x1b[7177~";
 
 /// Reader of the person's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

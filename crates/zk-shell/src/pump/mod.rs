@@ -6,20 +6,24 @@ mod output;
 mod raw_mode;
 
 pub(crate) use gate::OutputGate;
-pub(crate) use input::{Input, run_input};
+pub(crate) use input::{Input, REPORT_KEY, REPORT_WAIT, run_input};
 pub(crate) use output::run_output;
 pub(crate) use raw_mode::RawMode;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::Notify;
 
 use crate::line::Line;
 use crate::marks::TerminalModes;
 use crate::record::Recorder;
+
+/// Longest single wait for a terminal that takes no bytes, in nanoseconds.
+const POLL_NS: u32 = 50_000_000;
 
 /// Event of a shell's terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +65,30 @@ impl Shared {
         self.marked.notify_all();
         self.changed.notify_waiters();
     }
+}
+
+/// Writes all bytes to a terminal that does not block; an error of kind `TimedOut` after the time limit.
+pub(crate) fn write_within(to: impl AsFd, bytes: &[u8], limit: Duration) -> io::Result<()> {
+    let to: BorrowedFd<'_> = to.as_fd();
+    let end = Instant::now() + limit;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        match rustix::io::write(to, rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => rest = rest.get(written..).unwrap_or_default(),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::AGAIN) => {
+                let left = end.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                let left = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos().min(POLL_NS)) };
+                let _ = poll(&mut [PollFd::new(&to, PollFlags::OUT)], Some(&left));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// Writes all bytes to a terminal.

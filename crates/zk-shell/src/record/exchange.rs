@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::capture::Capture;
@@ -21,6 +22,8 @@ pub(crate) struct Exchange {
     pub(crate) output: Capture,
     /// Columns and rows of the terminal.
     pub(crate) size: (u16, u16),
+    /// Nonce of the marks, which is left out.
+    pub(crate) nonce: Arc<str>,
 }
 
 /// End of a command.
@@ -42,8 +45,9 @@ impl Exchange {
         let (head, tail) = self.output.parts();
         let dropped = self.output.dropped();
         if dropped == 0 {
-            return render_output(&[head, tail].concat(), self.size);
+            return render_output(&without(&self.nonce, &[head, tail].concat()), self.size);
         }
+        let (head, tail) = (without(&self.nonce, &head), without(&self.nonce, &tail));
         let mut lines = render_output(&head, self.size);
         lines.push(format!("[{dropped} bytes were not recorded]"));
         // The cut may be within a line or a sequence.
@@ -52,4 +56,19 @@ impl Exchange {
         lines.extend(render_output(tail, self.size));
         lines
     }
+}
+
+/// Output or text in which the nonce is replaced, before lines are broken.
+pub(super) fn without(nonce: &str, text: &[u8]) -> Vec<u8> {
+    if nonce.is_empty() {
+        return text.to_vec();
+    }
+    let (mut clean, mut rest) = (Vec::with_capacity(text.len()), text);
+    while let Some(at) = memchr::memmem::find(rest, nonce.as_bytes()) {
+        clean.extend_from_slice(rest.get(..at).unwrap_or_default());
+        clean.extend_from_slice(b"[nonce]");
+        rest = rest.get(at + nonce.len()..).unwrap_or_default();
+    }
+    clean.extend_from_slice(rest);
+    clean
 }

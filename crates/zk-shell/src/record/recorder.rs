@@ -1,7 +1,9 @@
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::capture::Capture;
+use super::exchange::without;
 use super::{Exchange, ExchangeEnd};
 
 /// Number of commands that are remembered.
@@ -32,6 +34,8 @@ pub(crate) struct Recorder {
     /// Directory that the model was told.
     told_dir: Option<String>,
     size: (u16, u16),
+    /// Word that is in no text that leaves the recorder.
+    nonce: Arc<str>,
     /// Last command of the agent.
     by_agent: Option<Exchange>,
 }
@@ -53,6 +57,8 @@ impl Recorder {
         if is_private || self.state == CaptureState::Off {
             return;
         }
+        let command = command.map(|text| without(&self.nonce, text.as_bytes()));
+        let command = command.map(|text| String::from_utf8_lossy(&text).into_owned());
         let dir = self.dir.clone();
         let (since, output) = (Instant::now(), Capture::default());
         self.running = Some(Running { command, dir, since, output, is_full_screen: false, is_by_agent });
@@ -82,7 +88,8 @@ impl Recorder {
         let Running { command, dir, since, output, is_full_screen, is_by_agent } = running;
         self.last += 1;
         let (number, duration, size) = (self.last, since.elapsed(), self.size);
-        let ended = Exchange { number, command, dir, end, duration, is_full_screen, output, size };
+        let nonce = self.nonce.clone();
+        let ended = Exchange { number, command, dir, end, duration, is_full_screen, output, size, nonce };
         if is_by_agent {
             // The tool's result tells the model.
             self.by_agent = Some(ended);
@@ -119,6 +126,7 @@ impl Recorder {
             is_full_screen: running.is_full_screen,
             output: running.output.clone(),
             size: self.size,
+            nonce: self.nonce.clone(),
         })
     }
 
@@ -131,6 +139,11 @@ impl Recorder {
     pub(crate) fn begin_in(&mut self, dir: String) {
         self.told_dir = Some(dir.clone());
         self.dir = Some(dir);
+    }
+
+    /// Sets the nonce of the marks, with which output could imitate them.
+    pub(crate) fn hide(&mut self, nonce: &str) {
+        self.nonce = nonce.into();
     }
 
     pub(crate) fn set_dir(&mut self, dir: String) {
@@ -163,9 +176,11 @@ impl Recorder {
         self.told_dir = dir.or_else(|| self.told_dir.take());
     }
 
-    /// Forgets all commands; returns their number.
+    /// Forgets all commands, the running one and the agent's as well; returns the number of ended ones.
     pub(crate) fn forget(&mut self) -> usize {
         let count = self.exchanges.len();
+        self.running = None;
+        self.by_agent = None;
         self.exchanges.clear();
         count
     }
@@ -174,12 +189,40 @@ impl Recorder {
     pub(crate) fn set_state(&mut self, state: CaptureState) {
         self.state = state;
         if state == CaptureState::Off {
-            self.running = None;
             self.forget();
         }
     }
 
     pub(crate) fn state(&self) -> CaptureState {
         self.state
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nonce_is_in_no_record() {
+        let mut recorder = Recorder::default();
+        recorder.hide("0123456789abcdef");
+        recorder.set_size((20, 5));
+        recorder.started(Some("echo 0123456789abcdef".to_owned()), false, false);
+        recorder.output(b"__zk_nonce=0123456789abcdef\r\n");
+        recorder.stop(ExchangeEnd::Code(0));
+        let told = recorder.newest().unwrap();
+        assert_eq!(told.command.as_deref(), Some("echo [nonce]"));
+        assert_eq!(told.output_lines(), ["__zk_nonce=[nonce]"]);
+    }
+
+    #[test]
+    fn nothing_outlasts_forgetting() {
+        let mut recorder = Recorder::default();
+        for is_by_agent in [false, true, false] {
+            recorder.started(Some("ls".to_owned()), false, is_by_agent);
+        }
+        assert_eq!(recorder.forget(), 1);
+        let left = (recorder.running(), recorder.newest(), recorder.take_by_agent());
+        assert!(matches!(left, (None, None, None)), "{left:?}");
     }
 }

@@ -46,6 +46,10 @@ impl Tool for ReadShell {
         Effects::Unknown
     }
 
+    fn asks_each_time(&self) -> bool {
+        true
+    }
+
     fn kind(&self) -> Option<CallKind> {
         Some(CallKind::Read)
     }

@@ -1,3 +1,4 @@
+use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use zk_core::service::{CallPlace, Redactor, Tool, ToolCx};
 
 use super::read_shell::last_lines;
 use crate::line::Phase;
-use crate::pump::{Shared, SharedState, write_all};
+use crate::pump::{REPORT_KEY, REPORT_WAIT, Shared, SharedState, write_all, write_within};
 use crate::shell_access::ShellAccess;
 
 /// Time after which a command counts as still running.
@@ -26,6 +27,27 @@ const RESULT_LINES: usize = 400;
 
 /// Beginning and end of a bracketed paste.
 const PASTE: (&str, &str) = ("\u{1b}[200~", "\u{1b}[201~");
+
+/// Time for the shell to take a whole paste.
+const WRITE_WAIT: Duration = Duration::from_secs(5);
+
+/// Time for the shell to take the keys that remove a paste.
+const CLEAR_WAIT: Duration = Duration::from_millis(500);
+
+/// Keys that remove a part of a paste: Ctrl-C, the end of a paste for a shell that does not heed it, and Ctrl-U.
+const CLEAR_LINE: &[u8] = b"\x03\x1b[201~\x15";
+
+const NOT_EMPTY: &str = "the user's shell is not at an empty line, or does not say so: a program runs there, or the \
+                         user typed something; nothing was entered";
+
+const NO_KEYS: &str = "the user's shell cannot say whether its line is empty, so nothing is entered in it; ask the \
+                       user to run the command";
+
+const NOT_TAKEN: &str =
+    "the user's shell did not take the whole command, and it was not entered; look with read_shell";
+
+const NOT_BEGUN: &str = "the shell has not begun the command: it may still run it, so do not repeat it; look with \
+                         read_shell";
 
 /// Tool that runs a command in the person's live shell.
 pub(crate) struct RunInShell {
@@ -46,7 +68,12 @@ struct Args {
 enum Outcome {
     Ended(Option<i32>),
     StillRunning,
+    /// The shell took the whole command, and has not begun it.
     NotAtPrompt,
+    /// The shell did not take the whole command.
+    NotTaken,
+    /// The shell has text in its line, or did not tell.
+    LineNotEmpty,
 }
 
 impl RunInShell {
@@ -68,6 +95,10 @@ impl Tool for RunInShell {
         Effects::Unknown
     }
 
+    fn asks_each_time(&self) -> bool {
+        true
+    }
+
     fn kind(&self) -> Option<CallKind> {
         Some(CallKind::Execute)
     }
@@ -80,11 +111,11 @@ impl Tool for RunInShell {
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let Args { command } = call.parse()?;
         check(&command)?;
-        let is_ready = matches!(self.shared.line().phase, Phase::Ready { .. });
-        if !is_ready || !self.shared.line().is_untouched() {
-            return Err(ToolError::failed(
-                "the user's shell is not at an empty line: a program runs there, or the user typed something",
-            ));
+        if self.shared.line().phase == (Phase::Ready { has_keys: false }) {
+            return Err(ToolError::failed(NO_KEYS));
+        }
+        if !self.shared.line().is_untouched() {
+            return Err(ToolError::failed(NOT_EMPTY));
         }
         if !self.shared.modes().brackets_pastes {
             return Err(ToolError::failed(
@@ -95,6 +126,16 @@ impl Tool for RunInShell {
         let outcome = self.loans.lend(run(shared, access, command)).await;
         let outcome = outcome.map_err(|error| ToolError::failed(error.to_string()))?;
         let outcome = outcome.map_err(|error| ToolError::failed(format!("the terminal failed: {error}")))?;
+        let how = match outcome {
+            Outcome::LineNotEmpty => return Err(ToolError::failed(NOT_EMPTY)),
+            Outcome::NotTaken => return Err(ToolError::failed(NOT_TAKEN)),
+            Outcome::NotAtPrompt => return Err(ToolError::failed(NOT_BEGUN)),
+            Outcome::Ended(Some(code)) => format!("exit code {code}"),
+            Outcome::Ended(None) => "exit code unknown".to_owned(),
+            Outcome::StillRunning => {
+                format!("still running after {} s; it goes on in the user's shell", END_WAIT.as_secs())
+            }
+        };
         let recorded = {
             let mut recorder = self.shared.recorder();
             recorder.take_by_agent().or_else(|| recorder.running())
@@ -102,17 +143,7 @@ impl Tool for RunInShell {
         let redactor = cx.cx.service::<Redactor>();
         let output = recorded.map(|recorded| last_lines(&recorded, RESULT_LINES, redactor.as_deref()));
         let output = output.unwrap_or_else(|| "(the output was not recorded)".to_owned());
-        Ok(ToolOutput::text(match outcome {
-            Outcome::Ended(Some(code)) => format!("{output}\n(exit code {code})"),
-            Outcome::Ended(None) => format!("{output}\n(exit code unknown)"),
-            Outcome::StillRunning => {
-                format!(
-                    "{output}\n(still running after {} s; it goes on in the user's shell)",
-                    END_WAIT.as_secs()
-                )
-            }
-            Outcome::NotAtPrompt => "the shell did not begin the command; look with read_shell".to_owned(),
-        }))
+        Ok(ToolOutput::text(format!("{output}\n({how})")))
     }
 }
 
@@ -127,43 +158,117 @@ fn check(command: &str) -> Result<(), ToolError> {
             "the command has control characters, which a shell would take for keys",
         ));
     }
+    if has_history_expansion(command) {
+        return Err(ToolError::invalid(
+            "the command has a `!`, or a line that begins with `^`, which the shell may replace by older commands: \
+             write it without, or put it into a script",
+        ));
+    }
     Ok(())
+}
+
+/// Whether bash or zsh may take a part of the command for a reference to an older one. Quotes are not followed:
+/// they do not always protect a bang.
+fn has_history_expansion(command: &str) -> bool {
+    let is_plain = |next: Option<char>| next.is_none_or(|next| next == '=' || next.is_ascii_whitespace());
+    let has_bang = command
+        .match_indices('!')
+        .any(|(at, bang)| !is_plain(command.get(at + bang.len()..).and_then(|behind| behind.chars().next())));
+    // zsh takes a caret behind blanks, too.
+    has_bang || command.lines().any(|line| line.trim_start().starts_with('^'))
 }
 
 /// Runs the command while the shell has the terminal.
 async fn run(shared: SharedState, access: ShellAccess, command: String) -> std::io::Result<Outcome> {
-    access.raw.enter()?;
-    write_all(std::io::stdout(), shared.modes().restore().as_bytes())?;
-    access.gate.open()?;
-    access.redraw()?;
-    let (ended, prompts) = {
-        let mut line = shared.line();
-        line.is_by_agent = true;
-        (line.ended, line.prompts)
-    };
-    access.input.give_to_shell();
-    let (from, to) = PASTE;
-    // The terminal of a shell that does not read may be full.
-    let (sender, pasted) = (access.clone(), format!("{from}{command}{to}\r"));
-    tokio::task::spawn_blocking(move || sender.send(pasted.as_bytes()))
-        .await
-        .map_err(std::io::Error::other)??;
-    let begins = || shared.line().phase == Phase::Busy || shared.line().prompts > prompts;
-    let outcome = if !wait(&shared, PROMPT_WAIT * 4, begins).await {
-        Outcome::NotAtPrompt
-    } else if wait(&shared, END_WAIT, || shared.line().ended > ended).await {
-        // The prompt is drawn before the conversation goes on below it.
-        wait(&shared, PROMPT_WAIT, || shared.line().prompts > prompts).await;
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        Outcome::Ended(shared.line().code)
-    } else {
-        Outcome::StillRunning
+    let outcome = match show_shell(&shared, &access) {
+        Ok(()) => enter(&shared, &access, &command).await,
+        Err(error) => Err(error),
     };
     access.input.take();
     access.gate.close();
     access.raw.leave();
     write_all(std::io::stdout(), b"\r\n")?;
-    Ok(outcome)
+    outcome
+}
+
+/// Gives the terminal to the shell, without the keys.
+fn show_shell(shared: &Shared, access: &ShellAccess) -> std::io::Result<()> {
+    access.raw.enter()?;
+    write_all(std::io::stdout(), shared.modes().restore().as_bytes())?;
+    access.gate.open()?;
+    access.redraw()
+}
+
+/// Enters the command at an empty line, and waits for its end.
+async fn enter(shared: &Shared, access: &ShellAccess, command: &str) -> std::io::Result<Outcome> {
+    if !is_line_empty(shared, &access.terminal).await? {
+        return Ok(Outcome::LineNotEmpty);
+    }
+    // A command that did not begin in time may have ended since.
+    shared.recorder().take_by_agent();
+    let (ended, prompts) = {
+        let mut line = shared.line();
+        line.is_by_agent = true;
+        (line.ended, line.prompts)
+    };
+    let outcome = paste(shared, access, command, (ended, prompts)).await;
+    if matches!(outcome, Ok(Outcome::NotAtPrompt | Outcome::NotTaken) | Err(_)) {
+        shared.line().is_by_agent = false;
+    }
+    outcome
+}
+
+/// Pastes the command, and waits for its end; `ended` and `prompts` were counted before.
+async fn paste(
+    shared: &Shared,
+    access: &ShellAccess,
+    command: &str,
+    (ended, prompts): (u64, u64),
+) -> std::io::Result<Outcome> {
+    let (from, to) = PASTE;
+    // The terminal of a shell that does not read may be full. No key may come between the bytes.
+    let (sender, pasted) = (access.terminal.clone(), format!("{from}{command}{to}\r"));
+    let written = tokio::task::spawn_blocking(move || {
+        let written = write_within(&*sender, pasted.as_bytes(), WRITE_WAIT);
+        if written.is_err() {
+            // A part of the paste stays in no line.
+            let _ = write_within(&*sender, CLEAR_LINE, CLEAR_WAIT);
+        }
+        written
+    });
+    match written.await.map_err(std::io::Error::other)? {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::TimedOut => return Ok(Outcome::NotTaken),
+        Err(error) => return Err(error),
+    }
+    access.input.give_to_shell();
+    let begins = || shared.line().phase == Phase::Busy || shared.line().prompts > prompts;
+    if !wait(shared, PROMPT_WAIT * 4, begins).await {
+        return Ok(Outcome::NotAtPrompt);
+    }
+    if !wait(shared, END_WAIT, || shared.line().ended > ended).await {
+        return Ok(Outcome::StillRunning);
+    }
+    // The prompt is drawn before the conversation goes on below it.
+    wait(shared, PROMPT_WAIT, || shared.line().prompts > prompts).await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    Ok(Outcome::Ended(shared.line().code))
+}
+
+/// Whether the shell itself says that its line is empty: text may have come before the prompt, which no mark tells.
+/// A shell that does not answer in time may have text in it.
+async fn is_line_empty(shared: &Shared, terminal: &File) -> std::io::Result<bool> {
+    {
+        let mut line = shared.line();
+        if line.phase != (Phase::Ready { has_keys: true }) || !line.is_untouched() {
+            return Ok(false);
+        }
+        line.reported = None;
+    }
+    write_within(terminal, REPORT_KEY, REPORT_WAIT)?;
+    wait(shared, REPORT_WAIT, || shared.line().reported.is_some()).await;
+    let line = shared.line();
+    Ok(line.reported == Some(0) && line.phase == Phase::Ready { has_keys: true })
 }
 
 /// Waits until a mark makes `is_so` true; false after the time limit.
@@ -182,7 +287,51 @@ async fn wait(shared: &Shared, limit: Duration, is_so: impl Fn() -> bool) -> boo
 
 #[cfg(test)]
 mod tests {
+    use std::io::{ErrorKind, Read};
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+
     use super::*;
+    use crate::Mark;
+
+    fn terminal() -> (File, UnixStream) {
+        let (zk, shell) = UnixStream::pair().unwrap();
+        zk.set_nonblocking(true).unwrap();
+        (OwnedFd::from(zk).into(), shell)
+    }
+
+    #[tokio::test]
+    async fn a_line_is_empty_only_if_the_shell_says_so() {
+        // Text that was typed while a command ran is known to the shell alone.
+        for (has_keys, said, is_empty) in
+            [(true, Some(0), true), (true, Some(7), false), (true, None, false), (false, Some(0), false)]
+        {
+            let (zk, mut shell) = terminal();
+            let shared = SharedState::default();
+            shared.line().forwarded(b"rm -rf ");
+            shared.line().mark(&Mark::Ready { has_keys });
+            let answering = shared.clone();
+            let answer = std::thread::spawn(move || {
+                let mut asked = vec![0; REPORT_KEY.len()];
+                if let (Ok(()), Some(len)) = (shell.read_exact(&mut asked), said) {
+                    answering.line().mark(&Mark::Line { len });
+                    answering.changed.notify_waiters();
+                }
+                shell
+            });
+            assert_eq!(is_line_empty(&shared, &zk).await.unwrap(), is_empty, "{has_keys} {said:?}");
+            drop(zk);
+            answer.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_shell_that_reads_nothing_holds_a_paste_up_for_a_limited_time() {
+        let (zk, shell) = terminal();
+        let written = write_within(&zk, &vec![b'x'; 8 << 20], Duration::from_millis(50));
+        assert_eq!(written.unwrap_err().kind(), ErrorKind::TimedOut);
+        drop(shell);
+    }
 
     #[test]
     fn a_command_with_keys_in_it_is_refused() {
@@ -194,6 +343,17 @@ mod tests {
             ("a\u{1b}[201~\rrm", false),
             ("a\rb", false),
             ("a\u{3}", false),
+            ("[ a != b ] && ! false", true),
+            ("echo done!", true),
+            ("if !\ntrue", true),
+            ("echo a^b", true),
+            ("!!", false),
+            ("rm -rf ./!$", false),
+            ("echo \"hi!there\"", false),
+            ("echo '!x'", false),
+            ("ls !(a)", false),
+            ("^a^b", false),
+            ("true\n ^a^b", false),
         ] {
             assert_eq!(check(command).is_ok(), is_fine, "{command:?}");
         }

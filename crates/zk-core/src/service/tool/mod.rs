@@ -129,6 +129,12 @@ pub trait Tool: Send + Sync {
         self.inner().is_some_and(|inner| inner.starts_calls())
     }
 
+    /// Whether a person is asked about each call: no rule, earlier answer or plugin allows it in their place. The
+    /// permission mode `all` does.
+    fn asks_each_time(&self) -> bool {
+        self.inner().is_some_and(|inner| inner.asks_each_time())
+    }
+
     /// Whether a failure of this call cancels concurrent calls: commands often depend on each other, reads do
     /// not.
     fn failure_cancels_siblings(&self) -> bool {
