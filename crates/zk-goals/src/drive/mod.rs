@@ -13,3 +13,4 @@ pub use goals::Goals;
 pub(crate) use handlers::question_line;
 pub use outcome::describe_goal;
 pub use shared::GoalRetry;
+pub(crate) use shared::stop_agents;

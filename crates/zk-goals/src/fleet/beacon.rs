@@ -15,6 +15,7 @@ use super::command::FleetCommand;
 use super::dir::FleetDir;
 use super::entry::{ENTRY_VERSION, FleetEntry, FleetRequest, OpenAnswers, OpenQuestion, line};
 use crate::Goals;
+use crate::drive::stop_agents;
 
 /// Time that a conversation lives before it is listed: a short one never is.
 const FIRST_WRITE_DELAY: Duration = Duration::from_millis(300);
@@ -276,10 +277,10 @@ impl Beacon {
                 if let Some(run) = run {
                     run.abort(STOP_REASON);
                 }
+                let Some(bus) = scope.bus() else { return };
+                stop_agents(STOP_REASON, &bus.cx());
                 // Between two runs there is none to stop.
-                if let Some(bus) = scope.bus()
-                    && let Some(goals) = bus.service::<Goals>()
-                {
+                if let Some(goals) = bus.service::<Goals>() {
                     let _ = goals.pause(STOP_REASON, &bus.cx()).await;
                 }
             }

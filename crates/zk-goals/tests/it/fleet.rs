@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_core::kernel::Bus;
-use zk_core::service::{Question, Questions, Redactor, Selection, UiAnswer};
+use zk_core::service::{Question, Questions, Redactor, RunningAgents, Selection, UiAnswer};
 use zk_exec::LocalStateFiles;
 use zk_goals::{FleetBeacon, FleetDir, FleetError, FleetRequest, FleetState, FleetView, fleet_lines};
 
@@ -115,4 +115,30 @@ fn a_file_that_is_no_entry_is_left_alone() {
     assert!(fleet.list().unwrap().is_empty());
     assert!(matches!(fleet.find(""), Err(FleetError::Unknown(_))));
     assert!(fleet_dir.join("a.json").exists());
+}
+
+#[derive(Default)]
+struct Stopped(std::sync::Mutex<Vec<String>>);
+
+impl RunningAgents for Stopped {
+    fn stop_all(&self, reason: &str) {
+        self.0.lock().unwrap().push(reason.to_owned());
+    }
+}
+
+#[tokio::test]
+async fn a_stop_from_elsewhere_reaches_the_sub_agents_between_two_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let fleet = fleet(dir.path());
+    let bus = Bus::new();
+    bus.install(&beacon(dir.path())).unwrap();
+    let agents = Arc::new(Stopped::default());
+    bus.scope("agent").provide_service::<dyn RunningAgents>(agents.clone());
+    let view = listed(&fleet, |_| true).await;
+    fleet.send(&view, &FleetRequest::Stop).unwrap();
+    while agents.0.lock().unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(*agents.0.lock().unwrap(), ["stopped by zk fleet"]);
+    bus.close().await;
 }
