@@ -113,7 +113,7 @@ impl OpenQuestion {
         Self {
             id: pending.id,
             digest: pending.digest,
-            text: line(&question_line(&pending.question), redact),
+            text: visible_line(&question_line(&pending.question, redact)),
             options,
             answers: OpenAnswers::of(&pending.question),
         }
@@ -151,7 +151,7 @@ impl OpenQuestion {
     }
 }
 
-/// Text in a line, without secrets and with visible control characters.
+/// Whole text in a line, without secrets and with visible control characters.
 pub(super) fn line(text: &str, redact: &dyn Fn(&str) -> String) -> String {
     visible_line(&redact(text))
 }

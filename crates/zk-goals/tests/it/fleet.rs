@@ -142,3 +142,31 @@ async fn a_stop_from_elsewhere_reaches_the_sub_agents_between_two_runs() {
     assert_eq!(*agents.0.lock().unwrap(), ["stopped by zk fleet"]);
     bus.close().await;
 }
+
+#[tokio::test]
+async fn a_secret_that_a_cut_would_part_is_not_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let fleet = fleet(dir.path());
+    let redactor = Redactor::new();
+    redactor.learn("correct-horse-battery-staple");
+    let bus = Bus::new();
+    let pid = std::process::id();
+    let beacon = FleetBeacon::new(fleet.clone(), Arc::new(redactor), pid, dir.path().to_owned());
+    bus.install(&beacon).unwrap();
+    let questions = Arc::new(Questions::new());
+    let _front_end = questions.attach();
+    bus.scope("terminal").provide_service(questions.clone());
+    let text = format!("{} correct-horse-battery-staple", "é".repeat(95));
+    let cx = bus.cx();
+    let ask = questions.ask(Question::Confirm { text }, &cx, Duration::from_secs(60));
+    let look = async {
+        let view = listed(&fleet, |view| view.state == FleetState::Waiting).await;
+        let open = view.entry.questions.first().unwrap();
+        assert!(!open.text.contains("correct"), "{}", open.text);
+    };
+    tokio::select! {
+        answered = ask => panic!("{answered:?}"),
+        () = look => {}
+    }
+    bus.close().await;
+}
