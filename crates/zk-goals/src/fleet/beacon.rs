@@ -35,7 +35,7 @@ const MAX_PROMPT_BYTES: usize = 400;
 const STOP_REASON: &str = "stopped by zk fleet";
 
 /// Plugin that lists its conversation in the [`FleetDir`], and carries out what other processes ask of it: to stop,
-/// or an answer. A permission is never given by another process.
+/// or an answer. A consent is never given by another process.
 #[derive(Clone, Debug)]
 pub struct FleetBeacon(Arc<Beacon>);
 
@@ -183,6 +183,10 @@ impl Beacon {
         self.tell_orphans(scope).await;
         let questions = scope.bus().and_then(|bus| bus.service::<Questions>());
         let mut changes = questions.as_ref().map(|questions| questions.subscribe());
+        if let Some(changes) = &mut changes {
+            // A question may have been asked before.
+            changes.mark_changed();
+        }
         let mut requests = tokio::time::interval(REQUEST_INTERVAL);
         requests.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {

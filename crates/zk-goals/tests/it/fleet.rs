@@ -40,7 +40,7 @@ async fn a_conversation_is_listed_while_it_lives_and_a_question_is_answered_from
 
     let cx = bus.cx();
     let options = vec!["one".to_owned(), "two \u{1b}[2J".to_owned()];
-    let question: Question = Selection::new("Which?", options).into();
+    let question: Question = Selection::new("Which?", options).accepting_words().into();
     let ask = questions.ask(question, &cx, Duration::from_secs(60));
     let answer = async {
         let view = listed(&fleet, |view| view.state == FleetState::Waiting).await;
@@ -48,7 +48,7 @@ async fn a_conversation_is_listed_while_it_lives_and_a_question_is_answered_from
         assert!(lines.iter().any(|line| line.contains("waits for: Which?")), "{lines:?}");
         assert!(!lines.concat().contains('\u{1b}'));
         let open = view.entry.questions.first().unwrap();
-        assert!(open.read_answer("3").unwrap_err().to_string().contains("1 to 2"));
+        assert!(open.read_answer("").unwrap_err().to_string().contains("1 to 2"));
         let request =
             FleetRequest::Answer { id: open.id, digest: open.digest, answer: open.read_answer("2").unwrap() };
         fleet.send(&view, &request).unwrap();
@@ -56,8 +56,8 @@ async fn a_conversation_is_listed_while_it_lives_and_a_question_is_answered_from
     let (answered, ()) = tokio::join!(ask, answer);
     assert_eq!(answered, UiAnswer::Choice { index: 1 });
 
-    // A permission cannot be given from another process, only refused.
-    let approve = Question::Approve(Box::default());
+    // A consent cannot be given from another process, only refused.
+    let approve = Question::Confirm { text: "Send it to the server?".to_owned() };
     let ask = questions.ask(approve, &cx, Duration::from_secs(60));
     let answer = async {
         let is_new =
