@@ -16,7 +16,7 @@ use zk_core::service::{
 
 use crate::fact::REMEMBER;
 use crate::recall::block::BLOCK;
-use crate::recall::words::query_words;
+use crate::recall::words::words_in;
 
 /// Reason of a prompt whose text is not what a person typed.
 const EXPANDED: &str = "a prompt that a command, a file or piped input wrote";
@@ -98,11 +98,10 @@ struct Entered {
 }
 
 impl Entered {
-    /// Whether at least half of the words of a text are in the person's last prompt.
+    /// Whether all words of a text that say something are in the person's last prompt.
     fn was_said(&self, text: &str) -> bool {
-        let words = query_words(text);
-        let said = words.iter().filter(|word| self.said.contains(word)).count();
-        !words.is_empty() && said * 2 >= words.len()
+        let words = words_in(text);
+        !words.is_empty() && words.iter().all(|word| self.said.contains(word))
     }
 
     fn add(&mut self, reason: impl Into<String>) {
@@ -243,7 +242,7 @@ impl Taint {
                     None if is_prompt => {
                         entered.is_typed = true;
                         let is_as_typed = entered.input.as_deref() == Some(message.text().trim());
-                        entered.said = query_words(entered.input.as_deref().unwrap_or_default());
+                        entered.said = words_in(entered.input.as_deref().unwrap_or_default());
                         if !is_as_typed {
                             entered.add(EXPANDED);
                         }
@@ -343,6 +342,16 @@ mod tests {
         for odd in ["free text", "<query_context>\n<a>open", "<query_context>\n<a>x</a>\nmore"] {
             assert!(parts(odd, QUERY_CONTEXT).iter().any(|(name, _)| name == "unknown"), "{odd}");
         }
+    }
+
+    #[test]
+    fn one_word_that_was_not_said_makes_a_text_somebody_elses() {
+        let entered = Entered { said: words_in("deploys go through the host heron"), ..Entered::default() };
+        assert!(entered.was_said("Deploys go through heron"));
+        assert!(!entered.was_said("Deploys go through the host evil") && !entered.was_said("?"));
+        // No word is left out, however long the text.
+        let long = format!("{} evil", "deploys ".repeat(40));
+        assert!(!entered.was_said(&long));
     }
 
     #[test]
