@@ -1,21 +1,22 @@
 //! Record of everything that entered a context since the person's last prompt and that the person did not type.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zk_core::events::{
-    ContextReduced, ContextTransform, Input, MessagesCause, SessionLoaded, SessionMessages, SystemSections,
-    ToolEnd, ToolResultsAfter, TurnAfter,
+    AgentBeforeStart, ContextReduced, ContextTransform, Input, MessagesCause, SectionSize, SessionLoaded,
+    SessionMessages, SystemSections, SystemTransform, ToolEnd, ToolResultsAfter, TurnAfter,
 };
 use zk_core::kernel::{Cx, HookOptions, Reach, Scope, Stage};
 use zk_core::model::{Block, MENTIONED_BY, Message, Role};
 use zk_core::service::{
-    ContextId, DYNAMIC_CONTEXT, ExpandedPrompts, QUERY_CONTEXT, is_dynamic_context, visible_line,
+    ContextId, DYNAMIC_CONTEXT, ExpandedPrompts, QUERY_CONTEXT, RunTools, Tool, WINDOW_OWNER,
+    is_dynamic_context, visible_line,
 };
 
 use crate::fact::REMEMBER;
 use crate::recall::block::BLOCK;
-use crate::recall::words::query_words;
+use crate::recall::words::words_in;
 
 /// Reason of a prompt whose text is not what a person typed.
 const EXPANDED: &str = "a prompt that a command, a file or piped input wrote";
@@ -31,6 +32,33 @@ const MAX_CONTEXTS: usize = 64;
 
 /// Section of the system prompt with instructions of files that nobody had to approve.
 const INSTRUCTIONS: &str = "instructions";
+
+/// Sections of the system prompt that zk or the host itself words, with their sources. Any other may have words of a
+/// server, an extension, a skill or a file.
+const OWN_SECTIONS: [(&str, &str); 6] = [
+    ("system", "zk-agent"),
+    ("identity", "zk"),
+    ("frontend", "zk"),
+    ("guide", "zk"),
+    ("delegation", "agent"),
+    ("tools", "tools"),
+];
+
+/// Sources of the tools that zk itself describes. The description of any other is a text of whoever made it.
+const OWN_TOOL_SOURCES: [&str; 9] = [
+    "agent",
+    "backends",
+    "fetch",
+    "memory",
+    "shell-mode",
+    "tool-protocols",
+    "tools",
+    WINDOW_OWNER,
+    "worktrees",
+];
+
+/// Reason of a system prompt that a plugin changed after its sections were put together.
+const CHANGED_SYSTEM: &str = "changes of a plugin to the system prompt";
 
 /// Parts of the context before a prompt that zk itself words.
 const OWN_QUERY_PARTS: [&str; 3] = ["environment", BLOCK, "undo"];
@@ -56,8 +84,10 @@ pub(crate) struct Taint {
 struct Entered {
     /// Whether a person typed the last prompt.
     is_typed: bool,
-    /// Whether the system prompt has instructions of files.
-    has_instructions: bool,
+    /// Reasons that the system prompt of the run gives.
+    system: Vec<String>,
+    /// Length of the system prompt as its sections make it, once that is known.
+    system_bytes: Option<usize>,
     /// Text of the last input before anything changed it, unless a command wrote it.
     input: Option<String>,
     reasons: Vec<String>,
@@ -68,11 +98,10 @@ struct Entered {
 }
 
 impl Entered {
-    /// Whether at least half of the words of a text are in the person's last prompt.
+    /// Whether all words of a text that say something are in the person's last prompt.
     fn was_said(&self, text: &str) -> bool {
-        let words = query_words(text);
-        let said = words.iter().filter(|word| self.said.contains(word)).count();
-        !words.is_empty() && said * 2 >= words.len()
+        let words = words_in(text);
+        !words.is_empty() && words.iter().all(|word| self.said.contains(word))
     }
 
     fn add(&mut self, reason: impl Into<String>) {
@@ -89,9 +118,29 @@ impl Taint {
     pub(crate) fn register(self: &Arc<Self>, scope: &Scope) {
         let taint = self.clone();
         scope.on_sync_at(Reach::Own, move |sections: &SystemSections, cx: &Cx| {
-            let has_instructions =
-                sections.sections.iter().any(|section| section.id == INSTRUCTIONS && section.bytes > 0);
-            taint.with(cx, |entered| entered.has_instructions = has_instructions);
+            let sizes = sections.sections.iter().map(|section| section.bytes);
+            let bytes = sizes.sum::<usize>() + 2 * sections.sections.len().saturating_sub(1);
+            taint.with(cx, |entered| {
+                entered.system = sections.sections.iter().filter_map(section_reason).collect();
+                entered.system_bytes = Some(bytes);
+            });
+        });
+        let last = HookOptions { stage: Stage::Late, reach: Some(Reach::Own), time_limit: None };
+        let taint = self.clone();
+        scope.on_sync_at(last, move |start: &AgentBeforeStart, cx: &Cx| {
+            taint.with(cx, |entered| {
+                if entered.system_bytes.take().is_some_and(|bytes| bytes != start.system.len()) {
+                    entered.system.push(CHANGED_SYSTEM.to_owned());
+                }
+            });
+            None
+        });
+        let taint = self.clone();
+        scope.on_sync_at(last, move |transform: &SystemTransform, cx: &Cx| {
+            if transform.rewritten_by().is_some() {
+                taint.with(cx, |entered| entered.add(CHANGED_SYSTEM));
+            }
+            None
         });
         let first = HookOptions { stage: Stage::Early, reach: Some(Reach::Own), time_limit: None };
         let taint = self.clone();
@@ -135,9 +184,12 @@ impl Taint {
             taint.with(cx, |entered| entered.add("a shorter form of earlier messages"));
         });
         // After the handler that adds context to the request.
-        let last = HookOptions { stage: Stage::Late, reach: Some(Reach::Own), time_limit: None };
         let taint = self.clone();
         scope.on_sync_at(last, move |transform: &ContextTransform, cx: &Cx| {
+            if let Some(tool) = foreign_tool(cx) {
+                let tool = visible_line(&tool);
+                taint.with(cx, |entered| entered.add(format!("the description of the tool `{tool}`")));
+            }
             let blocks =
                 transform.messages.last().map(|message| message.content.as_slice()).unwrap_or_default();
             for block in blocks.iter().filter(|block| is_dynamic_context(block)) {
@@ -177,11 +229,11 @@ impl Taint {
     fn messages(&self, event: &SessionMessages, cx: &Cx) {
         self.with(cx, |entered| {
             if event.cause == MessagesCause::Prompt {
-                let (has_instructions, input) = (entered.has_instructions, entered.input.take());
+                let (system, input) = (std::mem::take(&mut entered.system), entered.input.take());
                 let is_mixed = entered.is_mixed;
-                *entered = Entered { has_instructions, input, is_mixed, ..Entered::default() };
-                if entered.has_instructions {
-                    entered.add("the instructions in files such as AGENTS.md");
+                *entered = Entered { input, is_mixed, ..Entered::default() };
+                for reason in system {
+                    entered.add(reason);
                 }
             }
             for message in event.messages.iter().filter(|message| message.role == Role::User) {
@@ -190,7 +242,7 @@ impl Taint {
                     None if is_prompt => {
                         entered.is_typed = true;
                         let is_as_typed = entered.input.as_deref() == Some(message.text().trim());
-                        entered.said = query_words(entered.input.as_deref().unwrap_or_default());
+                        entered.said = words_in(entered.input.as_deref().unwrap_or_default());
                         if !is_as_typed {
                             entered.add(EXPANDED);
                         }
@@ -217,6 +269,29 @@ impl Taint {
         }
         change(contexts.entry(context).or_default())
     }
+}
+
+/// Reason that a section of the system prompt gives, if somebody else may have worded it.
+fn section_reason(section: &SectionSize) -> Option<String> {
+    let is_own = OWN_SECTIONS.contains(&(&*section.id, &*section.source));
+    if section.bytes == 0 || is_own {
+        return None;
+    }
+    Some(match &*section.id {
+        INSTRUCTIONS => "the instructions in files such as AGENTS.md".to_owned(),
+        id => format!("the section `{}` of the system prompt", visible_line(id)),
+    })
+}
+
+/// Name of a tool of the run that zk does not describe itself, if there is one.
+fn foreign_tool(cx: &Cx) -> Option<String> {
+    let run = cx.service::<dyn RunTools>();
+    let offered = run.map(|run| run.tools().into_iter().map(|tool| tool.name).collect::<BTreeSet<_>>());
+    let is_offered = |name: &Arc<str>| offered.as_ref().is_none_or(|names| names.contains(name));
+    let is_own = |source: String| OWN_TOOL_SOURCES.contains(&&*source);
+    let mut tools = cx.items::<dyn Tool>().into_iter();
+    let foreign = tools.find(|tool| is_offered(&tool.name) && !is_own(tool.source.to_string()));
+    foreign.map(|tool| tool.name.to_string())
 }
 
 /// Adds the parts before a prompt that somebody else may have worded.
@@ -267,6 +342,16 @@ mod tests {
         for odd in ["free text", "<query_context>\n<a>open", "<query_context>\n<a>x</a>\nmore"] {
             assert!(parts(odd, QUERY_CONTEXT).iter().any(|(name, _)| name == "unknown"), "{odd}");
         }
+    }
+
+    #[test]
+    fn one_word_that_was_not_said_makes_a_text_somebody_elses() {
+        let entered = Entered { said: words_in("deploys go through the host heron"), ..Entered::default() };
+        assert!(entered.was_said("Deploys go through heron"));
+        assert!(!entered.was_said("Deploys go through the host evil") && !entered.was_said("?"));
+        // No word is left out, however long the text.
+        let long = format!("{} evil", "deploys ".repeat(40));
+        assert!(!entered.was_said(&long));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use tokio_util::task::TaskTracker;
 use zk_core::events::{SessionSwitch, SteerKind};
 use zk_core::kernel::{Cx, Reach, Scope};
 use zk_core::model::Message;
-use zk_core::service::ContextId;
+use zk_core::service::{ContextId, RunningAgents};
 
 use super::mailbox::Mailboxes;
 use crate::lock::lock;
@@ -274,6 +274,7 @@ impl Subagents {
         known.unwrap_or_else(|| {
             let all = Arc::new(Self::default());
             scope.provide_service(all.clone());
+            scope.provide_service::<dyn RunningAgents>(all.clone());
             let left = all.clone();
             scope.on_sync_at(Reach::Own, move |switch: &SessionSwitch, _: &Cx| {
                 if !switch.is_same_session() {
@@ -435,6 +436,19 @@ impl Subagents {
         lock(&self.list)
     }
 }
+
+impl RunningAgents for Subagents {
+    fn stop_all(&self, reason: &str) {
+        for handle in self.handles().into_iter().filter(|handle| !handle.is_over()) {
+            // A message about its end would begin a run.
+            handle.claim_report();
+            if let Some(run) = lock(&handle.run).upgrade() {
+                run.abort(Some(reason));
+            }
+        }
+    }
+}
+
 impl Ending {
     pub(super) fn new(state: SubagentState, text: String, turns: u32, cost: Option<f64>) -> Self {
         Self { state, text, turns, cost, elapsed: Duration::ZERO }

@@ -10,6 +10,8 @@ use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::AgentError;
 use zk_core::service::{Command, CommandOutcome};
 
+use crate::conversation::line::note_expanded;
+
 /// Maximum number of rounds, also without a number.
 const MAX_ROUNDS: u32 = 1_000;
 
@@ -138,6 +140,10 @@ impl Command for LoopCommand {
             let began = Instant::now();
             // A plugin may have begun a run by itself.
             self.conversation.agent().wait_for_idle().await;
+            if round > 1 {
+                // Nobody typed it again, and the earlier rounds may have read anything.
+                note_expanded(&looped.prompt, &self.conversation.command_cx());
+            }
             let ran = match self.conversation.run(RunOptions::from(&*looped.prompt)).await {
                 Ok(run) => run.wait().await.result,
                 Err(error) => Err(error),
@@ -169,8 +175,10 @@ impl Command for LoopCommand {
 #[cfg(test)]
 mod tests {
     use zk_agent::Agent;
+    use zk_core::events::Input;
     use zk_core::kernel::Bus;
     use zk_core::model::ErrorKind;
+    use zk_core::service::ExpandedPrompts;
     use zk_testkit::{Script, ScriptedProvider};
 
     use super::*;
@@ -213,6 +221,24 @@ mod tests {
                 Err(why) => assert!(why.contains(said), "{text}: {why}"),
             }
         }
+    }
+
+    #[tokio::test]
+    async fn rounds_after_the_first_are_nobodys_words() {
+        let seen: Arc<std::sync::Mutex<Vec<bool>>> = Arc::default();
+        let bus = Bus::new();
+        bus.scope("memory").provide_service(Arc::new(ExpandedPrompts::default()));
+        let noting = seen.clone();
+        bus.scope("test").on_sync(move |input: &Input, cx: &Cx| {
+            let expanded = cx.service::<ExpandedPrompts>().unwrap();
+            noting.lock().unwrap().push(expanded.has(&input.text));
+            None
+        });
+        let script = Script::new().turn(|turn| turn.text("one")).turn(|turn| turn.text("two"));
+        let agent = Agent::builder(Arc::new(ScriptedProvider::new(script))).bus(bus).build().unwrap();
+        let conversation = AgentConversation::new(agent);
+        command(&conversation).run("2 go", &conversation.command_cx()).await.unwrap();
+        assert_eq!(*seen.lock().unwrap(), [false, true]);
     }
 
     #[tokio::test(start_paused = true)]

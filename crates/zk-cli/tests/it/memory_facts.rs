@@ -26,12 +26,22 @@ fn is_stored(person: &Person, word: &str) -> bool {
         .any(|bytes| bytes.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes())))
 }
 
+/// Keeps a fact on a terminal; nothing where there is none.
+fn add(person: &Person, args: &str) -> Option<Terminal> {
+    let terminal = Terminal::open(person, &format!("memory add {args}"))?;
+    terminal.see("kept as m1");
+    Some(terminal)
+}
+
 #[test]
 fn a_fact_is_told_to_later_sessions_and_a_forgotten_one_is_gone() {
     let server = answering(2);
     let person = Person::asking(&server);
-    let kept = person.run(&["memory", "add", "The staging server is called zyzzyva"]);
-    assert!(kept.stdout.contains("kept as m1, this project"), "{}{}", kept.stdout, kept.stderr);
+    let refused = person.run(&["memory", "add", "The staging server is called evil"]);
+    assert!(refused.code == 2 && refused.stderr.contains("run this on a terminal"), "{}", refused.stderr);
+    let Some(terminal) = add(&person, "'The staging server is called zyzzyva'") else { return };
+    assert!(terminal.has("kept as m1, this project"));
+    drop(terminal);
     person.run(&["-p", "log in to staging"]);
     let told = last_messages(&server);
     assert!(told.contains("[m1] The staging server is called zyzzyva (told by you"), "{told}");
@@ -50,7 +60,9 @@ fn a_fact_is_told_to_later_sessions_and_a_forgotten_one_is_gone() {
 fn a_project_switches_the_memory_off_and_never_on() {
     let server = answering(3);
     let person = Person::asking(&server);
-    person.run(&["memory", "add", "--everywhere", "The staging server is called heron"]);
+    if add(&person, "--everywhere 'The staging server is called heron'").is_none() {
+        return;
+    }
     person.write(".zk/settings.toml", "[memory]\nenabled = false\n");
     person.run(&["trust", "add"]);
     person.run(&["-p", "log in to staging"]);

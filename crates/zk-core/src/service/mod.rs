@@ -24,8 +24,8 @@ pub use clock::{Clock, SystemClock};
 pub use conversation::{
     AgentPart, BranchPath, BranchSummary, Conversation, ConversationError, ConversationState, CurrentCwd,
     Delivery, EXPLORE_PART, ExpandedPrompts, KNOWN_PARTS, KnownPart, MessageDelivery, OpenedSession,
-    PartFallback, PartModel, PartModels, RunControl, RunEnded, RunState, SessionOpener, SideAnswer, SideCall,
-    Submitted, SwitchTarget, TITLE_PART, TreeMove, TurnCwd, TurnEnv, part_fallback,
+    PartFallback, PartModel, PartModels, RunControl, RunEnded, RunState, RunningAgents, SessionOpener,
+    SideAnswer, SideCall, Submitted, SwitchTarget, TITLE_PART, TreeMove, TurnCwd, TurnEnv, part_fallback,
 };
 pub use exec::{
     Attendance, Connections, Denial, DeniedAct, EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit,

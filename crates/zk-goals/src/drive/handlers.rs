@@ -10,7 +10,7 @@ use zk_core::events::{
 };
 use zk_core::kernel::{BoxError, Cx, HookOptions, Reach, Scope};
 use zk_core::model::{CheckState, Display};
-use zk_core::service::{PromptSection, Question, Questions, RunControl, RunStatus};
+use zk_core::service::{PromptSection, Question, Questions, Redactor, RunControl, RunStatus};
 
 use super::record::cut;
 use super::section::GoalSection;
@@ -86,7 +86,7 @@ fn runs(shared: &Arc<Shared>, scope: &Scope) {
                 }
                 RunStatus::Error => {
                     let error = event.error.clone().unwrap_or_else(|| "the run failed".to_owned());
-                    shared.apply(GoalInput::Failed { error: cut(&error, 400) }, cx).await?;
+                    shared.apply(GoalInput::Failed { error: cut(&redact(&error, cx), 400) }, cx).await?;
                 }
             }
             Ok(())
@@ -178,7 +178,7 @@ fn decisions(shared: &Arc<Shared>, scope: &Scope) {
         async |shared: &Arc<Shared>, event: &PermissionDecided, cx: &Cx| -> Result<(), BoxError> {
             let is_waiting = !event.allowed && event.by == DecidedBy::Nobody;
             if is_waiting && shared.state().machine.goal().is_some_and(Goal::is_driven) {
-                let args = cut(&event.args.to_string(), MAX_QUESTION_BYTES);
+                let args = cut(&redact(&event.args.to_string(), cx), MAX_QUESTION_BYTES);
                 let decision = format!("whether `{}` may run with {args}", event.call.name);
                 // The gate's decision stands, whether it can be noted or not.
                 let _ = shared.apply(GoalInput::Waiting(decision), cx).await;
@@ -210,7 +210,7 @@ fn follow_questions(shared: &Arc<Shared>, cx: &Cx) {
             }
             let pending = questions.pending();
             let input = match pending.first() {
-                Some(first) => GoalInput::Waiting(question_line(&first.question)),
+                Some(first) => GoalInput::Waiting(question_line(&first.question, &|text| redact(text, &cx))),
                 None => GoalInput::Decided,
             };
             let _ = shared.apply(input, &cx).await;
@@ -218,13 +218,21 @@ fn follow_questions(shared: &Arc<Shared>, cx: &Cx) {
     });
 }
 
-/// Question in a line.
-pub(crate) fn question_line(question: &Question) -> String {
+/// Text without secrets. A part of a secret is not recognised, so that this comes before anything is cut.
+fn redact(text: &str, cx: &Cx) -> String {
+    match cx.service::<Redactor>() {
+        Some(redactor) => redactor.redact(text).into_owned(),
+        None => text.to_owned(),
+    }
+}
+
+/// Question in a line, without secrets.
+pub(crate) fn question_line(question: &Question, redact: &dyn Fn(&str) -> String) -> String {
     let text = match question {
         Question::Approve(approval) => format!("whether `{}` may run with {}", approval.tool, approval.args),
         Question::Confirm { text } | Question::Input { text } => text.clone(),
         Question::Trust(request) => request.text.clone(),
         Question::Select(selection) => selection.text.clone(),
     };
-    cut(&text, MAX_QUESTION_BYTES)
+    cut(&redact(&text), MAX_QUESTION_BYTES)
 }

@@ -12,4 +12,6 @@ mod supervisor;
 pub use goals::Goals;
 pub(crate) use handlers::question_line;
 pub use outcome::describe_goal;
+pub(crate) use record::cut;
 pub use shared::GoalRetry;
+pub(crate) use shared::stop_agents;

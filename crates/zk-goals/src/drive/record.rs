@@ -49,7 +49,7 @@ impl WorkRecord {
 }
 
 /// Beginning of a text, of so many bytes at most.
-pub(super) fn cut(text: &str, bytes: usize) -> String {
+pub(crate) fn cut(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.to_owned();
     }

@@ -6,7 +6,8 @@ use zk_core::events::{GoalChanged, GoalState, ViewBlock};
 use zk_core::kernel::{BoxError, Cx, Scope, Source};
 use zk_core::model::{Display, Message};
 use zk_core::service::{
-    CustomEntry, Delivery, Entry, EntryKind, MessageDelivery, NewEntry, RunControl, SessionLog, visible_line,
+    CustomEntry, Delivery, Entry, EntryKind, MessageDelivery, NewEntry, RunControl, RunningAgents,
+    SessionLog, visible_line,
 };
 
 use super::record::WorkRecord;
@@ -157,7 +158,17 @@ impl Shared {
     pub(super) async fn apply(self: &Arc<Self>, input: GoalInput, cx: &Cx) -> Result<(), BoxError> {
         let effects = {
             let _one_at_a_time = self.turn.lock().await;
-            let effects = self.state().machine.apply(input);
+            let effects = {
+                let mut state = self.state();
+                let before = state.machine.state();
+                let effects = state.machine.apply(input);
+                let is_capped = state.machine.state() == Some(GoalState::Capped);
+                drop(state);
+                if is_capped && before != Some(GoalState::Capped) {
+                    stop_agents("the goal has reached its cap", cx);
+                }
+                effects
+            };
             self.store_and_tell(&effects, cx).await?;
             effects
         };
@@ -278,6 +289,13 @@ impl Shared {
             let (shared, cx) = (self.clone(), cx.clone());
             scope.spawn(async move { supervisor::ask(&shared, run, &cx).await });
         }
+    }
+}
+
+/// Stops the sub-agents of the conversation, which would go on in the background.
+pub(crate) fn stop_agents(reason: &str, cx: &Cx) {
+    if let Some(agents) = cx.service::<dyn RunningAgents>() {
+        agents.stop_all(reason);
     }
 }
 

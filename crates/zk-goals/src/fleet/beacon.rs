@@ -9,12 +9,15 @@ use zk_core::events::{
 };
 use zk_core::kernel::{BoxError, Cx, Plugin, Reach, Scope};
 use zk_core::model::SessionId;
-use zk_core::service::{Command, CurrentCwd, Questions, Redactor, RunControl, StateLock, Ui, UiAnswer};
+use zk_core::service::{
+    Command, CurrentCwd, Questions, Redactor, RunControl, StateLock, Ui, UiAnswer, visible_line,
+};
 
 use super::command::FleetCommand;
 use super::dir::FleetDir;
 use super::entry::{ENTRY_VERSION, FleetEntry, FleetRequest, OpenAnswers, OpenQuestion, line};
 use crate::Goals;
+use crate::drive::{cut, stop_agents};
 
 /// Time that a conversation lives before it is listed: a short one never is.
 const FIRST_WRITE_DELAY: Duration = Duration::from_millis(300);
@@ -25,11 +28,14 @@ const WRITE_PAUSE: Duration = Duration::from_millis(250);
 /// Time between two looks for requests.
 const REQUEST_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Bytes of a prompt in a line.
+const MAX_PROMPT_BYTES: usize = 400;
+
 /// Reason of a stop that another process asked for.
 const STOP_REASON: &str = "stopped by zk fleet";
 
 /// Plugin that lists its conversation in the [`FleetDir`], and carries out what other processes ask of it: to stop,
-/// or an answer. A permission is never given by another process.
+/// or an answer. A consent is never given by another process.
 #[derive(Clone, Debug)]
 pub struct FleetBeacon(Arc<Beacon>);
 
@@ -105,9 +111,8 @@ fn watch_runs(beacon: &Arc<Beacon>, scope: &Scope) {
     let own = beacon.clone();
     scope.on_sync_at(Reach::Own, move |event: &AgentBeforeStart, _: &Cx| {
         if let Some(prompt) = event.prompt.as_ref().filter(|prompt| prompt.injected_by.is_none()) {
-            let text = prompt.text();
-            let first = text.lines().next().unwrap_or_default();
-            let first = line(first.get(..first.len().min(400)).unwrap_or_default(), &|text| own.redact(text));
+            let text = own.redact(&prompt.text());
+            let first = visible_line(&cut(text.lines().next().unwrap_or_default(), MAX_PROMPT_BYTES));
             own.change(|entry| entry.prompt = first);
         }
         None
@@ -178,6 +183,10 @@ impl Beacon {
         self.tell_orphans(scope).await;
         let questions = scope.bus().and_then(|bus| bus.service::<Questions>());
         let mut changes = questions.as_ref().map(|questions| questions.subscribe());
+        if let Some(changes) = &mut changes {
+            // A question may have been asked before.
+            changes.mark_changed();
+        }
         let mut requests = tokio::time::interval(REQUEST_INTERVAL);
         requests.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -276,10 +285,10 @@ impl Beacon {
                 if let Some(run) = run {
                     run.abort(STOP_REASON);
                 }
+                let Some(bus) = scope.bus() else { return };
+                stop_agents(STOP_REASON, &bus.cx());
                 // Between two runs there is none to stop.
-                if let Some(bus) = scope.bus()
-                    && let Some(goals) = bus.service::<Goals>()
-                {
+                if let Some(goals) = bus.service::<Goals>() {
                     let _ = goals.pause(STOP_REASON, &bus.cx()).await;
                 }
             }

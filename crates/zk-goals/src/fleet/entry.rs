@@ -75,12 +75,9 @@ pub struct OpenQuestion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OpenAnswers {
-    /// No: a permission is given where the whole call is shown.
+    /// No: a consent is given where the whole question is shown. A command of a model can be the other process.
+    #[serde(alias = "yes_no", alias = "choice")]
     Refusal,
-    /// Yes or no.
-    YesNo,
-    /// One of the options.
-    Choice,
     /// One of the options, or a text.
     ChoiceOrText,
     /// A text.
@@ -91,10 +88,10 @@ impl OpenAnswers {
     /// Answers that another process may give to `question`.
     pub(super) fn of(question: &Question) -> Self {
         match question {
-            Question::Approve(_) | Question::Trust(_) => Self::Refusal,
-            Question::Confirm { .. } => Self::YesNo,
             Question::Select(selection) if selection.accepts_words => Self::ChoiceOrText,
-            Question::Select(_) => Self::Choice,
+            // Such as whether to go on with a plan, or to spend more.
+            Question::Select(_) => Self::Refusal,
+            Question::Approve(_) | Question::Trust(_) | Question::Confirm { .. } => Self::Refusal,
             Question::Input { .. } => Self::Text,
         }
     }
@@ -113,7 +110,7 @@ impl OpenQuestion {
         Self {
             id: pending.id,
             digest: pending.digest,
-            text: line(&question_line(&pending.question), redact),
+            text: visible_line(&question_line(&pending.question, redact)),
             options,
             answers: OpenAnswers::of(&pending.question),
         }
@@ -136,12 +133,9 @@ impl OpenQuestion {
         let (answer, possible) = match self.answers {
             OpenAnswers::Refusal => (
                 is_no.then(no),
-                "a permission can be refused from here with `no`; it is given where the call is shown"
+                "a consent can be refused from here with `no`; it is given where the question is shown"
                     .to_owned(),
             ),
-            OpenAnswers::YesNo if typed.eq_ignore_ascii_case("yes") => (Some(UiAnswer::Once), String::new()),
-            OpenAnswers::YesNo => (is_no.then(no), "the answers are `yes` and `no`".to_owned()),
-            OpenAnswers::Choice => (choice(), format!("the answers are 1 to {}", self.options.len())),
             OpenAnswers::ChoiceOrText => {
                 (choice().or_else(text), format!("the answers are 1 to {}, or a text", self.options.len()))
             }
@@ -151,7 +145,7 @@ impl OpenQuestion {
     }
 }
 
-/// Text in a line, without secrets and with visible control characters.
+/// Whole text in a line, without secrets and with visible control characters.
 pub(super) fn line(text: &str, redact: &dyn Fn(&str) -> String) -> String {
     visible_line(&redact(text))
 }

@@ -339,10 +339,17 @@ fn apply_to(goal: &mut Goal, input: GoalInput, rules: &GoalRules) -> Vec<GoalEff
 }
 
 fn spent(goal: &mut Goal, usd: Option<f64>, by: Spender) -> Vec<GoalEffect> {
+    let usd = usd.map(|usd| usd.max(0.0));
     if goal.state != GoalState::Active {
-        return Vec::new();
+        let is_over = matches!(goal.state, GoalState::Completed | GoalState::Cleared);
+        // Work that began for the goal and ends after its stop counts, as a resumed goal has the same budget.
+        if by == Spender::Turn || is_over || usd.is_none_or(|usd| usd <= 0.0) {
+            return Vec::new();
+        }
+        goal.spent += usd.unwrap_or_default();
+        return vec![GoalEffect::Store];
     }
-    goal.spent += usd.unwrap_or_default().max(0.0);
+    goal.spent += usd.unwrap_or_default();
     if by == Spender::Verdict {
         goal.supervision.is_paid = true;
     }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_core::kernel::Bus;
-use zk_core::service::{Question, Questions, Redactor, Selection, UiAnswer};
+use zk_core::service::{Question, Questions, Redactor, RunningAgents, Selection, UiAnswer};
 use zk_exec::LocalStateFiles;
 use zk_goals::{FleetBeacon, FleetDir, FleetError, FleetRequest, FleetState, FleetView, fleet_lines};
 
@@ -40,7 +40,7 @@ async fn a_conversation_is_listed_while_it_lives_and_a_question_is_answered_from
 
     let cx = bus.cx();
     let options = vec!["one".to_owned(), "two \u{1b}[2J".to_owned()];
-    let question: Question = Selection::new("Which?", options).into();
+    let question: Question = Selection::new("Which?", options).accepting_words().into();
     let ask = questions.ask(question, &cx, Duration::from_secs(60));
     let answer = async {
         let view = listed(&fleet, |view| view.state == FleetState::Waiting).await;
@@ -48,7 +48,7 @@ async fn a_conversation_is_listed_while_it_lives_and_a_question_is_answered_from
         assert!(lines.iter().any(|line| line.contains("waits for: Which?")), "{lines:?}");
         assert!(!lines.concat().contains('\u{1b}'));
         let open = view.entry.questions.first().unwrap();
-        assert!(open.read_answer("3").unwrap_err().to_string().contains("1 to 2"));
+        assert!(open.read_answer("").unwrap_err().to_string().contains("1 to 2"));
         let request =
             FleetRequest::Answer { id: open.id, digest: open.digest, answer: open.read_answer("2").unwrap() };
         fleet.send(&view, &request).unwrap();
@@ -56,8 +56,8 @@ async fn a_conversation_is_listed_while_it_lives_and_a_question_is_answered_from
     let (answered, ()) = tokio::join!(ask, answer);
     assert_eq!(answered, UiAnswer::Choice { index: 1 });
 
-    // A permission cannot be given from another process, only refused.
-    let approve = Question::Approve(Box::default());
+    // A consent cannot be given from another process, only refused.
+    let approve = Question::Confirm { text: "Send it to the server?".to_owned() };
     let ask = questions.ask(approve, &cx, Duration::from_secs(60));
     let answer = async {
         let is_new =
@@ -115,4 +115,58 @@ fn a_file_that_is_no_entry_is_left_alone() {
     assert!(fleet.list().unwrap().is_empty());
     assert!(matches!(fleet.find(""), Err(FleetError::Unknown(_))));
     assert!(fleet_dir.join("a.json").exists());
+}
+
+#[derive(Default)]
+struct Stopped(std::sync::Mutex<Vec<String>>);
+
+impl RunningAgents for Stopped {
+    fn stop_all(&self, reason: &str) {
+        self.0.lock().unwrap().push(reason.to_owned());
+    }
+}
+
+#[tokio::test]
+async fn a_stop_from_elsewhere_reaches_the_sub_agents_between_two_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let fleet = fleet(dir.path());
+    let bus = Bus::new();
+    bus.install(&beacon(dir.path())).unwrap();
+    let agents = Arc::new(Stopped::default());
+    bus.scope("agent").provide_service::<dyn RunningAgents>(agents.clone());
+    let view = listed(&fleet, |_| true).await;
+    fleet.send(&view, &FleetRequest::Stop).unwrap();
+    while agents.0.lock().unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(*agents.0.lock().unwrap(), ["stopped by zk fleet"]);
+    bus.close().await;
+}
+
+#[tokio::test]
+async fn a_secret_that_a_cut_would_part_is_not_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let fleet = fleet(dir.path());
+    let redactor = Redactor::new();
+    redactor.learn("correct-horse-battery-staple");
+    let bus = Bus::new();
+    let pid = std::process::id();
+    let beacon = FleetBeacon::new(fleet.clone(), Arc::new(redactor), pid, dir.path().to_owned());
+    bus.install(&beacon).unwrap();
+    let questions = Arc::new(Questions::new());
+    let _front_end = questions.attach();
+    bus.scope("terminal").provide_service(questions.clone());
+    let text = format!("{} correct-horse-battery-staple", "é".repeat(95));
+    let cx = bus.cx();
+    let ask = questions.ask(Question::Confirm { text }, &cx, Duration::from_secs(60));
+    let look = async {
+        let view = listed(&fleet, |view| view.state == FleetState::Waiting).await;
+        let open = view.entry.questions.first().unwrap();
+        assert!(!open.text.contains("correct"), "{}", open.text);
+    };
+    tokio::select! {
+        answered = ask => panic!("{answered:?}"),
+        () = look => {}
+    }
+    bus.close().await;
 }

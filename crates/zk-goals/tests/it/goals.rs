@@ -1,10 +1,11 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
+use zk_agent::{SubagentState, Subagents};
 use zk_core::events::{GoalChanged, GoalState, GoalVerdict};
 use zk_core::kernel::Cx;
 use zk_core::service::{Command, CommandOutcome};
-use zk_goals::{GoalSettings, GoalSpec};
+use zk_goals::{GoalInput, GoalMachine, GoalSettings, GoalSpec, Spender};
 use zk_session::MemoryStore;
 use zk_testkit::{Script, Turn};
 
@@ -178,4 +179,43 @@ async fn a_budget_that_cannot_be_held_ends_the_goal() {
     assert_eq!((goal.state, goal.turns), (GoalState::Capped, 0), "{:?}", outcome.result);
     assert!(goal.reason.unwrap().contains("price of the model is not known"));
     agent.close().await;
+}
+
+#[tokio::test]
+async fn a_cap_stops_the_sub_agents_in_the_background_and_their_end_begins_no_run() {
+    let script = Script::answering(|asked| {
+        let text = asked.last_user_text();
+        if text.contains("Read it.") {
+            return Turn::new().hang();
+        }
+        let has_begun = asked.result_of("spawn").is_some();
+        if has_begun { Turn::new().text("Step") } else { spawning() }
+    });
+    let (agent, goals) = open(&MemoryStore::new(), script, at_once()).await;
+    goals.begin(GoalSpec::new("x").unwrap().autonomous(Some(2), None), &agent.bus().cx()).await.unwrap();
+    agent.run("x").unwrap().wait().await.result.unwrap();
+    assert_eq!(goals.goal().unwrap().state, GoalState::Capped);
+    let subagents = agent.bus().service::<Subagents>().unwrap();
+    subagents.until_idle().await;
+    let list = subagents.list();
+    let states: Vec<_> = list.iter().map(|child| &child.state).collect();
+    assert!(matches!(states.as_slice(), [SubagentState::Stopped(why)] if why.contains("cap")), "{states:?}");
+    let said = |text: &str| agent.history().iter().filter(|message| message.text().contains(text)).count();
+    assert_eq!(said("Step"), 1, "no run after the cap");
+    agent.close().await;
+}
+
+fn spawning() -> Turn {
+    Turn::new().call("spawn", json!({ "task": "Read it.", "background": true }))
+}
+
+#[test]
+fn what_sub_agents_spend_after_a_cap_is_still_counted() {
+    let mut machine = GoalMachine::new(GoalSettings::default().rules());
+    machine.apply(GoalInput::Set(GoalSpec::new("x").unwrap().autonomous(None, Some(1.0))));
+    machine.apply(GoalInput::Spent { usd: Some(1.5), by: Spender::Other });
+    assert_eq!(machine.state(), Some(GoalState::Capped));
+    machine.apply(GoalInput::Spent { usd: Some(0.25), by: Spender::Other });
+    machine.apply(GoalInput::Spent { usd: Some(4.0), by: Spender::Turn });
+    assert!((machine.goal().unwrap().spent - 1.75).abs() < 1e-9, "{:?}", machine.goal());
 }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use zk_agent::Agent;
+use zk_agent::{Agent, SpawnOptions};
 use zk_core::model::{Model, Prices, Rates, Usage};
 use zk_core::service::{NewSession, SessionFilter, SessionStore};
 use zk_goals::{GoalSettings, Goals};
@@ -37,6 +37,7 @@ pub(crate) async fn open(store: &MemoryStore, script: Script, settings: GoalSett
     let agent = Agent::builder(Arc::new(ScriptedProvider::new(script).with_model(model())))
         .resume(resume_conversation(session).await.unwrap())
         .plugin(goals.clone())
+        .spawn(SpawnOptions { background: true, ..SpawnOptions::default() })
         .build()
         .unwrap();
     (agent, goals)

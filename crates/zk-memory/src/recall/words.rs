@@ -39,7 +39,7 @@ pub(crate) fn query_words(prompt: &str) -> Vec<String> {
 }
 
 /// Distinct words of a text without stop words. A word is a run of letters and digits, as the index has it.
-fn words_in(text: &str) -> Vec<String> {
+pub(crate) fn words_in(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split(|c: char| !c.is_alphanumeric()) {
         let word = word.to_lowercase();

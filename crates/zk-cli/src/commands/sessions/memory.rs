@@ -23,6 +23,7 @@ pub(crate) fn memory(app: &AppContext, action: MemoryAction) -> Outcome<Exit> {
     let lines = match action {
         MemoryAction::List { all, proposed, json } => list(&store, here, (all, proposed), json)?,
         MemoryAction::Add { text, everywhere } => {
+            on_terminal("a fact is kept", "/remember")?;
             let scope = if everywhere { FactScope::Everywhere } else { FactScope::Project(here.clone()) };
             let place = scope.describe(here);
             let fact = NewFact { text, scope, origin: FactOrigin::Person, session: None };
@@ -36,16 +37,13 @@ pub(crate) fn memory(app: &AppContext, action: MemoryAction) -> Outcome<Exit> {
             report::forgotten(&store.forget(id).map_err(failed)?)
         }
         MemoryAction::Edit { id, text } => {
+            on_terminal("a fact is changed", "/memory edit")?;
             let fact = store.edit(id, &text).map_err(failed)?;
             vec![visible_line(&format!("{id} says now: {}", fact.text))]
         }
         MemoryAction::Why => report::why(store.last_recall(here, None).map_err(failed)?.as_ref(), here),
         MemoryAction::Accept { id } => {
-            // A command of a model has no terminal of the person.
-            if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-                let text = "a proposal is accepted by a person: run this on a terminal, or /memory accept in a conversation";
-                return Err(Failure::usage(text));
-            }
+            on_terminal("a proposal is accepted", "/memory accept")?;
             let fact = store.accept(id).map_err(failed)?;
             vec![visible_line(&format!("kept: {}", fact.text))]
         }
@@ -56,6 +54,14 @@ pub(crate) fn memory(app: &AppContext, action: MemoryAction) -> Outcome<Exit> {
         );
     }
     print(&app.work.machine, &lines)
+}
+
+/// Refuses what only a person may do: a command of a model has no terminal of the person.
+fn on_terminal(what: &str, command: &str) -> Outcome<()> {
+    if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("{what} by a person: run this on a terminal, or {command} in a conversation")))
 }
 
 fn list(

@@ -15,12 +15,14 @@ pub(crate) fn store(work: &Workplace) -> Option<MemoryStore> {
     Some(MemoryStore::new(dir.join("memory.db")).with_redactor(work.machine.redactor.clone()))
 }
 
-/// Plugin that recalls and keeps facts; `None` if it is switched off.
+/// Plugin that recalls and keeps facts; `None` if it is switched off, or the start uses none of the person's parts.
 pub(crate) fn plugin(work: &Workplace, settings: &Settings) -> Option<Memory> {
-    let dir = work.machine.dirs.memory().filter(|_| settings.memory.enabled)?;
+    let is_used = settings.memory.enabled && work.scope.has_own_parts();
+    let dir = work.machine.dirs.memory().filter(|_| is_used)?;
     let store = Arc::new(store(work)?);
     let own = work.machine.dirs.config.as_ref().map(|config| config.join(MEMORY_FILE));
-    let files = own.map(MemoryFile::of_person).into_iter().chain([MemoryFile::of_project(&work.project)]);
+    let of_project = work.scope.has_project().then(|| MemoryFile::of_project(&work.project));
+    let files = own.map(MemoryFile::of_person).into_iter().chain(of_project);
     let misses = MissLog::new(dir.join("misses.jsonl"), Arc::new(LocalStateFiles::default()));
     let notices = work.machine.notices.clone();
     let memory =
@@ -30,7 +32,7 @@ pub(crate) fn plugin(work: &Workplace, settings: &Settings) -> Option<Memory> {
 
 /// Facts of the project's file, if nobody approved it as it is now.
 pub(crate) fn untrusted(work: &Workplace, settings: &Settings) -> Option<ProjectFacts> {
-    let found = of_project(work).filter(|_| settings.memory.enabled)?;
+    let found = of_project(work).filter(|_| settings.memory.enabled && work.scope.has_project())?;
     (!is_approved(work, &found)).then_some(found)
 }
 

@@ -19,7 +19,7 @@ pub use part_models::{
     AgentPart, EXPLORE_PART, KNOWN_PARTS, KnownPart, PartFallback, PartModel, PartModels, TITLE_PART,
     part_fallback,
 };
-pub use run_control::{RunControl, RunEnded, RunState, SideAnswer, SideCall};
+pub use run_control::{RunControl, RunEnded, RunState, RunningAgents, SideAnswer, SideCall};
 
 /// A conversation of a person with an agent, as a front-end uses it: its messages and its current session.
 ///

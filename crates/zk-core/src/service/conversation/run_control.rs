@@ -7,6 +7,13 @@ use serde::{Deserialize, Serialize};
 use crate::kernel::Source;
 use crate::model::{AgentError, Message, Model, RunId, TurnUsage};
 
+/// The sub-agents of a conversation that work at present, in the background too: `bus.service::<dyn
+/// RunningAgents>()`. Absent without an agent that has sub-agents.
+pub trait RunningAgents: Send + Sync {
+    /// Stops all of them for this reason. Their ends begin no run.
+    fn stop_all(&self, reason: &str);
+}
+
 /// Control of the run that an event belongs to, for plugins: `cx.service::<dyn RunControl>()`. Absent outside
 /// of a run.
 ///
