@@ -22,7 +22,7 @@ use zk_agent::{Agent, ErrorFormatter, RetryPolicy, Retrying};
 use zk_auth::OAuthRefresh;
 use zk_core::kernel::{Bus, Cx, HookError, HookOptions, Plugin, Reach};
 use zk_core::model::{AgentError, Model, ThinkingRequest};
-use zk_core::service::{Exec, OutsideExec, OutsideFiles, PluginSettings, Provider, Trust, Ui};
+use zk_core::service::{Exec, OutsideExec, OutsideFiles, PluginSettings, Provider, Questions, Trust, Ui};
 use zk_exec::{ContextName, Environment, LocalPlugin, ProcessExec, SandboxExec, Supervision};
 use zk_permission::{Mode, PermissionGate};
 use zk_protocols::ProtocolsPlugin;
@@ -133,6 +133,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     plugins.push(Arc::new(ProtocolsPlugin::new(app.settings.protocols.clone())));
     plugins.extend(
         agents::worktrees::plugin(&app.work, &app.settings, own.clone(), &modes, host.allow_all)
+            .filter(|_| attended)
             .map(|plugin| Arc::new(plugin) as Arc<dyn Plugin>),
     );
     // Hooks come after the tools, so that a hook at the end of the conversation still finds background jobs.
@@ -440,7 +441,7 @@ pub(crate) fn agent(
         (None, Some(level)) if !thinking_is_overridden(&app.settings) => level,
         (Some(_) | None, _) => settings.program.thinking,
     };
-    let (spawn, of_agents) = agents::options(app, provider.name());
+    let (spawn, of_agents) = agents::options(app, provider.name(), bus.service::<Questions>().is_some());
     let names: Vec<&str> = spawn.agents.iter().map(|agent| &*agent.name).collect();
     parts::install(app, bus, provider.clone(), parts::named(app, of_agents, &names));
     let mut builder = Agent::builder(provider)

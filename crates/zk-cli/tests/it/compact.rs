@@ -110,7 +110,7 @@ fn reads_that_are_out_of_date_leave_with_a_compaction_where_the_settings_say_so(
             1 => Turn::new().call("read_file", json!({ "path": "a.txt" })),
             2 => Turn::new().call("read_file", json!({ "path": "b.txt" })),
             3 => Turn::new()
-                .call("edit", json!({ "path": "a.txt", "old_text": "first-a", "new_text": "second-a" })),
+                .call("edit", json!({ "path": "a.txt", "old_string": "first-a", "new_string": "second-a" })),
             4 => Turn::new().call("list_files", json!({ "path": "." })).usage(Usage {
                 input: 13_000,
                 output: 20,
@@ -119,7 +119,7 @@ fn reads_that_are_out_of_date_leave_with_a_compaction_where_the_settings_say_so(
             _ => Turn::new().text("done"),
         }));
         let person = Person::asking(&server);
-        person.write("a.txt", &format!("first-a\n{}", "words of a\n".repeat(400)));
+        person.write("a.txt", &format!("first-a\n{}", "words of a\n".repeat(1_800)));
         person.write("b.txt", &format!("first-b\n{}", "words of b\n".repeat(40)));
         person.settings(&format!("{SMALL}{settings}"));
         let ended = person.run(&["-p", "go", "--allow-all"]);

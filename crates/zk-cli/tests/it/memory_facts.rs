@@ -121,12 +121,12 @@ fn a_fact_told_in_one_conversation_is_recalled_in_the_next_on_a_terminal() {
     let server = answering(1);
     let person = Person::asking(&server);
     let Some(mut terminal) = Terminal::open(&person, "") else { return };
-    terminal.see("> ");
+    terminal.see("› ");
     terminal.keys("/remember The staging server is called heron\r");
     terminal.see("kept as m1");
     terminal.leave();
     let Some(mut terminal) = Terminal::open(&person, "") else { return };
-    terminal.see("> ");
+    terminal.see("› ");
     terminal.keys("log in to staging\r");
     terminal.see("Done.");
     assert!(last_messages(&server).contains("[m1] The staging server is called heron"));

@@ -70,7 +70,8 @@ fn ten_models_for_parts_are_asked_and_paid_where_the_settings_say() {
             expected.insert(format!("{part}  {model}"), (lab, format!("m{at}"), f64::from(price) / 1_000.0));
         }
         person.settings(&(settings + &table));
-        let ended = person.run(&["-p", "go", "--allow-all", "--output-format", "json"]);
+        let ended =
+            person.run(&["-p", "go", "--provider", "anthropic", "--allow-all", "--output-format", "json"]);
         assert_eq!((ended.code, &*ended.stderr), (0, ""), "{seed}");
         for (lab, server) in labs.iter().enumerate() {
             let mut wanted: Vec<String> =

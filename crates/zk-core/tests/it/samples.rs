@@ -119,6 +119,19 @@ fn agent(all: &mut Vec<Box<dyn AnyEvent>>) {
         SpawnError { child: "helper".into(), depth: 1, error: "lost".into(), stats: Stats::default() },
         ResourcesDiscover { cwd: "/home".into() },
         CwdChanged { from: "/home".into(), to: "/home/demo".into() },
+        GoalChanged {
+            number: 1,
+            text: "make the tests pass".into(),
+            state: GoalState::Active,
+            reason: None,
+            autonomous: true,
+            turns: 2,
+            max_turns: Some(50),
+            cost: 0.02,
+            budget: Some(1.0),
+            waiting: vec!["whether `shell` may run".into()],
+        },
+        GoalVerdict { number: 1, turns: 5, achieved: Some(false), reason: "two fail".into() },
         FileChanged { path: "/home/.envrc".into(), change: FileChange::Removed },
     );
 }

@@ -189,7 +189,15 @@ impl Beacon {
         }
         let mut requests = tokio::time::interval(REQUEST_INTERVAL);
         requests.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let take = |own: &Self| own.dir.take_requests(&own.id()).unwrap_or_default();
+        let mut was_working = false;
         loop {
+            let is_working = lock(&self.entry).is_working();
+            if is_working && !was_working {
+                // Requests from before the work have nothing that they could act on.
+                drop(self.blocking(take).await);
+            }
+            was_working = is_working;
             let asked = async {
                 match &mut changes {
                     Some(changes) => changes.changed().await.is_ok(),
@@ -204,9 +212,9 @@ impl Beacon {
                     let open = pending.map(|pending| OpenQuestion::new(&pending, &redact)).collect();
                     self.change(|entry| entry.questions = open);
                 }
-                _ = requests.tick() => {
-                    let taken = |own: &Self| own.dir.take_requests(&own.id()).unwrap_or_default();
-                    for request in self.blocking(taken).await {
+                // An idle conversation does not wake up.
+                _ = requests.tick(), if is_working => {
+                    for request in self.blocking(take).await {
                         self.carry_out(request, questions.as_deref(), scope).await;
                     }
                     continue;

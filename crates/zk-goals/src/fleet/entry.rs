@@ -213,6 +213,12 @@ impl FleetView {
 }
 
 impl FleetEntry {
+    /// Whether a request from elsewhere may find something to act on: a run, a question, or a goal between two runs.
+    pub(super) fn is_working(&self) -> bool {
+        let is_driven = |goal: &GoalChanged| goal.autonomous && goal.state == GoalState::Active;
+        self.is_running || !self.questions.is_empty() || self.goal.as_ref().is_some_and(is_driven)
+    }
+
     /// Whether there is a goal that is not reached, and not given up.
     #[must_use]
     pub fn has_open_goal(&self) -> bool {

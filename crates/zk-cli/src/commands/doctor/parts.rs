@@ -18,7 +18,7 @@ pub(super) async fn parts(app: &AppContext) -> Vec<Finding> {
     let Ok(own) = compose::provider(&app.work.machine, &app.settings, &app.shared, &endpoint).await else {
         return findings;
     };
-    let (options, of_agents) = agents::options(app, own.name());
+    let (options, of_agents) = agents::options(app, own.name(), true);
     let names: Vec<&str> = options.agents.iter().map(|agent| &*agent.name).collect();
     let named = parts::named(app, of_agents, &names);
     if named.is_empty() {

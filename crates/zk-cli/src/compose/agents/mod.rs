@@ -64,9 +64,9 @@ pub(crate) fn approve(work: &Workplace, file: &AgentFile) -> Result<(), String> 
     work.machine.trust.approve(&file.trust_item(&work.project)).map_err(|error| error.to_string())
 }
 
-/// Returns the options of sub-agents, and the models of their own that other providers have. For equal names the
+/// Returns the options of sub-agents in a conversation with or without a person, and the models of their own that other providers have. For equal names the
 /// order is: command line, project, person, plugins.
-pub(crate) fn options(app: &AppContext, provider: &str) -> (SpawnOptions, NamedParts) {
+pub(crate) fn options(app: &AppContext, provider: &str, is_attended: bool) -> (SpawnOptions, NamedParts) {
     let mut agents: Vec<AgentDefinition> = Vec::new();
     let mut models = NamedParts::new();
     let mut untrusted = Vec::new();
@@ -114,5 +114,8 @@ pub(crate) fn options(app: &AppContext, provider: &str) -> (SpawnOptions, NamedP
             visible_line(&untrusted.join(", "))
         ));
     }
-    (SpawnOptions { agents, ..app.settings.agents.options() }, models)
+    let options = app.settings.agents.options();
+    // A run without a person ends with its answer, so nothing goes on behind it.
+    let background = options.background && is_attended;
+    (SpawnOptions { agents, background, ..options }, models)
 }
