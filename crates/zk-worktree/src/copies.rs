@@ -151,7 +151,7 @@ impl Copies {
             .await?
             .map_err(|error| WorktreeError::io("make", &copy.cwd, error))?;
         copy.init(&source).await?;
-        // What git tracks may be ignored too.
+        // Tracked files may be ignored too.
         copy.base = copy.snapshot(&["add", "--all", "--force", "--", "."]).await?;
         Ok(copy)
     }

@@ -92,7 +92,7 @@ fn text(bytes: &[u8]) -> String {
 fn has_large_files(tree: &Tree, path: &Path) -> bool {
     let Ok(Some(Found::File { file, .. })) = tree.find(path) else { return false };
     let mut text = Vec::new();
-    // What cannot be read is not copied either.
+    // An unreadable file is not copied either.
     let _ = file.take(MAX_ATTRIBUTES_BYTES).read_to_end(&mut text);
     String::from_utf8_lossy(&text).lines().any(|line| !line.starts_with('#') && line.contains("filter=lfs"))
 }

@@ -379,7 +379,7 @@ async fn a_branch_loaded_while_an_agent_works_is_told_of_its_end_and_of_no_cut()
         told.map(|one| one.text()).collect::<Vec<_>>()
     };
     assert_eq!(told(), ["Sub-agent main.1 is done after 1 turn. Its answer:\nfound it"]);
-    // The same branch again, whose entries have the beginning alone.
+    // One branch twice: its entries have the beginning alone.
     tree.agent.reset().unwrap();
     tree.agent.bus().cx().emit(SessionLoaded { session_id: None, entries }).await.unwrap();
     run("say again".into()).await;

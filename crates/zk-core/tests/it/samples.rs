@@ -131,6 +131,10 @@ fn agent(all: &mut Vec<Box<dyn AnyEvent>>) {
             budget: Some(1.0),
             waiting: vec!["whether `shell` may run".into()],
         },
+        ToolsOffer {
+            model: Model::unknown("lab", "lab-1"),
+            tools: BTreeMap::from([("shell".to_owned(), Offer::Always)]),
+        },
         GoalVerdict { number: 1, turns: 5, achieved: Some(false), reason: "two fail".into() },
         FileChanged { path: "/home/.envrc".into(), change: FileChange::Removed },
     );
