@@ -190,14 +190,8 @@ impl Beacon {
         let mut requests = tokio::time::interval(REQUEST_INTERVAL);
         requests.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let take = |own: &Self| own.dir.take_requests(&own.id()).unwrap_or_default();
-        let mut was_working = false;
         loop {
             let is_working = lock(&self.entry).is_working();
-            if is_working && !was_working {
-                // Requests from before the work have nothing that they could act on.
-                drop(self.blocking(take).await);
-            }
-            was_working = is_working;
             let asked = async {
                 match &mut changes {
                     Some(changes) => changes.changed().await.is_ok(),
