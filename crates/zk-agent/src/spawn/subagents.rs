@@ -438,6 +438,10 @@ impl Subagents {
 }
 
 impl RunningAgents for Subagents {
+    fn is_any_running(&self) -> bool {
+        self.handles().iter().any(|handle| !handle.is_over())
+    }
+
     fn stop_all(&self, reason: &str) {
         for handle in self.handles().into_iter().filter(|handle| !handle.is_over()) {
             // A message about its end would begin a run.

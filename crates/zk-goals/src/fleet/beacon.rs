@@ -10,7 +10,8 @@ use zk_core::events::{
 use zk_core::kernel::{BoxError, Cx, Plugin, Reach, Scope};
 use zk_core::model::SessionId;
 use zk_core::service::{
-    Command, CurrentCwd, Questions, Redactor, RunControl, StateLock, Ui, UiAnswer, visible_line,
+    Command, CurrentCwd, Questions, Redactor, RunControl, RunningAgents, StateLock, Ui, UiAnswer,
+    visible_line,
 };
 
 use super::command::FleetCommand;
@@ -191,7 +192,9 @@ impl Beacon {
         requests.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let take = |own: &Self| own.dir.take_requests(&own.id()).unwrap_or_default();
         loop {
-            let is_working = lock(&self.entry).is_working();
+            let agents = || scope.bus().and_then(|bus| bus.service::<dyn RunningAgents>());
+            let is_working =
+                lock(&self.entry).is_working() || agents().is_some_and(|agents| agents.is_any_running());
             let asked = async {
                 match &mut changes {
                     Some(changes) => changes.changed().await.is_ok(),

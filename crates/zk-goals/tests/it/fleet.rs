@@ -121,6 +121,10 @@ fn a_file_that_is_no_entry_is_left_alone() {
 struct Stopped(std::sync::Mutex<Vec<String>>);
 
 impl RunningAgents for Stopped {
+    fn is_any_running(&self) -> bool {
+        true
+    }
+
     fn stop_all(&self, reason: &str) {
         self.0.lock().unwrap().push(reason.to_owned());
     }

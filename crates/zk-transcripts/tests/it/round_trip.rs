@@ -109,7 +109,7 @@ fn a_file_that_is_cut_or_changed_is_refused_as_a_whole() {
     let whole =
         document(ExportFormat::Jsonl, facts(), &chain(vec![run_start("r"), user(vec![Block::text("hi")])]));
     let lines: Vec<&str> = whole.lines().collect();
-    let newer = whole.replace("\"version\":\"1.0\"", "\"version\":\"2.0\"");
+    let newer = whole.replace("\"version\":\"1.1\"", "\"version\":\"2.0\"");
     let evil = whole.replace("\"id\":\"s_test\"", "\"id\":\"../../evil\"");
     for (name, text, reason) in [
         ("cut", lines[..2].join("\n"), "incomplete"),

@@ -14,9 +14,7 @@ const GROUPS: [Group; 4] = [
             ("resume", "go on with another"),
             ("tree", "branches; /back, /label"),
             ("fork", "go on in a copy"),
-            ("btw", "ask beside the run"),
-            ("recap", "what happened so far"),
-            ("loop", "send a prompt again and again"),
+            ("btw", "ask beside it; /recap"),
             ("compact", "make it smaller"),
             ("context", "what fills the window"),
             ("copy", "the last answer"),
@@ -43,10 +41,9 @@ const GROUPS: [Group; 4] = [
             ("init", "write AGENTS.md"),
             ("review", "have changes reviewed"),
             ("plan", "plan before changes"),
-            ("goal", "when it is done; /done"),
+            ("goal", "until it is done; /loop"),
             ("undo", "files as before"),
-            ("cd", "another directory"),
-            ("add-dir", "one more directory"),
+            ("cd", "change it; /add-dir"),
             ("permissions", "what runs unasked"),
             ("skills", "skills there are"),
             ("agents", "sub-agents"),
@@ -61,8 +58,7 @@ const GROUPS: [Group; 4] = [
             ("fleet", "all conversations"),
             ("backend", "another agent"),
             ("config", "settings, and edit"),
-            ("theme", "other colours"),
-            ("screen", "inline, full, plain"),
+            ("theme", "colours; /screen"),
             ("reload", "read all anew"),
             ("help", "this list"),
         ],
@@ -73,7 +69,11 @@ const GROUPS: [Group; 4] = [
 const LEFT_GROUPS: usize = 2;
 
 /// Commands that are aliases or variants of one in a group.
-const UNLISTED: [&str; 14] = [
+const UNLISTED: [&str; 18] = [
+    "add-dir",
+    "loop",
+    "recap",
+    "screen",
     "clear",
     "quit",
     "sessions",

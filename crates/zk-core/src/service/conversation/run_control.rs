@@ -10,6 +10,9 @@ use crate::model::{AgentError, Message, Model, RunId, TurnUsage};
 /// The sub-agents of a conversation that work at present, in the background too: `bus.service::<dyn
 /// RunningAgents>()`. Absent without an agent that has sub-agents.
 pub trait RunningAgents: Send + Sync {
+    /// Whether one of them works.
+    fn is_any_running(&self) -> bool;
+
     /// Stops all of them for this reason. Their ends begin no run.
     fn stop_all(&self, reason: &str);
 }
