@@ -14,8 +14,9 @@ use zk_core::model::{
     Usage, WireReady,
 };
 use zk_core::service::{
-    CallPlace, ContextId, EventStream, PartModel, PartModels, Request, RunControl, RunEnded, RunState,
-    RunTool, RunTools, SideAnswer, SideCall, StreamEvent, Tool, ToolChoice, UnknownTool,
+    CallPlace, ContextId, EventStream, PartFallback, PartModel, PartModels, Request, RunControl, RunEnded,
+    RunState, RunTool, RunTools, SideAnswer, SideCall, StreamEvent, Tool, ToolChoice, UnknownTool,
+    part_fallback,
 };
 
 use super::shared::RunShared;
@@ -154,6 +155,13 @@ impl Control {
             PartModel::LeftOut(why) => return Err(AgentError::Usage(why)),
             PartModel::Own(model) => *model,
         };
+        // A refusal to try is no failure of the part: its model failed for another one.
+        if let Some(error) = self.agent.backoff.present(&model.reference().to_string()) {
+            return match part_fallback(&part) {
+                PartFallback::RunModel => self.send_side_call(call, cx, turn_id).await,
+                PartFallback::LeaveOut => Err(not_so_soon(&error)),
+            };
+        }
         let own = SideCall { model: Some(model.clone()), ..call.clone() };
         let error = match self.send_side_call(own, cx, turn_id.clone()).await {
             Err(error) if concerns_model(&error) => error,
@@ -180,7 +188,7 @@ impl Control {
         let name = model.reference().to_string();
         // Work of parts is not repeated right after its provider failed; a person's question is.
         if let Some(error) = part.as_ref().and_then(|_| self.agent.backoff.present(&name)) {
-            return Err(AgentError::Usage(format!("not asked so soon after a failure: {error}")));
+            return Err(not_so_soon(&error));
         }
         let provider = self.agent.provider_of(&model)?;
         let messages: Vec<_> = messages.into_iter().map(Message::shared).collect();
@@ -287,6 +295,11 @@ pub(crate) fn concerns_model(error: &AgentError) -> bool {
         | AgentError::Unguarded { .. }
         | AgentError::Output(_) => false,
     }
+}
+
+/// Creates the error for a request of a part within the wait after `failure`.
+fn not_so_soon(failure: &str) -> AgentError {
+    AgentError::Usage(format!("not asked so soon after a failure: {failure}"))
 }
 
 /// Creates the error for a provider that panicked.

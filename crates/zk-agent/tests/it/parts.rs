@@ -213,6 +213,38 @@ async fn a_provider_that_failed_is_asked_again_after_a_wait() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_failure_for_one_part_is_none_of_another_with_the_same_model() {
+    let own = |part: &str| (part.to_owned(), Some(Model::unknown("one", "m")));
+    let failing = Arc::new(Mutex::new(true));
+    let state = failing.clone();
+    let (rig, providers, notices) =
+        rig_of(["summary", "supervisor", "compress"].map(own).into(), move |_| {
+            match *state.lock().unwrap() {
+                true => Turn::new().error(ErrorKind::Overloaded, "too many"),
+                false => Turn::new().text("own"),
+            }
+        });
+    let run = async |part: &str| {
+        rig.run(&*prompt(part)).await.result.unwrap();
+        let text = rig.provider.asked().last().unwrap().results()[0].text.clone();
+        rig.forget();
+        text
+    };
+    assert_eq!(run("summary").await, "done: summary");
+    assert_eq!(run("supervisor").await, "done: supervisor");
+    let left_out = run("compress").await;
+    assert!(left_out.starts_with("failed: not asked so soon after a failure: "), "{left_out}");
+    assert_eq!(providers["one"].requests().len(), 1, "not asked again at once");
+    *failing.lock().unwrap() = false;
+    tokio::time::advance(Duration::from_secs(3)).await;
+    for part in ["supervisor", "compress", "summary"] {
+        assert_eq!(run(part).await, "own", "{part}");
+    }
+    let notices = notices.lock().unwrap();
+    assert!(matches!(&notices[..], [only] if only.contains("`summary`")), "{notices:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn after_the_runs_provider_failed_parts_wait_and_a_persons_question_does_not() {
     let failing = Arc::new(Mutex::new(true));
     let state = failing.clone();
