@@ -56,14 +56,14 @@ impl Plugin for ProtocolsPlugin {
         // Not among the tools of a program that never uses it.
         if self.settings.names_lookup() {
             scope.provide::<dyn Tool>(LOAD_TOOLS, Arc::new(LoadTools::new()))?;
+            let settings = self.settings.clone();
+            scope.on_sync_at(everywhere(Stage::Early), move |offer: &ToolsOffer, _: &Cx| {
+                Some(offers(&settings, offer))
+            });
         }
         let (settings, mark) = (self.settings.clone(), self.mark.clone());
         scope.decorate_all::<dyn Provider>(move |inner| {
             Arc::new(ProtocolProvider { inner, settings: settings.clone(), mark: mark.clone() })
-        });
-        let settings = self.settings.clone();
-        scope.on_sync_at(everywhere(Stage::Early), move |offer: &ToolsOffer, _: &Cx| {
-            Some(offers(&settings, offer))
         });
         scope.on_sync_at(everywhere(Stage::Early), |gate: &ToolGate, _: &Cx| explain_nameless(gate));
         scope.handle_at::<MessageEnd, _>(everywhere(Stage::Late), Arc::new(ReasoningOnly::default()));

@@ -46,5 +46,6 @@ async fn the_tool_that_loads_is_there_for_no_other_protocol() {
         rig.run("go").await.result.unwrap();
         let start = &rig.recorder.named("agent:start")[0];
         assert_eq!(start["tools"], json!(["echo", "fetch_page", "read_file"]), "{protocol}");
+        assert_eq!(rig.recorder.named("tools:offer").len(), 0, "{protocol}: nobody asks for offers");
     }
 }
