@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use zk_core::events::ToolBegin;
 use zk_core::kernel::{BoxError, Cx, Plugin, Reach, Scope};
 use zk_core::model::{CallId, Effect, Effects, Message, ToolCall, ToolContent, ToolResult};
-use zk_core::service::{TurnCwd, WindowCause, WindowPlan, WindowStrategy, WindowView};
+use zk_core::service::{TurnCwd, UNCHANGED_READ, WindowCause, WindowPlan, WindowStrategy, WindowView};
 
 use crate::text::short_results::{answer_before, replaced_results};
 use crate::window::plugin;
@@ -16,9 +16,6 @@ const STALE_READS: &str = "stale_reads";
 
 /// Maximum number of calls whose files are remembered.
 const MAX_REMEMBERED_CALLS: usize = 20_000;
-
-/// Text of a result that points to an earlier one, as the tool `read_file` answers a repeated read.
-const UNCHANGED: &str = " is unchanged since you read these lines";
 
 /// Longest result that points to an earlier one, in bytes.
 const MAX_NOTE_BYTES: usize = 5_000;
@@ -135,7 +132,7 @@ impl KnownCalls {
 fn is_note(result: &ToolResult) -> bool {
     match &result.content {
         ToolContent::Text(text) => {
-            text.starts_with('`') && text.len() <= MAX_NOTE_BYTES && text.contains(UNCHANGED)
+            text.starts_with('`') && text.len() <= MAX_NOTE_BYTES && text.contains(UNCHANGED_READ)
         }
         ToolContent::Blocks(_) => false,
     }
@@ -229,7 +226,7 @@ mod tests {
         let mut messages = Vec::new();
         for (id, text) in [
             ("first", "x".repeat(400)),
-            ("note", "`a.rs` is unchanged since you read these lines; the earlier result still holds".into()),
+            ("note", format!("`a.rs` {UNCHANGED_READ}; the earlier result still holds")),
         ] {
             let effects = Effects::reads(["a.rs"]);
             known.remember(CallId::from(id), CallFiles::of(&effects, Path::new("/project")));

@@ -64,7 +64,8 @@ pub use session::{
 pub use tool::FnTool;
 pub use tool::{
     BegunCall, CallEnd, CallPlace, CallSteps, Gated, NotRun, Progress, RunTool, RunTools, SERVER_TOOL_PREFIX,
-    STOPPED_BEFORE_CALL, Tool, ToolCx, UnknownTool, Validated, foreign_server_names, validate,
+    STOPPED_BEFORE_CALL, Tool, ToolCx, UNCHANGED_READ, UnknownTool, Validated, foreign_server_names,
+    validate,
 };
 pub use trace::TraceContext;
 pub use ui::{

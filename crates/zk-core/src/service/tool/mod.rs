@@ -24,6 +24,9 @@ pub use fn_tool::FnTool;
 pub use run_tools::{RunTool, RunTools, UnknownTool};
 pub use server_names::{SERVER_TOOL_PREFIX, foreign_server_names};
 
+/// Text that marks the result of a repeated read: the file is the same, and its content is in an earlier result.
+pub const UNCHANGED_READ: &str = "is unchanged since you read these lines";
+
 /// A tool that a model can call: a registry item under its canonical name.
 ///
 /// ```

@@ -9,7 +9,7 @@ use zk_core::events::{Input, InputReply};
 use zk_core::kernel::{Cx, Scope, Stage};
 use zk_core::model::{Block, Display, Effects, MENTIONED_BY, Message, ToolContent, ToolOutput};
 use zk_core::service::{
-    CallDecision, CallJudge, FileKind, Files, PathError, Redactor, Resolved, ToolCx, TurnCwd,
+    CallDecision, CallJudge, FileKind, Files, PathError, Redactor, Resolved, ToolCx, TurnCwd, UNCHANGED_READ,
 };
 
 use self::find::{Mention, mentions};
@@ -203,7 +203,7 @@ fn size(display: &Display) -> String {
     };
     let line = line.strip_prefix("read ").unwrap_or(line);
     let line = line.rsplit_once(" of ").or_else(|| line.rsplit_once(" in ")).map_or(line, |(size, _)| size);
-    if line.starts_with('`') && line.contains("is unchanged") {
+    if line.starts_with('`') && line.contains(UNCHANGED_READ) {
         "unchanged".to_owned()
     } else {
         line.to_owned()

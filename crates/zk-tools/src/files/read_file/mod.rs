@@ -16,7 +16,7 @@ use zk_core::model::{
     Approved, Block, CallId, CallLocation, Concurrency, Display, Effects, ToolContent, ToolError, ToolOutput,
     ToolSpec,
 };
-use zk_core::service::{CachedFile, CallPlace, FileStat, Redactor, Resolved, Tool, ToolCx};
+use zk_core::service::{CachedFile, CallPlace, FileStat, Redactor, Resolved, Tool, ToolCx, UNCHANGED_READ};
 
 use crate::files::fingerprint::Fingerprint;
 use crate::files::media::{self, Media};
@@ -198,10 +198,7 @@ impl Reading {
         let (kind, encoding) = (Media::of(&start), utf_16(&start));
         let mut file: Box<dyn Read + Send> = Box::new(Cursor::new(start).chain(file));
         let unchanged = || {
-            let text = format!(
-                "`{}` is unchanged since you read these lines; the earlier result still holds",
-                at.shown
-            );
+            let text = format!("`{}` {UNCHANGED_READ}; the earlier result still holds", at.shown);
             ToolOutput::text(text.clone()).with_display(Display::Line { text })
         };
         if let Some(kind) = kind {
