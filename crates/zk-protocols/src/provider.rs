@@ -64,13 +64,23 @@ impl ProtocolProvider {
             ToolChoice::Auto if is_repeating(&request.history) => ending_choice(&tools),
             other => other,
         };
-        let schema = (request.output.is_none() && !tools.is_empty())
-            .then(|| self.schema(&request.model, &tools, &choice))
-            .flatten();
+        // The prompt does not depend on the tool choice, so that it stays the same.
+        let usual = match tools.is_empty() {
+            true => None,
+            false => self.schema(&request.model, &tools, &ToolChoice::Auto),
+        };
+        let described_format = if usual.is_some() { CallFormat::Constrained } else { CallFormat::Fenced };
+        let schema = match choice {
+            _ if request.output.is_some() || tools.is_empty() => None,
+            ToolChoice::Auto => usual,
+            ToolChoice::None | ToolChoice::Required | ToolChoice::Tool(_) => {
+                self.schema(&request.model, &tools, &choice)
+            }
+        };
         let format = if schema.is_some() { CallFormat::Constrained } else { CallFormat::Fenced };
         let info = call_info(&self.mark);
         if !tools.is_empty() {
-            let described = describe(&tools, self.prompt_format(&request.model, &tools), &info);
+            let described = describe(&tools, described_format, &info);
             request.system = match request.system.trim().is_empty() {
                 true => described.into(),
                 false => format!("{}\n\n{described}", request.system.trim_end()).into(),
@@ -85,24 +95,18 @@ impl ProtocolProvider {
         (request, InlineAnswer::new(extractor, format))
     }
 
-    /// Returns the form of calls that the prompt describes. It does not depend on the tool choice, so that the prompt
-    /// stays the same.
-    fn prompt_format(&self, model: &Model, tools: &[Arc<ToolSpec>]) -> CallFormat {
-        match self.schema(model, tools, &ToolChoice::Auto) {
-            Some(_) => CallFormat::Constrained,
-            None => CallFormat::Fenced,
-        }
-    }
-
     /// Returns the schema that the server can hold the answer to, if it can.
     fn schema(&self, model: &Model, tools: &[Arc<ToolSpec>], choice: &ToolChoice) -> Option<Value> {
+        if !self.settings.constrained {
+            return None;
+        }
         let schema = match choice {
             ToolChoice::Tool(name) => union_schema(tools.iter().filter(|tool| tool.name == *name), false),
             ToolChoice::Required => union_schema(tools.iter(), false),
             ToolChoice::Auto => union_schema(tools.iter(), true),
             ToolChoice::None => union_schema([].iter(), true),
         };
-        (self.settings.constrained && self.inner.native_output(model, &schema, false)).then_some(schema)
+        self.inner.native_output(model, &schema, false).then_some(schema)
     }
 }
 
