@@ -3,6 +3,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use tokio::sync::OnceCell;
 use zk_core::events::{PartKind, PartLeftOut};
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::{AgentError, Model};
@@ -71,7 +72,7 @@ pub trait PartOpener: Send + Sync {
 pub struct ConfiguredParts {
     opener: Arc<dyn PartOpener>,
     /// Opened models by part; `None` for a part without a model of its own.
-    opened: tokio::sync::Mutex<BTreeMap<String, Option<Model>>>,
+    opened: Mutex<BTreeMap<String, Arc<OnceCell<Option<Model>>>>>,
     /// Failures of parts.
     backoff: Backoff,
     /// Parts whose failure was told.
@@ -88,19 +89,14 @@ impl ConfiguredParts {
     /// Creates the service from an opener of models.
     #[must_use]
     pub fn new(opener: Arc<dyn PartOpener>) -> Self {
-        let (opened, backoff, told) = (tokio::sync::Mutex::default(), Backoff::default(), Mutex::default());
+        let (opened, backoff, told) = (Mutex::default(), Backoff::default(), Mutex::default());
         Self { opener, opened, backoff, told }
     }
 
-    /// Opens the model of a part; concurrent calls wait for the first.
+    /// Opens the model of a part; concurrent calls for the same part wait for the first.
     async fn opened(&self, part: &str) -> Result<Option<Model>, BoxError> {
-        let mut opened = self.opened.lock().await;
-        if let Some(known) = opened.get(part) {
-            return Ok(known.clone());
-        }
-        let model = self.opener.open(part).await?;
-        opened.insert(part.to_owned(), model.clone());
-        Ok(model)
+        let cell = lock(&self.opened).entry(part.to_owned()).or_default().clone();
+        cell.get_or_try_init(|| self.opener.open(part)).await.cloned()
     }
 
     /// Records the failure of a part's model and tells it, the first time. Returns the fallback.

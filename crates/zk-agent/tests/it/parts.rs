@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use zk_agent::{
     AgentDefinition, Behavior, ConfiguredParts, PartOpener, RetryPolicy, RunOptions, SpawnOptions,
 };
-use zk_core::kernel::{BoxError, Source};
+use zk_core::kernel::{BoxError, Bus, Source};
 use zk_core::model::{AgentError, Budget, ErrorKind, Model, Prices, Rates, ToolOutput, Usage};
-use zk_core::service::{KNOWN_PARTS, PartModels, Provider, RunControl, SideCall, ToolCx};
+use zk_core::service::{KNOWN_PARTS, PartModel, PartModels, Provider, RunControl, SideCall, ToolCx};
 use zk_testkit::{Script, ScriptedProvider, Turn};
 
 use crate::support::{Rig, TestTool, rig_with};
@@ -264,6 +264,30 @@ async fn after_the_runs_provider_failed_parts_wait_and_a_persons_question_does_n
     assert!(refused.to_string().starts_with("not asked so soon after a failure: "), "{refused}");
     assert_eq!(rig.agent.side_call(call(), stop()).await.unwrap().text, "done: side");
     assert_eq!(rig.agent.side_call(call().for_part("summary"), stop()).await.unwrap().text, "done: side");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_is_slow_to_open_delays_its_own_part_alone() {
+    struct Slow;
+    #[async_trait]
+    impl PartOpener for Slow {
+        async fn open(&self, part: &str) -> Result<Option<Model>, BoxError> {
+            if part == "summary" {
+                std::future::pending::<()>().await;
+            }
+            Ok(Some(Model::unknown("one", "m")))
+        }
+
+        fn notice(&self, text: &str) {
+            panic!("{text}");
+        }
+    }
+    let parts = ConfiguredParts::new(Arc::new(Slow));
+    let cx = Bus::new().cx();
+    let within = Duration::from_secs(1);
+    let chosen = async |part| tokio::time::timeout(within, parts.choose(part, &cx)).await.ok();
+    let (slow, other) = tokio::join!(chosen("summary"), chosen("title"));
+    assert_eq!((slow, other), (None, Some(PartModel::Own(Box::new(Model::unknown("one", "m"))))));
 }
 
 #[tokio::test]
