@@ -37,8 +37,8 @@ pub trait PartOpener: Send + Sync {
 /// Models of parts by settings.
 ///
 /// A part whose model cannot be used has its [`fallback`](part_fallback): the run's model, or nothing. A notice
-/// says so once. The part's own model is tried again after a wait, which doubles with each failure from two seconds
-/// up to a minute.
+/// says so once. The part's own model is tried again after a wait: for failures that may pass, two seconds, doubled
+/// with each up to a minute, and a minute for any other.
 ///
 /// ```
 /// # use std::sync::Arc;
