@@ -211,7 +211,7 @@ fn key(call: &CallRef, cx: &Cx) -> Key {
 }
 
 /// Fields that describe a call in a hook's input.
-fn call_fields(names: Vocabulary, call: &CallRef, args: &Value) -> Value {
+pub(super) fn call_fields(names: Vocabulary, call: &CallRef, args: &Value) -> Value {
     json!({
         "tool_name": names.tool(&call.name),
         "tool_input": names.args(&call.name, args),

@@ -10,6 +10,7 @@ use zk_core::service::Redactor;
 use super::super::event::HookEvent;
 use super::super::file_watcher::FileWatcher;
 use super::super::runner::{Chosen, Runner};
+use super::calls::call_fields;
 
 pub(super) fn register(scope: &Scope, runner: &Arc<Runner>) {
     let has = |event| runner.set.hooks.iter().any(|hook| hook.event == event);
@@ -47,12 +48,8 @@ impl Handler<ToolBlocked> for Changes {
         let chosen = self.0.for_tool(HookEvent::PermissionDenied, &blocked.call.name);
         let redactor = cx.service::<Redactor>();
         let answered = self.0.run(chosen, cx, |names| {
-            let mut fields = json!({
-                "tool_name": names.tool(&blocked.call.name),
-                "tool_input": names.args(&blocked.call.name, &blocked.args),
-                "tool_use_id": blocked.call.call_id,
-                "reason": blocked.reason,
-            });
+            let mut fields = call_fields(names, &blocked.call, &blocked.args);
+            fields["reason"] = blocked.reason.clone().into();
             if let Some(redactor) = &redactor {
                 redactor.redact_value(&mut fields);
             }
