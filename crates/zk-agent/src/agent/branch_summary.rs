@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use zk_core::kernel::Source;
 use zk_core::model::{AgentError, Block, Message, Role};
-use zk_core::service::SideCall;
+use zk_core::service::{SUMMARY_PART, SideCall};
 
 use crate::Agent;
 
@@ -48,7 +48,7 @@ pub(super) async fn summarise(
         system: SYSTEM.to_owned(),
         max_tokens: Some(MAX_SUMMARY_TOKENS),
         limit: ANSWER_TIME_LIMIT,
-        ..SideCall::new(&Source::new("branch"), "branch summary", prompt).for_part("summary")
+        ..SideCall::new(&Source::new("branch"), "branch summary", prompt).for_part(SUMMARY_PART)
     };
     // Stopped when the caller drops this future.
     let stop = CancellationToken::new();

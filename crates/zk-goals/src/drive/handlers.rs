@@ -10,12 +10,13 @@ use zk_core::events::{
 };
 use zk_core::kernel::{BoxError, Cx, HookOptions, Reach, Scope};
 use zk_core::model::{CheckState, Display};
-use zk_core::service::{PromptSection, Question, Questions, Redactor, RunControl, RunStatus};
+use zk_core::service::{
+    PromptSection, Question, Questions, Redactor, RunControl, RunStatus, SUPERVISOR_PART,
+};
 
 use super::record::cut;
 use super::section::GoalSection;
 use super::shared::{PendingTurn, SOURCE, Shared};
-use super::supervisor::PART;
 use crate::goal::{Goal, GoalInput, Spender};
 
 /// Time that a handler may take beyond the pause between two turns.
@@ -164,7 +165,7 @@ fn spending(shared: &Arc<Shared>, scope: &Scope) {
         at,
         shared.clone(),
         async |shared: &Arc<Shared>, event: &SideCallEnd, cx: &Cx| -> Result<(), BoxError> {
-            let is_verdict = event.purpose == PART && event.source == shared.source().to_string();
+            let is_verdict = event.purpose == SUPERVISOR_PART && event.source == shared.source().to_string();
             let by = if is_verdict { Spender::Verdict } else { Spender::Other };
             shared.apply(GoalInput::Spent { usd: event.usage.cost, by }, cx).await
         },

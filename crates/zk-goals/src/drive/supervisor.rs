@@ -6,14 +6,11 @@ use serde::Deserialize;
 use zk_core::events::GoalVerdict;
 use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, ErrorKind};
-use zk_core::service::{RunControl, SideCall, visible_line};
+use zk_core::service::{RunControl, SUPERVISOR_PART, SideCall, visible_line};
 
 use super::record::cut;
 use super::shared::Shared;
 use crate::goal::{GoalInput, SupervisorFailure};
-
-/// Part of the agent whose model gives verdicts.
-pub(super) const PART: &str = "supervisor";
 
 /// Output limit of a verdict, in tokens.
 const MAX_VERDICT_TOKENS: u32 = 400;
@@ -52,7 +49,7 @@ pub(super) async fn ask(shared: &Arc<Shared>, run: Arc<dyn RunControl>, cx: &Cx)
         "The goal:\n<goal>\n{}\n</goal>\n\nThe record of the last turns, oldest first:\n<record>\n{record}\n</record>",
         goal.spec.text()
     );
-    let mut call = SideCall::new(&shared.source(), PART, prompt).for_part(PART);
+    let mut call = SideCall::new(&shared.source(), SUPERVISOR_PART, prompt).for_part(SUPERVISOR_PART);
     call.system = SYSTEM.to_owned();
     call.max_tokens = Some(MAX_VERDICT_TOKENS);
     call.limit = shared.settings.verdict_limit();

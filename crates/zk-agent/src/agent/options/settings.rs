@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use zk_core::events::ToolBegin;
 use zk_core::kernel::{Bus, Cx, Reach};
 use zk_core::model::Budget;
-use zk_core::service::{EXPLORE_PART, TITLE_PART};
+use zk_core::service::{
+    COMPRESS_PART, EXPLORE_PART, SUBGOAL_PART, SUMMARY_PART, SUPERVISOR_PART, TITLE_PART,
+};
 
 use super::{Behavior, DedupKey, OnExceed, OutputBudget, ThinkingDecay, ToolBudget, ToolSet};
 use crate::run::QueueMode;
@@ -240,11 +242,11 @@ impl PartSettings {
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         let Self { summary, compress, title, supervisor, subgoal, explore, agents } = self;
         let known = [
-            ("summary", summary),
-            ("compress", compress),
+            (SUMMARY_PART, summary),
+            (COMPRESS_PART, compress),
             (TITLE_PART, title),
-            ("supervisor", supervisor),
-            ("subgoal", subgoal),
+            (SUPERVISOR_PART, supervisor),
+            (SUBGOAL_PART, subgoal),
             (EXPLORE_PART, explore),
         ];
         let known = known.into_iter().filter_map(|(part, model)| Some((part, model.as_deref()?)));

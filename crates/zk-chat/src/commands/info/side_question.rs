@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_agent::{Agent, transcript};
 use zk_core::kernel::{BoxError, Cx, Source};
-use zk_core::service::SideCall;
+use zk_core::service::{SUMMARY_PART, SideCall};
 use zk_tui::dollars;
 
 /// Longest wait for an answer.
@@ -41,7 +41,7 @@ pub(super) async fn recap(agent: &Agent, cx: &Cx) -> Result<String, BoxError> {
         system: RECAP_SYSTEM.to_owned(),
         max_tokens: Some(MAX_RECAP_TOKENS),
         limit: ANSWER_LIMIT,
-        ..SideCall::new(&Source::new("recap"), "recap", prompt).for_part("summary")
+        ..SideCall::new(&Source::new("recap"), "recap", prompt).for_part(SUMMARY_PART)
     };
     answer(agent, call, cx).await
 }

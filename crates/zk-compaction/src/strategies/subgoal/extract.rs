@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use zk_core::kernel::Source;
 use zk_core::model::{Message, Role};
-use zk_core::service::SideCall;
+use zk_core::service::{SUBGOAL_PART, SideCall};
 
 use crate::strategies::summary::text::transcript;
 
@@ -56,7 +56,7 @@ pub(super) fn request(source: &Source, messages: &[Arc<Message>], active: Option
          line of at most 15 words, a step and not the whole aim.",
         transcript(newest(messages), 4000)
     );
-    let mut call = SideCall::new(source, "subgoal", prompt).for_part("subgoal");
+    let mut call = SideCall::new(source, "subgoal", prompt).for_part(SUBGOAL_PART);
     call.system = SYSTEM.to_owned();
     (call.max_tokens, call.limit) = (Some(200), ANSWER_TIME_LIMIT);
     call

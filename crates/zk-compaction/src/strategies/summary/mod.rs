@@ -11,7 +11,9 @@ use async_trait::async_trait;
 use futures_util::future::join;
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope, Source};
 use zk_core::model::{Block, Compaction, Message, Role};
-use zk_core::service::{RunControl, SideCall, WindowCause, WindowPlan, WindowStrategy, WindowView};
+use zk_core::service::{
+    RunControl, SUMMARY_PART, SideCall, WindowCause, WindowPlan, WindowStrategy, WindowView,
+};
 
 use self::files::Files;
 use crate::plan::cut;
@@ -170,7 +172,7 @@ async fn ask(
 ) -> Result<String, BoxError> {
     // The model may get less than the omitted messages.
     let given = bytes.min(prompt.len());
-    let mut call = SideCall::new(source, "compaction", prompt).for_part("summary");
+    let mut call = SideCall::new(source, "compaction", prompt).for_part(SUMMARY_PART);
     call.system = text::SYSTEM.to_owned();
     (call.max_tokens, call.limit) = (Some(tokens), ANSWER_TIME_LIMIT);
     let answer = run.side_call(call).await?.text;

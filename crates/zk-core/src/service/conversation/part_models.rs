@@ -13,7 +13,7 @@ use crate::model::{AgentError, Model};
 /// use async_trait::async_trait;
 /// use zk_core::kernel::Cx;
 /// use zk_core::model::{AgentError, Model};
-/// use zk_core::service::{PartModel, PartModels};
+/// use zk_core::service::{PartModel, PartModels, SUMMARY_PART};
 ///
 /// struct SmallSummaries(Model);
 ///
@@ -21,7 +21,7 @@ use crate::model::{AgentError, Model};
 /// impl PartModels for SmallSummaries {
 ///     async fn choose(&self, part: &str, _: &Cx) -> PartModel {
 ///         match part {
-///             "summary" => PartModel::Own(Box::new(self.0.clone())),
+///             SUMMARY_PART => PartModel::Own(Box::new(self.0.clone())),
 ///             _ => PartModel::OfRun,
 ///         }
 ///     }
@@ -75,6 +75,18 @@ pub enum PartFallback {
     LeaveOut,
 }
 
+/// Name of the part that summarises conversations and branches.
+pub const SUMMARY_PART: &str = "summary";
+
+/// Name of the part that summarises large tool results.
+pub const COMPRESS_PART: &str = "compress";
+
+/// Name of the part that gives verdicts on autonomous goals.
+pub const SUPERVISOR_PART: &str = "supervisor";
+
+/// Name of the part that names the steps of a task.
+pub const SUBGOAL_PART: &str = "subgoal";
+
 /// Name of the part that titles sessions. It asks no model unless one is set for it.
 pub const TITLE_PART: &str = "title";
 
@@ -88,11 +100,11 @@ pub const KNOWN_PARTS: [KnownPart; 6] = {
         KnownPart { name, work, fallback }
     }
     [
-        part("summary", "summaries of conversations and branches", PartFallback::RunModel),
-        part("compress", "summaries of large tool results", PartFallback::LeaveOut),
+        part(SUMMARY_PART, "summaries of conversations and branches", PartFallback::RunModel),
+        part(COMPRESS_PART, "summaries of large tool results", PartFallback::LeaveOut),
         part(TITLE_PART, "titles of sessions", PartFallback::LeaveOut),
-        part("supervisor", "verdicts on autonomous goals", PartFallback::RunModel),
-        part("subgoal", "steps of a task, for compaction", PartFallback::LeaveOut),
+        part(SUPERVISOR_PART, "verdicts on autonomous goals", PartFallback::RunModel),
+        part(SUBGOAL_PART, "steps of a task, for compaction", PartFallback::LeaveOut),
         part(EXPLORE_PART, "sub-agents without a name", PartFallback::RunModel),
     ]
 };

@@ -138,10 +138,10 @@ impl SideCall {
     ///
     /// ```
     /// use zk_core::kernel::Source;
-    /// use zk_core::service::SideCall;
+    /// use zk_core::service::{SUPERVISOR_PART, SideCall};
     ///
-    /// let call = SideCall::new(&Source::new("goals"), "verdict", "Is it done?").for_part("supervisor");
-    /// assert_eq!(call.part.as_deref(), Some("supervisor"));
+    /// let call = SideCall::new(&Source::new("goals"), "verdict", "Is it done?").for_part(SUPERVISOR_PART);
+    /// assert_eq!(call.part.as_deref(), Some(SUPERVISOR_PART));
     /// ```
     #[must_use]
     pub fn for_part(self, part: impl Into<String>) -> Self {

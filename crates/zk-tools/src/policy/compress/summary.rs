@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use zk_core::kernel::{Cx, Source};
-use zk_core::service::{RunControl, SideCall};
+use zk_core::service::{COMPRESS_PART, RunControl, SideCall};
 
 use crate::text::head;
 
@@ -24,7 +24,7 @@ pub(super) async fn of(source: &Source, command: &str, text: &str, cx: &Cx) -> O
     }
     let run = cx.service::<dyn RunControl>()?;
     let prompt = format!("$ {command}\n\n{}", head(text, GIVEN));
-    let mut call = SideCall::new(source, "compress", prompt).for_part("compress");
+    let mut call = SideCall::new(source, "compress", prompt).for_part(COMPRESS_PART);
     call.system = SYSTEM.to_owned();
     call.max_tokens = Some(800);
     call.limit = Duration::from_secs(30);
