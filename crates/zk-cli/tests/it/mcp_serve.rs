@@ -36,6 +36,26 @@ fn write_call(person: &Person) -> String {
 }
 
 #[test]
+fn tools_of_a_run_or_a_person_are_not_served() {
+    let person = Person::new();
+    zk_as_server(&person, &[], &[]);
+    let servers = std::fs::read_to_string(person.home().join("settings.toml")).unwrap();
+    person.settings(&format!(
+        "[tools]\nprotocols = {{ \"small/*\" = \"lookup\" }}\n[plugins.context-window]\nrequest = true\n{servers}"
+    ));
+    let listed = person.run(&["mcp", "tools", "zk"]);
+    assert!(
+        listed.code == 0 && listed.stdout.contains("mcp_zk_read_file"),
+        "{}{}",
+        listed.stdout,
+        listed.stderr
+    );
+    for tool in ["conversation_recall", "load_tools", "remember", "request_compaction", "todo_write"] {
+        assert!(!listed.stdout.contains(tool), "{tool}: {}", listed.stdout);
+    }
+}
+
+#[test]
 fn the_tools_of_zk_are_served_under_its_permission_mode() {
     let person = Person::new();
     person.write("a.txt", "hello from a file\n");

@@ -15,8 +15,23 @@ use crate::exit::Outcome;
 use crate::place::ExecutionTarget;
 use crate::sessions::Session;
 
-/// Tools that are only useful within a run.
-pub(super) const OF_RUNS: [&str; 4] = ["conversation_recall", "todo_read", "todo_write", "tool_search"];
+/// Tools that belong to a run or to a person, whoever registers them.
+pub(super) const OF_RUNS: [&str; 14] = [
+    "agents",
+    "apply_changes",
+    "ask_user",
+    "conversation_recall",
+    "load_tools",
+    "present_plan",
+    "read_shell",
+    "remember",
+    "request_compaction",
+    "run_in_shell",
+    "spawn",
+    "todo_read",
+    "todo_write",
+    "tool_search",
+];
 
 /// Tools of an unattended bus, and the tool `run`.
 pub(super) struct ProgramTools {
