@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
@@ -133,21 +134,12 @@ pub(super) struct Handle {
     began: Instant,
     run: Mutex<Weak<RunShared>>,
     phase: watch::Sender<Option<Arc<Ending>>>,
-    report: Mutex<Report>,
+    /// Whether the parent is told: a call gave the result, a message is on its way, or nobody is told.
+    is_reported: AtomicBool,
     /// Conversation that is told of its end since another branch of the session was loaded.
     moved_to: Mutex<Option<ContextId>>,
     /// Number of calls that wait for its end and will give the result.
     awaited: watch::Sender<usize>,
-}
-
-/// Progress of telling the parent of the end of a sub-agent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Report {
-    /// The parent is told with a message.
-    #[default]
-    Owed,
-    /// A call gave the result, or a message is on its way.
-    Made,
 }
 
 /// End of a sub-agent.
@@ -178,7 +170,15 @@ impl Handle {
 
     /// Takes the duty to tell the parent; false if it was taken before.
     pub(super) fn claim_report(&self) -> bool {
-        std::mem::replace(&mut *lock(&self.report), Report::Made) == Report::Owed
+        !self.is_reported.swap(true, Ordering::AcqRel)
+    }
+
+    /// Stops its run, of whose end nobody is told.
+    fn drop_report_and_abort(&self, reason: &str) {
+        self.claim_report();
+        if let Some(run) = lock(&self.run).upgrade() {
+            run.abort(Some(reason));
+        }
     }
 
     /// Makes another conversation the one that is told of the end.
@@ -335,10 +335,7 @@ impl Subagents {
     fn forget(&self) {
         let all = std::mem::take(&mut *self.lock());
         for handle in all.into_values() {
-            handle.claim_report();
-            if let Some(run) = lock(&handle.run).upgrade() {
-                run.abort(Some("its conversation was left"));
-            }
+            handle.drop_report_and_abort("its conversation was left");
         }
         self.mail.clear();
         self.changed();
@@ -359,7 +356,7 @@ impl Subagents {
             began: Instant::now(),
             run: Mutex::default(),
             phase: watch::Sender::new(None),
-            report: Mutex::default(),
+            is_reported: AtomicBool::new(false),
             moved_to: Mutex::default(),
             awaited: watch::Sender::new(0),
         });
@@ -381,26 +378,25 @@ impl Subagents {
     }
 
     /// Records the end of a sub-agent; a second end has no effect.
-    pub(super) fn end(&self, handle: &Handle, state: SubagentState, text: String) -> Arc<Ending> {
+    pub(super) fn end(&self, handle: &Handle, state: SubagentState, text: String) {
         let (turns, cost) = match lock(&handle.run).upgrade().map(|run| run.snapshot()) {
             Some(stats) => (stats.turns, stats.cost),
             None => (0, None),
         };
-        self.end_with(handle, Ending { state, text, turns, cost, elapsed: Duration::ZERO })
+        self.end_with(handle, Ending { state, text, turns, cost, elapsed: Duration::ZERO });
     }
 
-    pub(super) fn end_with(&self, handle: &Handle, ending: Ending) -> Arc<Ending> {
+    pub(super) fn end_with(&self, handle: &Handle, ending: Ending) {
         let ending = Arc::new(Ending { elapsed: handle.began.elapsed(), ..ending });
         self.mail.close(&handle.name);
         handle.phase.send_if_modified(|phase| {
             let is_first = phase.is_none();
             if is_first {
-                *phase = Some(ending.clone());
+                *phase = Some(ending);
             }
             is_first
         });
         self.changed();
-        handle.ending().unwrap_or(ending)
     }
 
     pub(super) fn find(&self, name: &str) -> Result<Arc<Handle>, SubagentError> {
@@ -445,10 +441,7 @@ impl RunningAgents for Subagents {
     fn stop_all(&self, reason: &str) {
         for handle in self.handles().into_iter().filter(|handle| !handle.is_over()) {
             // A message about its end would begin a run.
-            handle.claim_report();
-            if let Some(run) = lock(&handle.run).upgrade() {
-                run.abort(Some(reason));
-            }
+            handle.drop_report_and_abort(reason);
         }
     }
 }
