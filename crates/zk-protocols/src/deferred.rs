@@ -43,7 +43,7 @@ pub(crate) fn wrapped_calls(history: &WireReady, offered: &BTreeSet<String>) -> 
     })
 }
 
-/// Answer with calls of [`CALL_TOOL`], on its way to the loop, which sees calls of the real tools.
+/// Stream rewriter that unwraps `call_tool` calls into calls of the real tools.
 #[derive(Default)]
 pub(crate) struct DeferredAnswer {
     /// Calls of [`CALL_TOOL`] that have begun, with their ids, by block.

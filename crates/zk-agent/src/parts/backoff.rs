@@ -13,7 +13,8 @@ const FIRST_WAIT: Duration = Duration::from_secs(2);
 /// Longest wait between two attempts, also after a failure that waiting does not mend.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// Waits between attempts that failed, by a name. Within its wait a name is not tried again.
+/// Exponential back-off by name (part or model): 2 s, doubled per failure, at most 60 s. Within its wait a name is not
+/// tried again.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff(Mutex<BTreeMap<String, Failure>>);
 

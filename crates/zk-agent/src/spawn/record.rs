@@ -16,7 +16,7 @@ const KIND: &str = "background-agent";
 /// Version of their data.
 const VERSION: u32 = 1;
 
-/// Step of a sub-agent in the background, as the session keeps it.
+/// Session entry about a background sub-agent: started, ended or reported to its parent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
 enum Step {

@@ -11,10 +11,11 @@ use zk_core::service::{FileWatch, Files, Resolved};
 
 use super::matcher::Matcher;
 
-/// Time without changes of a file after which it is announced, since editors write a file in several steps.
-const QUIET: Duration = Duration::from_millis(200);
+/// Debounce interval: time without changes of a file after which it is announced, since editors write a file in several
+/// steps.
+const DEBOUNCE: Duration = Duration::from_millis(200);
 
-/// Longest time that changes of one file are held back while it does not become quiet.
+/// Maximum delay: time for which changes of one file are held back at most, however often it changes.
 const MAX_DELAY: Duration = Duration::from_secs(5);
 
 /// Maximum number of changed files that wait to be announced; more are left out.
@@ -122,7 +123,7 @@ struct Waiting {
 
 impl Waiting {
     fn due(&self) -> Instant {
-        (self.last + QUIET).min(self.first + MAX_DELAY)
+        (self.last + DEBOUNCE).min(self.first + MAX_DELAY)
     }
 }
 
@@ -245,7 +246,7 @@ mod tests {
             }
         }
         assert_eq!(changes.waiting().len(), MAX_WAITING_FILES);
-        tokio::time::sleep(QUIET).await;
+        tokio::time::sleep(DEBOUNCE).await;
         assert_eq!(changes.take_due().len(), MAX_WAITING_FILES);
         assert!(changes.waiting().is_empty());
     }

@@ -7,7 +7,7 @@ use zk_core::service::StreamEvent;
 use super::extract::{CallExtractor, CallFormat, CallPiece, CallReader, ExtractedCall};
 use crate::rewrite::RewriteAnswer;
 
-/// Answer in which calls are text, on its way to the loop, which sees calls.
+/// Stream rewriter that parses inline tool calls out of text deltas and emits them as `ToolCall` events.
 pub(crate) struct InlineAnswer {
     extractor: Arc<dyn CallExtractor>,
     format: CallFormat,
