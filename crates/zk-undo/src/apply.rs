@@ -7,15 +7,16 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{Access, AtFlags, accessat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::journal::TurnLabel;
+use crate::path_text::SavedPath;
 use crate::plan::{FileContent, hash_in};
-use crate::step::{SavedPath, StepKind, read};
+use crate::step::{StepKind, read};
 use crate::workspace::beneath::{NEW_DIR_MODE, Place, rename_new};
 use crate::workspace::snapshot::{Identity, LeftOut, now_ns};
 use crate::{Change, FileState, Journal, Plan, UndoError};
@@ -38,14 +39,11 @@ struct Pending {
     workspaces: Vec<Identity>,
     changes: Vec<Change>,
     /// Temporary file of each change that has one.
-    temporary: Vec<Option<Temporary>>,
+    temporary: Vec<Option<SavedPath>>,
     /// Paths that stay as they are.
     #[serde(default)]
     stayed: BTreeSet<SavedPath>,
 }
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Temporary(#[serde(with = "crate::path_text")] PathBuf);
 
 impl Pending {
     /// Reason for which this is no record of this crate; `None` if it may be one.
@@ -56,7 +54,7 @@ impl Pending {
         } else if self.changes.len() != self.temporary.len() {
             Some("it has not one temporary file for each change")
         } else if each
-            .any(|(change, file)| file.as_ref().is_some_and(|Temporary(path)| !is_temporary(path, change)))
+            .any(|(change, file)| file.as_ref().is_some_and(|SavedPath(path)| !is_temporary(path, change)))
         {
             Some("it names temporary files that no undo makes")
         } else {
@@ -231,15 +229,20 @@ impl Journal {
                 accessat(&place.dir, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::empty())
                     .map_err(fail)?;
             }
-            let (Some(Temporary(temporary)), FileState::File { mode, .. }) = (temporary, &change.after)
-            else {
-                continue;
-            };
-            let content = self.content(&change.path, &change.after)?;
-            let content =
-                content.ok_or_else(|| UndoError::damaged(&change.path, "its kept content is gone"))?;
-            let file = Place::of(temporary).and_then(|place| place.create()).map_err(fail)?;
-            fill(file, content, *mode).map_err(UndoError::io("bring back", &change.path))?;
+            let Some(SavedPath(temporary)) = temporary else { continue };
+            match &change.after {
+                FileState::File { mode, .. } => {
+                    let content = self.content(&change.path, &change.after)?;
+                    let content = content
+                        .ok_or_else(|| UndoError::damaged(&change.path, "its kept content is gone"))?;
+                    let file = Place::of(temporary).and_then(|place| place.create()).map_err(fail)?;
+                    fill(file, content, *mode).map_err(UndoError::io("bring back", &change.path))?;
+                }
+                FileState::Link { target } => {
+                    Place::of(temporary).and_then(|place| place.make_link(target)).map_err(fail)?;
+                }
+                FileState::Absent | FileState::Directory { .. } | FileState::Other => {}
+            }
         }
         Ok(())
     }
@@ -263,10 +266,11 @@ impl Journal {
             let (Some(change), Some(done)) = (pending.changes.get(*at), done.get_mut(*at)) else { continue };
             if done.is_ok() {
                 let temporary = pending.temporary.get(*at).and_then(Option::as_ref);
-                *done = self.make(change, temporary.map(|Temporary(path)| path.as_path()));
+                *done = self.make(change, temporary.map(|SavedPath(path)| path.as_path()));
             }
         }
-        // Modes of directories come last: one without the right to write is filled before.
+        // Modes of directories come last: one without the right to write is filled and cleaned before.
+        remove_temporary(pending);
         for at in order.iter().rev() {
             let (Some(change), Some(done)) = (pending.changes.get(*at), done.get_mut(*at)) else { continue };
             if let (FileState::Directory { mode }, Ok(())) = (&change.after, &done) {
@@ -334,21 +338,7 @@ impl Journal {
                 Err(Errno::EXIST) if change.before.is_directory() => Ok(()),
                 done => done,
             },
-            FileState::Link { target } => {
-                let place = make_parents(&change.path)?;
-                let Some(temporary) = temporary.and_then(Path::file_name) else { return Err(Errno::INVAL) };
-                let beside = Place {
-                    dir: place.dir.try_clone().map_err(|_| Errno::MFILE)?,
-                    name: temporary.to_owned(),
-                };
-                beside.make_link(target)?;
-                let renamed = self.rename(change, &beside, &place);
-                if renamed.is_err() {
-                    let _ = beside.remove_file();
-                }
-                renamed
-            }
-            FileState::File { .. } => {
+            FileState::File { .. } | FileState::Link { .. } => {
                 let place = make_parents(&change.path)?;
                 let Some(temporary) = temporary else { return Err(Errno::INVAL) };
                 self.rename(change, &Place::of(temporary)?, &place)
@@ -405,14 +395,14 @@ fn make_parents(path: &Path) -> Result<Place, Errno> {
 }
 
 /// Path of the temporary file for a change: beside it, or in the nearest directory that is there.
-fn temporary(token: u64, at: usize, change: &Change) -> Option<Temporary> {
+fn temporary(token: u64, at: usize, change: &Change) -> Option<SavedPath> {
     match change.after {
         FileState::File { .. } | FileState::Link { .. } => {}
         FileState::Absent | FileState::Directory { .. } | FileState::Other => return None,
     }
     let is_dir = |dir: &&Path| dir.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
     let dir = change.path.ancestors().skip(1).find(is_dir)?;
-    Some(Temporary(dir.join(OsString::from(format!(".zk-undo-{token:x}-{at}.tmp")))))
+    Some(SavedPath(dir.join(OsString::from(format!(".zk-undo-{token:x}-{at}.tmp")))))
 }
 
 /// Whether a path is one that [`temporary`] makes for a change.
@@ -429,7 +419,7 @@ fn is_temporary(path: &Path, change: &Change) -> bool {
 }
 
 fn remove_temporary(pending: &Pending) {
-    for Temporary(path) in pending.temporary.iter().flatten() {
+    for SavedPath(path) in pending.temporary.iter().flatten() {
         if let Ok(place) = Place::of(path) {
             let _ = place.remove_file();
         }

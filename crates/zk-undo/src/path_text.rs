@@ -1,10 +1,22 @@
 //! Paths in JSON: text, in which a byte that is no UTF-8, and the percent sign, is `%` and two digits.
 
+use std::borrow::Borrow;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Deserializer, Serializer, de::Error};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+/// Path in a record, of any bytes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct SavedPath(#[serde(with = "crate::path_text")] pub(crate) PathBuf);
+
+impl Borrow<Path> for SavedPath {
+    fn borrow(&self) -> &Path {
+        &self.0
+    }
+}
 
 pub(crate) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&text_of(path))

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::from_slice;
 use zk_core::service::StateFiles;
 
+use crate::path_text::SavedPath;
 use crate::workspace::snapshot::Identity;
 use crate::{Change, UndoError};
 
@@ -67,11 +68,6 @@ pub struct Step {
     pub(crate) is_told: bool,
 }
 
-/// Path in a record, of any bytes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(crate) struct SavedPath(#[serde(with = "crate::path_text")] pub(crate) PathBuf);
-
 impl Step {
     /// Changes that are in effect.
     pub(crate) fn done_changes(&self) -> impl DoubleEndedIterator<Item = &Change> {
@@ -89,7 +85,7 @@ impl Step {
     }
 
     fn is_undone_at(&self, path: &Path) -> bool {
-        self.undone.iter().any(|SavedPath(undone)| undone == path)
+        self.undone.contains(path)
     }
 
     /// Records that the changes are taken back, or in effect again, except at the paths that stayed as they were.

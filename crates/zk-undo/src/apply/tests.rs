@@ -1,4 +1,5 @@
 use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tempfile::TempDir;
@@ -63,7 +64,7 @@ fn an_undo_that_was_killed_is_finished_and_leaves_nothing_behind() {
         // The process ends after `done` of the changes.
         for (change, temporary) in pending.changes.iter().zip(&pending.temporary).take(done) {
             journal.clear(change).unwrap();
-            journal.make(change, temporary.as_ref().map(|Temporary(path)| path.as_path())).unwrap();
+            journal.make(change, temporary.as_ref().map(|SavedPath(path)| path.as_path())).unwrap();
         }
         // The person goes on with a file that was not back yet.
         let is_edited = done < 2;
@@ -99,6 +100,27 @@ fn staged(journal: &Journal, plan: &Plan) -> Pending {
 }
 
 #[test]
+fn a_link_below_removed_directories_leaves_no_temporary_name_after_a_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    let (journal, root) = journal(&dir);
+    fs::create_dir_all(root.join("d/e")).unwrap();
+    std::os::unix::fs::symlink("x", root.join("d/e/link")).unwrap();
+    let turn = TurnLabel { run: "r".into(), turn: "t".into(), prompt: "p".into() };
+    journal.begin(&turn, "call", &CallScope::Workspace).unwrap();
+    fs::remove_dir_all(root.join("d")).unwrap();
+    journal.end("call").unwrap();
+    let pending = staged(&journal, &journal.plan_undo(1).unwrap());
+    let link = pending.changes.iter().position(|change| change.path.ends_with("link")).unwrap();
+    let SavedPath(temporary) = pending.temporary[link].clone().unwrap();
+    assert_eq!(fs::read_link(&temporary).unwrap(), Path::new("x"));
+    journal.write_pending(&pending).unwrap();
+    // Killed once the directories were back.
+    fs::create_dir_all(root.join("d/e")).unwrap();
+    journal.recover().unwrap();
+    assert_eq!((names(&root), names(&root.join("d/e"))), (vec!["d".to_owned()], vec!["link".to_owned()]));
+}
+
+#[test]
 fn what_is_saved_while_contents_are_written_stays() {
     let dir = tempfile::tempdir().unwrap();
     let (journal, root, plan) = changed(&dir);
@@ -117,7 +139,7 @@ fn a_file_that_appears_at_the_last_moment_is_not_replaced() {
     let (journal, root, plan) = changed(&dir);
     let mut pending = staged(&journal, &plan);
     pending.changes[0].before = FileState::Absent;
-    let Temporary(temporary) = pending.temporary[0].clone().unwrap();
+    let SavedPath(temporary) = pending.temporary[0].clone().unwrap();
     assert_eq!(journal.make(&pending.changes[0], Some(&temporary)), Err(Errno::BUSY));
     assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "zk's a");
 }
@@ -129,7 +151,7 @@ fn a_record_with_foreign_paths_is_refused() {
     let mut pending = staged(&journal, &plan);
     let victim = root.join("victim");
     fs::write(&victim, "of the person").unwrap();
-    let own = pending.temporary[0].replace(Temporary(victim.clone()));
+    let own = pending.temporary[0].replace(SavedPath(victim.clone()));
     journal.write_pending(&pending).unwrap();
     assert!(journal.recover().unwrap_err().to_string().contains("that no undo makes"));
     assert!(victim.exists());

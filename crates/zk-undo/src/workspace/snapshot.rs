@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use crate::objects::{Objects, hash_of};
+use crate::path_text::SavedPath;
 use crate::state::{Content, FileState, Stamp};
 use crate::workspace::git::{AboutIndex, Index, Repository, blob_id};
 use crate::{Change, UndoError};
@@ -270,9 +271,6 @@ pub(crate) struct SavedSnapshot {
     ignored: Vec<SavedPath>,
     files: Vec<SavedFile>,
 }
-
-#[derive(Debug, Serialize, Deserialize)]
-struct SavedPath(#[serde(with = "crate::path_text")] PathBuf);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct SavedFile {
