@@ -8,7 +8,7 @@ use crate::context::describe;
 use crate::pump::SharedState;
 use crate::record::CaptureState;
 
-/// The command `/shell`: the record of the shell, in the hands of the person.
+/// Command `/shell`: shows and clears the recorded commands, and switches recording off and on.
 pub(crate) struct ShellCommand {
     pub(crate) shared: SharedState,
 }

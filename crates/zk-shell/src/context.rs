@@ -22,7 +22,7 @@ const MAX_WITH_OUTPUT: usize = 20;
 /// Newest commands that the model is told at all.
 const MAX_TOLD: usize = 100;
 
-/// News of the shell since the last prompt, for the model.
+/// Context producer for the commands run in the shell since the last prompt: text, exit code, output.
 pub(crate) struct ShellContext {
     pub(crate) shared: SharedState,
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use zk_agent::{Agent, AgentConversation};
 use zk_chat::{
-    ChatError, ChatSetup, ConversationFactory, ConversationHost, ConversationSource, NamedModel,
+    ChatError, ChatSetup, ConversationFactory, ConversationHost, ConversationSource, KeptChoice, NamedModel,
     OpenedConversation, ProviderAccess, Reread, SettingsReport, UnapprovedProject,
 };
 use zk_core::kernel::BoxError;
@@ -138,6 +138,10 @@ impl ConversationFactory for ShellFactory {
 
     async fn programs_ready(&self, agent: &Agent) {
         self.inner.programs_ready(agent).await;
+    }
+
+    async fn keep_choice(&self, choice: KeptChoice) -> Result<(), BoxError> {
+        self.inner.keep_choice(choice).await
     }
 
     async fn own_model(&self, agent: &Agent) -> Result<Model, BoxError> {

@@ -18,7 +18,7 @@ pub(crate) enum Phase {
     Busy,
 }
 
-/// Person's line in the shell, as far as zk knows it: from marks, and from the keys that were forwarded.
+/// State of the shell's prompt, from marks and forwarded keys: phase, typed bytes, last exit code.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     pub(crate) phase: Phase,

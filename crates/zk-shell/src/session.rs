@@ -95,7 +95,7 @@ impl ShellOptions {
 
 /// Runs the person's shell on the terminal of this process, with a conversation of `factory` attached, until
 /// the shell ends; returns its exit code. `watch` starts the watching of signals; its callback restores the
-/// terminal.
+/// terminal. The working directory of the process follows that of the shell.
 ///
 /// # Errors
 /// [`ShellError`] before the shell begins. Later failures leave a working shell, and a message above it.

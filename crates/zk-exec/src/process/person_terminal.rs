@@ -99,12 +99,6 @@ impl PersonTerminal {
         Ok(self.terminal.try_clone()?.into())
     }
 
-    /// Id of the program.
-    #[must_use]
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Waits until the program exits, and returns its exit code: 128 and the number of a signal that killed it.
     /// Blocks.
     ///

@@ -65,8 +65,8 @@ impl MarkScanner {
                 if body.len() + part.len() <= MAX_MARK_BYTES {
                     body.extend_from_slice(part);
                 } else {
-                    // Too long for a command: an empty body is no mark.
-                    *body = vec![0; MAX_MARK_BYTES];
+                    // No mark has this body, so that one that is too long is dropped.
+                    *body = vec![0];
                 }
                 match behind.split_first() {
                     Some((_, behind)) => {
@@ -112,12 +112,6 @@ impl MarkScanner {
             self.body = Some(Vec::new());
         }
         bytes.get(same..).unwrap_or_default()
-    }
-
-    /// Whether output is held back, since it may be the beginning of a mark.
-    #[must_use]
-    pub fn is_holding(&self) -> bool {
-        self.matched > 0
     }
 
     /// Releases what was held back, at the end of the output.

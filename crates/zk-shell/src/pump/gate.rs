@@ -15,8 +15,8 @@ const MAX_SPILLED_BYTES: u64 = 64 << 20;
 /// Buffer of a replay, in bytes.
 const REPLAY_BYTES: usize = 64 * 1024;
 
-/// Gate between the output of the shell and the terminal: closed while the conversation draws, and what comes
-/// meanwhile is replayed in order.
+/// Buffer of the shell's output while the conversation draws, in memory and then in a spill file; opening it flushes in
+/// order.
 #[derive(Debug)]
 pub(crate) struct OutputGate {
     state: Mutex<State>,
@@ -29,9 +29,9 @@ pub(crate) struct OutputGate {
 #[derive(Debug, Default)]
 struct State {
     is_closed: bool,
-    /// First output held, in memory.
+    /// Output buffer in memory, before the spill file.
     held: Vec<u8>,
-    /// Output behind it: a file that no directory names any more.
+    /// Spill file of the output that follows the buffer, already unlinked.
     spilled: Option<File>,
     /// Bytes in it.
     spilled_bytes: u64,

@@ -19,7 +19,7 @@ pub(crate) const REPORT_WAIT: Duration = Duration::from_millis(250);
 /// Hidden key that makes the shell report its line.
 pub(crate) const REPORT_KEY: &[u8] = b"\x1b[7177~";
 
-/// Reader of the person's keys.
+/// Owner of the terminal's input: shell, conversation, or nobody after the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     Shell,

@@ -22,8 +22,8 @@ use crate::line::Line;
 use crate::marks::TerminalModes;
 use crate::record::Recorder;
 
-/// Longest single wait for a terminal that takes no bytes, in nanoseconds.
-const POLL_NS: u32 = 50_000_000;
+/// Longest single wait for a terminal that takes no bytes; less than a second.
+const MAX_POLL_TIME: Duration = Duration::from_millis(50);
 
 /// Event of a shell's terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,31 +69,15 @@ impl Shared {
 
 /// Writes all bytes to a terminal that does not block; an error of kind `TimedOut` after the time limit.
 pub(crate) fn write_within(to: impl AsFd, bytes: &[u8], limit: Duration) -> io::Result<()> {
-    let to: BorrowedFd<'_> = to.as_fd();
-    let end = Instant::now() + limit;
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        match rustix::io::write(to, rest) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(written) => rest = rest.get(written..).unwrap_or_default(),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::AGAIN) => {
-                let left = end.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    return Err(io::ErrorKind::TimedOut.into());
-                }
-                let left = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos().min(POLL_NS)) };
-                let _ = poll(&mut [PollFd::new(&to, PollFlags::OUT)], Some(&left));
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
+    write_until(to.as_fd(), bytes, Some(Instant::now() + limit))
 }
 
-/// Writes all bytes to a terminal.
+/// Writes all bytes to a terminal, however long it takes.
 pub(crate) fn write_all(to: impl AsFd, bytes: &[u8]) -> io::Result<()> {
-    let to: BorrowedFd<'_> = to.as_fd();
+    write_until(to.as_fd(), bytes, None)
+}
+
+fn write_until(to: BorrowedFd<'_>, bytes: &[u8], end: Option<Instant>) -> io::Result<()> {
     let mut rest = bytes;
     while !rest.is_empty() {
         match rustix::io::write(to, rest) {
@@ -101,7 +85,15 @@ pub(crate) fn write_all(to: impl AsFd, bytes: &[u8]) -> io::Result<()> {
             Ok(written) => rest = rest.get(written..).unwrap_or_default(),
             Err(rustix::io::Errno::INTR) => {}
             Err(rustix::io::Errno::AGAIN) => {
-                let _ = poll(&mut [PollFd::new(&to, PollFlags::OUT)], None);
+                let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+                if left == Some(Duration::ZERO) {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                let wait = left.map(|left| {
+                    let left = left.min(MAX_POLL_TIME);
+                    Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) }
+                });
+                let _ = poll(&mut [PollFd::new(&to, PollFlags::OUT)], wait.as_ref());
             }
             Err(error) => return Err(error.into()),
         }

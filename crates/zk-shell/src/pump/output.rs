@@ -71,16 +71,16 @@ pub(crate) fn run_output(
 
 impl MarkSink for Tap<'_> {
     fn pass(&mut self, bytes: &[u8]) {
-        let was_full_screen = {
+        let enters_full_screen = {
             let mut modes = self.shared.modes();
             let was = modes.is_alternate;
             modes.push(bytes);
-            was != modes.is_alternate && !was
+            !was && modes.is_alternate
         };
         {
             let mut recorder = self.shared.recorder();
             recorder.output(bytes);
-            if was_full_screen {
+            if enters_full_screen {
                 recorder.full_screen();
             }
         }

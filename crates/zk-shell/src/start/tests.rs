@@ -42,7 +42,7 @@ struct Told {
 }
 
 struct Shell {
-    terminal: PersonTerminal,
+    _terminal: PersonTerminal,
     keys: fs::File,
     output: Receiver<Vec<u8>>,
     scanner: MarkScanner,
@@ -95,7 +95,7 @@ impl Shell {
             }
         });
         let (scanner, seen, line) = (MarkScanner::new("n0nce"), Seen::default(), Line::default());
-        Some(Self { terminal, keys, output, scanner, seen, line, _dir: dir, home })
+        Some(Self { _terminal: terminal, keys, output, scanner, seen, line, _dir: dir, home })
     }
 
     /// Waits until a mark makes `is_enough` true; returns the marks so far.
@@ -311,7 +311,6 @@ fn bash_keeps_private_commands_private_and_a_repeated_one_is_known() {
     assert_eq!(shell.told().text.as_deref(), Some("echo one"), "typed again");
     shell.press(b" echo secret\r");
     assert_eq!(shell.told().text, None);
-    assert!(shell.terminal.id() > 0);
 }
 
 #[test]

@@ -70,17 +70,26 @@ impl Tool for ReadShell {
         let Some(shown) = shown else { return Ok(ToolOutput::text("nothing was recorded in the shell")) };
         let (redactor, count) =
             (cx.cx.service::<Redactor>(), args.lines.unwrap_or(DEFAULT_LINES).min(MAX_LINES));
-        let text = tokio::task::spawn_blocking(move || last_lines(&shown, count, redactor.as_deref())).await;
-        Ok(ToolOutput::text(text.map_err(|error| ToolError::failed(error.to_string()))?))
+        Ok(ToolOutput::text(last_lines(shown, count, redactor).await?))
     }
 }
 
-/// Last lines of a command's output, redacted.
-pub(super) fn last_lines(exchange: &Exchange, count: usize, redactor: Option<&Redactor>) -> String {
+/// Renders the last lines of a command's output on a blocking thread, redacted.
+pub(super) async fn last_lines(
+    exchange: Exchange,
+    count: usize,
+    redactor: Option<Arc<Redactor>>,
+) -> Result<String, ToolError> {
     if exchange.is_full_screen {
-        return "a full-screen program; its screen is not recorded".to_owned();
+        return Ok("a full-screen program; its screen is not recorded".to_owned());
     }
-    let lines = exchange.output_lines();
-    let text = lines.get(lines.len().saturating_sub(count)..).unwrap_or_default().join("\n");
-    redactor.map_or_else(|| text.clone(), |redactor| redactor.redact(&text).into_owned())
+    let rendered = tokio::task::spawn_blocking(move || {
+        let lines = exchange.output_lines();
+        let text = lines.get(lines.len().saturating_sub(count)..).unwrap_or_default().join("\n");
+        match redactor {
+            Some(redactor) => redactor.redact(&text).into_owned(),
+            None => text,
+        }
+    });
+    rendered.await.map_err(|error| ToolError::failed(error.to_string()))
 }

@@ -141,8 +141,10 @@ impl Tool for RunInShell {
             recorder.take_by_agent().or_else(|| recorder.running())
         };
         let redactor = cx.cx.service::<Redactor>();
-        let output = recorded.map(|recorded| last_lines(&recorded, RESULT_LINES, redactor.as_deref()));
-        let output = output.unwrap_or_else(|| "(the output was not recorded)".to_owned());
+        let output = match recorded {
+            Some(recorded) => last_lines(recorded, RESULT_LINES, redactor).await?,
+            None => "(the output was not recorded)".to_owned(),
+        };
         Ok(ToolOutput::text(format!("{output}\n({how})")))
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn run(app: &AppContext, args: ShellArgs) -> Outcome<Exit> {
         state_dirs: machine.dirs.state.iter().cloned().chain([machine.env.runtime_dir()]).collect(),
         ..ShellOptions::new(crate::host::whole_env(), app.work.cwd.clone())
     };
-    let factory = Arc::new(ChatFactory::new(app.clone(), None));
+    let factory = Arc::new(ChatFactory::new(app.clone(), None).keep_choices(true));
     let ended = zk_shell::run(&options, factory, |leave| {
         signals::watch(leave).map(|signals| Arc::new(signals) as Arc<dyn Interrupts>)
     });
