@@ -79,15 +79,17 @@ impl Core {
     /// Time since the last compaction in milliseconds, if it is shown.
     pub(super) fn compaction_age(&self) -> Option<u64> {
         self.view.status.gauge.and_then(|gauge| gauge.last)?;
+        self.time_since_compaction()
+    }
+
+    fn time_since_compaction(&self) -> Option<u64> {
         let (told, age) = self.compacted?;
         Some(age.saturating_add(self.now.saturating_sub(told)))
     }
 
     pub(super) fn set_status(&mut self, mut status: Status) {
-        if let (Some(last), Some((told, age))) =
-            (status.gauge.as_mut().and_then(|gauge| gauge.last.as_mut()), self.compacted)
-        {
-            let age = age.saturating_add(self.now.saturating_sub(told));
+        let last = status.gauge.as_mut().and_then(|gauge| gauge.last.as_mut());
+        if let (Some(last), Some(age)) = (last, self.time_since_compaction()) {
             last.age_ms = age / MINUTE_MS * MINUTE_MS;
         }
         if self.view.status != status {
