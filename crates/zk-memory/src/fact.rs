@@ -10,7 +10,7 @@ pub const REMEMBER: &str = "remember";
 /// Size limit of one fact, in bytes.
 pub const MAX_FACT_BYTES: usize = 2_000;
 
-/// Number of a fact, which no later fact gets again. Written as `m12`.
+/// Id of a fact, never reused. Written as `m12`.
 ///
 /// ```
 /// use zk_memory::FactId;

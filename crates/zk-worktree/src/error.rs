@@ -45,7 +45,7 @@ pub enum WorktreeError {
         /// Limit, with its unit.
         most: String,
     },
-    /// Git failed.
+    /// Failure of a git command.
     #[error("`git {doing}` failed: {why}")]
     Git {
         /// Command of git.

@@ -166,8 +166,8 @@ impl AgentInner {
         lock(&self.state)
     }
 
-    /// Adds a message to the conversation `context`: between two turns of the run that is active, or after the
-    /// person's next prompt. Another conversation does not get it.
+    /// Queues a message for the conversation `context`: it is delivered between two turns of the active run, or with
+    /// the next prompt. Messages for another conversation are dropped.
     pub(crate) fn notify(&self, context: &ContextId, message: Message) {
         let mut state = self.state();
         if state.context != *context {

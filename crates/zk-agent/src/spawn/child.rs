@@ -13,9 +13,9 @@ use crate::{Agent, Behavior, Preset};
 pub(super) struct ChildPlan<'a> {
     pub(super) options: &'a SpawnOptions,
     pub(super) definition: Option<&'a AgentDefinition>,
-    /// Part that it works for.
+    /// Part (see `PartModels`) that the sub-agent works for.
     pub(super) part: &'a str,
-    /// Messages that it begins with.
+    /// Initial history of the sub-agent.
     pub(super) history: Vec<Arc<Message>>,
     /// Copy of the workspace that it works in, in place of its parent's directory.
     pub(super) copy: Option<&'a dyn IsolatedCopy>,

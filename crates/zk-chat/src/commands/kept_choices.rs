@@ -18,7 +18,7 @@ const MAX_DIRECTORIES: usize = 1_000;
 /// Size limit of the file, in bytes.
 const MAX_FILE_BYTES: usize = 1 << 20;
 
-/// Choice of a person in one directory.
+/// Model and thinking level that a person chose in one directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptChoice {
     /// Model, by `/model` or `/provider`.

@@ -12,7 +12,7 @@ use zk_core::service::{Command, CommandOutcome};
 
 use crate::conversation::line::note_expanded;
 
-/// Maximum number of rounds, also without a number.
+/// Maximum number of iterations of a loop, and the default.
 const MAX_ROUNDS: u32 = 1_000;
 
 /// Failed rounds in a row after which a loop ends.

@@ -23,7 +23,7 @@ use crate::screen::runtime::Runtime;
 use crate::screen::terminal_session::{ScreenExit, ScreenStart, TerminalSession};
 use terminal_loan::TerminalLoans;
 
-/// Visit of a conversation to a terminal that belongs to another program.
+/// Inline screen on a terminal that another program owns (`zk shell`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Visit {
     /// Cancelled when the terminal is needed back.

@@ -19,7 +19,7 @@ pub enum GoalState {
     Completed,
     /// No progress: equal answers, or failures in a row.
     Stuck,
-    /// A cap on turns or money is reached.
+    /// Budget exhausted: the cap on turns or on cost is reached.
     Capped,
     /// A person removed the goal.
     Cleared,

@@ -91,7 +91,7 @@ impl Goals {
         self.0.apply(GoalInput::Stopped { reason: Some(reason.to_owned()) }, cx).await
     }
 
-    /// Makes a paused autonomous goal active again; another goal stays as it is.
+    /// Resumes a paused autonomous goal; a goal in another state is unchanged.
     ///
     /// # Errors
     /// When the goal cannot be stored.

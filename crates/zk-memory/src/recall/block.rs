@@ -10,8 +10,8 @@ use what fits, and check what may have changed.";
 /// Name of the producer, and tag of the block.
 pub(crate) const BLOCK: &str = "memory";
 
-/// Bytes that are taken for one token.
-const TOKEN_BYTES: usize = 4;
+/// Bytes per token in the estimate of the block's size.
+const BYTES_PER_TOKEN: usize = 4;
 
 /// Line of the block for one fact: number, text and provenance. It is the same for the same fact.
 pub(crate) fn line(recalled: &RecalledFact, project: &Path) -> String {
@@ -30,7 +30,7 @@ pub(crate) fn news(
     project: &Path,
     max_tokens: usize,
 ) -> (Vec<usize>, Vec<String>) {
-    let mut left = (max_tokens * TOKEN_BYTES).saturating_sub(HEAD.len());
+    let mut left = (max_tokens * BYTES_PER_TOKEN).saturating_sub(HEAD.len());
     let (mut places, mut lines) = (Vec::new(), Vec::new());
     for (place, fact) in facts.iter().enumerate() {
         let line = line(fact, project);

@@ -189,7 +189,7 @@ fn decode(raw: &str, out: &mut Vec<CallPiece>) -> State {
         }
         let Some(length) = escape_length(rest) else { break State::Answer(rest.to_owned()) };
         let (escape, behind) = rest.split_at(length);
-        // A lone surrogate is no character.
+        // An unpaired surrogate escape becomes the replacement character.
         text.push_str(
             &serde_json::from_str::<String>(&format!("\"{escape}\"")).unwrap_or_else(|_| "\u{fffd}".into()),
         );

@@ -28,9 +28,9 @@ pub(crate) fn call_info(mark: &str) -> Arc<str> {
     format!("{CALL_FENCE}-{mark}").into()
 }
 
-/// Returns a mark that no file can know.
+/// Returns a random nonce for the info string of call fences.
 pub(crate) fn fresh_mark() -> String {
-    // Keys of hashers are random.
+    // `RandomState` is seeded at random.
     format!("{:04x}", RandomState::new().build_hasher().finish() & 0xffff)
 }
 
