@@ -6,7 +6,8 @@
 //! | [`DirMap`], [`MemoryMap`] | maps: a private directory, the memory |
 //! | [`RemoteStore`] | client of `zk serve-sessions` over HTTP |
 //! | `PostgresStore` | sessions in PostgreSQL, with leases and fencing tokens (feature `postgres`) |
-//! | [`StoreLocation`] | place of a store as a person writes it: `files:PATH`, `http://…` |
+//! | [`StoreLocation`] | place of a store as a person writes it: `files:PATH`, `http://…`; opens it |
+//! | `RefusedStore` | store that cannot be used as it is set (features `files` and `remote`) |
 //! | [`wire`] | messages between the client and the server of sessions |
 //!
 //! # What it keeps
@@ -22,6 +23,8 @@
 #[cfg(feature = "files")]
 mod files;
 mod location;
+#[cfg(all(feature = "files", feature = "remote"))]
+mod open;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "remote")]
@@ -33,6 +36,8 @@ pub mod wire;
 #[cfg(feature = "files")]
 pub use files::{DirMap, FileMapStore, KeyValue, MapError, MapLock, MemoryMap, Saved};
 pub use location::{LocationError, StoreLocation};
+#[cfg(all(feature = "files", feature = "remote"))]
+pub use open::{RefusedStore, StoreOpening};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
 #[cfg(feature = "remote")]

@@ -4,17 +4,12 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use async_trait::async_trait;
 use zk_auth::Http;
-use zk_core::model::SessionId;
-use zk_core::service::{
-    NewSession, OpenSession, SessionFilter, SessionInfo, SessionSnapshot, SessionStore, StateFiles,
-    StoreError,
-};
+use zk_core::service::{SessionStore, StateFiles};
 use zk_exec::LocalStateFiles;
 use zk_exec::settings::at_home;
-use zk_session::{MemoryStore, SharedStore};
-use zk_stores::{DirMap, FileMapStore, RemoteStore, StoreLocation};
+use zk_session::SharedStore;
+use zk_stores::{RefusedStore, StoreLocation, StoreOpening};
 
 use crate::app::Machine;
 use crate::settings::ProgramSettings;
@@ -64,7 +59,7 @@ impl SessionStores {
                     }
                     match open(&location, program, machine) {
                         Ok(store) => {
-                            Chosen { name: Some(location.to_string()), store: Some(SharedStore::new(store)) }
+                            Chosen { name: Some(location.to_string()), store: store.map(SharedStore::new) }
                         }
                         Err(why) => broken(location.to_string(), why),
                     }
@@ -85,72 +80,26 @@ impl SessionStores {
 }
 
 fn broken(name: String, why: String) -> Chosen {
-    Chosen { name: Some(name), store: Some(SharedStore::new(Arc::new(BrokenStore(why)))) }
-}
-
-/// Store that cannot be used as it is set: whoever needs it is told why.
-struct BrokenStore(String);
-
-impl BrokenStore {
-    fn refuse<T>(&self) -> Result<T, StoreError> {
-        Err(StoreError::Refused(self.0.clone()))
-    }
-}
-
-#[async_trait]
-impl SessionStore for BrokenStore {
-    async fn create(&self, _: NewSession) -> Result<Arc<dyn OpenSession>, StoreError> {
-        self.refuse()
-    }
-
-    async fn open(&self, _: &SessionId) -> Result<Arc<dyn OpenSession>, StoreError> {
-        self.refuse()
-    }
-
-    async fn read(&self, _: &SessionId) -> Result<SessionSnapshot, StoreError> {
-        self.refuse()
-    }
-
-    async fn list(&self, _: &SessionFilter) -> Result<Vec<SessionInfo>, StoreError> {
-        self.refuse()
-    }
-
-    async fn delete(&self, _: &SessionId) -> Result<(), StoreError> {
-        self.refuse()
-    }
+    Chosen { name: Some(name), store: Some(SharedStore::new(Arc::new(RefusedStore::new(why)))) }
 }
 
 fn open(
     location: &StoreLocation,
     program: &ProgramSettings,
     machine: &Machine,
-) -> Result<Arc<dyn SessionStore>, String> {
+) -> Result<Option<Arc<dyn SessionStore>>, String> {
     let home = machine.env.path("HOME");
-    match location {
-        StoreLocation::Sqlite | StoreLocation::Memory => Ok(Arc::new(MemoryStore::new())),
+    let (location, token) = match location {
         StoreLocation::Files(path) => {
-            let path = path.to_str().and_then(|path| at_home(path, home.as_deref()));
-            let path = path.filter(|path| path.is_absolute());
-            let path = path.ok_or("the path of `files:PATH` begins with / or ~/")?;
-            let files = Arc::new(LocalStateFiles::new(machine.host_files.clone()));
-            Ok(Arc::new(FileMapStore::new(Arc::new(DirMap::new(path, files)))))
+            let path = path.to_str().and_then(|path| at_home(path, home.as_deref())).unwrap_or_default();
+            (&StoreLocation::Files(path), None)
         }
-        StoreLocation::Remote(address) => {
-            let token = token(program, machine, home.as_deref())?;
-            token.iter().for_each(|token| machine.redactor.learn(token));
-            let store = RemoteStore::new(address, token, Http::new()).map_err(|error| error.to_string())?;
-            Ok(Arc::new(store))
-        }
-        #[cfg(feature = "postgres")]
-        StoreLocation::Postgres(address) => {
-            let store = zk_stores::PostgresStore::new(address).map_err(|error| error.to_string())?;
-            Ok(Arc::new(store))
-        }
-        #[cfg(not(feature = "postgres"))]
-        StoreLocation::Postgres(_) => {
-            Err("this zk is built without PostgreSQL; build it with `--features postgres`".to_owned())
-        }
-    }
+        StoreLocation::Remote(_) => (location, token(program, machine, home.as_deref())?),
+        StoreLocation::Sqlite | StoreLocation::Memory | StoreLocation::Postgres(_) => (location, None),
+    };
+    token.iter().for_each(|token| machine.redactor.learn(token));
+    let files = Arc::new(LocalStateFiles::new(machine.host_files.clone()));
+    location.open(StoreOpening { files, http: Http::new(), token }).map_err(|error| error.to_string())
 }
 
 /// Token of the server of sessions: of the environment, of the named file, or of the server of this user.
