@@ -288,7 +288,7 @@ impl ConversationFactory for ChatFactory {
     }
 
     fn thinking_levels(&self, model: &Model) -> Vec<String> {
-        models::thinking_levels(&self.app.settings, model)
+        self.app.settings.models(&model.provider).thinking_levels(model)
     }
 
     fn purpose(&self, model: &Model) -> Option<String> {

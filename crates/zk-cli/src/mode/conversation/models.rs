@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use zk_agent::Agent;
-use zk_core::model::{Model, ThinkingSupport};
+use zk_core::model::Model;
 use zk_core::service::Provider;
 use zk_exec::ContextName;
 use zk_permission::ModeSwitch;
@@ -90,43 +90,10 @@ pub(super) async fn known_models(app: &AppContext) -> Vec<Model> {
         // The models at a custom address are unknown.
         let has_key = app.credential(&provider, &stored).is_some();
         if has_key && app.endpoint_of(&provider.name).await.is_ok_and(|endpoint| endpoint.is_usual()) {
-            models.extend(of_provider(&app.settings, &provider.name));
+            models.extend(app.settings.models(&provider.name).models_of(&provider.name));
         }
     }
     models
-}
-
-/// The models of a provider, by the catalogue and the settings.
-fn of_provider(settings: &Settings, provider: &str) -> Vec<Model> {
-    let said = settings.models(provider);
-    let mut ids: Vec<String> = zk_providers::known_models(provider).map(str::to_owned).collect();
-    ids.extend(said.ids().map(str::to_owned));
-    ids.sort_unstable();
-    ids.dedup();
-    let known = |id: &str| zk_providers::known_model(provider, id);
-    let model = |id: &str| said.correct(known(id).unwrap_or_else(|| Model::unknown(provider, id)));
-    ids.iter().map(|id| model(id)).collect()
-}
-
-/// Returns the reasoning levels of a model, lowest first.
-pub(super) fn thinking_levels(settings: &Settings, model: &Model) -> Vec<String> {
-    let owned = |levels: &[&str]| levels.iter().map(ToString::to_string).collect();
-    match model.capabilities.thinking {
-        ThinkingSupport::None => Vec::new(),
-        ThinkingSupport::Budget => owned(&["off", "low", "medium", "high"]),
-        ThinkingSupport::Effort | ThinkingSupport::Adaptive => {
-            let said = settings.models(&model.provider);
-            let own = said.get(&model.id).and_then(|said| said.efforts.clone());
-            let efforts = own.unwrap_or_else(|| zk_providers::known_efforts(&model.provider, &model.id));
-            let mut levels: Vec<String> = efforts.levels().map(|(level, _)| level.to_owned()).collect();
-            if model.capabilities.thinking == ThinkingSupport::Adaptive {
-                levels.insert(0, "off".to_owned());
-                levels.push("adaptive".to_owned());
-            }
-            levels.dedup();
-            levels
-        }
-    }
 }
 
 /// Describes the place where commands run, for a person.

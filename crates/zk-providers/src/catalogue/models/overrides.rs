@@ -1,8 +1,9 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use zk_core::model::{Model, Prices, ThinkingSupport};
 
+use super::{known_efforts, known_model, known_models};
 use crate::encode::effort::Efforts;
 
 /// A person's corrections to the known facts about one model. `None` keeps a fact.
@@ -87,6 +88,43 @@ impl Overrides {
             row.apply(&mut model);
         }
         model
+    }
+
+    /// Returns the models of `provider` by the catalogue and these overrides, in alphabetical order of their ids.
+    #[must_use]
+    pub fn models_of(&self, provider: &str) -> Vec<Model> {
+        let mut ids: BTreeSet<&str> = known_models(provider).collect();
+        ids.extend(self.ids());
+        let known = |id: &str| known_model(provider, id).unwrap_or_else(|| Model::unknown(provider, id));
+        ids.into_iter().map(|id| self.correct(known(id))).collect()
+    }
+
+    /// Returns the reasoning levels that a person can choose for `model`, lowest first; none if it does not reason.
+    ///
+    /// ```
+    /// use zk_providers::{Overrides, known_model};
+    ///
+    /// let model = known_model("anthropic", "claude-opus-5").unwrap();
+    /// assert!(Overrides::default().thinking_levels(&model).contains(&"high".to_owned()));
+    /// ```
+    #[must_use]
+    pub fn thinking_levels(&self, model: &Model) -> Vec<String> {
+        let owned = |levels: &[&str]| levels.iter().map(ToString::to_string).collect();
+        match model.capabilities.thinking {
+            ThinkingSupport::None => Vec::new(),
+            ThinkingSupport::Budget => owned(&["off", "low", "medium", "high"]),
+            ThinkingSupport::Effort | ThinkingSupport::Adaptive => {
+                let own = self.get(&model.id).and_then(|row| row.efforts.clone());
+                let efforts = own.unwrap_or_else(|| known_efforts(&model.provider, &model.id));
+                let mut levels: Vec<String> = efforts.levels().map(|(level, _)| level.to_owned()).collect();
+                if model.capabilities.thinking == ThinkingSupport::Adaptive {
+                    levels.insert(0, "off".to_owned());
+                    levels.push("adaptive".to_owned());
+                }
+                levels.dedup();
+                levels
+            }
+        }
     }
 }
 
