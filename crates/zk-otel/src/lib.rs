@@ -28,6 +28,7 @@
 mod config;
 mod error;
 mod export;
+mod lines;
 mod log;
 mod names;
 mod plugin;
@@ -39,6 +40,7 @@ mod span_context;
 pub use config::{Collector, OtelConfig, Sampling};
 pub use error::OtelError;
 pub use export::Telemetry;
+pub use lines::{LogLevel, LogLevelError};
 pub use log::EventLog;
 pub use plugin::OtelPlugin;
 pub use settings::OtelSettings;

@@ -1,11 +1,9 @@
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::util::SubscriberInitExt as _;
 use zk_core::service::{Redactor, make_private_dir};
 use zk_exec::LogFile;
+use zk_otel::LogLevel;
 
 use crate::exit::{Failure, Outcome};
 use zk_settings::ZkDirs;
@@ -16,26 +14,14 @@ pub(crate) fn start(wanted: &str, dirs: &ZkDirs, redactor: Arc<Redactor>) -> Out
         Some((level, file)) => (level, Some(PathBuf::from(file)).filter(|file| !file.as_os_str().is_empty())),
         None => (wanted, None),
     };
-    let level = match level.trim().to_ascii_lowercase().as_str() {
-        "error" => LevelFilter::ERROR,
-        "warn" => LevelFilter::WARN,
-        "info" => LevelFilter::INFO,
-        "debug" => LevelFilter::DEBUG,
-        "trace" => LevelFilter::TRACE,
-        other => {
-            let known = "error, warn, info, debug or trace, and =FILE behind it if it shall be elsewhere";
-            return Err(Failure::usage(format!("--log: there is no level `{other}`; it is {known}")));
-        }
-    };
+    let level: LogLevel = level.parse().map_err(|error| {
+        Failure::usage(format!("--log: {error}, and =FILE behind it if it shall be elsewhere"))
+    })?;
     let log = match file {
         Some(path) => open(&path, None, redactor)?,
         None => own_log(dirs, redactor)?,
     };
-    // Other libraries log contents of messages and typed text, so their level is limited to warnings.
-    let targets = Targets::new().with_default(level.min(LevelFilter::WARN)).with_target("zk", level);
-    let lines = tracing_subscriber::fmt::layer().with_writer(Mutex::new(log));
-    let subscriber = tracing_subscriber::registry().with(lines).with(targets);
-    subscriber.try_init().map_err(|error| Failure::failed(format!("--log: {error}")))
+    level.write_to(log).map_err(|error| Failure::failed(format!("--log: {error}")))
 }
 
 fn own_log(dirs: &ZkDirs, redactor: Arc<Redactor>) -> Outcome<LogFile> {
