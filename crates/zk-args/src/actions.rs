@@ -4,17 +4,19 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::ArgValueCompleter;
 
-use super::candidates;
-use super::session_care::SessionCare;
+use crate::candidates;
+use crate::session_care::SessionCare;
 
+/// Commands below `zk hooks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum HooksAction {
+pub enum HooksAction {
     /// List the commands that the settings and the project have as hooks, and whether they count
     List,
 }
 
+/// Commands below `zk learned`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum LearnedAction {
+pub enum LearnedAction {
     /// List the rules with their numbers
     List,
     /// Forget a rule, or all that was learned in this project
@@ -28,8 +30,9 @@ pub(crate) enum LearnedAction {
     },
 }
 
+/// Commands below `zk fleet`.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum FleetAction {
+pub enum FleetAction {
     /// Stop the run of a conversation: its autonomous goal pauses. One without a process leaves the list
     Stop {
         /// The id, or the beginning of it or of the session's
@@ -49,34 +52,37 @@ pub(crate) enum FleetAction {
     },
 }
 
+/// Options of `zk doctor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Args)]
-pub(crate) struct DoctorArgs {
+pub struct DoctorArgs {
     /// Mend what surely can be mended of zk's own files: each change is shown, then you are asked
     #[arg(long)]
-    pub(crate) fix: bool,
+    pub fix: bool,
     /// Mend without asking
     #[arg(long, requires = "fix")]
-    pub(crate) yes: bool,
+    pub yes: bool,
 }
 
+/// Options of `zk shell`.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
-pub(crate) struct ShellArgs {
+pub struct ShellArgs {
     /// The shell, by name or path, instead of $SHELL; bash, zsh and fish tell zk what runs in them
     #[arg(long, value_name = "PROGRAM")]
-    pub(crate) shell: Option<PathBuf>,
+    pub shell: Option<PathBuf>,
     /// Start it as a login shell
     #[arg(long)]
-    pub(crate) login: bool,
+    pub login: bool,
     /// Start it inside of another `zk shell`
     #[arg(long)]
-    pub(crate) nested: bool,
+    pub nested: bool,
     /// Character that calls the agent at an empty line, ? by default; an empty one for none
     #[arg(long, value_name = "CHARACTER")]
-    pub(crate) trigger: Option<String>,
+    pub trigger: Option<String>,
 }
 
+/// Commands below `zk debug`.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum DebugAction {
+pub enum DebugAction {
     /// List every handler, observer, tool and service, and who registered it
     Registry,
     /// Write manual pages into a directory, for packages
@@ -86,8 +92,9 @@ pub(crate) enum DebugAction {
     },
 }
 
+/// Commands below `zk mcp`.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum McpAction {
+pub enum McpAction {
     /// List the servers that are set up, and how they are in the program that used them last
     List,
     /// Start servers and list their tools
@@ -145,29 +152,31 @@ pub(crate) enum McpAction {
     },
 }
 
+/// Server that `zk mcp add` adds.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
-pub(crate) struct McpAdd {
+pub struct McpAdd {
     /// Name for the server
-    pub(crate) name: String,
+    pub name: String,
     /// Address of the server, for one that is reached by HTTP
     #[arg(value_name = "URL", conflicts_with = "url")]
-    pub(crate) address: Option<String>,
+    pub address: Option<String>,
     /// Address of the server, as an option
     #[arg(long, value_name = "URL")]
-    pub(crate) url: Option<String>,
+    pub url: Option<String>,
     /// A variable for its program, NAME=VALUE; ${VAR} stands for one of your own
     #[arg(long, value_name = "NAME=VALUE")]
-    pub(crate) env: Vec<String>,
+    pub env: Vec<String>,
     /// A header for its address, "NAME: VALUE"
     #[arg(long, value_name = "HEADER")]
-    pub(crate) header: Vec<String>,
+    pub header: Vec<String>,
     /// Program of the server and its arguments
     #[arg(last = true)]
-    pub(crate) command: Vec<String>,
+    pub command: Vec<String>,
 }
 
+/// Commands below `zk policy`.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum PolicyAction {
+pub enum PolicyAction {
     /// List the rules that hold here, and what was approved
     List,
     /// Judge a command, a host or a call of a tool without running it: allow, ask or deny, then why
@@ -199,8 +208,9 @@ pub(crate) enum PolicyAction {
     },
 }
 
+/// Commands below `zk prompt`.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum PromptAction {
+pub enum PromptAction {
     /// Print every part, who added it, and its size by an estimate
     Show {
         /// The sizes alone
@@ -209,8 +219,9 @@ pub(crate) enum PromptAction {
     },
 }
 
+/// Commands below `zk cost`.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum CostAction {
+pub enum CostAction {
     /// Show what a session read anew although a cache could have kept it, and why
     Why {
         /// Id of the session, or the beginning of it
@@ -221,7 +232,7 @@ pub(crate) enum CostAction {
 
 /// Items that costs are added up for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CostBy {
+pub enum CostBy {
     /// Each session
     Session,
     /// Each model
@@ -234,8 +245,9 @@ pub(crate) enum CostBy {
     Part,
 }
 
+/// Commands below `zk skills`.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum SkillsAction {
+pub enum SkillsAction {
     /// List the skills that are found here, and what becomes of each
     List {
         /// One JSON array, an object for each
@@ -282,8 +294,9 @@ pub(crate) enum SkillsAction {
     },
 }
 
+/// Commands below `zk trust`.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum TrustAction {
+pub enum TrustAction {
     /// Show what the project sets, whether that is trusted, and which calls always run here
     Status,
     /// Trust the project's settings files exactly as they are now
@@ -295,8 +308,10 @@ pub(crate) enum TrustAction {
     },
 }
 
+/// Commands below `zk sessions`.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum SessionsAction {
+#[expect(missing_docs, reason = "commands and groups are described at their types")]
+pub enum SessionsAction {
     /// List the sessions of this directory, newest first
     List {
         /// List the sessions of every directory
@@ -356,7 +371,7 @@ pub(crate) enum SessionsAction {
 
 /// Formats of documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DocumentFormat {
+pub enum DocumentFormat {
     /// JSON lines, an entry on each
     Jsonl,
     /// Markdown
@@ -367,7 +382,8 @@ pub(crate) enum DocumentFormat {
 
 /// Programs that write transcripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TranscriptProgram {
+#[expect(missing_docs, reason = "a comment on a value would stand in the help")]
+pub enum TranscriptProgram {
     Claude,
     Codex,
     Pi,
@@ -375,8 +391,9 @@ pub(crate) enum TranscriptProgram {
     Zk,
 }
 
+/// Commands below `zk auth`.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum AuthAction {
+pub enum AuthAction {
     /// Store a key, typed or from standard input, or sign in where the provider has a sign-in
     Login {
         /// For which provider; the one in the settings unless named
@@ -400,8 +417,9 @@ pub(crate) enum AuthAction {
     },
 }
 
+/// Commands below `zk config`.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum ConfigAction {
+pub enum ConfigAction {
     /// Print every setting
     Show {
         /// With the layer and the file each comes from

@@ -1,23 +1,17 @@
 //! Words that shells offer for arguments.
 
 use std::ffi::OsStr;
+use std::sync::OnceLock;
 
 use clap::ValueEnum;
 use clap_complete::CompletionCandidate;
-use zk_core::service::{SessionFilter, SessionStore};
 use zk_permission::Mode;
 use zk_providers::select::ProviderMap;
-use zk_session::SqliteStore;
-
-use crate::app::runtime;
-use crate::host;
-
-/// Sessions that are offered.
-const MAX_SESSIONS: usize = 50;
 
 /// Shell that completes command lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Shell {
+#[expect(missing_docs, reason = "a comment on a value would stand in the help")]
+pub enum Shell {
     Bash,
     Zsh,
     Fish,
@@ -25,36 +19,49 @@ pub(crate) enum Shell {
     Nushell,
 }
 
-/// Sessions whose ids begin with `typed`, newest first; empty if the store cannot be read.
-pub(super) fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
-    let typed = typed.to_string_lossy();
-    let list = || {
-        let store = SqliteStore::new(host::zk_dirs(&host::program_env()).sessions()?);
-        let filter = SessionFilter { limit: Some(MAX_SESSIONS), ..SessionFilter::default() };
-        runtime().ok()?.block_on(store.list(&filter)).ok()
-    };
-    let found = list().unwrap_or_default().into_iter().filter(|info| info.id.as_str().starts_with(&*typed));
-    found.map(|info| CompletionCandidate::new(info.id.as_str()).help(Some(info.title.into()))).collect()
+/// Words for completion that need the program's files.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownWords {
+    /// Ids of sessions that begin with a text, newest first, each with its title.
+    pub sessions: fn(&str) -> Vec<(String, String)>,
+    /// Pages of the documentation.
+    pub pages: fn() -> Vec<String>,
+}
+
+static KNOWN: OnceLock<KnownWords> = OnceLock::new();
+
+/// Sets the words of the program, once a process.
+pub(crate) fn know(words: KnownWords) {
+    // A second set of words would be those of the same program.
+    let _ = KNOWN.set(words);
+}
+
+/// Sessions whose ids begin with `typed`, newest first; none unless the program said which there are.
+pub(crate) fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let found = KNOWN.get().map(|known| (known.sessions)(&typed.to_string_lossy())).unwrap_or_default();
+    found.into_iter().map(|(id, title)| CompletionCandidate::new(id).help(Some(title.into()))).collect()
 }
 
 /// The permission modes, the strictest first.
-pub(super) fn modes() -> Vec<CompletionCandidate> {
+pub(crate) fn modes() -> Vec<CompletionCandidate> {
     let mode = |mode: Mode| CompletionCandidate::new(mode.name()).help(Some(mode.describe().into()));
     Mode::ALL.into_iter().map(mode).collect()
 }
 
 /// The levels of thinking, the least first.
-pub(super) fn levels() -> Vec<CompletionCandidate> {
+pub(crate) fn levels() -> Vec<CompletionCandidate> {
     ["off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive"]
         .map(CompletionCandidate::new)
         .into()
 }
 
-/// The providers that zk knows without settings.
-pub(super) fn pages() -> Vec<CompletionCandidate> {
-    crate::commands::page_names().into_iter().map(CompletionCandidate::new).collect()
+/// Pages of the documentation; none unless the program said which there are.
+pub(crate) fn pages() -> Vec<CompletionCandidate> {
+    let pages = KNOWN.get().map(|known| (known.pages)()).unwrap_or_default();
+    pages.into_iter().map(CompletionCandidate::new).collect()
 }
 
-pub(super) fn providers() -> Vec<CompletionCandidate> {
+/// The providers that zk knows without settings.
+pub(crate) fn providers() -> Vec<CompletionCandidate> {
     ProviderMap::default().names().into_iter().map(CompletionCandidate::new).collect()
 }

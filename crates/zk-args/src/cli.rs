@@ -8,19 +8,19 @@ use zk_auth::Secret;
 use zk_core::model::ThinkingLevel;
 use zk_permission::Mode;
 
-use crate::commands::PluginAction;
 use crate::exit;
+use crate::plugin::PluginAction;
 
-use super::actions::{
+use crate::actions::{
     AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, FleetAction, HooksAction,
     LearnedAction, McpAction, PolicyAction, PromptAction, SessionsAction, ShellArgs, SkillsAction,
     TrustAction,
 };
-use super::candidates::{self, Shell};
-use super::ext::ExtAction;
-use super::groups::{LeftOutSources, NamedSources, RecordFiles, RunEnds};
-use super::memory::MemoryAction;
-use super::replay::ReplayArgs;
+use crate::candidates::{self, Shell};
+use crate::ext::ExtAction;
+use crate::groups::{LeftOutSources, NamedSources, RecordFiles, RunEnds};
+use crate::memory::MemoryAction;
+use crate::replay::ReplayArgs;
 
 /// A key, hidden from whatever prints the command line.
 fn secret(text: &str) -> Result<Secret, Infallible> {
@@ -28,7 +28,7 @@ fn secret(text: &str) -> Result<Secret, Infallible> {
 }
 
 /// Heading of the options that every command has.
-pub(super) const GLOBAL: &str = "Options of every command";
+pub(crate) const GLOBAL: &str = "Options of every command";
 
 /// Coding agent for your terminal.
 ///
@@ -42,146 +42,147 @@ pub(super) const GLOBAL: &str = "Options of every command";
     disable_help_subcommand = true,
     after_help = exit::help()
 )]
-pub(crate) struct Cli {
+#[expect(missing_docs, reason = "commands and groups are described at their types")]
+pub struct Cli {
     /// Prompt to work on. Text from standard input follows it
-    pub(crate) prompt: Option<String>,
+    pub prompt: Option<String>,
 
     /// Print the answer and exit (non-interactive)
     #[arg(short, long)]
-    pub(crate) print: bool,
+    pub print: bool,
 
     /// The provider, such as anthropic, openai, gemini, openrouter or ollama
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME", add = ArgValueCandidates::new(candidates::providers))]
-    pub(crate) provider: Option<String>,
+    pub provider: Option<String>,
 
     /// The model's id
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "ID")]
-    pub(crate) model: Option<String>,
+    pub model: Option<String>,
 
     /// The system prompt, in place of zk's own
     #[arg(long, value_name = "TEXT")]
-    pub(crate) system: Option<String>,
+    pub system: Option<String>,
 
     /// Text to add to the system prompt
     #[arg(long, value_name = "TEXT")]
-    pub(crate) append_system: Option<String>,
+    pub append_system: Option<String>,
 
     /// Thinking level: off, minimal, low, medium, high, xhigh, max, or adaptive (default): the model decides
     #[arg(long, value_name = "LEVEL", add = ArgValueCandidates::new(candidates::levels))]
-    pub(crate) thinking: Option<ThinkingLevel>,
+    pub thinking: Option<ThinkingLevel>,
 
     /// Named sets of settings that add up: build (default), plan and explore (only what reads runs), or
     /// .zk/presets/NAME.toml; may be repeated
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAMES", value_delimiter = ',')]
-    pub(crate) preset: Vec<String>,
+    pub preset: Vec<String>,
 
     /// The only tools the model is offered, such as read_file,grep,mcp_github_*
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    pub(crate) allowed_tools: Vec<String>,
+    pub allowed_tools: Vec<String>,
 
     /// Tools the model is not offered
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    pub(crate) disallowed_tools: Vec<String>,
+    pub disallowed_tools: Vec<String>,
 
     /// Work in this directory, too; may be repeated
     #[arg(long, value_name = "DIR")]
-    pub(crate) add_dir: Vec<PathBuf>,
+    pub add_dir: Vec<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) ends: RunEnds,
+    pub ends: RunEnds,
 
     /// Run commands here: process (on this machine), sandbox (there, and they write to the project alone),
     /// docker:IMAGE (in a container with the project), remote:unix:PATH (where `zk exec-server` listens,
     /// files too), or remote:ssh:HOST (where it is started)
     #[arg(long = "run-in", alias = "context", value_name = "WHERE")]
-    pub(crate) context: Option<String>,
+    pub context: Option<String>,
 
     /// Form of the conversation: inline (answers as Markdown, and a place to type that stays), full (the same
     /// on all of the terminal, with scrolling of its own) or plain (lines)
     #[arg(long, value_name = "NAME")]
-    pub(crate) screen: Option<String>,
+    pub screen: Option<String>,
 
     /// Turns after which the run stops
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) max_turns: Option<u32>,
+    pub max_turns: Option<u32>,
 
     /// Output limit of one response, in tokens
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) max_tokens: Option<u32>,
+    pub max_tokens: Option<u32>,
 
     /// Limit of what the conversation costs with its sub-agents, in US dollars: then you are asked; with
     /// --print the run stops
     #[arg(long, value_name = "USD", value_parser = amount)]
-    pub(crate) max_budget_usd: Option<f64>,
+    pub max_budget_usd: Option<f64>,
 
     /// Limit of the conversation in tokens, read and written: then you are asked; with --print the run stops
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) max_tokens_total: Option<u32>,
+    pub max_tokens_total: Option<u32>,
 
     /// The directory to work in
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR")]
-    pub(crate) cwd: Option<PathBuf>,
+    pub cwd: Option<PathBuf>,
 
     /// Format of the answer; json and stream-json imply --print
     #[arg(long, value_name = "FORMAT")]
-    pub(crate) output_format: Option<OutputFormat>,
+    pub output_format: Option<OutputFormat>,
 
     /// Print what a person would see as JSON lines: the patches of the view, the result last; implies --print
     #[arg(long, value_name = "FORMAT", conflicts_with = "output_format")]
-    pub(crate) view: Option<ViewFormat>,
+    pub view: Option<ViewFormat>,
 
     /// Run every tool without asking
     #[arg(long, conflicts_with = "permission_mode")]
-    pub(crate) allow_all: bool,
+    pub allow_all: bool,
 
     /// Calls that run without asking: read-only, ask, accept-edits, auto (in the sandbox; default where it
     /// holds) or all
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "MODE", add = ArgValueCandidates::new(candidates::modes))]
-    pub(crate) permission_mode: Option<Mode>,
+    pub permission_mode: Option<Mode>,
 
     /// Go on with the newest session of this directory
     #[arg(short, long = "continue", conflicts_with = "resume")]
-    pub(crate) continue_: bool,
+    pub continue_: bool,
 
     /// Go on with this session; the beginning of its id is enough. Without one, choose it in a list
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", add = ArgValueCompleter::new(candidates::sessions))]
-    pub(crate) resume: Option<String>,
+    pub resume: Option<String>,
 
     /// Address of the provider, instead of its usual one
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "URL")]
-    pub(crate) base_url: Option<String>,
+    pub base_url: Option<String>,
 
     /// The provider's key. Other users of the machine can see it here: prefer `zk auth login`
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "KEY", hide_env_values = true, value_parser = secret)]
-    pub(crate) api_key: Option<Secret>,
+    pub api_key: Option<Secret>,
 
     /// One more settings file, over those of the project and the user
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    pub config: Option<PathBuf>,
 
     /// Sub-agents for this once, by name: JSON such as {"critic": {"description": "…", "prompt": "…"}}, or a file of it
     #[arg(long, value_name = "JSON|FILE")]
-    pub(crate) agents: Option<String>,
+    pub agents: Option<String>,
 
     /// Start this MCP server of the project's .mcp.json, this once without approving it; may be repeated
     #[arg(long, value_name = "NAME")]
-    pub(crate) trust_mcp: Vec<String>,
+    pub trust_mcp: Vec<String>,
 
     #[command(flatten)]
-    pub(crate) named: NamedSources,
+    pub named: NamedSources,
 
     #[command(flatten)]
-    pub(crate) left_out: LeftOutSources,
+    pub left_out: LeftOutSources,
 
     #[command(flatten)]
-    pub(crate) records: RecordFiles,
+    pub records: RecordFiles,
 
     /// With --print, show tool calls on standard error
     #[arg(short, long, global = true, help_heading = GLOBAL, action = ArgAction::SetTrue)]
-    pub(crate) verbose: bool,
+    pub verbose: bool,
 
     #[command(subcommand)]
-    pub(crate) command: Option<CliCommand>,
+    pub command: Option<CliCommand>,
 }
 
 fn amount(text: &str) -> Result<f64, String> {
@@ -192,7 +193,7 @@ fn amount(text: &str) -> Result<f64, String> {
 
 /// Format of the printed answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OutputFormat {
+pub enum OutputFormat {
     /// The answer, nothing else
     Text,
     /// One object when the run is over
@@ -206,13 +207,15 @@ pub(crate) enum OutputFormat {
 
 /// Format of the printed view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ViewFormat {
+pub enum ViewFormat {
     /// A line for each patch
     Json,
 }
 
+/// Commands of the program.
 #[derive(Debug, Subcommand)]
-pub(crate) enum CliCommand {
+#[expect(missing_docs, reason = "commands and groups are described at their types")]
+pub enum CliCommand {
     /// List, find, show, copy, verify or remove sessions
     Sessions {
         #[command(subcommand)]

@@ -3,8 +3,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use zk_extensions::ScaffoldLanguage;
 
+/// Commands below `zk ext`.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum ExtAction {
+pub enum ExtAction {
     /// List the extensions that are set up, and whether they count
     List,
     /// Add an extension to your own settings
@@ -46,14 +47,15 @@ pub(crate) enum ExtAction {
     },
 }
 
+/// Extension that `zk ext add` adds.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
-pub(crate) struct ExtAdd {
+pub struct ExtAdd {
     /// Name for the extension
-    pub(crate) name: String,
+    pub name: String,
     /// A variable for its program, NAME=VALUE
     #[arg(long, value_name = "NAME=VALUE")]
-    pub(crate) env: Vec<String>,
+    pub env: Vec<String>,
     /// Program of the extension and its arguments
     #[arg(last = true, required = true)]
-    pub(crate) command: Vec<String>,
+    pub command: Vec<String>,
 }

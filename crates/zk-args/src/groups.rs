@@ -2,41 +2,41 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::cli::GLOBAL;
+use crate::cli::GLOBAL;
 use crate::launch::StartScope;
 
 /// Servers and plugins that the person names for one start.
 #[derive(Args, Debug, Default)]
-pub(crate) struct NamedSources {
+pub struct NamedSources {
     /// MCP servers for this once, over those of the settings: a file like .mcp.json; may be repeated
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
-    pub(crate) mcp_config: Vec<PathBuf>,
+    pub mcp_config: Vec<PathBuf>,
 
     /// Keep sessions here: sqlite, memory, files:PATH, http://127.0.0.1:PORT (of `zk serve-sessions`), postgres://…
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "STORE")]
-    pub(crate) session_store: Option<String>,
+    pub session_store: Option<String>,
 
     /// A plugin's directory to use for this once, without adding it; may be repeated
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR")]
-    pub(crate) plugin_dir: Vec<PathBuf>,
+    pub plugin_dir: Vec<PathBuf>,
 }
 
 /// Sources that a start leaves out.
 #[derive(Args, Debug, Default)]
-pub(crate) struct LeftOutSources {
+pub struct LeftOutSources {
     /// Use nothing of this project: no settings, hooks, instructions, memory, skills, agents, servers, plugins
     #[arg(long, global = true, help_heading = GLOBAL)]
-    pub(crate) safe_mode: bool,
+    pub safe_mode: bool,
 
     /// Use settings and keys alone: nothing of the project, and no hooks, instructions, memory, skills, agents,
     /// servers or plugins that the command line does not name
     #[arg(long, global = true, help_heading = GLOBAL, conflicts_with = "safe_mode")]
-    pub(crate) bare: bool,
+    pub bare: bool,
 }
 
 impl LeftOutSources {
     /// Sources that are used.
-    pub(super) fn scope(&self) -> StartScope {
+    pub(crate) fn scope(&self) -> StartScope {
         match (self.bare, self.safe_mode) {
             (true, _) => StartScope::Bare,
             (false, true) => StartScope::WithoutProject,
@@ -47,29 +47,29 @@ impl LeftOutSources {
 
 /// Conditions on the end of a run without a person.
 #[derive(Args, Debug, Default)]
-pub(crate) struct RunEnds {
+pub struct RunEnds {
     /// With --print, have the answer follow this JSON Schema of an object
     #[arg(long, value_name = "FILE")]
-    pub(crate) json_schema: Option<PathBuf>,
+    pub json_schema: Option<PathBuf>,
 
     /// With --print, go on by itself until this goal is reached: exit code 0 then, 1 without progress, 3 at a cap
     #[arg(long, value_name = "TEXT", conflicts_with = "json_schema")]
-    pub(crate) goal: Option<String>,
+    pub goal: Option<String>,
 }
 
 /// Records that zk keeps of what it does.
 #[derive(Args, Debug, Default)]
-pub(crate) struct RecordFiles {
+pub struct RecordFiles {
     /// Keep nothing of this conversation on disk
     #[arg(long, conflicts_with_all = ["resume", "continue_"])]
-    pub(crate) no_session: bool,
+    pub no_session: bool,
 
     /// Write requests, compactions and what had to be repaired to files in this directory, without secrets
     #[arg(long, value_name = "DIR")]
-    pub(crate) debug_dump: Option<String>,
+    pub debug_dump: Option<String>,
 
     /// Write what zk does to a log: error, warn, info, debug or trace; without a file to logs/zk.log of its state
     #[cfg(feature = "otel")]
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "LEVEL[=FILE]")]
-    pub(crate) log: Option<String>,
+    pub log: Option<String>,
 }

@@ -2,7 +2,7 @@ use std::fmt::Write as _;
 
 use clap::{Command, CommandFactory};
 
-use super::cli::{Cli, GLOBAL};
+use crate::cli::{Cli, GLOBAL};
 
 /// Global options with the commands that use them. The help of other commands omits them.
 const USERS: [(&str, &[&str]); 10] = [
@@ -19,7 +19,7 @@ const USERS: [(&str, &[&str]); 10] = [
 ];
 
 /// Prints the help of the subcommand in a command line; returns false if there is none.
-pub(crate) fn print(words: impl IntoIterator<Item = String>) -> bool {
+pub fn print(words: impl IntoIterator<Item = String>) -> bool {
     let (mut at, mut is_below) = (command(), false);
     for word in words {
         if let Some(inner) = at.find_subcommand(&word).cloned() {
@@ -34,7 +34,7 @@ pub(crate) fn print(words: impl IntoIterator<Item = String>) -> bool {
 }
 
 /// Help of the subcommand with exactly these names.
-pub(crate) fn text(words: &[String]) -> Option<String> {
+pub fn text(words: &[String]) -> Option<String> {
     let mut at = command();
     for word in words {
         at = at.find_subcommand(word)?.clone();
@@ -43,7 +43,7 @@ pub(crate) fn text(words: &[String]) -> Option<String> {
 }
 
 /// Command line whose subcommands list only the options that apply to them.
-pub(crate) fn command() -> Command {
+pub fn command() -> Command {
     let mut command = Cli::command();
     // Building passes the global options to the subcommands.
     command.build();
@@ -80,7 +80,7 @@ fn belonging(mut command: Command, name: &str) -> Command {
 }
 
 /// Reference of the command line in Markdown: the help of each command.
-pub(crate) fn reference() -> String {
+pub fn reference() -> String {
     let mut page = "# Command line\n\nThe help of each command, as `--help` prints it.\n".to_owned();
     describe(&mut command(), "zk", &mut page);
     page

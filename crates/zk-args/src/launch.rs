@@ -2,11 +2,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use crate::settings::LayerValues;
+use zk_settings::LayerValues;
 
 /// Sources that one start uses besides the command line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum StartScope {
+pub enum StartScope {
     /// The person's files, and those of the project that were approved.
     #[default]
     All,
@@ -19,7 +19,7 @@ pub(crate) enum StartScope {
 
 impl StartScope {
     /// Whether approved files of the project are used.
-    pub(crate) fn has_project(self) -> bool {
+    pub fn has_project(self) -> bool {
         match self {
             Self::All => true,
             Self::WithoutProject | Self::Bare => false,
@@ -27,7 +27,7 @@ impl StartScope {
     }
 
     /// Whether the person's hooks, instructions, commands, agents, skills, servers and plugins are used.
-    pub(crate) fn has_own_parts(self) -> bool {
+    pub fn has_own_parts(self) -> bool {
         match self {
             Self::All | Self::WithoutProject => true,
             Self::Bare => false,
@@ -35,7 +35,7 @@ impl StartScope {
     }
 
     /// Statement for the person at the start; `None` for an ordinary start.
-    pub(crate) fn describe(self) -> Option<&'static str> {
+    pub fn describe(self) -> Option<&'static str> {
         match self {
             Self::All => None,
             Self::WithoutProject => Some(
@@ -53,24 +53,25 @@ impl StartScope {
 
 /// Settings of the command line, kept for rereading.
 #[derive(Debug, Default)]
-pub(crate) struct Launch {
+pub struct Launch {
     /// Settings of the command line, as a layer.
-    pub(crate) given: LayerValues,
-    pub(crate) config: Option<PathBuf>,
+    pub given: LayerValues,
+    /// Settings file that `--config` names.
+    pub config: Option<PathBuf>,
     /// Sources that are used besides the command line.
-    pub(crate) scope: StartScope,
+    pub scope: StartScope,
     /// Servers of the project's `.mcp.json` that are started without an approval.
-    pub(crate) trust_mcp: Vec<String>,
+    pub trust_mcp: Vec<String>,
     /// Additional files with servers, named by the person.
-    pub(crate) mcp_configs: Vec<PathBuf>,
+    pub mcp_configs: Vec<PathBuf>,
     /// Names of the only MCP servers to start; `None` for all.
-    pub(crate) only_servers: Option<BTreeSet<String>>,
+    pub only_servers: Option<BTreeSet<String>>,
     /// Directories of bundles for this start only.
-    pub(crate) plugin_dirs: Vec<PathBuf>,
+    pub plugin_dirs: Vec<PathBuf>,
     /// The sub-agents, as they were given.
-    pub(crate) agents: Option<String>,
+    pub agents: Option<String>,
     /// Additional working directories.
-    pub(crate) add_dirs: Vec<PathBuf>,
+    pub add_dirs: Vec<PathBuf>,
     /// Working directories that were added during the conversation, canonical.
-    pub(crate) added_dirs: Mutex<Vec<PathBuf>>,
+    pub added_dirs: Mutex<Vec<PathBuf>>,
 }

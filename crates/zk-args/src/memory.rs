@@ -3,8 +3,9 @@
 use clap::Subcommand;
 use zk_memory::FactId;
 
+/// Commands below `zk memory`.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum MemoryAction {
+pub enum MemoryAction {
     /// List the facts of this project and of every project, or those that wait for you
     List {
         /// The facts of all projects

@@ -1,7 +1,9 @@
 use clap::{Args, Subcommand};
 
+/// Commands below `zk plugin`.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum PluginAction {
+#[expect(missing_docs, reason = "commands and groups are described at their types")]
+pub enum PluginAction {
     /// List the plugins that were added, and those that this project asks for
     List {
         /// One JSON array, an object for each
@@ -59,17 +61,18 @@ pub(crate) enum PluginAction {
 
 /// Consent to a plugin that is given without a question.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Consent {
+pub struct Consent {
     /// Do not ask
     #[arg(long)]
-    pub(crate) yes: bool,
+    pub yes: bool,
     /// Do not ask if it has exactly these bytes: the SHA-256 that was shown
     #[arg(long, value_name = "SHA256", conflicts_with = "yes")]
-    pub(crate) digest: Option<String>,
+    pub digest: Option<String>,
 }
 
+/// Commands below `zk plugin marketplace`.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum MarketplaceAction {
+pub enum MarketplaceAction {
     /// List the marketplaces and their plugins
     List,
     /// Add a marketplace, or read it anew

@@ -3,17 +3,17 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 
-use super::candidates;
+use crate::candidates;
 
 /// Arguments of `zk replay`.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ReplayArgs {
+pub struct ReplayArgs {
     /// Id of the session, or the beginning of it; or a file that --pack wrote
     #[arg(value_name = "SESSION|FILE", add = ArgValueCompleter::new(candidates::sessions))]
-    pub(crate) session: String,
+    pub session: String,
     /// File that --pack writes; zk-SESSION.zkpack by default
     #[arg(requires = "pack", value_name = "FILE")]
-    pub(crate) file: Option<PathBuf>,
+    pub file: Option<PathBuf>,
     /// Run the real loop with recorded answers, those of this session or of SESSION, and list what differs (exit 1)
     #[arg(
         long,
@@ -23,21 +23,21 @@ pub(crate) struct ReplayArgs {
         conflicts_with_all = ["pack", "output"],
         add = ArgValueCompleter::new(candidates::sessions)
     )]
-    pub(crate) provider_from: Option<String>,
+    pub provider_from: Option<String>,
     /// Write the session, redacted, with settings and versions into one file that replays elsewhere
     #[arg(long, conflicts_with = "output")]
-    pub(crate) pack: bool,
+    pub pack: bool,
     /// Form of the replayed session
     #[arg(long, value_enum, value_name = "FORM", default_value = "text")]
-    pub(crate) output: ReplayOutput,
+    pub output: ReplayOutput,
     /// One JSON object, of the differences or of the pack
     #[arg(long, conflicts_with = "output")]
-    pub(crate) json: bool,
+    pub json: bool,
 }
 
 /// Form of a replayed session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ReplayOutput {
+pub enum ReplayOutput {
     /// Lines for a person
     Text,
     /// A line for each event, as a session stores it

@@ -6,12 +6,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCompleter;
 
-use super::candidates;
+use crate::candidates;
 
 const DAY_SECONDS: u64 = 86_400;
 
+/// Commands below `zk sessions` that search and tidy up.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum SessionCare {
+#[expect(missing_docs, reason = "commands and groups are described at their types")]
+pub enum SessionCare {
     /// Find sessions by the words in them: prompts, answers, calls and results
     Search(SearchArgs),
     /// Give a session a title
@@ -65,39 +67,41 @@ pub(crate) enum SessionCare {
     },
 }
 
+/// Query and filters of `zk sessions search`.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
-pub(crate) struct SearchArgs {
+pub struct SearchArgs {
     /// Words that are all in one text; "several words" follow one another, and begin* is the beginning of a word
     #[arg(required = true, value_name = "WORDS")]
-    pub(crate) words: Vec<String>,
+    pub words: Vec<String>,
     /// Only sessions of this directory and those below it; the working directory unless --all is given
     #[arg(long, value_name = "DIR", conflicts_with = "all")]
-    pub(crate) project: Option<PathBuf>,
+    pub project: Option<PathBuf>,
     /// Search the sessions of every directory
     #[arg(long)]
-    pub(crate) all: bool,
+    pub all: bool,
     /// Only calls and results of this tool
     #[arg(long, value_name = "NAME")]
-    pub(crate) tool: Option<String>,
+    pub tool: Option<String>,
     /// Only while a model with this in its name was in use
     #[arg(long, value_name = "NAME")]
-    pub(crate) model: Option<String>,
+    pub model: Option<String>,
     /// Only since this day in UTC, such as 2026-03-01, or for so long: 7d, 12h, 2w
     #[arg(long, value_name = "DATE", value_parser = parse_time)]
-    pub(crate) since: Option<SystemTime>,
+    pub since: Option<SystemTime>,
     /// Only before this day, or longer ago than this
     #[arg(long, value_name = "DATE", value_parser = parse_time)]
-    pub(crate) until: Option<SystemTime>,
+    pub until: Option<SystemTime>,
     /// Number of sessions to show
     #[arg(long, value_name = "N", default_value_t = 20)]
-    pub(crate) limit: usize,
+    pub limit: usize,
     /// One JSON object
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 }
 
+/// Commands below `zk sessions trash`.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum TrashAction {
+pub enum TrashAction {
     /// List the deleted sessions, the last deleted first
     List,
     /// Bring a deleted session back

@@ -2,29 +2,40 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::CommandFactory;
+use thiserror::Error;
 use zk_providers::select::GivenValues;
 
-use super::actions::{
+use crate::actions::{
     AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, FleetAction, HooksAction,
     LearnedAction, McpAction, PolicyAction, PromptAction, SessionsAction, ShellArgs, SkillsAction,
     TrustAction,
 };
-use super::candidates::Shell;
-use super::cli::{Cli, CliCommand, OutputFormat, ViewFormat};
-use super::ext::ExtAction;
-use super::memory::MemoryAction;
-use super::replay::ReplayArgs;
-use crate::commands::PluginAction;
-use crate::exit::{Failure, Outcome};
+use crate::candidates::Shell;
+use crate::cli::{Cli, CliCommand, OutputFormat, ViewFormat};
+use crate::ext::ExtAction;
 use crate::launch::Launch;
-use crate::settings::LayerValues;
+use crate::memory::MemoryAction;
+use crate::plugin::PluginAction;
+use crate::replay::ReplayArgs;
+use zk_settings::LayerValues;
 
 #[cfg(test)]
 mod tests;
 
+/// Command line whose parts do not go together, in words for the person.
+#[derive(Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct UsageError(String);
+
+impl UsageError {
+    fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
 /// Meaning of a command line.
 #[derive(Debug)]
-pub(crate) enum Request {
+pub enum Request {
     /// Prints the page of the documentation on this topic, without reading settings: an unreadable file keeps nobody
     /// from reading about it.
     Help(Vec<String>),
@@ -34,18 +45,23 @@ pub(crate) enum Request {
 
 /// Job, settings and options of a command line.
 #[derive(Debug)]
-pub(crate) struct Task {
-    pub(crate) job: Job,
-    pub(crate) launch: Launch,
+pub struct Task {
+    /// Work to do.
+    pub job: Job,
+    /// Settings and sources of the start.
+    pub launch: Launch,
     /// Address and key for the selected provider, whichever it is.
-    pub(crate) endpoint: GivenValues,
-    pub(crate) cwd: Option<PathBuf>,
+    pub endpoint: GivenValues,
+    /// Working directory; the one of the process unless given.
+    pub cwd: Option<PathBuf>,
     /// Level of the log, and its file, as they were given.
-    pub(crate) log: Option<String>,
+    pub log: Option<String>,
 }
 
+/// Work that a command line asks for.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Job {
+#[expect(missing_docs, reason = "each job is described at its command, in `CliCommand`")]
+pub enum Job {
     /// A run without a person, or a conversation.
     Prompt(Prompt),
     Sessions(SessionsAction),
@@ -146,26 +162,31 @@ pub(crate) enum Job {
     Policy(PolicyAction),
 }
 
+/// Prompt for a run without a person, or for a conversation.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Prompt {
-    pub(crate) text: Option<String>,
+pub struct Prompt {
+    /// Text of the prompt, if one was given.
+    pub text: Option<String>,
     /// Whether printing was requested; otherwise it depends on the terminal.
-    pub(crate) print: bool,
-    pub(crate) format: Format,
-    pub(crate) resume: Option<Resume>,
+    pub print: bool,
+    /// Format of the output.
+    pub format: Format,
+    /// Session to go on with; a new one unless given.
+    pub resume: Option<Resume>,
     /// File with the JSON Schema of the answer.
-    pub(crate) schema: Option<PathBuf>,
+    pub schema: Option<PathBuf>,
     /// Goal of the run, which goes on by itself until it is reached.
-    pub(crate) goal: Option<String>,
+    pub goal: Option<String>,
     /// Whether tool calls are shown on standard error.
-    pub(crate) verbose: bool,
+    pub verbose: bool,
 }
 
-pub(crate) type Format = OutputFormat;
+/// Format of a printed run.
+pub type Format = OutputFormat;
 
 /// Session to resume.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Resume {
+pub enum Resume {
     /// The newest session of this directory.
     Latest,
     /// The session with this id prefix.
@@ -178,7 +199,7 @@ pub(crate) enum Resume {
 
 impl Task {
     /// Creates the job of an Agent SDK, whose arguments the server of its protocol parses.
-    pub(crate) fn agent_sdk(words: Vec<String>) -> Self {
+    pub fn agent_sdk(words: Vec<String>) -> Self {
         let endpoint = GivenValues { base_url: None, api_key: None };
         Self { job: Job::AgentSdk(words), launch: Launch::default(), endpoint, cwd: None, log: None }
     }
@@ -201,7 +222,7 @@ const OTHER_NAMES: [(&str, &str); 11] = [
 
 impl Cli {
     /// Advice on a one-word prompt that is probably a misspelt command; `None` if printing was requested.
-    pub(crate) fn near_command(&self) -> Option<String> {
+    pub fn near_command(&self) -> Option<String> {
         let word = self.prompt.as_deref().filter(|_| !self.print && self.command.is_none())?;
         if word.contains(char::is_whitespace) {
             return None;
@@ -222,7 +243,11 @@ impl Cli {
             .map(|(_, name)| did_you_mean(&format!("zk {name}")))
     }
 
-    pub(crate) fn into_request(self) -> Outcome<Request> {
+    /// Returns the meaning of the command line.
+    ///
+    /// # Errors
+    /// When options contradict each other or a value cannot be used.
+    pub fn into_request(self) -> Result<Request, UsageError> {
         let mut given = LayerValues::default();
         given.text("provider", "--provider", self.provider);
         given.text("model", "--model", self.model);
@@ -254,7 +279,7 @@ impl Cli {
             (false, Some(id)) if id.trim().is_empty() => {
                 let is_print = self.print || self.view.is_some() || self.output_format.is_some();
                 if is_print || self.prompt.is_some() {
-                    return Err(Failure::usage(
+                    return Err(UsageError::new(
                         "--resume needs an ID where there is a prompt; `zk sessions` lists them",
                     ));
                 }
@@ -278,13 +303,13 @@ impl Cli {
                 verbose: self.verbose,
             }),
             Some(_) if self.prompt.is_some() => {
-                return Err(Failure::usage(
+                return Err(UsageError::new(
                     "a prompt and a command do not go together; put a prompt of several words in quotes",
                 ));
             }
             Some(command) => {
                 if self.print || format.is_some() || resume.is_some() || self.ends.goal.is_some() {
-                    return Err(Failure::usage(
+                    return Err(UsageError::new(
                         "--print, --output-format, --view, --continue, --resume and --goal need a prompt, not a command",
                     ));
                 }

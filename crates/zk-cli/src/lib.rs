@@ -16,7 +16,6 @@
 //! How a model is spoken to, how a tool does its work, how a turn goes, how a session is stored. It chooses,
 //! composes and shows; `compose/mod.rs` is the one list of plugins. No other crate of zk knows it.
 
-mod args;
 mod commands;
 mod compose;
 mod context;
@@ -30,11 +29,12 @@ mod walls;
 pub use program::builder::{Zk, ZkBuilder};
 
 use compose::{agents, bundles, mcp, prompt, session_switch, sessions, skills};
-use context::{app, configure, launch, session_stores};
+use context::{app, configure, session_stores};
 use endpoint::{credentials, kept, parts, select};
 use host::{exit, hardening, signals};
 use program::additions;
 use walls::{containment, place, policy, sandbox};
+use zk_args as args;
 
 /// Returns the reference pages of the settings and the command line in Markdown, by their paths in the
 /// repository.
@@ -54,7 +54,7 @@ pub fn reference_pages() -> Result<std::collections::BTreeMap<&'static str, Stri
     Ok([
         ("docs/settings.md", settings),
         ("docs/cli.md", args::help::reference()),
-        ("docs/reference/exit-codes.md", exit::reference()),
+        ("docs/reference/exit-codes.md", args::exit_reference()),
     ]
     .into())
 }

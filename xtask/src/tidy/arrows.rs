@@ -12,7 +12,7 @@ const HOMES: [(&str, &[&str]); 17] = [
     ("tokio-tungstenite", &["zk-serve"]),
     ("notify", &["zk-exec"]),
     ("tiktoken", &["zk-compaction"]),
-    ("clap", &["zk-cli"]),
+    ("clap", &["zk-args", "zk-cli"]),
     ("rustyline", &["zk-tui"]),
     ("ratatui", &["zk-cli"]),
     ("pulldown-cmark", &["zk-transcripts", "zk-tui"]),
@@ -53,12 +53,16 @@ const IN_SERVE: [&str; 8] =
 /// Crates that `zk-shell` may depend on: a front-end on the conversation and on the terminal of the shell.
 const IN_SHELL: [&str; 6] = ["zk-agent", "zk-chat", "zk-core", "zk-exec", "zk-tui", "zk-view"];
 
+/// Crates that `zk-args` may depend on: the types of the values that a command line has.
+const IN_ARGS: [&str; 7] =
+    ["zk-auth", "zk-core", "zk-extensions", "zk-memory", "zk-permission", "zk-providers", "zk-settings"];
+
 /// Crates that `zk-replay` may depend on: it drives the loop, and records what it drives.
 const IN_REPLAY: [&str; 3] = ["zk-agent", "zk-core", "zk-session"];
 
 /// Checks that dependencies point downwards only: `zk-core` depends on `zk-kernel`, and other crates on
 /// `zk-core` and no sibling except those in [`BELOW`]; `zk-chat` may use those in [`IN_CHAT`], `zk-serve`
-/// those in [`IN_SERVE`], `zk-shell` those in [`IN_SHELL`], `zk-replay` those in [`IN_REPLAY`]. `zk-cli` may use all crates except the facade `zk`, and `zk` all except `zk-cli`; no crate uses these two. Tests may use
+/// those in [`IN_SERVE`], `zk-shell` those in [`IN_SHELL`], `zk-replay` those in [`IN_REPLAY`], `zk-args` those in [`IN_ARGS`]. `zk-cli` may use all crates except the facade `zk`, and `zk` all except `zk-cli`; no crate uses these two. Tests may use
 /// any other crate, but those of the kernel, core and `xtask` use none.
 pub(super) fn check(packages: &[Package], findings: &mut Findings) {
     for package in packages {
@@ -75,6 +79,7 @@ pub(super) fn check(packages: &[Package], findings: &mut Findings) {
                         "zk-cli" => true,
                         "zk" => dependency != "zk-cli",
                         "zk-core" => dependency == "zk-kernel",
+                        "zk-args" => IN_ARGS.contains(&dependency.as_str()),
                         "zk-chat" => IN_CHAT.contains(&dependency.as_str()),
                         "zk-replay" => IN_REPLAY.contains(&dependency.as_str()),
                         "zk-serve" => IN_SERVE.contains(&dependency.as_str()),

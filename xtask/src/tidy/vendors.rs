@@ -9,7 +9,7 @@ const TABLE: &str = "crates/zk-providers/src/catalogue/vendors/table.rs";
 const ALLOWED: [(&str, &str); 6] = [
     ("crates/zk-testkit/src/", "its server plays them"),
     ("crates/zk-transcripts/src/", "programs of these names write transcripts"),
-    ("crates/zk-cli/src/args/actions.rs", "their transcripts are imported by name"),
+    ("crates/zk-args/src/actions.rs", "their transcripts are imported by name"),
     ("crates/zk-cli/src/commands/sessions/import.rs", "their transcripts are imported by name"),
     ("crates/zk-core/src/service/redact/shapes.rs", "a key begins with its vendor's name"),
     ("crates/zk-core/src/service/files/guarded_paths.rs", "files of other programs are called so"),

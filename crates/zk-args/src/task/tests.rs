@@ -2,9 +2,9 @@ use clap::{CommandFactory, Parser};
 
 use super::*;
 
-fn task(args: &[&str]) -> Outcome<Task> {
+fn task(args: &[&str]) -> Result<Task, UsageError> {
     Cli::try_parse_from(std::iter::once("zk").chain(args.iter().copied()))
-        .map_err(|error| Failure::usage(error.to_string()))?
+        .map_err(|error| UsageError::new(error.to_string()))?
         .into_request()
         .map(|request| match request {
             Request::Task(task) => *task,
@@ -43,7 +43,7 @@ fn a_machine_format_implies_printing() {
 #[test]
 fn an_unquoted_prompt_that_meets_a_command_is_refused() {
     let error = task(&["fix", "demo"]).unwrap_err();
-    assert!(error.message.contains("quotes"), "{error}");
+    assert!(error.to_string().contains("quotes"), "{error}");
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_session_cannot_be_resumed_and_not_kept() {
 
 #[test]
 fn levels_and_counts_are_checked() {
-    assert!(task(&["--thinking", "much", "x"]).unwrap_err().message.contains("minimal"));
+    assert!(task(&["--thinking", "much", "x"]).unwrap_err().to_string().contains("minimal"));
     assert!(task(&["--max-turns", "0", "x"]).is_err());
 }
 

@@ -17,7 +17,7 @@ use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::summary::run_error;
 use crate::sessions::Session;
-use crate::signals;
+use crate::signals::{self, exit_of};
 use zk_chat::Interrupts;
 
 /// Pause between two pieces of the scripted model's text, so that a person can follow.
@@ -47,7 +47,7 @@ pub(crate) fn run(app: &AppContext, keep: bool) -> Outcome<Exit> {
     if keep {
         screen.line(Style::PLAIN, &format!("the project is kept in {}", project.dir().display()));
     }
-    Ok(signals.seen().map_or(exit, Exit::from))
+    Ok(signals.seen().map_or(exit, exit_of))
 }
 
 async fn repair(app: &AppContext, screen: &SharedScreen, stop: &CancellationToken) -> Outcome<Exit> {

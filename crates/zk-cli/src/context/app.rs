@@ -9,8 +9,8 @@ use zk_providers::select::GivenValues;
 use zk_tui::TerminalEnv;
 use zk_tui::plain::Notices;
 
+use crate::args::{Launch, StartScope};
 use crate::exit::Outcome;
-use crate::launch::{Launch, StartScope};
 use crate::session_stores::SessionStores;
 use crate::settings::Settings;
 use zk_chat::{ProviderLayer, Runtime};

@@ -10,8 +10,8 @@ use zk_providers::select::GivenValues;
 
 use crate::additions::Additions;
 use crate::app::{AppContext, Machine, Shared, Workplace};
+use crate::args::Launch;
 use crate::exit::{Failure, Outcome};
-use crate::launch::Launch;
 use crate::settings::{Settings, SettingsSources};
 use crate::{agents, bundles};
 use zk_exec::ProgramEnv;

@@ -2,5 +2,4 @@
 
 pub(crate) mod app;
 pub(crate) mod configure;
-pub(crate) mod launch;
 pub(crate) mod session_stores;

@@ -7,15 +7,14 @@ use crate::exit::Exit;
 pub(crate) fn watch(on_leave: impl Fn() + Send + Sync + 'static) -> std::io::Result<Signals> {
     Signals::watch(move |signal| {
         on_leave();
-        std::process::exit(Exit::from(signal).code().into());
+        std::process::exit(exit_of(signal).code().into());
     })
 }
 
-impl From<Interruption> for Exit {
-    fn from(signal: Interruption) -> Self {
-        match signal {
-            Interruption::Interrupted => Self::Interrupted,
-            Interruption::Terminated => Self::Terminated,
-        }
+/// Returns the exit code of a process that a signal ended.
+pub(crate) fn exit_of(signal: Interruption) -> Exit {
+    match signal {
+        Interruption::Interrupted => Exit::Interrupted,
+        Interruption::Terminated => Exit::Terminated,
     }
 }

@@ -24,9 +24,9 @@ use crate::app::{AppContext, Workplace, runtime};
 use crate::args::{Format, Prompt};
 use crate::compose::backends::Answering;
 use crate::compose::{self, HostOptions};
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Failure, Outcome, ending_of};
 use crate::sessions::{self, Session};
-use crate::signals;
+use crate::signals::{self, exit_of};
 use zk_chat::{Interrupts, Signals, incomplete};
 
 /// Longest wait for the output of a stopped run to be read.
@@ -286,7 +286,7 @@ impl Headless {
         session: &Session,
         closed: Result<LeftSession, StoreError>,
     ) -> Exit {
-        let signal = signals.seen().map(Exit::from);
+        let signal = signals.seen().map(exit_of);
         let (kept, unsaved) = match closed {
             Ok(kept) => (Some(kept), None),
             Err(error) => (None, Some(format!("session not saved: {error}"))),
@@ -328,7 +328,7 @@ impl Headless {
             Format::Text => {}
             Format::Json | Format::StreamJson | Format::ViewJson => {
                 let result =
-                    RunResult::new(outcome, text, exit.ending(), error.clone(), id, (refused.all, denials));
+                    RunResult::new(outcome, text, ending_of(exit), error.clone(), id, (refused.all, denials));
                 self.output.add(|out| result.write(out, &self.redactor));
             }
         }

@@ -21,7 +21,7 @@ use zk_tui::term;
 use crate::additions::Additions;
 use crate::app::{AppContext, Machine};
 use crate::args::cli::{Cli, OutputFormat};
-use crate::args::{Job, Request, Task, completion, help};
+use crate::args::{self, Job, Request, Task, help};
 use crate::configure::canonical;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::session_stores::SessionStores;
@@ -37,7 +37,7 @@ fn prints_help_of_subcommand(error: &clap::Error) -> bool {
 
 /// Runs the program with a team's additions.
 pub(crate) fn run(additions: Additions) -> Exit {
-    completion::answer_shell();
+    args::answer_shell(commands::known_words());
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let request = match Cli::try_parse() {
@@ -50,7 +50,7 @@ pub(crate) fn run(additions: Additions) -> Exit {
                     "there is no command `{word}`; {advice} To send it as a prompt: zk -- {word}"
                 )))
             }
-            Some(_) | None => cli.into_request(),
+            Some(_) | None => cli.into_request().map_err(Failure::from),
         },
         Err(error) => {
             if error.use_stderr() {

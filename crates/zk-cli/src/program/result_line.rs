@@ -1,12 +1,12 @@
 use zk_core::service::Redactor;
 use zk_serve::print::RunResult;
 
-use crate::exit::Failure;
+use crate::exit::{Failure, ending_of};
 
 /// Prints the result of a run that could not even begin, for programs.
 pub(super) fn print_result(failure: &Failure) {
     let mut line = Vec::new();
-    let result = RunResult::not_begun(failure.exit.ending(), failure.message.clone());
+    let result = RunResult::not_begun(ending_of(failure.exit), failure.message.clone());
     result.write(&mut line, &Redactor::new());
     // When standard output is gone, standard error has been told already.
     let _ = std::io::Write::write_all(&mut std::io::stdout(), &line);

@@ -39,8 +39,8 @@ pub(crate) use sections::Sections;
 pub(crate) use zk_settings::{Entry, Layer, LayerValues, Origin};
 
 use crate::additions::Additions;
+use crate::args::StartScope;
 use crate::exit::Outcome;
-use crate::launch::StartScope;
 use zk_exec::ProgramEnv;
 use zk_settings::ZkDirs;
 

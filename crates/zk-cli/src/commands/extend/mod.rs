@@ -11,7 +11,6 @@ pub(crate) use ext::ext;
 pub(crate) use hooks::{command_hooks, registry};
 pub(crate) use learned::learned;
 pub(crate) use mcp::mcp;
-pub(crate) use plugin::args::PluginAction;
 pub(crate) use plugin::plugin;
 pub(crate) use skills::skills;
 

@@ -11,7 +11,7 @@ use zk_tui::plain::Screen;
 use crate::app::terminal;
 use crate::args::help;
 use crate::exit::{Exit, Failure, Outcome};
-pub(crate) use completions::{completions, manual_pages};
+pub(crate) use completions::{completions, known_words, manual_pages};
 use pages::{Page, pages, text, unpacked, without_targets};
 use zk_exec::ProgramEnv;
 
@@ -41,7 +41,7 @@ pub(crate) fn help(env: &ProgramEnv, topic: &[String]) -> Outcome<Exit> {
 }
 
 /// Names of all pages that are no decision.
-pub(crate) fn page_names() -> Vec<String> {
+fn page_names() -> Vec<String> {
     let unpacked = unpacked().unwrap_or_default();
     pages(&unpacked).iter().filter(|page| !page.is_decision()).map(|page| page.topic().to_owned()).collect()
 }

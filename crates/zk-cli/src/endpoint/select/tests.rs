@@ -6,8 +6,8 @@ use zk_providers::{Access, VENDORS, Vendors};
 
 use super::*;
 use crate::additions::Additions;
+use crate::args::StartScope;
 use crate::exit::Failure;
-use crate::launch::StartScope;
 use crate::settings::{LayerValues, SettingsSources};
 use zk_exec::ProgramEnv;
 use zk_settings::ZkDirs;

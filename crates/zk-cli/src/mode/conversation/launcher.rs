@@ -13,10 +13,10 @@ use zk_skills::Project;
 use super::factory::ChatFactory;
 use crate::additions::Additions;
 use crate::app::{AppContext, Layer};
+use crate::args::Launch;
 use crate::args::Resume;
 use crate::configure::canonical;
 use crate::exit::{Failure, Outcome};
-use crate::launch::Launch;
 use crate::sessions;
 
 /// Origin of settings that another program asks for.

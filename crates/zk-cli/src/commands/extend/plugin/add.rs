@@ -4,9 +4,9 @@ use std::io::IsTerminal;
 use zk_bundles::{BundleStore, Difference, Fetched, Source};
 use zk_core::service::visible_line;
 
-use super::args::Consent;
 use super::{fetch, print, secrets, shown, source};
 use crate::app::Workplace;
+use crate::args::plugin::Consent;
 use crate::exit::{Exit, Failure, Outcome};
 
 /// Stores a copy of a bundle after a person approved exactly its bytes.

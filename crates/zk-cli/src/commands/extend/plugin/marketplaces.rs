@@ -1,9 +1,9 @@
 use zk_bundles::{BundleStore, Source};
 use zk_core::service::visible_line;
 
-use super::args::MarketplaceAction;
 use super::{fetcher, print, source};
 use crate::app::{Workplace, runtime};
+use crate::args::plugin::MarketplaceAction;
 use crate::exit::{Exit, Failure, Outcome};
 
 /// Lists, adds or removes files that list bundles.

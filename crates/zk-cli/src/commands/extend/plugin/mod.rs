@@ -1,7 +1,6 @@
 //! `zk plugin`: what a person adds of others.
 
 mod add;
-pub(crate) mod args;
 mod list;
 mod marketplaces;
 mod secrets;
@@ -15,9 +14,9 @@ use zk_exec::{Environment, Limits, ProcessExec, Supervision};
 
 use super::print_words as print;
 use crate::app::{AppContext, Workplace, runtime};
+use crate::args::plugin::PluginAction;
 use crate::bundles;
 use crate::exit::{Exit, Failure, Outcome};
-use args::PluginAction;
 
 /// Adds, shows, updates or removes plugins.
 pub(crate) fn plugin(app: &AppContext, action: &PluginAction) -> Outcome<Exit> {
