@@ -50,7 +50,9 @@ impl Handler<ToolBlocked> for Changes {
         let redactor = cx.service::<Redactor>();
         let answered = self.0.run(chosen, cx, |names| {
             let mut fields = call_fields(names, &blocked.call, &blocked.args);
-            fields["reason"] = blocked.reason.clone().into();
+            if let Some(fields) = fields.as_object_mut() {
+                fields.insert("reason".to_owned(), blocked.reason.clone().into());
+            }
             if let Some(redactor) = &redactor {
                 redactor.redact_value(&mut fields);
             }
