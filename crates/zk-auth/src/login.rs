@@ -194,7 +194,7 @@ impl Login {
     pub async fn exchange(self, code: AuthorizationCode) -> Result<OAuthTokens, AuthError> {
         let endpoint = TokenEndpoint { client: &self.client, http: &self.http, limit: self.limit };
         let (code, verifier, state) = (&code.0, &self.verifier, &self.state);
-        endpoint.ask(&Grant::Code { code, verifier, state, redirect: &self.redirect }).await
+        endpoint.request_tokens(&Grant::Code { code, verifier, state, redirect: &self.redirect }).await
     }
 
     fn expected(&self) -> Expected<'_> {

@@ -207,7 +207,7 @@ impl Inner {
             });
         };
         let endpoint = TokenEndpoint { client: &self.client, http: &self.http, limit: self.limit };
-        endpoint.ask(&Grant::Refresh { tokens, refresh }).await
+        endpoint.request_tokens(&Grant::Refresh { tokens, refresh }).await
     }
 
     /// Stores new tokens in place of `old`. If that fails, returns the reason and keeps them in memory, since

@@ -34,7 +34,7 @@ pub(crate) enum Grant<'a> {
 
 impl TokenEndpoint<'_> {
     /// Sends one request for tokens.
-    pub(crate) async fn ask(&self, grant: &Grant<'_>) -> Result<OAuthTokens, AuthError> {
+    pub(crate) async fn request_tokens(&self, grant: &Grant<'_>) -> Result<OAuthTokens, AuthError> {
         let url = self.client.token_url()?;
         let fields = self.form_fields(grant);
         let answer = timeout(self.limit, self.send_fields(&url, &fields)).await.unwrap_or_else(|_| {
@@ -92,7 +92,7 @@ impl TokenEndpoint<'_> {
             reason: root_cause(error),
         };
         let (kind, body) = match self.client.token_body {
-            TokenBody::Form => ("application/x-www-form-urlencoded", form(fields)),
+            TokenBody::Form => ("application/x-www-form-urlencoded", encode_form(fields)),
             TokenBody::Json => {
                 let fields: Map<String, Value> =
                     fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
@@ -194,7 +194,7 @@ impl Grant<'_> {
 }
 
 /// Encodes fields as a form.
-fn form(fields: &[(&str, &str)]) -> String {
+fn encode_form(fields: &[(&str, &str)]) -> String {
     // Uses the form encoder of the `url` crate.
     Url::parse_with_params("http://form", fields)
         .ok()
@@ -204,7 +204,7 @@ fn form(fields: &[(&str, &str)]) -> String {
 
 /// Encodes a text as part of a form, as a client's id and secret in the header have to be (RFC 6749, 2.3.1).
 fn form_text(text: &str) -> String {
-    form(&[("", text)]).split_off(1)
+    encode_form(&[("", text)]).split_off(1)
 }
 
 /// Parses a duration in seconds; some servers send it as text.
