@@ -194,7 +194,7 @@ impl Decoder {
         }
     }
 
-    fn complete(&mut self, out: &mut Out) -> Result<(), WireError> {
+    fn finish_response(&mut self, out: &mut Out) -> Result<(), WireError> {
         let stop = self.stop_reason()?;
         let cut = stop == StopReason::MaxTokens || stop == StopReason::ContextExceeded;
         self.flush_tags(out);
@@ -292,7 +292,7 @@ impl Decode for Decoder {
             if self.finish.is_none() && !(self.finish_optional && self.started) {
                 return Err(WireError::ended_early(self.started, "finish_reason"));
             }
-            return self.complete(out);
+            return self.finish_response(out);
         }
         let chunk: Chunk<'_> = parse_json(data).map_err(|error| {
             // The data of an error event need not be a chunk.
@@ -314,7 +314,7 @@ impl Decode for Decoder {
     fn end(&mut self, out: &mut Out) -> Result<(), WireError> {
         match (self.done, self.finish.is_some()) {
             (true, _) => Ok(()),
-            (false, true) => self.complete(out),
+            (false, true) => self.finish_response(out),
             (false, false) => Err(WireError::ended_early(self.started, "finish_reason")),
         }
     }

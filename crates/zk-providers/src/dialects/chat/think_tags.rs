@@ -72,7 +72,7 @@ impl Tags {
                 }
                 State::Inside => {
                     let Some((thought, answer)) = rest.split_once(CLOSE) else {
-                        let held = rest.split_off(rest.len() - beginning_of_close(&rest));
+                        let held = rest.split_off(rest.len() - partial_closing_tag_length(&rest));
                         emit(Part::Thought(std::mem::replace(&mut rest, held).into()));
                         break;
                     };
@@ -105,7 +105,7 @@ impl Tags {
 }
 
 /// Returns the length of the longest suffix that is a beginning of the closing tag, in bytes.
-fn beginning_of_close(text: &str) -> usize {
+fn partial_closing_tag_length(text: &str) -> usize {
     (1..CLOSE.len())
         .rev()
         .find(|length| CLOSE.get(..*length).is_some_and(|tag| text.ends_with(tag)))

@@ -170,9 +170,9 @@ impl SseDecoder {
         self.event = 0;
         self.line = self.line.saturating_sub(read);
         self.searched = self.searched.saturating_sub(read);
-        shift(&mut self.name, read);
+        shift_range(&mut self.name, read);
         if let Data::Line(range) = &mut self.data {
-            shift(range, read);
+            shift_range(range, read);
         }
     }
 
@@ -282,7 +282,7 @@ impl SseDecoder {
     }
 }
 
-fn shift(range: &mut Range<usize>, by: usize) {
+fn shift_range(range: &mut Range<usize>, by: usize) {
     range.start = range.start.saturating_sub(by);
     range.end = range.end.saturating_sub(by);
 }
