@@ -16,12 +16,12 @@ use super::{AuthError, pkce};
 use crate::Secret;
 use crate::client::{IssuerRule, OAuthClient, Redirect};
 
-/// Time limit of one connection; a local browser takes milliseconds.
-const CONNECTION: Duration = Duration::from_secs(5);
+/// Time limit of one connection from the browser, which takes milliseconds on one machine.
+const CONNECTION_LIMIT: Duration = Duration::from_secs(5);
 /// Longest head of a request, in bytes.
-const HEAD: usize = 16 << 10;
+const MAX_HEAD_BYTES: usize = 16 << 10;
 /// Maximum number of concurrent connections; further ones wait.
-const AT_ONCE: usize = 32;
+const MAX_CONNECTIONS: usize = 32;
 
 /// Values that an answer must contain to belong to this sign-in.
 pub(crate) struct Expected<'a> {
@@ -31,7 +31,7 @@ pub(crate) struct Expected<'a> {
     pub(crate) rule: IssuerRule,
 }
 
-/// Answer to a sign-in.
+/// Authorisation code of a sign-in, or the server's refusal.
 pub(crate) enum Answer {
     Code(Secret),
     Declined(String),
@@ -53,7 +53,7 @@ impl Callback {
     /// [`AuthError::Client`] when the redirect is not to this machine, [`AuthError::Port`] when the port is
     /// in use.
     pub async fn listen(client: &OAuthClient) -> Result<Self, AuthError> {
-        let wrong = |reason: &str| client.wrong("redirect", reason.to_owned());
+        let wrong = |reason: &str| client.invalid_field("redirect", reason.to_owned());
         let Redirect::Loopback { host, port, path } = &client.redirect else {
             return Err(wrong("goes to a page: its answer can only be pasted"));
         };
@@ -88,8 +88,8 @@ impl Callback {
                             return answer;
                         }
                     }
-                    accepted = self.listener.accept(), if connections.len() < AT_ONCE => match accepted {
-                        Ok((stream, _)) => connections.push(self.serve(stream, expected)),
+                    accepted = self.listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
+                        Ok((stream, _)) => connections.push(self.serve_connection(stream, expected)),
                         // Probably out of file descriptors; tried again after a pause.
                         Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
                     },
@@ -98,10 +98,10 @@ impl Callback {
         })
     }
 
-    async fn serve(&self, mut stream: TcpStream, expected: &Expected<'_>) -> Option<Answer> {
-        let judged = timeout(CONNECTION, async {
+    async fn serve_connection(&self, mut stream: TcpStream, expected: &Expected<'_>) -> Option<Answer> {
+        let judged = timeout(CONNECTION_LIMIT, async {
             let head = read_head(&mut stream).await?;
-            Some(self.judge(&head, expected))
+            Some(self.read_answer(&head, expected))
         });
         let judged = judged.await.ok()??;
         let (status, text) = match &judged {
@@ -116,7 +116,7 @@ impl Callback {
             page.len(),
         );
         // The answer counts even if the browser does not wait for the page.
-        let _ = timeout(CONNECTION, async {
+        let _ = timeout(CONNECTION_LIMIT, async {
             stream.write_all(response.as_bytes()).await?;
             stream.shutdown().await
         })
@@ -125,7 +125,7 @@ impl Callback {
     }
 
     /// Extracts the answer from a request, or the reason why it is no answer.
-    fn judge(&self, head: &str, expected: &Expected<'_>) -> Result<Answer, &'static str> {
+    fn read_answer(&self, head: &str, expected: &Expected<'_>) -> Result<Answer, &'static str> {
         let mut lines = head.lines();
         let mut words = lines.next().unwrap_or_default().split(' ');
         let (Some("GET"), Some(target), Some(version), None) =
@@ -159,7 +159,7 @@ async fn read_head(stream: &mut TcpStream) -> Option<String> {
     let mut bytes = Vec::new();
     let mut chunk = [0; 4096];
     while !bytes.windows(4).any(|window| window == b"\r\n\r\n") {
-        if bytes.len() > HEAD {
+        if bytes.len() > MAX_HEAD_BYTES {
             return None;
         }
         let read = stream.read(&mut chunk).await.ok().filter(|read| *read > 0)?;

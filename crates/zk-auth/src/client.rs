@@ -69,13 +69,13 @@ pub enum Redirect {
     /// Redirect to this machine, where zk listens on 127.0.0.1.
     Loopback {
         /// Host in the redirect address: `127.0.0.1` or `localhost`.
-        #[serde(default = "loopback")]
+        #[serde(default = "default_host")]
         host: String,
         /// Port, if the server requires a fixed one; otherwise any free port.
         #[serde(default)]
         port: Option<u16>,
         /// Path in the redirect address, such as `/callback`.
-        #[serde(default = "callback")]
+        #[serde(default = "default_path")]
         path: String,
     },
     /// Redirect to a web page that shows a code for the person to paste.
@@ -87,15 +87,15 @@ pub enum Redirect {
 
 impl Default for Redirect {
     fn default() -> Self {
-        Self::Loopback { host: loopback(), port: None, path: callback() }
+        Self::Loopback { host: default_host(), port: None, path: default_path() }
     }
 }
 
-fn loopback() -> String {
+fn default_host() -> String {
     "127.0.0.1".to_owned()
 }
 
-fn callback() -> String {
+fn default_path() -> String {
     "/callback".to_owned()
 }
 
@@ -204,18 +204,19 @@ impl OAuthClient {
 
     /// Parses an address, and refuses plain HTTP to other machines.
     fn url(&self, field: &'static str, text: &str) -> Result<Url, AuthError> {
-        let url = Url::parse(text).map_err(|error| self.wrong(field, format!("is no URL ({error})")))?;
+        let url =
+            Url::parse(text).map_err(|error| self.invalid_field(field, format!("is no URL ({error})")))?;
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(self.wrong(field, "must not hold a user or a password".to_owned()));
+            return Err(self.invalid_field(field, "must not hold a user or a password".to_owned()));
         }
         match url.scheme() {
             "https" => Ok(url),
             "http" if is_loopback(&url) => Ok(url),
-            _ => Err(self.wrong(field, "must begin with https://".to_owned())),
+            _ => Err(self.invalid_field(field, "must begin with https://".to_owned())),
         }
     }
 
-    pub(crate) fn wrong(&self, field: &'static str, reason: String) -> AuthError {
+    pub(crate) fn invalid_field(&self, field: &'static str, reason: String) -> AuthError {
         AuthError::Client { name: self.name.clone(), field, reason }
     }
 }

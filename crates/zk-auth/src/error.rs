@@ -18,7 +18,7 @@ pub enum AuthError {
     Refused {
         /// Name of the credential.
         name: String,
-        /// The authorisation server.
+        /// Issuer or origin of the authorisation server.
         place: String,
         /// Reason by the server.
         reason: String,
@@ -39,7 +39,7 @@ pub enum AuthError {
     /// The authorisation server is unreachable or failing; a later attempt may succeed.
     #[error("{place} did not give a token: {reason}. The stored sign-in is kept; try again")]
     Unavailable {
-        /// The authorisation server.
+        /// Issuer or origin of the authorisation server.
         place: String,
         /// Cause, in words.
         reason: String,
@@ -47,7 +47,7 @@ pub enum AuthError {
     /// The authorisation server's response contains no valid tokens.
     #[error("{place} answered something that is not a token: {reason}. Is its address right?")]
     Malformed {
-        /// The authorisation server.
+        /// Issuer or origin of the authorisation server.
         place: String,
         /// Error in the response, in words.
         reason: String,

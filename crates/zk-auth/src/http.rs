@@ -16,7 +16,8 @@ const CONNECT: Duration = Duration::from_secs(15);
 
 /// Time after which an idle connection is closed.
 const IDLE: Duration = Duration::from_secs(90);
-/// As before, for local servers, which close idle connections after 5 s; reconnecting is cheap there.
+/// Time after which an idle connection to a local server is closed: such servers close theirs after 5 s, and
+/// reconnecting is cheap there.
 const LOCAL_IDLE: Duration = Duration::from_secs(4);
 
 /// HTTP clients, built on first use and shared by all clones. Give each provider a clone of the same value.
@@ -72,7 +73,7 @@ impl fmt::Debug for Http {
 }
 
 impl Http {
-    /// Value without clients yet.
+    /// Creates the set of HTTP clients, none of which is built yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -105,7 +106,7 @@ impl Http {
             return Ok(client.clone());
         }
         // Two concurrent first requests may both build a client; one of them is dropped.
-        let client = make(secure, local, self.reach.as_ref())?;
+        let client = build_client(secure, local, self.reach.as_ref())?;
         Ok(cell.get_or_init(|| client).clone())
     }
 }
@@ -132,19 +133,19 @@ impl From<reqwest::Error> for HttpError {
     }
 }
 
-fn make(is_secure: bool, is_local: bool, reach: Option<&Arc<Reach>>) -> Result<Client, HttpError> {
+fn build_client(is_secure: bool, is_local: bool, reach: Option<&Arc<Reach>>) -> Result<Client, HttpError> {
     let bound = |settings: ClientBuilder| match reach {
         Some(reach) => settings.no_proxy().dns_resolver(reach.clone()),
         None => settings,
     };
-    if is_secure { make_secure_with(is_local, bound) } else { make_plain_with(is_local, bound) }
+    if is_secure { build_secure_client(is_local, bound) } else { build_plain_client(is_local, bound) }
 }
 
-fn make_plain_with(
+fn build_plain_client(
     is_local: bool,
     more: impl FnOnce(ClientBuilder) -> ClientBuilder,
 ) -> Result<Client, HttpError> {
-    let settings = more(settings(is_local)).http1_only();
+    let settings = more(with_common_settings(is_local)).http1_only();
     #[cfg(feature = "tls")]
     let settings = {
         set_tls_provider();
@@ -154,25 +155,25 @@ fn make_plain_with(
 }
 
 #[cfg(feature = "tls")]
-fn make_secure_with(
+fn build_secure_client(
     is_local: bool,
     more: impl Fn(ClientBuilder) -> ClientBuilder,
 ) -> Result<Client, HttpError> {
     use reqwest::Certificate;
 
     set_tls_provider();
-    more(settings(is_local)).build().or_else(|error| {
+    more(with_common_settings(is_local)).build().or_else(|error| {
         // Without system certificates, as in some containers, the bundled roots of browsers are used.
         let roots = webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter().map(|cert| Certificate::from_der(cert));
         match roots.collect::<Result<Vec<_>, _>>() {
-            Ok(roots) => Ok(more(settings(is_local)).tls_certs_only(roots).build()?),
+            Ok(roots) => Ok(more(with_common_settings(is_local)).tls_certs_only(roots).build()?),
             Err(_) => Err(error.into()),
         }
     })
 }
 
 #[cfg(not(feature = "tls"))]
-fn make_secure_with(_: bool, _: impl Fn(ClientBuilder) -> ClientBuilder) -> Result<Client, HttpError> {
+fn build_secure_client(_: bool, _: impl Fn(ClientBuilder) -> ClientBuilder) -> Result<Client, HttpError> {
     Err(HttpError::NoTls)
 }
 
@@ -185,7 +186,7 @@ fn set_tls_provider() {
 /// Common settings. There is no overall time limit, since a stream may be long. Redirects are off, as they
 /// would send the prompt to another host.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that makes clients")]
-fn settings(local: bool) -> ClientBuilder {
+fn with_common_settings(local: bool) -> ClientBuilder {
     let settings = Client::builder()
         .user_agent(concat!("zk/", env!("CARGO_PKG_VERSION")))
         .redirect(redirect::Policy::none())
@@ -202,7 +203,7 @@ fn settings(local: bool) -> ClientBuilder {
 /// [`HttpError`] when no client can be built.
 pub fn pinned_client(addresses: &[SocketAddr], url: &Url) -> Result<Client, HttpError> {
     let pin = |settings: ClientBuilder| settings.dns_resolver(Arc::new(Pinned(addresses.to_vec())));
-    if url.scheme() == "https" { make_secure_with(true, pin) } else { make_plain_with(true, pin) }
+    if url.scheme() == "https" { build_secure_client(true, pin) } else { build_plain_client(true, pin) }
 }
 
 /// Resolver that returns fixed addresses.
@@ -261,9 +262,9 @@ pub async fn read_some(mut response: Response, limit: usize, body: &mut Received
 /// Answer of a server to one request without credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlainAnswer {
-    /// Status of HTTP.
+    /// HTTP status code.
     pub status: u16,
-    /// Beginning of the body, at most as long as it was asked for.
+    /// Beginning of the body, up to the requested number of bytes.
     pub body: Vec<u8>,
 }
 

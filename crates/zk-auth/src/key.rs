@@ -159,12 +159,12 @@ impl KeyRing {
                     let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
                     printed.entry(command.clone()).or_default().clone()
                 };
-                cell.get_or_try_init(|| self.run(command, stop)).await.cloned()
+                cell.get_or_try_init(|| self.run_command(command, stop)).await.cloned()
             }
         }
     }
 
-    async fn run(&self, command: &str, stop: &CancellationToken) -> Result<Secret, KeyError> {
+    async fn run_command(&self, command: &str, stop: &CancellationToken) -> Result<Secret, KeyError> {
         let program = || program(command);
         let Some((exec, cwd)) = &self.exec else { return Err(KeyError::NoExec { program: program() }) };
         let mut request = ExecRequest::shell(command, cwd.clone());

@@ -43,7 +43,7 @@ pub struct Login {
     redirect: String,
     verifier: Secret,
     state: Secret,
-    /// `None` if the answer can only be pasted.
+    /// Listener for the browser; `None` if the answer can only be pasted.
     callback: Option<Callback>,
 }
 
@@ -95,7 +95,7 @@ impl Login {
             (Some(callback), _) => callback.redirect_uri(),
             (None, Redirect::Page { url }) => url.clone(),
             (None, Redirect::Loopback { .. }) => {
-                return Err(client.wrong("redirect", "needs a listener".to_owned()));
+                return Err(client.invalid_field("redirect", "needs a listener".to_owned()));
             }
         };
         let (state, verifier) = (pkce::random()?, pkce::random()?);
@@ -162,7 +162,7 @@ impl Login {
             }
         };
         let answer = timeout(limit, answer).await.map_err(|_| AuthError::TimedOut { limit })?;
-        self.code(answer)
+        self.accept_answer(answer)
     }
 
     /// Extracts the code from a pasted text: `code#state`, or the whole address of the last page.
@@ -183,7 +183,7 @@ impl Login {
             },
         };
         let answer = answer_of(&query, &self.expected()).map_err(|reason| AuthError::Pasted { reason })?;
-        self.code(answer)
+        self.accept_answer(answer)
     }
 
     /// Exchanges the code for tokens, which are not stored.
@@ -194,7 +194,7 @@ impl Login {
     pub async fn exchange(self, code: AuthorizationCode) -> Result<OAuthTokens, AuthError> {
         let endpoint = TokenEndpoint { client: &self.client, http: &self.http, limit: self.limit };
         let (code, verifier, state) = (&code.0, &self.verifier, &self.state);
-        endpoint.ask(&Grant::Code { code, verifier, state, redirect: &self.redirect }).await
+        endpoint.request_tokens(&Grant::Code { code, verifier, state, redirect: &self.redirect }).await
     }
 
     fn expected(&self) -> Expected<'_> {
@@ -205,7 +205,7 @@ impl Login {
         }
     }
 
-    fn code(&self, answer: Answer) -> Result<AuthorizationCode, AuthError> {
+    fn accept_answer(&self, answer: Answer) -> Result<AuthorizationCode, AuthError> {
         match answer {
             Answer::Code(code) => Ok(AuthorizationCode(code)),
             Answer::Declined(reason) => Err(AuthError::Declined { name: self.client.name.clone(), reason }),

@@ -39,8 +39,8 @@ fn host(url: &Url) -> String {
     url.host_str().unwrap_or_default().to_owned()
 }
 
-/// System's resolver.
-fn look_up_here(host: String) -> Found {
+/// Resolves a host name with the resolver of the system.
+fn look_up_with_system(host: String) -> Found {
     Box::pin(async move {
         let found = tokio::net::lookup_host((host, 0)).await?;
         Ok(found.map(|address| address.ip()).collect())
@@ -50,7 +50,7 @@ fn look_up_here(host: String) -> Found {
 impl Reach {
     /// Filter for addresses that the server at `server` provides.
     pub(crate) fn of(server: &Url) -> Self {
-        Self { server: host(server), look_up: Arc::new(look_up_here) }
+        Self { server: host(server), look_up: Arc::new(look_up_with_system) }
     }
 
     /// Reason to refuse `url` if its host is an IP address; host names are checked when they are resolved.
@@ -137,7 +137,7 @@ mod tests {
     ];
 
     #[tokio::test]
-    async fn names_that_lead_inside_are_connected_to_for_a_server_inside_only() {
+    async fn names_with_internal_addresses_are_reached_only_for_an_internal_server() {
         let far = reach("https://far.example/mcp", NAMES);
         let near = reach("https://corp.example/mcp", NAMES);
         for (name, addresses) in NAMES {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_inside_are_connected_to_for_a_server_inside_only() {
+    fn internal_addresses_are_reached_only_for_an_internal_server() {
         let (far, near) = (Reach::of(&url("https://1.1.1.1/")), Reach::of(&url("http://127.0.0.1:1/")));
         for host in [
             "127.0.0.1",
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_of_a_server_far_away_opens_no_connection_to_the_inside() {
+    async fn a_client_for_a_public_server_opens_no_connection_to_the_internal_network() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let accepted = Arc::new(AtomicUsize::new(0));

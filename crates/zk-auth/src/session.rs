@@ -49,7 +49,7 @@ struct Inner {
     http: Http,
     clock: Arc<dyn Clock>,
     limit: Duration,
-    /// Lets one task of this process use the store at a time.
+    /// Lock by which one task of this process uses the store at a time.
     flight: Mutex<()>,
     unsaved: std::sync::Mutex<Option<Unsaved>>,
     /// Last refreshed token with its margin, since the store does not record when a token was issued.
@@ -60,7 +60,7 @@ struct Inner {
 #[derive(Clone)]
 struct Unsaved {
     tokens: OAuthTokens,
-    /// Stored access token that they replace. If the store has another one, that is newer.
+    /// Stored access token that they replace. A different token in the store is newer than these.
     instead_of: Secret,
 }
 
@@ -167,7 +167,7 @@ impl Inner {
         if self.is_good(&tokens, rejected) {
             return Ok(tokens.access);
         }
-        match self.ask(&tokens).await {
+        match self.request_refresh(&tokens).await {
             Ok(fresh) => {
                 let unsaved = self.store_tokens(&tokens, &fresh).await;
                 let left = fresh.expires_at.and_then(|end| end.duration_since(self.clock.now()).ok());
@@ -198,7 +198,7 @@ impl Inner {
         }
     }
 
-    async fn ask(&self, tokens: &OAuthTokens) -> Result<OAuthTokens, AuthError> {
+    async fn request_refresh(&self, tokens: &OAuthTokens) -> Result<OAuthTokens, AuthError> {
         let Some(refresh) = &tokens.refresh else {
             return Err(AuthError::Refused {
                 name: self.client.name.clone(),
@@ -207,7 +207,7 @@ impl Inner {
             });
         };
         let endpoint = TokenEndpoint { client: &self.client, http: &self.http, limit: self.limit };
-        endpoint.ask(&Grant::Refresh { tokens, refresh }).await
+        endpoint.request_tokens(&Grant::Refresh { tokens, refresh }).await
     }
 
     /// Stores new tokens in place of `old`. If that fails, returns the reason and keeps them in memory, since
@@ -222,7 +222,7 @@ impl Inner {
             }
             Err(error) => {
                 let instead_of = match &*unsaved {
-                    // The stored token is older than both.
+                    // The stored token is older than both: it is still the one that the unsaved tokens replace.
                     Some(before) if is_same_token(&before.tokens.access, Some(&old.access)) => {
                         before.instead_of.clone()
                     }

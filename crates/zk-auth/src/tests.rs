@@ -8,7 +8,7 @@ fn the_challenge_is_the_one_of_the_standard() {
 }
 
 #[test]
-fn texts_are_the_same_only_if_they_are_equal() {
+fn constant_time_comparison_accepts_equal_texts_only() {
     assert!(pkce::equals_constant_time("abc", "abc"));
     assert!(
         !pkce::equals_constant_time("abc", "abd")

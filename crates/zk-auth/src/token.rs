@@ -14,10 +14,10 @@ use super::{AuthError, OAuthTokens, jwt};
 use crate::Secret;
 use crate::http::{Http, HttpError, Received, read_some, root_cause};
 
-/// Largest response, in bytes.
-const ANSWER: usize = 256 << 10;
+/// Size limit of a response, in bytes.
+const MAX_RESPONSE_BYTES: usize = 256 << 10;
 /// Maximum length of a quote of a server's text, in characters.
-const QUOTE: usize = 200;
+const MAX_QUOTED_CHARS: usize = 200;
 
 /// Token endpoint of a client.
 pub(crate) struct TokenEndpoint<'a> {
@@ -34,26 +34,26 @@ pub(crate) enum Grant<'a> {
 
 impl TokenEndpoint<'_> {
     /// Sends one request for tokens.
-    pub(crate) async fn ask(&self, grant: &Grant<'_>) -> Result<OAuthTokens, AuthError> {
+    pub(crate) async fn request_tokens(&self, grant: &Grant<'_>) -> Result<OAuthTokens, AuthError> {
         let url = self.client.token_url()?;
-        let fields = self.fields(grant);
-        let answer = timeout(self.limit, self.send(&url, &fields)).await.unwrap_or_else(|_| {
+        let fields = self.form_fields(grant);
+        let answer = timeout(self.limit, self.send_fields(&url, &fields)).await.unwrap_or_else(|_| {
             let reason = format!("no answer within {} s", self.limit.as_secs_f32());
-            Err(AuthError::Unavailable { place: place(&url), reason })
+            Err(AuthError::Unavailable { place: origin_of(&url), reason })
         });
         let (status, kind, body) = answer?;
         let body = serde_json::from_slice::<Value>(&body).ok();
         if !status.is_success() {
             return Err(self.refusal_error(&url, status, body.as_ref(), grant));
         }
-        let malformed = |reason: String| AuthError::Malformed { place: place(&url), reason };
+        let malformed = |reason: String| AuthError::Malformed { place: origin_of(&url), reason };
         let Some(Value::Object(answer)) = body else {
             return Err(malformed(format!("no JSON object but `{kind}`")));
         };
-        self.tokens(&answer, grant).map_err(malformed)
+        self.parse_tokens(&answer, grant).map_err(malformed)
     }
 
-    fn fields<'a>(&'a self, grant: &Grant<'a>) -> Vec<(&'static str, &'a str)> {
+    fn form_fields<'a>(&'a self, grant: &Grant<'a>) -> Vec<(&'static str, &'a str)> {
         let mut fields = match &self.client.auth {
             ClientAuth::None => vec![("client_id", self.client.client_id.as_str())],
             // The header contains the client's credentials.
@@ -82,15 +82,17 @@ impl TokenEndpoint<'_> {
         fields
     }
 
-    async fn send(
+    async fn send_fields(
         &self,
         url: &Url,
         fields: &[(&'static str, &str)],
     ) -> Result<(StatusCode, String, Vec<u8>), AuthError> {
-        let unavailable =
-            |error: &reqwest::Error| AuthError::Unavailable { place: place(url), reason: root_cause(error) };
+        let unavailable = |error: &reqwest::Error| AuthError::Unavailable {
+            place: origin_of(url),
+            reason: root_cause(error),
+        };
         let (kind, body) = match self.client.token_body {
-            TokenBody::Form => ("application/x-www-form-urlencoded", form(fields)),
+            TokenBody::Form => ("application/x-www-form-urlencoded", encode_form(fields)),
             TokenBody::Json => {
                 let fields: Map<String, Value> =
                     fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
@@ -98,7 +100,7 @@ impl TokenEndpoint<'_> {
             }
         };
         let no_client =
-            |error: HttpError| AuthError::Unavailable { place: place(url), reason: error.to_string() };
+            |error: HttpError| AuthError::Unavailable { place: origin_of(url), reason: error.to_string() };
         let client = self.http.client(url).map_err(no_client)?;
         let request = client.post(url.clone()).header(CONTENT_TYPE, kind).header(ACCEPT, "application/json");
         let request = match &self.client.auth {
@@ -112,11 +114,11 @@ impl TokenEndpoint<'_> {
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let kind = sanitise(kind.unwrap_or("something without a type"));
         let mut body = Received::default();
-        read_some(response, ANSWER, &mut body).await;
+        read_some(response, MAX_RESPONSE_BYTES, &mut body).await;
         Ok((status, kind, body.bytes))
     }
 
-    fn tokens(&self, answer: &Map<String, Value>, grant: &Grant<'_>) -> Result<OAuthTokens, String> {
+    fn parse_tokens(&self, answer: &Map<String, Value>, grant: &Grant<'_>) -> Result<OAuthTokens, String> {
         let text = |field: &str| answer.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
         let access = text("access_token").ok_or("it has no `access_token`")?;
         if text("token_type").is_some_and(|kind| !kind.eq_ignore_ascii_case("bearer")) {
@@ -163,7 +165,7 @@ impl TokenEndpoint<'_> {
         };
         // In this order, since cutting first could leave half of a secret.
         let reason = sanitise(&grant.redact(&reason, &self.client.auth));
-        let place = place(url);
+        let place = origin_of(url);
         let busy = matches!(text("error"), Some("temporarily_unavailable" | "slow_down" | "server_error"));
         let understood = matches!(status.as_u16(), 400 | 401 | 403);
         if understood && !busy {
@@ -175,7 +177,7 @@ impl TokenEndpoint<'_> {
 }
 
 impl Grant<'_> {
-    /// Removes secrets from a text, since some servers quote the request.
+    /// Removes the secrets of the request from a text, since some servers quote the request.
     fn redact(&self, text: &str, auth: &ClientAuth) -> String {
         let secrets = match self {
             Self::Code { code, verifier, state, .. } => vec![*code, *verifier, *state],
@@ -192,7 +194,7 @@ impl Grant<'_> {
 }
 
 /// Encodes fields as a form.
-fn form(fields: &[(&str, &str)]) -> String {
+fn encode_form(fields: &[(&str, &str)]) -> String {
     // Uses the form encoder of the `url` crate.
     Url::parse_with_params("http://form", fields)
         .ok()
@@ -202,7 +204,7 @@ fn form(fields: &[(&str, &str)]) -> String {
 
 /// Encodes a text as part of a form, as a client's id and secret in the header have to be (RFC 6749, 2.3.1).
 fn form_text(text: &str) -> String {
-    form(&[("", text)]).split_off(1)
+    encode_form(&[("", text)]).split_off(1)
 }
 
 /// Parses a duration in seconds; some servers send it as text.
@@ -211,12 +213,12 @@ fn seconds(value: &Value) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// Server's address for messages.
-fn place(url: &Url) -> String {
+/// Origin of the server, for messages.
+fn origin_of(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
 /// Shortens a foreign text and makes it safe to print.
 pub(crate) fn sanitise(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(QUOTE).collect()
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_QUOTED_CHARS).collect()
 }

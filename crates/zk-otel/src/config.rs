@@ -12,7 +12,7 @@ const USUAL_ENDPOINT: &str = "http://localhost:4318";
 /// Time limit of a request to the collector.
 const USUAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Variable that enables the recording of prompts, arguments, results and answers.
-const CONTENT: &str = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
+const CONTENT_VARIABLE: &str = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
 
 /// Requested telemetry: kinds of data, and their collectors.
 #[derive(Clone)]
@@ -65,7 +65,7 @@ impl std::fmt::Debug for OtelConfig {
 
 impl std::fmt::Debug for Collector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Not the headers: keys are in them.
+        // Headers are omitted, since they contain keys.
         f.debug_struct("Collector").field("url", &self.url).finish_non_exhaustive()
     }
 }
@@ -90,9 +90,9 @@ impl OtelConfig {
         if !is_on || is_true("OTEL_SDK_DISABLED") {
             return Ok(None);
         }
-        let resource = pairs("OTEL_RESOURCE_ATTRIBUTES", variable("OTEL_RESOURCE_ATTRIBUTES"))?;
+        let resource = parse_pairs("OTEL_RESOURCE_ATTRIBUTES", variable("OTEL_RESOURCE_ATTRIBUTES"))?;
         let named = variable("OTEL_SERVICE_NAME").or_else(|| settings.service_name.clone());
-        let captured = variable(CONTENT).map(|value| value.trim().to_ascii_lowercase());
+        let captured = variable(CONTENT_VARIABLE).map(|value| value.trim().to_ascii_lowercase());
         let config = Self {
             traces: collector("TRACES", "v1/traces", settings, &variable)?,
             metrics: collector("METRICS", "v1/metrics", settings, &variable)?,
@@ -124,7 +124,7 @@ fn collector(
     match variable(&exporter).as_deref().map(str::trim) {
         Some("none") => return Ok(None),
         Some("otlp") | None => {}
-        Some(other) => return Err(value(&exporter, other, "only `otlp` and `none` are known")),
+        Some(other) => return Err(value_error(&exporter, other, "only `otlp` and `none` are known")),
     }
     let either = |what: &str| {
         let of_signal = format!("OTEL_EXPORTER_OTLP_{signal}_{what}");
@@ -136,7 +136,7 @@ fn collector(
     if let Some((name, protocol)) =
         either("PROTOCOL").filter(|(_, protocol)| protocol.trim() != "http/protobuf")
     {
-        return Err(value(
+        return Err(value_error(
             &name,
             &protocol,
             "only `http/protobuf` is sent; a collector takes it at port 4318",
@@ -154,7 +154,7 @@ fn collector(
         .iter()
         .any(|scheme| url.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty()));
     if !has_host {
-        return Err(value(
+        return Err(value_error(
             "the endpoint of OpenTelemetry",
             &url,
             "an address begins with http:// or https://",
@@ -163,12 +163,14 @@ fn collector(
     let timeout = match either("TIMEOUT") {
         None => USUAL_TIMEOUT,
         Some((name, text)) => Duration::from_millis(
-            text.trim().parse().map_err(|_| value(&name, &text, "a number of milliseconds is expected"))?,
+            text.trim()
+                .parse()
+                .map_err(|_| value_error(&name, &text, "a number of milliseconds is expected"))?,
         ),
     };
     let mut headers = settings.headers.clone();
     if let Some((name, text)) = either("HEADERS") {
-        headers.extend(pairs(&name, Some(text))?);
+        headers.extend(parse_pairs(&name, Some(text))?);
     }
     Ok(Some(Collector { url, headers, timeout }))
 }
@@ -190,24 +192,31 @@ fn sampling(
             None => 1.0,
             Some(text) => {
                 text.trim().parse().ok().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| {
-                    value("OTEL_TRACES_SAMPLER_ARG", &text, "a number from 0 to 1 is expected")
+                    value_error("OTEL_TRACES_SAMPLER_ARG", &text, "a number from 0 to 1 is expected")
                 })?
             }
         },
         _ => {
-            return Err(value(NAME, name, "always_on, always_off, traceidratio and parentbased_… are known"));
+            return Err(value_error(
+                NAME,
+                name,
+                "always_on, always_off, traceidratio and parentbased_… are known",
+            ));
         }
     };
     Ok(Sampling { share, follows_parent })
 }
 
 /// Reads `name=value,name=value`, with values in percent-encoding.
-pub(crate) fn pairs(variable: &str, text: Option<String>) -> Result<BTreeMap<String, String>, OtelError> {
+pub(crate) fn parse_pairs(
+    variable: &str,
+    text: Option<String>,
+) -> Result<BTreeMap<String, String>, OtelError> {
     let text = text.unwrap_or_default();
     let pair = |pair: &str| match pair.split_once('=') {
         Some((name, value)) => Ok((name.trim().to_owned(), percent_decoded(value.trim()))),
-        // Not the text: it may be a key.
-        None => Err(value(variable, "…", "a list such as name=value,name=value is expected")),
+        // The text is not shown, since it may contain a key.
+        None => Err(value_error(variable, "…", "a list such as name=value,name=value is expected")),
     };
     text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(pair).collect()
 }
@@ -232,6 +241,6 @@ fn percent_decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn value(name: &str, value: &str, expected: &'static str) -> OtelError {
+fn value_error(name: &str, value: &str, expected: &'static str) -> OtelError {
     OtelError::Value { name: name.to_owned(), value: value.to_owned(), expected }
 }

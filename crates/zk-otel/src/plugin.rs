@@ -33,14 +33,14 @@ macro_rules! listen {
     ($scope:expr, $recorder:expr, $stage:expr, $($event:ty => $method:ident,)*) => {
         $({
             let recorder = $recorder.clone();
-            $scope.on_sync_at(everywhere($stage), move |event: &$event, cx: &Cx| {
+            $scope.on_sync_at(for_all_agents($stage), move |event: &$event, cx: &Cx| {
                 recorder.$method(event, cx);
             });
         })*
     };
 }
 
-fn everywhere(stage: Stage) -> HookOptions {
+fn for_all_agents(stage: Stage) -> HookOptions {
     HookOptions { stage, reach: Some(Reach::Descendants), ..HookOptions::default() }
 }
 
@@ -94,7 +94,7 @@ impl Plugin for OtelPlugin {
         }
         decorate(scope, &recorder);
         let of_children = recorder.clone();
-        scope.on_sync_at(everywhere(Stage::Early), move |_: &SessionStart, cx: &Cx| {
+        scope.on_sync_at(for_all_agents(Stage::Early), move |_: &SessionStart, cx: &Cx| {
             // A sub-agent has tools of its own in addition to inherited ones.
             if cx.origin().depth > 0 && of_children.is_new_agent(cx) {
                 decorate(&cx.bus().scope("otel"), &of_children);

@@ -15,11 +15,11 @@ pub(crate) struct Headers(pub(crate) Arc<Recorder>);
 
 impl TraceContext for Headers {
     fn headers(&self, cx: &Cx) -> Vec<(&'static str, String)> {
-        self.0.place(cx).map(|place| headers(&place)).unwrap_or_default()
+        self.0.place(cx).map(|place| trace_headers(&place)).unwrap_or_default()
     }
 }
 
-fn headers(place: &SpanContext) -> Vec<(&'static str, String)> {
+fn trace_headers(place: &SpanContext) -> Vec<(&'static str, String)> {
     let Some(parent) = trace_parent(place) else { return Vec::new() };
     let state = place.trace_state().header();
     let state = (!state.is_empty()).then_some(("tracestate", state));
@@ -53,7 +53,9 @@ impl Tool for InTrace {
         let mut variables: BTreeMap<String, String> = given.0.clone();
         // A state of the run's trace does not belong to another.
         variables.remove("TRACESTATE");
-        variables.extend(headers(&place).into_iter().map(|(name, value)| (name.to_ascii_uppercase(), value)));
+        variables.extend(
+            trace_headers(&place).into_iter().map(|(name, value)| (name.to_ascii_uppercase(), value)),
+        );
         let within =
             cx.cx.with_service(Arc::new(CallPlaceInTrace(place))).with_service(Arc::new(TurnEnv(variables)));
         self.inner.call(call, &ToolCx { cx: within, ..cx.clone() }).await

@@ -4,7 +4,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::config::pairs;
+use crate::config::parse_pairs;
 
 /// Variables of the standard with headers.
 const HEADER_VARIABLES: [&str; 3] =
@@ -38,7 +38,7 @@ impl OtelSettings {
     /// Returns the secrets in headers of the settings and of the standard's variables: whole values, and the
     /// part after `Bearer` or `Basic`.
     pub fn secrets(&self, variable: impl Fn(&str) -> Option<String>) -> Vec<String> {
-        let variables = HEADER_VARIABLES.iter().filter_map(|name| pairs(name, variable(name)).ok());
+        let variables = HEADER_VARIABLES.iter().filter_map(|name| parse_pairs(name, variable(name)).ok());
         let of_variables = variables.flat_map(BTreeMap::into_values);
         let both = |value: String| {
             let schemes = ["Bearer ", "Basic "];
@@ -51,7 +51,7 @@ impl OtelSettings {
 
 impl fmt::Debug for OtelSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the headers: keys are in them.
+        // Headers are omitted, since they contain keys.
         f.debug_struct("OtelSettings")
             .field("enabled", &self.enabled)
             .field("endpoint", &self.endpoint)

@@ -25,7 +25,7 @@ use crate::settings::ProtocolSettings;
 #[derive(Debug)]
 pub struct ProtocolsPlugin {
     settings: Arc<ProtocolSettings>,
-    /// Mark of calls in text.
+    /// Nonce in the info string of calls that are written as text.
     mark: Arc<str>,
 }
 

@@ -21,25 +21,25 @@ use crate::settings::ProtocolSettings;
 pub(crate) struct ProtocolProvider {
     pub(crate) inner: Arc<dyn Provider>,
     pub(crate) settings: Arc<ProtocolSettings>,
-    /// Mark of calls in text.
+    /// Nonce in the info string of calls that are written as text.
     pub(crate) mark: Arc<str>,
 }
 
 impl ProtocolProvider {
-    /// Returns the request in the protocol of its model, with what rewrites the answer.
-    fn converted(&self, request: Request, cx: &Cx) -> (Request, Option<Box<dyn RewriteAnswer>>) {
+    /// Converts the request to the protocol of its model; also returns the rewriter of its answer.
+    fn convert(&self, request: Request, cx: &Cx) -> (Request, Option<Box<dyn RewriteAnswer>>) {
         match self.settings.protocol_of(&request.model) {
             ToolProtocol::Api => (request, None),
-            ToolProtocol::Deferred => self.deferred(request, cx),
+            ToolProtocol::Deferred => self.with_deferred_tools(request, cx),
             ToolProtocol::Lookup => (with_tool_list(request, cx), None),
             ToolProtocol::Inline => {
-                let (request, answer) = self.inline(request, cx);
+                let (request, answer) = self.with_inline_tools(request, cx);
                 (request, Some(Box::new(answer)))
             }
         }
     }
 
-    fn deferred(&self, request: Request, cx: &Cx) -> (Request, Option<Box<dyn RewriteAnswer>>) {
+    fn with_deferred_tools(&self, request: Request, cx: &Cx) -> (Request, Option<Box<dyn RewriteAnswer>>) {
         let renamed = renamed_core(&self.settings, cx);
         let is_core = |tool: &Arc<ToolSpec>| {
             self.settings.is_core(&tool.name)
@@ -57,7 +57,7 @@ impl ProtocolProvider {
         (Request { tools: core.into(), history, ..request }, Some(Box::<DeferredAnswer>::default()))
     }
 
-    fn inline(&self, mut request: Request, cx: &Cx) -> (Request, InlineAnswer) {
+    fn with_inline_tools(&self, mut request: Request, cx: &Cx) -> (Request, InlineAnswer) {
         let tools = std::mem::take(&mut request.tools);
         let choice = std::mem::take(&mut request.tool_choice);
         let choice = match choice {
@@ -67,14 +67,14 @@ impl ProtocolProvider {
         // The prompt does not depend on the tool choice, so that it stays the same.
         let usual = match tools.is_empty() {
             true => None,
-            false => self.schema(&request.model, &tools, &ToolChoice::Auto),
+            false => self.constraint_of_answer(&request.model, &tools, &ToolChoice::Auto),
         };
         let described_format = if usual.is_some() { CallFormat::Constrained } else { CallFormat::Fenced };
         let schema = match choice {
             _ if request.output.is_some() || tools.is_empty() => None,
             ToolChoice::Auto => usual,
             ToolChoice::None | ToolChoice::Required | ToolChoice::Tool(_) => {
-                self.schema(&request.model, &tools, &choice)
+                self.constraint_of_answer(&request.model, &tools, &choice)
             }
         };
         let format = if schema.is_some() { CallFormat::Constrained } else { CallFormat::Fenced };
@@ -95,8 +95,13 @@ impl ProtocolProvider {
         (request, InlineAnswer::new(extractor, format))
     }
 
-    /// Returns the schema that the server can hold the answer to, if it can.
-    fn schema(&self, model: &Model, tools: &[Arc<ToolSpec>], choice: &ToolChoice) -> Option<Value> {
+    /// Returns the schema to which the answer is constrained, if the server supports that.
+    fn constraint_of_answer(
+        &self,
+        model: &Model,
+        tools: &[Arc<ToolSpec>],
+        choice: &ToolChoice,
+    ) -> Option<Value> {
         if !self.settings.constrained {
             return None;
         }
@@ -110,8 +115,8 @@ impl ProtocolProvider {
     }
 }
 
-/// Number of identical calls in a row after which a model that is held to a schema has to come to an end. Small models
-/// repeat themselves, and cannot be told.
+/// Number of identical calls in a row after which a model under a schema constraint is made to end its run: small
+/// models get stuck in repetitions, and a message does not stop them.
 const MAX_IDENTICAL_CALLS: usize = 3;
 
 /// Whether the last answers are one and the same call.
@@ -173,7 +178,7 @@ impl Provider for ProtocolProvider {
     }
 
     fn stream(&self, request: Request, cx: &Cx) -> EventStream {
-        let (request, rewriter) = self.converted(request, cx);
+        let (request, rewriter) = self.convert(request, cx);
         let answer = self.inner.stream(request, cx);
         match rewriter {
             Some(rewriter) => rewritten(answer, rewriter),
@@ -182,7 +187,7 @@ impl Provider for ProtocolProvider {
     }
 
     async fn count_tokens(&self, request: Request, cx: &Cx) -> Result<Option<u64>, ProviderError> {
-        let (request, _) = self.converted(request, cx);
+        let (request, _) = self.convert(request, cx);
         self.inner.count_tokens(request, cx).await
     }
 }

@@ -16,13 +16,13 @@ const REASONING_HEADING: &str = "(The model gave no answer; this is its reasonin
 /// Handler of `message:end` for answers without text and calls.
 #[derive(Default)]
 pub(crate) struct ReasoningOnly {
-    /// Runs that were asked since their last other answer.
+    /// Runs that were asked for an answer and have not given one since.
     asked: Mutex<BTreeSet<String>>,
 }
 
 impl ReasoningOnly {
-    /// Notes an answer of a run; returns whether it was asked before.
-    fn note(&self, run: &str, is_only_reasoning: bool) -> bool {
+    /// Records an answer of a run; returns whether the run was asked before.
+    fn record_answer(&self, run: &str, is_only_reasoning: bool) -> bool {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let was_asked = asked.remove(run);
         if is_only_reasoning && !was_asked {
@@ -59,7 +59,7 @@ fn only_reasoning(message: &Message) -> Option<String> {
 impl Handler<MessageEnd> for ReasoningOnly {
     async fn call(&self, end: &MessageEnd, cx: &Cx) -> Answer<MessageEnd> {
         let reasoning = only_reasoning(&end.message);
-        let was_asked = self.note(cx.run_id(), reasoning.is_some());
+        let was_asked = self.record_answer(cx.run_id(), reasoning.is_some());
         let Some(reasoning) = reasoning else { return Ok(None) };
         if !was_asked {
             let run = cx.service::<dyn RunControl>();

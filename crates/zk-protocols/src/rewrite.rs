@@ -8,7 +8,7 @@ pub(crate) trait RewriteAnswer: Send {
     /// Adds the events that take the place of `event`.
     fn push(&mut self, event: StreamEvent, out: &mut Vec<StreamEvent>);
 
-    /// Adds what is held back of an answer that broke off.
+    /// Adds the held-back events of an answer that broke off.
     fn break_off(&mut self, out: &mut Vec<StreamEvent>);
 }
 

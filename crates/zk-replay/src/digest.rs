@@ -10,7 +10,7 @@ const DIGEST_BYTES: usize = 8;
 pub(crate) fn digest_of(bytes: &[u8]) -> String {
     let mut context = Context::new(&SHA256);
     context.update(bytes);
-    finish(context)
+    finish_digest(context)
 }
 
 /// Returns the digest of a value's JSON form, in which keys are sorted.
@@ -18,7 +18,7 @@ pub(crate) fn digest_of_json(value: &impl Serialize) -> String {
     digest_of(&serde_json::to_vec(value).unwrap_or_default())
 }
 
-fn finish(context: Context) -> String {
+fn finish_digest(context: Context) -> String {
     let full = context.finish();
     full.as_ref().iter().take(DIGEST_BYTES).map(|byte| format!("{byte:02x}")).collect()
 }
@@ -51,7 +51,7 @@ pub(crate) fn digest_of_message(message: &Message) -> Option<String> {
         context.update(&(part.len() as u64).to_le_bytes());
         context.update(&part);
     }
-    (!is_empty).then(|| finish(context))
+    (!is_empty).then(|| finish_digest(context))
 }
 
 /// Whether the block is context that zk reads anew for each prompt or request.

@@ -40,7 +40,7 @@ pub enum StoredEvent {
 }
 
 impl StoredEvent {
-    /// The event without its type.
+    /// Returns the event as a value of any type.
     #[must_use]
     pub fn as_event(&self) -> &dyn AnyEvent {
         match self {
@@ -98,7 +98,7 @@ impl StoredEvent {
 pub fn replay(entries: &[Entry]) -> Vec<StoredEvent> {
     let mut replaying = Replaying::default();
     for (at, entry) in entries.iter().enumerate() {
-        replaying.add(entries, at, entry);
+        replaying.add_entry(entries, at, entry);
     }
     replaying.events
 }
@@ -112,7 +112,7 @@ struct Replaying<'a> {
     from: usize,
     model: Option<ModelRef>,
     thinking: ThinkingLevel,
-    /// Whether the prompt of the run is to come.
+    /// Whether the prompt of the run has not come yet.
     expects_prompt: bool,
     answer: Option<(&'a Arc<Message>, Option<&'a TurnUsage>)>,
     names: HashMap<CallId, String>,
@@ -121,7 +121,7 @@ struct Replaying<'a> {
 }
 
 impl<'a> Replaying<'a> {
-    fn run(&self) -> RunId {
+    fn run_id(&self) -> RunId {
         self.run.clone().unwrap_or_else(|| RunId::from(""))
     }
 
@@ -129,7 +129,7 @@ impl<'a> Replaying<'a> {
         self.events.push(event);
     }
 
-    fn add(&mut self, entries: &'a [Entry], at: usize, entry: &'a Entry) {
+    fn add_entry(&mut self, entries: &'a [Entry], at: usize, entry: &'a Entry) {
         match &entry.kind {
             EntryKind::RunStart { run_id } => {
                 (self.run, self.from, self.expects_prompt) = (Some(run_id.clone()), self.messages, true);
@@ -158,12 +158,12 @@ impl<'a> Replaying<'a> {
                 let select = ThinkingSelect { from, to: *level, cause: Cause::Set };
                 self.push(StoredEvent::ThinkingSelect(select));
             }
-            EntryKind::Message { message, usage } => self.message(message, usage.as_deref()),
+            EntryKind::Message { message, usage } => self.add_message(message, usage.as_deref()),
             EntryKind::OpenTurn { turn_id, message, usage } => {
                 self.names.extend(message.calls().map(|call| (call.id.clone(), call.name.clone())));
                 self.open = Some((turn_id.clone(), (**usage).clone()));
                 self.push(StoredEvent::SessionOpenTurn(SessionOpenTurn {
-                    run_id: self.run(),
+                    run_id: self.run_id(),
                     turn_id: turn_id.clone(),
                     message: message.clone(),
                     usage: (**usage).clone(),
@@ -178,7 +178,7 @@ impl<'a> Replaying<'a> {
                 };
                 self.begun.insert((turn_id.clone(), call_id.clone()), call.clone());
                 self.push(StoredEvent::ToolBegin(Box::new(ToolBegin {
-                    run_id: self.run(),
+                    run_id: self.run_id(),
                     call: Arc::new(call),
                     args: args.clone(),
                     effects: Effects::default(),
@@ -191,12 +191,12 @@ impl<'a> Replaying<'a> {
             }
             EntryKind::CallEnd { turn_id, call_id, summary, result, display, details, elapsed_ms } => {
                 let end = (turn_id, call_id, summary.as_ref(), display.as_deref(), *elapsed_ms);
-                self.call_end(end, (**result).clone(), details.clone(), false);
+                self.add_call_end(end, (**result).clone(), details.clone(), false);
             }
             EntryKind::CallData { turn_id, call_id, summary, display, details, elapsed_ms } => {
                 let result = result_after(entries.get(at..).unwrap_or_default(), call_id);
                 let end = (turn_id, call_id, summary.as_ref(), display.as_deref(), *elapsed_ms);
-                self.call_end(end, result, details.clone(), true);
+                self.add_call_end(end, result, details.clone(), true);
             }
             EntryKind::Usage { usage, side_call: Some(of) } => {
                 let SideCallOf { source, purpose, part } = of.clone();
@@ -204,7 +204,7 @@ impl<'a> Replaying<'a> {
                 self.push(StoredEvent::SideCallEnd(SideCallEnd { source, purpose, part, usage }));
             }
             EntryKind::Usage { usage, side_call: None } => {
-                let (run_id, usage, messages) = (self.run(), Some((**usage).clone()), Vec::new());
+                let (run_id, usage, messages) = (self.run_id(), Some((**usage).clone()), Vec::new());
                 let cause = MessagesCause::Answer;
                 self.push(StoredEvent::SessionMessages(SessionMessages { run_id, messages, usage, cause }));
             }
@@ -216,7 +216,7 @@ impl<'a> Replaying<'a> {
         }
     }
 
-    fn call_end(
+    fn add_call_end(
         &mut self,
         (turn_id, call_id, summary, display, elapsed_ms): (
             &TurnId,
@@ -235,7 +235,7 @@ impl<'a> Replaying<'a> {
             CallRef { turn_id, call_id, display_name: name.clone(), name }
         });
         self.push(StoredEvent::ToolEnd(Box::new(ToolEnd {
-            run_id: self.run(),
+            run_id: self.run_id(),
             call: Arc::new(call),
             summary: summary.cloned().unwrap_or_default(),
             read_only,
@@ -247,7 +247,7 @@ impl<'a> Replaying<'a> {
         })));
     }
 
-    fn message(&mut self, message: &'a Arc<Message>, usage: Option<&'a TurnUsage>) {
+    fn add_message(&mut self, message: &'a Arc<Message>, usage: Option<&'a TurnUsage>) {
         self.messages += 1;
         if message.role == Role::Assistant && message.calls().next().is_some() {
             self.answer = Some((message, usage));
@@ -266,7 +266,7 @@ impl<'a> Replaying<'a> {
                 cost: None,
             });
             self.push(StoredEvent::ToolResultsAfter(Box::new(ToolResultsAfter {
-                run_id: self.run(),
+                run_id: self.run_id(),
                 turn_id: usage.turn_id.clone(),
                 assistant: assistant.clone(),
                 results: message.clone(),
@@ -295,7 +295,7 @@ impl<'a> Replaying<'a> {
                 last.messages.extend(messages);
                 return;
             }
-            _ => SessionMessages { run_id: self.run(), messages, usage, cause },
+            _ => SessionMessages { run_id: self.run_id(), messages, usage, cause },
         };
         self.push(StoredEvent::SessionMessages(event));
     }

@@ -85,7 +85,8 @@ impl ZkDirs {
         [entries(&self.config, &IN_CONFIG), entries(&self.state, &IN_STATE)].concat()
     }
 
-    /// Lists what is its owner's alone: the entries of the directory of state, and what was approved for good.
+    /// Lists the files that only their owner may read: the entries of the state directory, and the permanent
+    /// approvals.
     #[must_use]
     pub fn private(&self) -> Vec<PathBuf> {
         let state = self.state.iter().flat_map(|dir| IN_STATE.map(|name| dir.join(name)));
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_zk_is_all_of_its_directories_or_by_name_where_somebody_works_in_them() {
+    fn own_files_are_whole_directories_or_names_in_those_that_contain_a_working_directory() {
         let of = dirs([("HOME", "/h")]);
         assert_eq!(
             of.own(&["/h/code".into()]),

@@ -14,7 +14,7 @@ pub enum EditError {
     Unwritable {
         /// The key.
         key: String,
-        /// Reason.
+        /// Reason why the value cannot be written.
         why: String,
     },
     /// A part of the key is a value.
@@ -55,8 +55,8 @@ pub fn with_value(
     let value = value.into();
     let name = || table.iter().chain([&key]).copied().collect::<Vec<_>>().join(".");
     let mut document: DocumentMut = text.parse()?;
-    let mut wanted = parsed(text)?;
-    set(&mut wanted, table, key, &value);
+    let mut wanted = parse_table(text)?;
+    set_value(&mut wanted, table, key, &value);
     let unwritable = |why: String| EditError::Unwritable { key: name(), why };
     let mut written =
         value.to_string().parse::<toml_edit::Value>().map_err(|error| unwritable(error.to_string()))?;
@@ -64,7 +64,7 @@ pub fn with_value(
     for part in table {
         let inner = at.entry(part).or_insert_with(|| {
             let mut made = toml_edit::Table::new();
-            // Only a separate table needs a header.
+            // An implicit table has no header of its own in the file.
             made.set_implicit(true);
             Item::Table(made)
         });
@@ -79,7 +79,7 @@ pub fn with_value(
         }
         None => _ = at.insert(key, Item::Value(written)),
     }
-    checked(document.to_string(), &wanted, name)
+    check_edited(document.to_string(), &wanted, name)
 }
 
 /// Removes `key` of the table `table` from the text of a settings file; also returns whether it was present.
@@ -97,7 +97,7 @@ pub fn with_value(
 pub fn without_value(text: &str, table: &[&str], key: &str) -> Result<(String, bool), EditError> {
     let name = || table.iter().chain([&key]).copied().collect::<Vec<_>>().join(".");
     let mut document: DocumentMut = text.parse()?;
-    let mut wanted = parsed(text)?;
+    let mut wanted = parse_table(text)?;
     let mut at: &mut dyn TableLike = document.as_table_mut();
     let mut plain = Some(&mut wanted);
     for part in table {
@@ -111,10 +111,10 @@ pub fn without_value(text: &str, table: &[&str], key: &str) -> Result<(String, b
     if let Some(plain) = plain {
         plain.remove(key);
     }
-    Ok((checked(document.to_string(), &wanted, name)?, was_there))
+    Ok((check_edited(document.to_string(), &wanted, name)?, was_there))
 }
 
-fn parsed(text: &str) -> Result<Table, EditError> {
+fn parse_table(text: &str) -> Result<Table, EditError> {
     text.parse().map_err(|error: toml::de::Error| EditError::Unwritable {
         key: "the file".to_owned(),
         why: error.to_string(),
@@ -122,21 +122,21 @@ fn parsed(text: &str) -> Result<Table, EditError> {
 }
 
 /// Returns the text if it parses to exactly the requested table.
-fn checked(edited: String, wanted: &Table, name: impl Fn() -> String) -> Result<String, EditError> {
+fn check_edited(edited: String, wanted: &Table, name: impl Fn() -> String) -> Result<String, EditError> {
     match edited.parse::<Table>() {
         Ok(after) if after == *wanted => Ok(edited),
         Ok(_) | Err(_) => Err(EditError::Entangled { key: name() }),
     }
 }
 
-fn set(in_table: &mut Table, path: &[&str], key: &str, value: &Value) {
+fn set_value(in_table: &mut Table, path: &[&str], key: &str, value: &Value) {
     let Some((first, rest)) = path.split_first() else {
         in_table.insert(key.to_owned(), value.clone());
         return;
     };
     let inner = in_table.entry(*first).or_insert_with(|| Table::new().into());
     if let Some(inner) = inner.as_table_mut() {
-        set(inner, rest, key, value);
+        set_value(inner, rest, key, value);
     }
 }
 
@@ -191,7 +191,7 @@ mod tests {
                 match value {
                     Some(value) => {
                         text = with_value(&text, &path, key, i64::from(value)).unwrap();
-                        set(&mut expected, &path, key, &i64::from(value).into());
+                        set_value(&mut expected, &path, key, &i64::from(value).into());
                     }
                     None => {
                         text = without_value(&text, &path, key).unwrap().0;

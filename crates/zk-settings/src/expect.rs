@@ -8,7 +8,7 @@ pub(crate) fn describe_mismatch(key: &Key, value: &toml::Value) -> Option<String
     if fits(&key.schema, value) {
         return None;
     }
-    Some(match (words(&key.schema), value) {
+    Some(match (enum_values(&key.schema), value) {
         (Some(words), toml::Value::String(word)) if key.expected.is_none() => {
             format!("cannot be `{word}`; use {}", either(&words))
         }
@@ -22,12 +22,12 @@ pub(crate) fn expected(key: &Key) -> String {
 }
 
 /// Values of an enumeration.
-pub(crate) fn words(schema: &Value) -> Option<Vec<&str>> {
+pub(crate) fn enum_values(schema: &Value) -> Option<Vec<&str>> {
     schema.get("enum")?.as_array()?.iter().map(Value::as_str).collect()
 }
 
 fn describe_schema(schema: &Value) -> String {
-    if let Some(words) = words(schema) {
+    if let Some(words) = enum_values(schema) {
         return either(&words);
     }
     let number = |name: &str| schema.get(name).and_then(Value::as_f64);

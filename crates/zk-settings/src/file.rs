@@ -42,7 +42,9 @@ pub fn read_file(
         Err(error) if !needed && error.is_missing() => {
             return Ok(FileRead::Table { table: toml::Table::new(), bytes: Vec::new() });
         }
-        Err(HostFileError::ForeignOwner { uid }) => return Ok(FileRead::Foreign(foreign(path, uid))),
+        Err(HostFileError::ForeignOwner { uid }) => {
+            return Ok(FileRead::Foreign(foreign_file_message(path, uid)));
+        }
         Err(error) => return Err(cannot(&error)),
     };
     let text = std::str::from_utf8(&file.bytes).map_err(|_| cannot(&"it is not UTF-8"))?;
@@ -52,7 +54,7 @@ pub fn read_file(
     Ok(FileRead::Table { table, bytes: file.bytes })
 }
 
-fn foreign(path: &Path, uid: u32) -> String {
+fn foreign_file_message(path: &Path, uid: u32) -> String {
     format!(
         "{} is not read: it belongs to another user (uid {uid}); if you trust it, make it yours with chown",
         path.display()
@@ -108,7 +110,9 @@ pub fn read_text(
     let bytes = match files.read(path, &how) {
         Ok(file) => file.bytes,
         Err(error) if error.is_missing() => return Ok(TextRead::Nothing),
-        Err(HostFileError::ForeignOwner { uid }) => return Ok(TextRead::Foreign(foreign(path, uid))),
+        Err(HostFileError::ForeignOwner { uid }) => {
+            return Ok(TextRead::Foreign(foreign_file_message(path, uid)));
+        }
         Err(error) => return Err(cannot(&error)),
     };
     let text = std::str::from_utf8(&bytes).map_err(|_| cannot(&"it is not UTF-8"))?.trim().to_owned();

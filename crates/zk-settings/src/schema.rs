@@ -7,7 +7,7 @@ use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::expect::{describe_mismatch, expected, words};
+use crate::expect::{describe_mismatch, enum_values, expected};
 use crate::layers::{Layer, dotted};
 use crate::node::{Key, Marks, Node, Table};
 use crate::suggest::{did_you_mean, either};
@@ -114,7 +114,7 @@ impl Schema {
     pub fn free(self, table: &'static str, description: &str) -> Self {
         let any = Some(Box::new(Node::Free(String::new())));
         let description = description.to_owned();
-        self.put(table, Node::Table(Table { description, any, ..Table::default() }))
+        self.with_node(table, Node::Table(Table { description, any, ..Table::default() }))
     }
 
     /// Adds a check beyond types.
@@ -128,10 +128,10 @@ impl Schema {
     #[must_use]
     pub fn reserved(self, table: &'static str) -> Self {
         let marks = Marks { is_guarded: true, by_projects: Some(false), ..Marks::default() };
-        self.put(table, Node::Table(Table { marks, ..Table::default() }))
+        self.with_node(table, Node::Table(Table { marks, ..Table::default() }))
     }
 
-    fn put(mut self, table: &'static str, node: Node) -> Self {
+    fn with_node(mut self, table: &'static str, node: Node) -> Self {
         self.root.named.insert(table.to_owned(), node);
         self
     }
@@ -196,7 +196,7 @@ impl Schema {
     }
 
     /// Whether project files may set the key, by its own mark or else that of the nearest table around it.
-    fn is_by_projects(&self, path: &[String]) -> bool {
+    fn may_be_set_by_projects(&self, path: &[String]) -> bool {
         let marks = (1..=path.len()).rev().filter_map(|length| match self.at(path.get(..length)?)? {
             Node::Key(key) => key.marks.by_projects,
             Node::Table(table) => table.marks.by_projects,
@@ -209,7 +209,7 @@ impl Schema {
     #[must_use]
     pub fn check(&self, path: &[String], value: &toml::Value, layer: Layer) -> Check {
         let name = dotted(path);
-        if layer.is_project() && !self.is_by_projects(path) {
+        if layer.is_project() && !self.may_be_set_by_projects(path) {
             return Check::not_by_projects(&name);
         }
         if let Some(check) = self.rules.iter().find_map(|rule| rule(path, value, layer)) {
@@ -223,7 +223,7 @@ impl Schema {
                 let over = path.first().map_or("", String::as_str);
                 return Check::Ignored(format!("unknown setting `{name}`: `{over}` is a value and no table"));
             }
-            None => return self.unknown(&name, path),
+            None => return self.check_unknown_key(&name, path),
             // The keys of a table are checked one by one.
             Some(Node::Free(_) | Node::Table(_)) if value.is_table() => return Check::Valid,
             Some(Node::Table(table)) if path.len() == 1 && !table.marks.is_guarded => {
@@ -237,7 +237,7 @@ impl Schema {
         if key.marks.is_lenient && layer != Layer::CommandLine && describe_mismatch(key, value).is_some() {
             return Check::Ignored(format!(
                 "`{name}` cannot be {value}: what it is without this line holds; use {}",
-                words(&key.schema).map_or_else(|| expected(key), |words| either(&words))
+                enum_values(&key.schema).map_or_else(|| expected(key), |words| either(&words))
             ));
         }
         // The section's type gives a better message for a string than a pattern does.
@@ -257,7 +257,7 @@ impl Schema {
     /// Describes why the section's type rejects a value that has the right shape.
     fn probe(&self, path: &[String], value: &toml::Value) -> Option<String> {
         self.probes.iter().find_map(|probe| {
-            let inside = below(path, probe.table)?;
+            let inside = path_below(path, probe.table)?;
             let (last, tables) = inside.split_last()?;
             let leaf = toml::Table::from_iter([(last.clone(), value.clone())]);
             let table = tables.iter().rev().fold(leaf, |inner, name| {
@@ -267,7 +267,7 @@ impl Schema {
         })
     }
 
-    fn unknown(&self, name: &str, path: &[String]) -> Check {
+    fn check_unknown_key(&self, name: &str, path: &[String]) -> Check {
         let table = path.first().map_or("", String::as_str);
         // A part that matches any name cannot be the misspelt one.
         let pattern = match path {
@@ -303,7 +303,7 @@ impl Schema {
                 names.push(path.to_owned());
             }
         };
-        walk("", &self.root, &mut visit);
+        visit_nodes("", &self.root, &mut visit);
         names
     }
 
@@ -331,7 +331,7 @@ impl Schema {
                 Node::Table(inner) => match inner.any.as_deref().filter(|_| inner.named.is_empty()) {
                     Some(Node::Key(key)) => {
                         let key = Key { description: inner.description.clone(), ..(**key).clone() };
-                        let row = self.row(path, &format!("{name}.NAME"), &key);
+                        let row = self.reference_row(path, &format!("{name}.NAME"), &key);
                         tables.entry(table).or_default().1.push(row);
                     }
                     Some(Node::Table(_) | Node::Free(_)) | None => {
@@ -339,17 +339,18 @@ impl Schema {
                     }
                 },
                 Node::Free(description) => {
-                    let remark = if self.is_by_projects(&parts_of(path)) { "" } else { NOT_BY_PROJECTS };
+                    let remark =
+                        if self.may_be_set_by_projects(&parts_of(path)) { "" } else { NOT_BY_PROJECTS };
                     let row = format!("| `{name}` | a table | | {}{remark} |", cell(description));
                     tables.entry(table).or_default().1.push(row);
                 }
                 Node::Key(_) if name == "*" => {}
                 Node::Key(key) => {
-                    tables.entry(table).or_default().1.push(self.row(path, name, key));
+                    tables.entry(table).or_default().1.push(self.reference_row(path, name, key));
                 }
             }
         };
-        walk("", &self.root, &mut visit);
+        visit_nodes("", &self.root, &mut visit);
         let mut page = String::new();
         for (table, (description, rows)) in tables {
             if rows.is_empty() {
@@ -368,10 +369,10 @@ impl Schema {
         page
     }
 
-    fn row(&self, path: &str, name: &str, key: &Key) -> String {
+    fn reference_row(&self, path: &str, name: &str, key: &Key) -> String {
         let default = key.default.as_ref().map_or(String::new(), |value| format!("`{value}`"));
         let mut meaning = cell(&key.description);
-        if !self.is_by_projects(&parts_of(path)) {
+        if !self.may_be_set_by_projects(&parts_of(path)) {
             meaning.push_str(NOT_BY_PROJECTS);
         }
         if key.marks.appends {
@@ -400,7 +401,7 @@ fn cell(text: &str) -> String {
 }
 
 /// Returns the part of a path below a table, in whose name `*` matches any name.
-fn below<'a>(path: &'a [String], table: &str) -> Option<&'a [String]> {
+fn path_below<'a>(path: &'a [String], table: &str) -> Option<&'a [String]> {
     let mut rest = path;
     for part in table.split('.').filter(|part| !part.is_empty()) {
         let (first, others) = rest.split_first()?;
@@ -412,13 +413,13 @@ fn below<'a>(path: &'a [String], table: &str) -> Option<&'a [String]> {
     Some(rest)
 }
 
-fn walk(path: &str, table: &Table, visit: &mut dyn FnMut(&str, &Node)) {
+fn visit_nodes(path: &str, table: &Table, visit: &mut dyn FnMut(&str, &Node)) {
     let named = table.named.iter().map(|(name, node)| (name.as_str(), node));
     for (name, node) in named.chain(table.any.as_deref().map(|node| ("*", node))) {
         let path = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
         visit(&path, node);
         if let Node::Table(inner) = node {
-            walk(&path, inner, visit);
+            visit_nodes(&path, inner, visit);
         }
     }
 }

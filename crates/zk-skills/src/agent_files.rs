@@ -152,7 +152,7 @@ impl AgentFile {
             prompt: file.body.trim().to_owned(),
             tools: tools.map(|names| own_tool_names(&names)).transpose()?,
             model: file.text("model").filter(|model| *model != "inherit").map(str::to_owned),
-            thinking: thinking(file.text("thinking").or(file.text("effort")))?,
+            thinking: parse_thinking(file.text("thinking").or(file.text("effort")))?,
             max_turns: max_turns.transpose()?,
             isolation: is_isolated(file.text("isolation"))?,
         })
@@ -167,7 +167,7 @@ fn is_isolated(written: Option<&str>) -> Result<bool, AgentFileError> {
     }
 }
 
-fn thinking(level: Option<&str>) -> Result<Option<ThinkingRequest>, AgentFileError> {
+fn parse_thinking(level: Option<&str>) -> Result<Option<ThinkingRequest>, AgentFileError> {
     let Some(level) = level else { return Ok(None) };
     let level = level.parse().map_err(|_| AgentFileError::Thinking {
         level: visible_line(level),
@@ -217,7 +217,7 @@ pub fn parse_agents(json: &str) -> Result<Vec<AgentFields>, AgentFileError> {
         let of = |error| AgentFileError::Of { name: visible_line(&name), error: Box::new(error) };
         Ok(AgentFields {
             tools: written.tools.map(|names| own_tool_names(&names)).transpose().map_err(of)?,
-            thinking: thinking(written.thinking.as_deref()).map_err(of)?,
+            thinking: parse_thinking(written.thinking.as_deref()).map_err(of)?,
             isolation: is_isolated(written.isolation.as_deref()).map_err(of)?,
             description: written.description,
             prompt: written.prompt,
@@ -236,11 +236,11 @@ pub fn agent_files(roots: &AgentRoots<'_>, files: &dyn HostFiles, trust: &dyn Tr
     let top = if roots.cwd.starts_with(roots.project) { roots.project } else { roots.cwd };
     for dir in roots.cwd.ancestors().take_while(|dir| dir.starts_with(top)) {
         for kind in PROJECT_DIRS {
-            look(&dir.join(kind), Some(top), roots.project, files, &mut found);
+            find_agents_in(&dir.join(kind), Some(top), roots.project, files, &mut found);
         }
     }
     for dir in &roots.user {
-        look(dir, None, roots.project, files, &mut found);
+        find_agents_in(dir, None, roots.project, files, &mut found);
     }
     for file in &mut found {
         file.is_trusted = !file.is_of_project || trust.is_trusted(&file.trust_item(roots.project));
@@ -269,7 +269,13 @@ pub fn bundle_agent(
     Ok(fields)
 }
 
-fn look(dir: &Path, fence: Option<&Path>, project: &Path, files: &dyn HostFiles, found: &mut Vec<AgentFile>) {
+fn find_agents_in(
+    dir: &Path,
+    fence: Option<&Path>,
+    project: &Path,
+    files: &dyn HostFiles,
+    found: &mut Vec<AgentFile>,
+) {
     let Ok(entries) = std::fs::read_dir(dir) else { return };
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));

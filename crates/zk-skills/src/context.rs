@@ -39,7 +39,7 @@ pub struct ContextStreams {
 type Told = HashMap<Option<ContextId>, BTreeMap<String, String>>;
 
 impl ContextStreams {
-    /// Plugin for both kinds.
+    /// Creates the plugin, which adds both kinds of context messages.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -49,10 +49,10 @@ impl ContextStreams {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Message with the parts that have changed for the agent of `cx`.
-    async fn query(&self, cx: &Cx) -> Result<Option<Message>, BoxError> {
-        let mut texts = texts(ContextMode::PerQuery, cx).await?;
-        let agent = context(cx);
+    /// Message with the parts that have changed since the last message to the agent of `cx`.
+    async fn changed_parts_message(&self, cx: &Cx) -> Result<Option<Message>, BoxError> {
+        let mut texts = part_texts(ContextMode::PerQuery, cx).await?;
+        let agent = context_id(cx);
         {
             let mut told = self.lock_told();
             let told = told.entry(agent).or_default();
@@ -65,16 +65,16 @@ impl ContextStreams {
     }
 
     fn forget(&self, cx: &Cx) {
-        self.lock_told().remove(&context(cx));
+        self.lock_told().remove(&context_id(cx));
     }
 }
 
-fn context(cx: &Cx) -> Option<ContextId> {
+fn context_id(cx: &Cx) -> Option<ContextId> {
     cx.service::<ContextId>().map(|id| (*id).clone())
 }
 
 /// Texts of the parts with this mode, by name.
-async fn texts(mode: ContextMode, cx: &Cx) -> Result<Vec<(String, String)>, BoxError> {
+async fn part_texts(mode: ContextMode, cx: &Cx) -> Result<Vec<(String, String)>, BoxError> {
     let mut texts = Vec::new();
     for part in cx.items::<dyn ContextProducer>().into_iter().filter(|part| part.value.mode() == mode) {
         // The part is called inside of the caught future, so that its panics do not unwind further.
@@ -138,7 +138,7 @@ impl Plugin for ContextStreams {
                 if start.prompt.is_none() {
                     return Ok::<_, BoxError>(None);
                 }
-                let context = streams.query(cx).await?;
+                let context = streams.changed_parts_message(cx).await?;
                 Ok(context.map(|context| BeforeStart { messages: vec![context], ..BeforeStart::default() }))
             },
         );
@@ -151,7 +151,8 @@ impl Plugin for ContextStreams {
             if last.role != Role::User {
                 return Ok(None);
             }
-            let Some(text) = envelope(DYNAMIC_CONTEXT, &texts(ContextMode::PerRequest, cx).await?) else {
+            let Some(text) = envelope(DYNAMIC_CONTEXT, &part_texts(ContextMode::PerRequest, cx).await?)
+            else {
                 return Ok(None);
             };
             let mut message = Message::clone(last);
@@ -165,7 +166,7 @@ impl Plugin for ContextStreams {
         let streams = self.clone();
         scope.on_sync(move |loaded: &SessionLoaded, cx: &Cx| {
             streams.forget(cx);
-            streams.lock_told().insert(context(cx), told_in(&loaded.entries));
+            streams.lock_told().insert(context_id(cx), told_in(&loaded.entries));
         });
         Ok(())
     }

@@ -112,7 +112,7 @@ pub fn instructions(cwd: &Path, root: &Path, files: &dyn HostFiles) -> Instructi
             found.skipped.push(skip(format!("the files before it fill the limit of {MAX_BYTES} bytes")));
             continue;
         }
-        match read(files, &real, &fence, left) {
+        match read_limited(files, &real, &fence, left) {
             Ok((text, cut)) => {
                 left -= text.len().min(left);
                 let text = text.trim().to_owned();
@@ -127,7 +127,7 @@ pub fn instructions(cwd: &Path, root: &Path, files: &dyn HostFiles) -> Instructi
 }
 
 /// Reads the person's own instructions in the file `path`; `None` if it is missing or empty.
-fn own(path: &Path, files: &dyn HostFiles) -> Result<Option<Instruction>, String> {
+fn read_own(path: &Path, files: &dyn HostFiles) -> Result<Option<Instruction>, String> {
     let how = HostRead { overflow: Overflow::Cut, ..HostRead::whole(MAX_BYTES).own_only() };
     match files.read(path, &how) {
         Ok(file) => {
@@ -193,7 +193,7 @@ fn nearest(
             continue;
         };
         let Ok(real) = path.canonicalize() else { continue };
-        if let Ok((text, cut)) = read(files, &real, fence, MAX_BYTES) {
+        if let Ok((text, cut)) = read_limited(files, &real, fence, MAX_BYTES) {
             let text = text.trim().to_owned();
             if !text.is_empty() {
                 found.push((real, Instruction { path, text, cut }));
@@ -204,7 +204,12 @@ fn nearest(
 }
 
 /// Reads up to `limit` bytes of a file below `fence`; also returns whether there are more.
-fn read(files: &dyn HostFiles, path: &Path, fence: &Path, limit: usize) -> Result<(String, bool), String> {
+fn read_limited(
+    files: &dyn HostFiles,
+    path: &Path,
+    fence: &Path,
+    limit: usize,
+) -> Result<(String, bool), String> {
     let how = HostRead {
         max_bytes: limit,
         overflow: Overflow::Cut,

@@ -11,7 +11,7 @@ use crate::{Credential, OAuthTokens};
 /// Format version that this program writes.
 const VERSION: u64 = 1;
 
-/// Error in a file; does not quote its content.
+/// Reason why a file is not a valid document; does not quote its content.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
     Damaged(String),
@@ -54,7 +54,7 @@ impl Document {
 
     /// Parses the credential called `name`; fails with the reason if the entry is invalid.
     pub(super) fn get(&self, name: &str) -> Result<Option<Credential>, String> {
-        self.entries().and_then(|entries| entries.get(name)).map(read).transpose()
+        self.entries().and_then(|entries| entries.get(name)).map(parse_entry).transpose()
     }
 
     /// Stores a credential. Unknown fields of the entry are kept if its kind stays the same.
@@ -62,7 +62,7 @@ impl Document {
         self.0.insert("version".to_owned(), VERSION.into());
         let entries = self.0.entry("credentials").or_insert_with(|| Value::Object(Map::new()));
         let Some(entries) = entries.as_object_mut() else { return };
-        let new = write(credential);
+        let new = entry_fields(credential);
         let entry = entries.entry(name).or_insert(Value::Null);
         match entry.as_object_mut() {
             Some(old) if old.get("type") == new.get("type") => {
@@ -88,7 +88,7 @@ impl Document {
 /// Fields of an entry that this program writes.
 const FIELDS: &[&str] = &["type", "key", "access", "refresh", "expires_at", "account", "issuer"];
 
-fn read(entry: &Value) -> Result<Credential, String> {
+fn parse_entry(entry: &Value) -> Result<Credential, String> {
     let text = |field: &str| entry.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
     let needed = |field: &str| text(field).ok_or_else(|| format!("it has no `{field}`"));
     match needed("type")? {
@@ -107,7 +107,7 @@ fn read(entry: &Value) -> Result<Credential, String> {
     }
 }
 
-fn write(credential: &Credential) -> Map<String, Value> {
+fn entry_fields(credential: &Credential) -> Map<String, Value> {
     let entry = match credential {
         Credential::ApiKey(key) => json!({ "type": "api_key", "key": key.expose_secret() }),
         Credential::OAuth(tokens) => json!({

@@ -12,7 +12,7 @@ use super::document::{Document, Flaw};
 use super::{CredentialLock, CredentialStore, SetAside, StoreError, lock};
 use crate::Credential;
 
-/// Longest wait for another writer; a write takes milliseconds.
+/// Longest wait for the lock of another writer; a write takes milliseconds.
 const WRITER: Duration = Duration::from_secs(10);
 /// Longest wait for another process's refresh, longer than a refresh takes.
 const REFRESH: Duration = Duration::from_secs(90);
@@ -88,14 +88,14 @@ impl CredentialStore for FileStore {
     async fn put(&self, name: &str, credential: &Credential) -> Result<Option<SetAside>, StoreError> {
         let (name, credential) = (name.to_owned(), credential.clone());
         self.blocking(move |path| {
-            let _writer = writer(path)?;
+            let _writer = lock_for_writing(path)?;
             let (mut document, aside) = match load(path)? {
                 Ok(document) => (document, None),
-                Err(Flaw::TooNew(found)) => return Err(too_new(path, found)),
+                Err(Flaw::TooNew(found)) => return Err(too_new_error(path, found)),
                 Err(Flaw::Damaged(reason)) => (Document::default(), Some(set_aside(path, reason)?)),
             };
             document.put(&name, &credential);
-            store(path, &document.to_bytes())?;
+            write_atomically(path, &document.to_bytes())?;
             Ok(aside)
         })
         .await
@@ -107,11 +107,11 @@ impl CredentialStore for FileStore {
             if !path.exists() {
                 return Ok(false);
             }
-            let _writer = writer(path)?;
+            let _writer = lock_for_writing(path)?;
             let mut document = load_valid(path)?;
             let removed = document.remove(&name);
             if removed {
-                store(path, &document.to_bytes())?;
+                write_atomically(path, &document.to_bytes())?;
             }
             Ok(removed)
         })
@@ -164,15 +164,15 @@ fn load(path: &Path) -> Result<Result<Document, Flaw>, StoreError> {
 fn load_valid(path: &Path) -> Result<Document, StoreError> {
     load(path)?.map_err(|flaw| match flaw {
         Flaw::Damaged(reason) => StoreError::Damaged { path: path.to_owned(), reason },
-        Flaw::TooNew(found) => too_new(path, found),
+        Flaw::TooNew(found) => too_new_error(path, found),
     })
 }
 
-fn too_new(path: &Path, found: u64) -> StoreError {
+fn too_new_error(path: &Path, found: u64) -> StoreError {
     StoreError::TooNew { path: path.to_owned(), found }
 }
 
-fn writer(path: &Path) -> Result<File, StoreError> {
+fn lock_for_writing(path: &Path) -> Result<File, StoreError> {
     make_dir(path)?;
     let path = with_ending(path, ".lock");
     lock::wait_blocking(lock::open(&path)?, &path, WRITER)
@@ -190,7 +190,7 @@ fn make_dir(path: &Path) -> Result<(), StoreError> {
 /// Writes the file atomically. The caller holds the writer's lock, so an existing temporary file is left from
 /// a killed writer.
 #[expect(clippy::disallowed_methods, reason = "credentials are written on threads that may block")]
-fn store(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     // A symbolic link to the file is kept.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let temporary = with_ending(&target, ".tmp");

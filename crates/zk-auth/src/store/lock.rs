@@ -30,7 +30,7 @@ pub(super) fn open(path: &Path) -> Result<File, StoreError> {
 /// Waits for the lock without blocking a thread; dropping the future ends the wait.
 pub(super) async fn wait(file: File, path: &Path, limit: Duration) -> Result<File, StoreError> {
     let start = tokio::time::Instant::now();
-    while !attempt(&file, path)? {
+    while !try_lock(&file, path)? {
         let waited = start.elapsed();
         if waited >= limit {
             return Err(StoreError::Busy { path: path.to_owned(), waited });
@@ -43,7 +43,7 @@ pub(super) async fn wait(file: File, path: &Path, limit: Duration) -> Result<Fil
 /// Waits for the lock and blocks the thread.
 pub(super) fn wait_blocking(file: File, path: &Path, limit: Duration) -> Result<File, StoreError> {
     let start = Instant::now();
-    while !attempt(&file, path)? {
+    while !try_lock(&file, path)? {
         let waited = start.elapsed();
         if waited >= limit {
             return Err(StoreError::Busy { path: path.to_owned(), waited });
@@ -53,7 +53,7 @@ pub(super) fn wait_blocking(file: File, path: &Path, limit: Duration) -> Result<
     Ok(file)
 }
 
-fn attempt(file: &File, path: &Path) -> Result<bool, StoreError> {
+fn try_lock(file: &File, path: &Path) -> Result<bool, StoreError> {
     match file.try_lock() {
         Ok(()) => Ok(true),
         Err(TryLockError::WouldBlock) => Ok(false),

@@ -85,7 +85,7 @@ pub enum StoreError {
     Io {
         /// Failed action: `read` or `write`.
         what: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Cause of the failure.
         source: std::io::Error,
@@ -95,7 +95,7 @@ pub enum StoreError {
         "{path} is damaged ({reason}): repair it, or sign in again, which sets it aside and begins a new one"
     )]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Description of the damage.
         reason: String,
@@ -103,7 +103,7 @@ pub enum StoreError {
     /// A newer version of zk wrote the file.
     #[error("{path} was written by a later zk (format {found}): update this one")]
     TooNew {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Format version of the file.
         found: u64,
@@ -113,7 +113,7 @@ pub enum StoreError {
     Entry {
         /// Name of the entry.
         name: String,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Error in the entry, in words.
         reason: String,
@@ -121,15 +121,15 @@ pub enum StoreError {
     /// Other users can read the file, and its mode cannot be changed.
     #[error("others can read {path}, and its mode cannot be changed ({source}): run `chmod 600` on it")]
     Exposed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Error of the change.
+        /// Error of changing the mode.
         source: std::io::Error,
     },
     /// Another process holds a lock for too long.
     #[error("another zk has held {path} for {} s: end it and try again", waited.as_secs())]
     Busy {
-        /// The lock.
+        /// Path of the lock file.
         path: PathBuf,
         /// Time waited.
         waited: Duration,

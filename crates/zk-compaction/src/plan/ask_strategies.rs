@@ -70,11 +70,11 @@ impl WindowOwner {
         {
             let plan = plugin_summary::plan(&preparation.view(event.window, cause, target), &summary);
             let carry_out = |plan| {
-                self.carry_out(event, context, plugin_summary::PLUGIN_SUMMARY, preparation.trigger, plan)
+                self.apply_plan(event, context, plugin_summary::PLUGIN_SUMMARY, preparation.trigger, plan)
             };
             match plan.and_then(|plan| plan.map(carry_out).transpose()) {
                 Ok(Some(reduced)) => {
-                    self.tell_reduced(event, plugin_summary::PLUGIN_SUMMARY, reduced, preparation, cx)
+                    self.announce_reduction(event, plugin_summary::PLUGIN_SUMMARY, reduced, preparation, cx)
                         .await?;
                     asked.strategies.push(plugin_summary::PLUGIN_SUMMARY.to_owned());
                 }
@@ -119,22 +119,24 @@ impl WindowOwner {
                     }
                 }
             };
-            let carry_out = |plan| self.carry_out(event, context, &strategy.name, preparation.trigger, plan);
+            let carry_out = |plan| self.apply_plan(event, context, &strategy.name, preparation.trigger, plan);
             let plan = answered.map(|plan| plan.and_then(|plan| preparation.without_taken_back(plan)));
             match plan.and_then(|plan| plan.map(carry_out).transpose()) {
                 Ok(None) => {}
                 Ok(Some(reduced)) => {
-                    self.tell_reduced(event, &strategy.name, reduced, preparation, cx).await?;
+                    self.announce_reduction(event, &strategy.name, reduced, preparation, cx).await?;
                     asked.strategies.push(strategy.name.to_string());
                 }
-                Err(error) => self.leave_out(&strategy.name, strategy.source.as_str(), &error, cx).await?,
+                Err(error) => {
+                    self.announce_failed_part(&strategy.name, strategy.source.as_str(), &error, cx).await?
+                }
             }
         }
         Ok(asked)
     }
 
-    /// Continues with the messages that a plan left, and announces the plan's effect.
-    async fn tell_reduced(
+    /// Switches to the messages that a plan left, and announces the effect of the plan.
+    async fn announce_reduction(
         &self,
         event: &ContextTransform,
         strategy: &str,
@@ -195,7 +197,8 @@ impl WindowOwner {
         let mut pending = match before {
             // A person's request for a specific compaction gets a plan of its own.
             Some(pending)
-                if view.instructions.is_none() && pending.holds(&strategy.name, version, view.messages) =>
+                if view.instructions.is_none()
+                    && pending.is_valid_for(&strategy.name, version, view.messages) =>
             {
                 pending
             }
@@ -216,7 +219,7 @@ impl WindowOwner {
         }
     }
 
-    fn carry_out(
+    fn apply_plan(
         &self,
         event: &ContextTransform,
         context: Option<&ContextId>,
@@ -229,14 +232,14 @@ impl WindowOwner {
         let mut state = self.lock();
         let conversation = state.conversation(context);
         let change = conversation.view.apply(history, plan)?;
-        note_change(conversation, &event.turn_id, strategy, trigger, change);
+        record_change(conversation, &event.turn_id, strategy, trigger, change);
         let sent = conversation.view.sent(history).into_owned();
         Ok(Reduced { sent, left_out: conversation.left_out(history), results })
     }
 }
 
 /// Records the changes of a plan, for the session and for an undo.
-pub(crate) fn note_change(
+pub(crate) fn record_change(
     conversation: &mut ConversationWindow,
     turn: &TurnId,
     strategy: &str,

@@ -93,7 +93,7 @@ impl BackgroundPlan {
     }
 
     /// Whether the plan is from `strategy` and still valid: since it was begun, messages were only appended.
-    pub(crate) fn holds(&self, strategy: &str, version: u64, sent: &[Arc<Message>]) -> bool {
+    pub(crate) fn is_valid_for(&self, strategy: &str, version: u64, sent: &[Arc<Message>]) -> bool {
         let end = self.inputs.count.checked_sub(1).and_then(|end| sent.get(end));
         let is_same = match (end, &self.inputs.last) {
             (Some(end), Some(last)) => Arc::ptr_eq(end, last),

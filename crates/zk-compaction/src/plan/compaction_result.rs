@@ -9,7 +9,7 @@ use zk_core::kernel::{BoxError, Cx, EmitError};
 use zk_core::model::{Message, TurnId, context_size};
 use zk_core::service::{Compacted, ContextId};
 
-use crate::plan::ask_strategies::note_change;
+use crate::plan::ask_strategies::record_change;
 use crate::plan::pins::{self, Pin};
 use crate::plan::prepare::{Preparation, Size};
 use crate::store::record::Record;
@@ -26,7 +26,7 @@ const PINNED_GROWTH: f64 = 1.2;
 impl WindowOwner {
     /// Attaches pinned content that would otherwise be lost. Only content that plugins provide until
     /// `deadline` is included.
-    pub(crate) async fn pin(
+    pub(crate) async fn attach_pinned(
         &self,
         event: &ContextTransform,
         context: Option<&ContextId>,
@@ -60,13 +60,13 @@ impl WindowOwner {
             conversation.announced.pinned_tokens =
                 conversation.announced.pinned_tokens.map(|told| told.min(all));
             if let Some(change) = conversation.view.pin(history, &messages) {
-                note_change(conversation, &event.turn_id, "pinned", preparation.trigger, change);
+                record_change(conversation, &event.turn_id, "pinned", preparation.trigger, change);
                 preparation.sent = Cow::Owned(conversation.view.sent(history).into_owned());
                 preparation.bytes = context_size(&preparation.sent);
             }
         }
         for pins::Failed { name, source, error } in failed {
-            self.leave_out(&name, &source, &error, cx).await?;
+            self.announce_failed_part(&name, &source, &error, cx).await?;
         }
         Ok(pinned)
     }
@@ -95,14 +95,19 @@ impl WindowOwner {
 
     /// Whether the person was warned about the size of pinned messages, and these have grown by less than
     /// [`PINNED_GROWTH`] since.
-    pub(crate) fn accepts_pinned(&self, context: Option<&ContextId>, pinned: &[Pin], after: Size) -> bool {
+    pub(crate) fn was_warned_about_pinned(
+        &self,
+        context: Option<&ContextId>,
+        pinned: &[Pin],
+        after: Size,
+    ) -> bool {
         let (all, _) = self.list_pinned(pinned);
         let told = self.lock().conversation(context).announced.pinned_tokens;
         is_most_of_request(all, after) && told.is_some_and(|told| (all as f64) < told as f64 * PINNED_GROWTH)
     }
 
     /// Records that the person is warned about pinned messages, if these are most of the request.
-    pub(crate) fn note_told_pinned(&self, context: Option<&ContextId>, pinned: &[Pin], after: Size) {
+    pub(crate) fn record_pinned_warning(&self, context: Option<&ContextId>, pinned: &[Pin], after: Size) {
         let (all, _) = self.list_pinned(pinned);
         self.lock().conversation(context).announced.pinned_tokens =
             is_most_of_request(all, after).then_some(all);
@@ -155,7 +160,7 @@ impl WindowOwner {
         Size { tokens: conversation.fill.estimate, bytes: conversation.fill.bytes }
     }
 
-    pub(crate) fn judge(
+    pub(crate) fn evaluate_compaction(
         &self,
         context: Option<&ContextId>,
         budget: &Budget,
@@ -176,7 +181,7 @@ impl WindowOwner {
             let number = conversation.plans.number;
             conversation.plans.unstored.push(Record::Measured { number, size });
         }
-        let result = conversation.trigger.done(&self.options, before, now);
+        let result = conversation.trigger.evaluate(&self.options, before, now);
         match (result, preparation.trigger) {
             // The person who asked sees the result.
             (CompactionResult::Stopped, Some(CompactionTrigger::Manual)) => {
@@ -187,7 +192,7 @@ impl WindowOwner {
         }
     }
 
-    pub(crate) fn too_little(&self, before: Size, after: Size) -> String {
+    pub(crate) fn describe_too_little_freed(&self, before: Size, after: Size) -> String {
         let freed = before.tokens.saturating_sub(after.tokens);
         let least = (self.options.least_freed * 100.0).round();
         format!("it freed {freed} of about {} tokens, less than {least} %", before.tokens)
@@ -195,7 +200,7 @@ impl WindowOwner {
 
     /// Explains why no further compaction is tried, the content that fills the window, and the person's
     /// options.
-    pub(crate) async fn breakdown(
+    pub(crate) async fn describe_what_fills_the_window(
         &self,
         context: Option<&ContextId>,
         window: Option<u64>,
@@ -226,13 +231,13 @@ impl WindowOwner {
             "compaction freed too little twice in a row ({}); about {} tokens{of} stay{stays}: {}{unlisted}. \
              {choices}, go on with a model that has a larger window, or begin a new conversation; a new prompt goes \
              on as it is",
-            self.too_little(before, after),
+            self.describe_too_little_freed(before, after),
             after.tokens,
             report.largest(5),
         )
     }
 
-    pub(crate) async fn leave_out(
+    pub(crate) async fn announce_failed_part(
         &self,
         name: &str,
         source: &str,

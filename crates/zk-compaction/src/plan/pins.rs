@@ -37,7 +37,7 @@ impl Pin {
 }
 
 /// Estimated bytes of the known pinned content, once all of `history` is omitted.
-pub(crate) fn expected(history: &[Arc<Message>], sent: &[Arc<Message>]) -> usize {
+pub(crate) fn estimate_pinned_bytes(history: &[Arc<Message>], sent: &[Arc<Message>]) -> usize {
     let before = sent.iter().filter(|message| is_pinned(message)).map(|message| message.size()).sum();
     let lines: usize = remembered_lines(history, &[]).iter().map(String::len).sum();
     let skills: usize = skills_to_pin(history, &[]).iter().map(|(_, text)| text.len()).sum();

@@ -50,7 +50,7 @@ impl WindowOwner {
 
     /// Reports a plugin's failed summary and continues without it.
     pub(crate) async fn leave_out_summary(&self, error: &BoxError, cx: &Cx) -> Result<(), EmitError> {
-        self.leave_out(PLUGIN_SUMMARY, SessionBeforeCompact::NAME, error, cx).await
+        self.announce_failed_part(PLUGIN_SUMMARY, SessionBeforeCompact::NAME, error, cx).await
     }
 }
 

@@ -15,7 +15,7 @@ use crate::plan::ask_strategies::{AskedStrategies, PREPARATION_TIME};
 use crate::plan::background::BackgroundPlan;
 use crate::plan::pins::{self, Pin};
 use crate::window::budget::Budget;
-use crate::window::conversation::count_to;
+use crate::window::conversation::count_up_to;
 use crate::window::owner::{WindowOwner, now_ms};
 use crate::window::recall::RECALL;
 use crate::window::report::spec_tokens;
@@ -24,7 +24,7 @@ use crate::window::trigger::CompactionResult;
 /// State and decisions at the start of a preparation.
 pub(crate) struct Preparation<'a> {
     pub(crate) sent: Cow<'a, [Arc<Message>]>,
-    /// Bytes of `sent`.
+    /// Size of `sent`, in bytes.
     pub(crate) bytes: usize,
     pub(crate) left_out: usize,
     /// Number of sent messages that an undo brought back.
@@ -51,9 +51,9 @@ pub(crate) struct Preparation<'a> {
 /// Manual compaction in progress: dropping it announces that it broke off.
 struct Unfinished<'a> {
     cx: &'a Cx,
-    /// Announcement of its end, without the reason; `None` once the end is announced.
+    /// Event for the end of the compaction, without the reason; `None` once the end is announced.
     cancelled: Option<ContextCompaction>,
-    /// Error that ended it.
+    /// Error that ended the compaction.
     error: Option<String>,
 }
 
@@ -150,7 +150,7 @@ impl WindowOwner {
         let deadline = Instant::now() + PREPARATION_TIME;
         let budget = Budget::new(&self.options, event.window);
         self.count_exactly(context).await;
-        let mut preparation = self.begin(event, context, &budget, cx);
+        let mut preparation = self.begin_preparation(event, context, &budget, cx);
         let stage = |stage, preparation: &Preparation<'_>, after: u64, strategies: &[String], note| {
             ContextCompaction {
                 turn_id: event.turn_id.clone(),
@@ -200,7 +200,7 @@ impl WindowOwner {
         let mut pinned = Vec::new();
         let mut after = preparation.before;
         if is_full && !strategies.is_empty() {
-            pinned = self.pin(event, context, &mut preparation, deadline, cx).await?;
+            pinned = self.attach_pinned(event, context, &mut preparation, deadline, cx).await?;
             after = self.measure(event, context, &preparation.sent, &budget);
             // Pinned content takes space as well, so more has to be left out.
             let is_no_less = preparation.trigger == Some(CompactionTrigger::Overflow)
@@ -210,7 +210,7 @@ impl WindowOwner {
                 preparation.make_room_for(&pinned);
                 let more = self.ask_all(event, context, &mut preparation, deadline, cx).await?.strategies;
                 if !more.is_empty() {
-                    pinned = self.pin(event, context, &mut preparation, deadline, cx).await?;
+                    pinned = self.attach_pinned(event, context, &mut preparation, deadline, cx).await?;
                     after = self.measure(event, context, &preparation.sent, &budget);
                 }
                 strategies.extend(more);
@@ -224,7 +224,7 @@ impl WindowOwner {
                 .await?;
         } else if is_full {
             let took_all = self.describe_too_much_pinned(context, &budget, event.window, &pinned);
-            let result = self.judge(context, &budget, &preparation, after, now_ms(cx));
+            let result = self.evaluate_compaction(context, &budget, &preparation, after, now_ms(cx));
             let (reached, note) = match (took_all, result) {
                 // The person who asked sees the result, and no request is about to be sent.
                 (Some(note), _) if preparation.trigger == Some(CompactionTrigger::Manual) => {
@@ -236,16 +236,25 @@ impl WindowOwner {
                 }
                 (None, CompactionResult::Enough) => (CompactionStage::Done, None),
                 (None, CompactionResult::TooLittle) => {
-                    (CompactionStage::Failed, Some(self.too_little(preparation.before, after)))
+                    (CompactionStage::Failed, Some(self.describe_too_little_freed(preparation.before, after)))
                 }
-                (None, CompactionResult::Stopped) if self.accepts_pinned(context, &pinned, after) => {
-                    (CompactionStage::Failed, Some(self.too_little(preparation.before, after)))
+                (None, CompactionResult::Stopped)
+                    if self.was_warned_about_pinned(context, &pinned, after) =>
+                {
+                    (CompactionStage::Failed, Some(self.describe_too_little_freed(preparation.before, after)))
                 }
                 (None, CompactionResult::Stopped) => {
-                    let note =
-                        self.breakdown(context, event.window, &pinned, (preparation.before, after), cx).await;
+                    let note = self
+                        .describe_what_fills_the_window(
+                            context,
+                            event.window,
+                            &pinned,
+                            (preparation.before, after),
+                            cx,
+                        )
+                        .await;
                     if preparation.trigger == Some(CompactionTrigger::Hard) {
-                        self.note_told_pinned(context, &pinned, after);
+                        self.record_pinned_warning(context, &pinned, after);
                         self.stop(context, note.clone());
                     }
                     (CompactionStage::Stopped, Some(note))
@@ -261,7 +270,7 @@ impl WindowOwner {
         self.refuse_oversized(context, event.window);
         if let Err(error) = self.store(context, cx).await {
             let name = "the record of what is sent";
-            self.leave_out(name, self.scope.source().as_str(), &error, cx).await?;
+            self.announce_failed_part(name, self.scope.source().as_str(), &error, cx).await?;
         }
         if self.options.recall
             && (preparation.left_out > 0 || !strategies.is_empty())
@@ -275,7 +284,7 @@ impl WindowOwner {
         Ok((!is_same).then(|| preparation.sent.into_owned()))
     }
 
-    fn begin<'a>(
+    fn begin_preparation<'a>(
         &self,
         event: &'a ContextTransform,
         context: Option<&ContextId>,
@@ -291,7 +300,7 @@ impl WindowOwner {
             conversation.overhead = Some(self.count_beside(conversation.sections, cx));
         }
         let last = conversation.fill.estimate;
-        conversation.widen(&event.messages, budget);
+        conversation.restore_full_history(&event.messages, budget);
         let sent = conversation.sync(&event.messages, self.counter());
         conversation.measure(budget, event.window);
         let before = Size { tokens: conversation.fill.estimate, bytes: conversation.fill.bytes };
@@ -307,7 +316,9 @@ impl WindowOwner {
             None | Some(CompactionTrigger::Soft) => target,
             // Pinned content counts as well.
             Some(CompactionTrigger::Hard | CompactionTrigger::Overflow | CompactionTrigger::Manual) => {
-                target - pins::expected(&conversation.history.known(&event.messages), &sent).min(target / 2)
+                target
+                    - pins::estimate_pinned_bytes(&conversation.history.known(&event.messages), &sent)
+                        .min(target / 2)
             }
         };
         if trigger.is_some_and(|trigger| trigger != CompactionTrigger::Soft) {
@@ -322,7 +333,7 @@ impl WindowOwner {
         Preparation {
             bytes: before.bytes,
             left_out: conversation.left_out(&event.messages),
-            taken_back: count_to(conversation.plans.taken_back.as_ref(), &sent),
+            taken_back: count_up_to(conversation.plans.taken_back.as_ref(), &sent),
             was_whole: conversation.view.is_whole(),
             trigger,
             may_wait,

@@ -66,17 +66,17 @@ impl LineFile {
         Self(Arc::new(Inner { path, project, largest, writes, redactor, files, session }))
     }
 
-    fn session(&self) -> String {
+    fn current_session(&self) -> String {
         self.0.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn bytes(&self) -> io::Result<Option<Vec<u8>>> {
+    fn read_bytes(&self) -> io::Result<Option<Vec<u8>>> {
         self.0.files.read(&self.0.path, MAX_FILE_BYTES).map_err(StateFileError::into_io)
     }
 
     /// Drops the oldest lines. The caller holds the lock.
     fn shorten(&self) -> io::Result<()> {
-        let bytes = self.bytes()?.unwrap_or_default();
+        let bytes = self.read_bytes()?.unwrap_or_default();
         let newest = bytes.get(bytes.len().saturating_sub(self.0.largest)..).unwrap_or_default();
         let begin = newest.iter().position(|byte| *byte == b'\n').map_or(newest.len(), |end| end + 1);
         let newest = newest.get(begin..).unwrap_or_default();
@@ -84,7 +84,7 @@ impl LineFile {
     }
 
     /// Parses the line of a record; `None` for other projects, this conversation, or invalid records.
-    fn line(&self, record: &[u8], session: &str) -> Option<KeptLine> {
+    fn parse_line(&self, record: &[u8], session: &str) -> Option<KeptLine> {
         let record: Record =
             serde_json::from_slice(record).ok().filter(|_| record.len() <= MAX_RECORD_BYTES)?;
         let is_other = session.is_empty() || record.session != session;
@@ -101,7 +101,7 @@ impl LineStore for LineFile {
         }
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let time = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-        let session = self.session();
+        let session = self.current_session();
         let mut records = Vec::new();
         for line in lines {
             let (project, session) = (self.0.project.clone(), session.clone());
@@ -119,10 +119,10 @@ impl LineStore for LineFile {
     }
 
     fn read(&self, take: &mut dyn FnMut(KeptLine) -> bool) -> io::Result<()> {
-        let Some(bytes) = self.bytes()? else { return Ok(()) };
-        let session = self.session();
+        let Some(bytes) = self.read_bytes()? else { return Ok(()) };
+        let session = self.current_session();
         for record in bytes.rsplit(|byte| *byte == b'\n') {
-            if let Some(line) = self.line(record, &session)
+            if let Some(line) = self.parse_line(record, &session)
                 && !take(line)
             {
                 break;
@@ -191,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    fn lines(dir: &Path, project: &str, session: &str, largest: usize) -> LineFile {
+    fn line_file(dir: &Path, project: &str, session: &str, largest: usize) -> LineFile {
         let lines = LineFile(Arc::new(Inner {
             path: dir.join("state/lines.jsonl"),
             project: project.to_owned(),
@@ -205,7 +205,7 @@ mod tests {
         lines
     }
 
-    fn all(lines: &LineFile) -> Vec<String> {
+    fn all_lines(lines: &LineFile) -> Vec<String> {
         let mut all = Vec::new();
         let mut take = |line: KeptLine| {
             all.push(line.text);
@@ -216,13 +216,13 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_the_project_come_back_newest_first_and_not_those_of_this_conversation() {
+    fn lines_of_other_conversations_of_the_project_are_read_newest_first() {
         let dir = tempfile::tempdir().unwrap();
         let (first, other) = (
-            lines(dir.path(), "/a", "s1", SHORTENED_FILE_BYTES),
-            lines(dir.path(), "/b", "s2", SHORTENED_FILE_BYTES),
+            line_file(dir.path(), "/a", "s1", SHORTENED_FILE_BYTES),
+            line_file(dir.path(), "/b", "s2", SHORTENED_FILE_BYTES),
         );
-        assert!(all(&first).is_empty(), "there is no file yet");
+        assert!(all_lines(&first).is_empty(), "there is no file yet");
         first.append(&["one ä".to_owned(), "two".to_owned()]).unwrap();
         other.append(&["elsewhere".to_owned()]).unwrap();
         OpenOptions::new()
@@ -232,9 +232,9 @@ mod tests {
             .write_all(b"torn {\n\n\xff\xfe\n")
             .unwrap();
         first.append(&["agent: read_file(a.rs)".to_owned(), "three".to_owned()]).unwrap();
-        let later = lines(dir.path(), "/a", "s3", SHORTENED_FILE_BYTES);
-        assert_eq!(all(&later), ["three", "two", "one ä"]);
-        assert!(all(&first).is_empty() && all(&other).is_empty());
+        let later = line_file(dir.path(), "/a", "s3", SHORTENED_FILE_BYTES);
+        assert_eq!(all_lines(&later), ["three", "two", "one ä"]);
+        assert!(all_lines(&first).is_empty() && all_lines(&other).is_empty());
         let mode = std::fs::metadata(&first.0.path).unwrap().mode() & 0o777;
         assert_eq!(mode, 0o600);
     }
@@ -242,11 +242,11 @@ mod tests {
     #[test]
     fn many_lines_are_read_whole_the_newest_first() {
         let dir = tempfile::tempdir().unwrap();
-        let written = lines(dir.path(), "/a", "s1", SHORTENED_FILE_BYTES);
+        let written = line_file(dir.path(), "/a", "s1", SHORTENED_FILE_BYTES);
         let texts: Vec<String> =
             (0..3000).map(|number| format!("{number} {}", "ü".repeat(number % 90))).collect();
         written.append(&texts).unwrap();
-        let mut found = all(&lines(dir.path(), "/a", "s2", SHORTENED_FILE_BYTES));
+        let mut found = all_lines(&line_file(dir.path(), "/a", "s2", SHORTENED_FILE_BYTES));
         found.reverse();
         assert_eq!(found, texts);
     }
@@ -257,7 +257,7 @@ mod tests {
         let largest = 20_000;
         std::thread::scope(|scope| {
             for writer in 0..4 {
-                let lines = lines(dir.path(), "/a", "s1", largest);
+                let lines = line_file(dir.path(), "/a", "s1", largest);
                 scope.spawn(move || {
                     for number in 0..200 {
                         lines.append(&[format!("writer {writer} line {number}")]).unwrap();
@@ -265,9 +265,9 @@ mod tests {
                 });
             }
         });
-        let after = lines(dir.path(), "/a", "s2", largest);
+        let after = line_file(dir.path(), "/a", "s2", largest);
         assert!(std::fs::metadata(&after.0.path).unwrap().len() <= largest as u64 * 2);
-        let found = all(&after);
+        let found = all_lines(&after);
         for writer in 0..4 {
             let last = format!("writer {writer} line 199");
             let newest = found.iter().find(|line| line.starts_with(&format!("writer {writer} ")));
@@ -280,23 +280,23 @@ mod tests {
     #[tokio::test]
     async fn history_off_writes_no_more_lines_and_reads_those_there_are() {
         let dir = tempfile::tempdir().unwrap();
-        let written = lines(dir.path(), "/a", "s1", SHORTENED_FILE_BYTES);
+        let written = line_file(dir.path(), "/a", "s1", SHORTENED_FILE_BYTES);
         let (command, cx) = (HistoryCommand(written.clone()), zk_core::kernel::Bus::new().cx());
         written.append(&["one".to_owned()]).unwrap();
         command.run(" off ", &cx).await.unwrap();
         written.append(&["two".to_owned()]).unwrap();
         command.run("", &cx).await.unwrap();
         written.append(&["three".to_owned()]).unwrap();
-        let later = lines(dir.path(), "/a", "s2", SHORTENED_FILE_BYTES);
-        assert_eq!(all(&later), ["one"]);
+        let later = line_file(dir.path(), "/a", "s2", SHORTENED_FILE_BYTES);
+        assert_eq!(all_lines(&later), ["one"]);
         command.run("on", &cx).await.unwrap();
         written.append(&["four".to_owned()]).unwrap();
-        assert_eq!(all(&later), ["four", "one"]);
+        assert_eq!(all_lines(&later), ["four", "one"]);
         assert!(command.run("of", &cx).await.unwrap_err().to_string().contains("`of`"));
     }
 
     #[test]
-    fn secrets_and_a_person_who_wants_no_lines_are_heeded() {
+    fn secrets_are_redacted_and_nothing_is_written_once_switched_off() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lines.jsonl");
         let files = || Arc::new(LocalStateFiles::default());

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_only_looked_is_not_kept_and_what_was_said_and_done_is() {
+    fn messages_with_only_read_only_calls_have_no_line_and_others_do() {
         let call = |id: &str, name: &str| Block::ToolCall(ToolCall::new(id, name, json!({"path": "a.rs"})));
         let messages = [
             Message::user_text("fix it").shared(),
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_calls_that_only_look_is_known_by_its_text() {
+    fn a_line_of_read_only_calls_is_recognised_by_its_text() {
         for (line, expected) in [
             ("agent: grep(fn main)", true),
             ("agent: read_file(a.rs); glob(a; (b))", true),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_said_outlives_what_tools_gave_and_order_stays() {
+    fn lines_of_a_person_outlive_lines_of_tools_and_keep_their_order() {
         let line = |at: usize| match at % 4 {
             0 => format!("#{at} person: request {at}\n"),
             1 => format!("#{at} agent: read_file(src)\n"),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_forgotten_once_its_age_outweighs_what_it_is_worth() {
+    fn an_older_line_is_evicted_once_its_age_outweighs_its_weight() {
         let person = "#100 person: be kind\n";
         let later: String = (101..121).map(|at| format!("#{at} agent: it is done\n")).collect();
         let one = later.len() / 20;
@@ -206,7 +206,8 @@ mod tests {
             assert!(evict(&mut lines, room));
             lines.lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
         };
-        // A line of a person is worth four of an agent: it goes with those of a fourth of its age.
+        // The line of a person weighs four times as much as a line of the agent: it is dropped together with lines of
+        // a fourth of its age.
         assert_eq!(kept(5 * one + person.len()), ["#100", "#116", "#117", "#118", "#119", "#120"]);
         assert_eq!(kept(5 * one), ["#116", "#117", "#118", "#119", "#120"]);
     }

@@ -44,7 +44,7 @@ pub(crate) struct Planned {
 }
 
 impl Record {
-    pub(crate) fn entry(&self) -> Result<NewEntry, serde_json::Error> {
+    pub(crate) fn to_entry(&self) -> Result<NewEntry, serde_json::Error> {
         Ok(NewEntry::hidden(COMPACTION_ENTRY, COMPACTION_VERSION, serde_json::to_value(self)?))
     }
 }
@@ -73,7 +73,7 @@ pub(crate) fn read(entries: &[Entry], source: &str) -> Restored {
         {
             restored.usage = Some((turn.model.clone(), turn.usage, message.clone()));
         }
-        let Some(data) = custom_of(entry, source, COMPACTION_ENTRY, COMPACTION_VERSION) else { continue };
+        let Some(data) = custom_data(entry, source, COMPACTION_ENTRY, COMPACTION_VERSION) else { continue };
         match data.read() {
             Ok(Record::Plan(plan)) => {
                 if is_compaction(&plan) {
@@ -119,7 +119,7 @@ fn is_compaction(plan: &Planned) -> bool {
 }
 
 /// Number of compactions among the plans.
-pub(crate) fn compactions(plans: &[Planned]) -> u32 {
+pub(crate) fn count_compactions(plans: &[Planned]) -> u32 {
     let numbers: BTreeSet<u32> =
         plans.iter().filter(|plan| is_compaction(plan)).map(|plan| plan.number).collect();
     u32::try_from(numbers.len()).unwrap_or(u32::MAX)
@@ -180,7 +180,7 @@ pub(crate) fn messages(entries: &[Entry]) -> HashMap<MessageId, Arc<Message>> {
 }
 
 /// Data of an entry that the plugin `source` appended with this `kind` and `version`.
-pub(crate) fn custom_of<'a>(
+pub(crate) fn custom_data<'a>(
     entry: &'a Entry,
     source: &str,
     kind: &str,
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn a_store_reads_the_marks_of_each_record() {
         let scope = Bus::new().scope(WINDOW_OWNER);
-        let mark = |record: &Record| CompactionMark::of(&record.entry().unwrap().by(scope.source()));
+        let mark = |record: &Record| CompactionMark::of(&record.to_entry().unwrap().by(scope.source()));
         assert_eq!(mark(&Record::Undo), Some(CompactionMark::Undo));
         assert_eq!(mark(&Record::Whole), Some(CompactionMark::Whole));
         let history: Vec<_> =
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_is_the_last_compaction_and_what_was_made_of_what_it_left() {
+    fn an_undo_removes_the_last_compaction_and_later_plans_that_depend_on_it() {
         let soft = Some(CompactionTrigger::Soft);
         let plan = |(number, trigger)| Planned {
             number,

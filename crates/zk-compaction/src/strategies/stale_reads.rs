@@ -17,7 +17,7 @@ const STALE_READS: &str = "stale_reads";
 /// Maximum number of calls whose files are remembered.
 const MAX_REMEMBERED_CALLS: usize = 20_000;
 
-/// Longest result that points to an earlier one, in bytes.
+/// Size limit of a result that only refers to an earlier read, in bytes.
 const MAX_NOTE_BYTES: usize = 5_000;
 
 /// Replaces results of file reads that are out of date by a line: the same read was made again later, or a
@@ -93,7 +93,7 @@ impl KnownCalls {
     }
 
     /// Reads among the answered calls of `messages` that are out of date, each with the line for its result.
-    fn stale(&self, messages: &[Arc<Message>]) -> HashMap<CallId, String> {
+    fn find_stale_reads(&self, messages: &[Arc<Message>]) -> HashMap<CallId, String> {
         let answered: HashMap<&CallId, &ToolResult> = messages
             .iter()
             .flat_map(|message| message.results())
@@ -164,7 +164,7 @@ impl WindowStrategy for StaleReads {
         if view.cause == WindowCause::Turn {
             return Ok(None);
         }
-        let stale = self.calls.lock().unwrap_or_else(PoisonError::into_inner).stale(view.messages);
+        let stale = self.calls.lock().unwrap_or_else(PoisonError::into_inner).find_stale_reads(view.messages);
         let mut plan = WindowPlan::default();
         for (at, message) in view.messages.iter().enumerate().skip(view.taken_back) {
             let line = |call: &CallId| stale.get(call).cloned();
@@ -211,7 +211,7 @@ mod tests {
             messages.extend(call(id, path, *from, *is_error));
         }
         messages.extend(call("unknown", "a.rs", 1, false));
-        let stale = known.stale(&messages);
+        let stale = known.find_stale_reads(&messages);
         let mut found: Vec<String> = stale.keys().map(ToString::to_string).collect();
         found.sort();
         let mut expected: Vec<&str> = rows.iter().filter(|row| row.5).map(|row| row.0).collect();
@@ -234,7 +234,7 @@ mod tests {
             messages.push(Message::assistant(vec![Block::ToolCall(call)]).shared());
             messages.push(Message::user(vec![Block::result(id, text, false)]).shared());
         }
-        assert_eq!(known.stale(&messages), HashMap::new());
+        assert_eq!(known.find_stale_reads(&messages), HashMap::new());
     }
 
     #[test]
@@ -248,10 +248,10 @@ mod tests {
             known.remember(CallId::from(id), CallFiles::of(effects, Path::new(cwd)));
             messages.extend(call(id, "a.rs", 1, false));
         }
-        assert_eq!(known.stale(&messages), HashMap::new());
+        assert_eq!(known.find_stale_reads(&messages), HashMap::new());
         known.remember(CallId::from("same"), CallFiles::of(&writes, Path::new("/one")));
         messages.extend(call("same", "a.rs", 1, false));
-        assert_eq!(known.stale(&messages).into_keys().collect::<Vec<_>>(), [CallId::from("read")]);
+        assert_eq!(known.find_stale_reads(&messages).into_keys().collect::<Vec<_>>(), [CallId::from("read")]);
     }
 
     #[test]

@@ -24,11 +24,11 @@ pub struct Tail {
 /// Name of the strategy on the bus.
 pub(crate) const TAIL: &str = "tail";
 
-/// Conversations whose sums of results are cached.
+/// Maximum number of conversations whose sums of results are cached.
 const CACHED_SUMS: usize = 64;
 
 /// Bytes of a conversation's results up to a message. Results that were replaced since count fully, so the
-/// sum is an upper bound.
+/// Index of the first message that counts.
 #[derive(Debug)]
 struct Summed {
     /// First message that counts.
@@ -82,7 +82,7 @@ impl Tail {
         bytes
     }
 
-    fn forget(&self, cx: &Cx) {
+    fn forget_sum(&self, cx: &Cx) {
         let context = cx.service::<ContextId>().map(|context| (*context).clone());
         self.summed.lock().unwrap_or_else(PoisonError::into_inner).remove(&context);
     }
@@ -109,7 +109,7 @@ impl WindowStrategy for Tail {
         if self.max_result_bytes(view, cx) <= self.threshold {
             return Ok(None);
         }
-        self.forget(cx);
+        self.forget_sum(cx);
         let counted = view.taken_back..view.messages.len();
         let bytes: usize = counted.map(|at| result_bytes(view.messages, at)).sum();
         if bytes <= self.threshold {

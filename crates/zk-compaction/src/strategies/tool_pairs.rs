@@ -74,7 +74,7 @@ impl WindowStrategy for Pairs {
     }
 
     async fn plan(&self, view: &WindowView<'_>, cx: &Cx) -> Result<Option<WindowPlan>, BoxError> {
-        self.prepare(view, cx);
+        self.start_summaries(view, cx);
         if view.cause == WindowCause::Turn {
             return Ok(None);
         }
@@ -93,7 +93,7 @@ impl WindowStrategy for Pairs {
 
 impl Pairs {
     /// Starts background summaries of results that have none yet.
-    fn prepare(&self, view: &WindowView<'_>, cx: &Cx) {
+    fn start_summaries(&self, view: &WindowView<'_>, cx: &Cx) {
         let window = view.window.unwrap_or(100_000) as f64;
         if (view.bytes / 4) as f64 <= window * PREPARE_FROM_FILL {
             return;

@@ -11,17 +11,17 @@ pub(crate) fn of(message: &Message) -> String {
         (Role::User, Some(_)) => "note",
     };
     let mut parts = Vec::new();
-    let said = first_of(&message.text());
+    let said = beginning_of(&message.text());
     if !said.is_empty() {
         parts.push(said);
     }
     for call in message.calls() {
         let about = ["path", "file_path", "command", "pattern", "query", "url"];
         let about = about.iter().find_map(|name| call.args.get(name)?.as_str()).unwrap_or_default();
-        parts.push(format!("{}({})", call.name, first_of(about)));
+        parts.push(format!("{}({})", call.name, beginning_of(about)));
     }
     for result in message.results() {
-        let text = first_of(&result.content.to_text());
+        let text = beginning_of(&result.content.to_text());
         parts.push(if result.is_error { format!("failed: {text}") } else { format!("gave: {text}") });
     }
     for block in &message.content {
@@ -41,7 +41,7 @@ pub(crate) fn of(message: &Message) -> String {
 }
 
 /// Beginning of a text, as one line.
-fn first_of(text: &str) -> String {
+fn beginning_of(text: &str) -> String {
     let mut line = String::new();
     for word in text.split_whitespace() {
         if !line.is_empty() {

@@ -43,7 +43,7 @@ pub(crate) fn result_bytes(messages: &[Arc<Message>], at: usize) -> usize {
 /// Message after `answer` without its results, and the number of omitted ones; `None` if it would not become
 /// shorter.
 pub(crate) fn without_results(message: &Message, answer: Option<&Message>) -> Option<(Arc<Message>, usize)> {
-    change(message, |result| {
+    change_results(message, |result| {
         let saves = output_bytes(&result.content) > STUB.len() && !is_skill(result, answer);
         if saves {
             result.content = STUB.into();
@@ -59,7 +59,7 @@ pub(crate) fn replaced_results(
     answer: Option<&Message>,
     line: impl Fn(&CallId) -> Option<String>,
 ) -> Option<(Arc<Message>, usize)> {
-    change(message, |result| {
+    change_results(message, |result| {
         let Some(line) = line(&result.call_id).filter(|_| !is_skill(result, answer)) else { return false };
         let saves = output_bytes(&result.content) > line.len();
         if saves {
@@ -76,7 +76,7 @@ pub(crate) fn clipped(
     answer: Option<&Message>,
     bytes: usize,
 ) -> Option<(Arc<Message>, usize)> {
-    change(message, |result| !is_skill(result, answer) && clip_result(result, bytes))
+    change_results(message, |result| !is_skill(result, answer) && clip_result(result, bytes))
 }
 
 fn clip_result(result: &mut ToolResult, bytes: usize) -> bool {
@@ -95,7 +95,10 @@ fn clip_result(result: &mut ToolResult, bytes: usize) -> bool {
     }
 }
 
-fn change(message: &Message, change: impl Fn(&mut ToolResult) -> bool) -> Option<(Arc<Message>, usize)> {
+fn change_results(
+    message: &Message,
+    change: impl Fn(&mut ToolResult) -> bool,
+) -> Option<(Arc<Message>, usize)> {
     message.results().next()?;
     let mut message = message.clone();
     let mut changed = 0;

@@ -18,16 +18,16 @@ impl WordSet {
 
     /// Fraction of these words that `other` also has, from 0 to 1.
     pub(crate) fn part_in(&self, other: &Self) -> f64 {
-        self.shared(other) as f64 / self.0.len().max(1) as f64
+        self.count_shared(other) as f64 / self.0.len().max(1) as f64
     }
 
     /// Number of common words divided by the number of all words of both texts, from 0 to 1.
     pub(crate) fn likeness(&self, other: &Self) -> f64 {
-        let shared = self.shared(other);
+        let shared = self.count_shared(other);
         shared as f64 / (self.0.len() + other.0.len() - shared).max(1) as f64
     }
 
-    fn shared(&self, other: &Self) -> usize {
+    fn count_shared(&self, other: &Self) -> usize {
         let (few, many) = if self.0.len() <= other.0.len() { (self, other) } else { (other, self) };
         few.0.iter().filter(|word| many.0.contains(word)).count()
     }

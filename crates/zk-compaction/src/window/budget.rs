@@ -54,7 +54,7 @@ impl Budget {
     /// Threshold that a request with `tokens`, and `bytes` of messages, exceeds.
     #[must_use]
     pub fn level(&self, tokens: u64, bytes: usize) -> WindowLevel {
-        let part = self.part(tokens, bytes);
+        let part = self.used_fraction(tokens, bytes);
         if part >= self.hard {
             WindowLevel::Hard
         } else if part >= self.soft {
@@ -67,10 +67,10 @@ impl Budget {
     /// Whether a request does not fit at all.
     #[must_use]
     pub fn is_exceeded(&self, tokens: u64, bytes: usize) -> bool {
-        self.part(tokens, bytes) >= 1.0
+        self.used_fraction(tokens, bytes) >= 1.0
     }
 
-    fn part(&self, tokens: u64, bytes: usize) -> f64 {
+    fn used_fraction(&self, tokens: u64, bytes: usize) -> f64 {
         match self.room {
             Room::Tokens(usable) => tokens as f64 / usable.max(1) as f64,
             Room::Bytes(usable) => bytes as f64 / usable.max(1) as f64,

@@ -168,7 +168,7 @@ impl ConversationWindow {
     }
 
     /// Restores the full `history` if it fits the window of the new model.
-    pub(crate) fn widen(&mut self, history: &[Arc<Message>], budget: &Budget) {
+    pub(crate) fn restore_full_history(&mut self, history: &[Arc<Message>], budget: &Budget) {
         // A conversation whose beginning is not loaded is not read again for that; `/uncompact` does.
         if !std::mem::take(&mut self.model.has_changed) || self.view.is_whole() || self.history.earlier > 0 {
             return;
@@ -195,7 +195,7 @@ impl ConversationWindow {
         let known = &self.history.messages;
         let ids = known.iter().filter_map(|message| message.id.as_ref());
         self.plans.taken_back = record::last_of(&undone, ids);
-        self.fill.compactions = record::compactions(&self.plans.held);
+        self.fill.compactions = record::count_compactions(&self.plans.held);
         self.fill.last = None;
         let messages = known.iter().filter_map(|message| Some((message.id.clone()?, message.clone())));
         record::replay(&self.plans.held, &mut self.view, &messages.collect());
@@ -205,7 +205,7 @@ impl ConversationWindow {
 }
 
 /// Number of sent messages up to and including `last`; 0 if it is not sent.
-pub(crate) fn count_to(last: Option<&MessageId>, sent: &[Arc<Message>]) -> usize {
+pub(crate) fn count_up_to(last: Option<&MessageId>, sent: &[Arc<Message>]) -> usize {
     let at = last.and_then(|last| sent.iter().rposition(|message| message.id.as_ref() == Some(last)));
     at.map_or(0, |at| at + 1)
 }

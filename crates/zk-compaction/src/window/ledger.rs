@@ -92,7 +92,7 @@ impl Ledger {
     }
 
     /// Stores counts of another counter for the next update.
-    pub(crate) fn take_recounted(&mut self, counted: Vec<(Arc<Message>, u64)>) {
+    pub(crate) fn store_recounted(&mut self, counted: Vec<(Arc<Message>, u64)>) {
         self.recounted =
             counted.into_iter().map(|(message, tokens)| (address(&message), (message, tokens))).collect();
     }
@@ -159,7 +159,7 @@ impl Ledger {
     pub(crate) fn counted_estimate(&self, beside: u64) -> u64 {
         let tail = self.scaled(self.tail_tokens());
         match &self.anchor {
-            Some(anchor) => anchor.read + tail + if self.answered(anchor) { anchor.output } else { 0 },
+            Some(anchor) => anchor.read + tail + if self.has_answer_to(anchor) { anchor.output } else { 0 },
             None => tail + self.shown.map_or(beside, |shown| shown.overhead),
         }
     }
@@ -176,12 +176,12 @@ impl Ledger {
 
     fn tail_tokens(&self) -> u64 {
         let Some(anchor) = &self.anchor else { return self.tokens };
-        let from = anchor.messages + usize::from(self.answered(anchor));
+        let from = anchor.messages + usize::from(self.has_answer_to(anchor));
         self.counted.iter().skip(from).map(|counted| counted.tokens).sum()
     }
 
     /// Whether the answer to the anchor's request is among the messages.
-    fn answered(&self, anchor: &Anchor) -> bool {
+    fn has_answer_to(&self, anchor: &Anchor) -> bool {
         self.counted.get(anchor.messages).is_some_and(|counted| counted.message.role == Role::Assistant)
     }
 
@@ -291,7 +291,7 @@ mod tests {
         ledger.sync(&sent, 0, &ByteCounter);
         ledger.anchor(&usage(1004, 0), 0);
         assert!(ledger.needs_recount(&Bytewise));
-        ledger.take_recounted(vec![(sent[0].clone(), 4004)]);
+        ledger.store_recounted(vec![(sent[0].clone(), 4004)]);
         assert!(!ledger.needs_recount(&Bytewise), "it was done elsewhere");
         sent.push(said(Role::User, 2000));
         ledger.sync(&sent, 0, &Bytewise);

@@ -54,7 +54,7 @@ impl State {
         }
     }
 
-    pub(crate) fn known(&self, context: Option<&ContextId>) -> Option<&ConversationWindow> {
+    pub(crate) fn existing_conversation(&self, context: Option<&ContextId>) -> Option<&ConversationWindow> {
         self.conversations.iter().find(|(of, _)| of.as_ref() == context).map(|(_, conversation)| conversation)
     }
 }
@@ -100,7 +100,7 @@ impl WindowOwner {
             messages.into_iter().map(|message| (message.clone(), tokens(&message))).collect::<Vec<_>>()
         };
         if let Ok(counted) = tokio::task::spawn_blocking(count).await {
-            self.lock().conversation(context).ledger.take_recounted(counted);
+            self.lock().conversation(context).ledger.store_recounted(counted);
         }
     }
 
@@ -123,7 +123,7 @@ impl WindowOwner {
     /// Measures a conversation for another window; returns the turn of its last request.
     fn measure_for(&self, context: &ContextId, window: Option<u64>) -> Option<TurnId> {
         let mut state = self.lock();
-        state.known(Some(context))?;
+        state.existing_conversation(Some(context))?;
         let conversation = state.conversation(Some(context));
         let turn = conversation.turn.clone()?;
         conversation.measure(&Budget::new(&self.options, window), window);
@@ -190,7 +190,7 @@ impl WindowOwner {
         if !restored.plans.is_empty() {
             conversation.plans.number =
                 restored.plans.iter().map(|plan| plan.number).max().unwrap_or_default();
-            conversation.fill.compactions = record::compactions(&restored.plans);
+            conversation.fill.compactions = record::count_compactions(&restored.plans);
             conversation.fill.last = restored.last;
             record::replay(&restored.plans, &mut conversation.view, &record::messages(&event.entries));
             conversation.plans.held = restored.plans;
@@ -228,7 +228,7 @@ impl WindowOwner {
             };
             let Some(record) = next else { break plans };
             // If this future is dropped, the next request appends the record.
-            log.append(&self.scope, record.entry()?).await?;
+            log.append(&self.scope, record.to_entry()?).await?;
             let mut state = self.lock();
             let unstored = &mut state.conversation(context).plans.unstored;
             // Another conversation may have been loaded since.
@@ -237,7 +237,7 @@ impl WindowOwner {
             }
         };
         if let Some(last) = last {
-            log.append(&self.scope, last.entry()?).await?;
+            log.append(&self.scope, last.to_entry()?).await?;
         }
         Ok(count)
     }
@@ -268,7 +268,7 @@ impl Handler<ModelSelect> for WindowOwner {
 impl ContextWindow for WindowOwner {
     fn fill(&self, context: &ContextId) -> Option<WindowFill> {
         self.lock()
-            .known(Some(context))
+            .existing_conversation(Some(context))
             .filter(|conversation| conversation.turn.is_some())
             .map(|conversation| conversation.fill)
     }
@@ -292,7 +292,7 @@ impl ContextWindow for WindowOwner {
         {
             let mut state = self.lock();
             let plans = &state.conversation(Some(context)).plans;
-            if record::compactions(&plans.held) == 0 {
+            if record::count_compactions(&plans.held) == 0 {
                 return Ok(false);
             }
             // Another record would also undo the compaction before it.

@@ -57,7 +57,7 @@ impl Recall {
     fn history(&self, cx: &ToolCx) -> NumberedHistory {
         let context = cx.cx.service::<ContextId>();
         let state = self.owner.lock();
-        let known = state.known(context.as_deref()).map(|conversation| &conversation.history);
+        let known = state.existing_conversation(context.as_deref()).map(|conversation| &conversation.history);
         let (messages, earlier) =
             known.map(|history| (history.messages.clone(), history.earlier)).unwrap_or_default();
         // Without a session the earlier messages are not available.
@@ -153,8 +153,8 @@ impl Tool for Recall {
             Some("search") => {
                 search(&history, args.get("query").and_then(Value::as_str).unwrap_or_default()).await?
             }
-            Some("expand") => expand(&history, number, count("offset"), count("limit")).await?,
-            Some(_) | None => browse(&history, number.unwrap_or(1)).await?,
+            Some("expand") => show_message(&history, number, count("offset"), count("limit")).await?,
+            Some(_) | None => list_messages(&history, number.unwrap_or(1)).await?,
         };
         Ok(ToolOutput::text(text))
     }
@@ -186,7 +186,7 @@ async fn earlier_conversations(args: &Value, cx: &ToolCx) -> Result<String, Tool
             seen += 1;
             more = seen >= from + MESSAGES_PER_PAGE as u64;
             if seen >= from && !more {
-                let _ = writeln!(text, "{} {} {}", day_of(line.time_ms, now), line.session, line.text);
+                let _ = writeln!(text, "{} {} {}", format_age(line.time_ms, now), line.session, line.text);
             }
             !more
         })?;
@@ -202,8 +202,8 @@ async fn earlier_conversations(args: &Value, cx: &ToolCx) -> Result<String, Tool
     Ok(if text.is_empty() { "no line of another conversation was found".to_owned() } else { text })
 }
 
-/// Age in days, as text.
-fn day_of(time_ms: u64, now_ms: u64) -> String {
+/// Formats the age of a time in days, such as `3 days ago`.
+fn format_age(time_ms: u64, now_ms: u64) -> String {
     let days = now_ms.saturating_sub(time_ms) / 86_400_000;
     match days {
         0 => "today".to_owned(),
@@ -221,7 +221,7 @@ fn words_of(query: &str) -> Result<Vec<String>, ToolError> {
     Ok(words)
 }
 
-async fn browse(history: &NumberedHistory, from: usize) -> Result<String, ToolError> {
+async fn list_messages(history: &NumberedHistory, from: usize) -> Result<String, ToolError> {
     let from = from.max(1);
     let mut text = format_lines(&history.page(from, MESSAGES_PER_PAGE).await?);
     let left = (history.len() + 1).saturating_sub(from).saturating_sub(MESSAGES_PER_PAGE);
@@ -276,7 +276,7 @@ async fn search(history: &NumberedHistory, query: &str) -> Result<String, ToolEr
     })
 }
 
-async fn expand(
+async fn show_message(
     history: &NumberedHistory,
     number: Option<usize>,
     offset: Option<usize>,
@@ -384,7 +384,7 @@ mod tests {
         let history = NumberedHistory { log: None, earlier: 0, messages };
         let (mut all, mut offset, mut pages) = (String::new(), None, 0);
         loop {
-            let page = expand(&history, Some(1), offset, None).await.unwrap();
+            let page = show_message(&history, Some(1), offset, None).await.unwrap();
             assert!(page.len() < MAX_MESSAGE_BYTES + 100, "{}", page.len());
             let (lines, last) = page.rsplit_once('\n').unwrap();
             all.push_str(lines);
@@ -398,11 +398,17 @@ mod tests {
         }
         assert_eq!(pages, 7);
         assert_eq!(all.replace('\n', ""), said.replace('\n', ""), "nothing is lost and nothing comes twice");
-        let page = expand(&history, Some(1), Some(7), Some(2)).await.unwrap();
+        let page = show_message(&history, Some(1), Some(7), Some(2)).await.unwrap();
         assert_eq!(page, "line 7 ünd more\nline 8 ünd more\n(more lines follow; continue with offset=9)");
-        let page = expand(&history, Some(1), Some(9999), None).await.unwrap();
+        let page = show_message(&history, Some(1), Some(9999), None).await.unwrap();
         assert_eq!(page, "(no line from line 9999 on; there are 3020)");
-        assert_eq!(expand(&history, Some(2), None, None).await.unwrap(), "short\n");
-        assert!(expand(&history, Some(3), None, None).await.unwrap_err().to_string().contains("from 1 to 2"));
+        assert_eq!(show_message(&history, Some(2), None, None).await.unwrap(), "short\n");
+        assert!(
+            show_message(&history, Some(3), None, None)
+                .await
+                .unwrap_err()
+                .to_string()
+                .contains("from 1 to 2")
+        );
     }
 }

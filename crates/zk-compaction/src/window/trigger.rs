@@ -9,7 +9,7 @@ const MAX_FAILURES: u32 = 2;
 /// Decides when one conversation is compacted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trigger {
-    /// Turns left in which thresholds are ignored.
+    /// Number of turns left in the cooldown after a compaction, in which thresholds are ignored.
     rest: u32,
     failures: u32,
     /// Whether thresholds are ignored until a person acts: compactions failed, or a person undid one.
@@ -18,14 +18,14 @@ pub(crate) struct Trigger {
     is_taken_back: bool,
     /// Whether a person or plugin asked for a compaction.
     asked: bool,
-    /// Whether the model asked for a compaction, which no hold and no rest gives way to.
+    /// Whether the model asked for a compaction; never set while thresholds are ignored by a hold or the cooldown.
     requested: bool,
 }
 
 /// Reason for which a compaction that the model asked for is not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotNow {
-    /// The last compaction was so many turns ago that thresholds are ignored for these more turns.
+    /// Cooldown after the last compaction: thresholds are ignored for this many more turns.
     Rests(u32),
     /// Compactions did not help, or a person undid one: only a person's request starts another.
     Held,
@@ -36,7 +36,7 @@ pub(crate) enum NotNow {
 pub(crate) enum CompactionResult {
     Enough,
     TooLittle,
-    /// Too little was freed again.
+    /// Too little was freed several times in a row, so compaction stops.
     Stopped,
 }
 
@@ -46,8 +46,7 @@ impl Trigger {
         *self = Self { asked: true, rest: self.rest, ..Self::default() };
     }
 
-    /// Takes the model's request for a compaction before the next request. Nothing that a person decided, or that
-    /// failed, changes by it.
+    /// Records the model's request for a compaction before the next request. A hold and the cooldown take precedence.
     pub(crate) fn request(&mut self) -> Result<(), NotNow> {
         if self.held {
             return Err(NotNow::Held);
@@ -114,7 +113,7 @@ impl Trigger {
     }
 
     /// Evaluates the sizes before and after a compaction, in the same unit.
-    pub(crate) fn done(&mut self, options: &WindowOptions, before: u64, after: u64) -> CompactionResult {
+    pub(crate) fn evaluate(&mut self, options: &WindowOptions, before: u64, after: u64) -> CompactionResult {
         self.rest = options.cooldown;
         let freed = before.saturating_sub(after) as f64;
         if before > 0 && freed / before as f64 >= options.least_freed {
@@ -137,13 +136,13 @@ mod tests {
     use WindowLevel as L;
 
     #[test]
-    fn a_person_and_an_overflow_come_before_every_rest() {
+    fn a_persons_request_and_an_overflow_ignore_the_cooldown() {
         let (mut trigger, options) = (Trigger::default(), WindowOptions::default());
         assert_eq!(trigger.decide(L::Hard, false, false), Some(T::Hard));
-        assert_eq!(trigger.done(&options, 100, 50), CompactionResult::Enough);
+        assert_eq!(trigger.evaluate(&options, 100, 50), CompactionResult::Enough);
         assert_eq!(trigger.decide(L::Hard, false, false), Some(T::Soft), "it rests");
         assert_eq!(trigger.decide(L::Hard, false, true), Some(T::Overflow));
-        assert_eq!(trigger.done(&options, 100, 50), CompactionResult::Enough);
+        assert_eq!(trigger.evaluate(&options, 100, 50), CompactionResult::Enough);
         assert_eq!(trigger.decide(L::Hard, true, false), Some(T::Hard), "it would not fit at all");
         trigger.ask();
         assert_eq!(trigger.decide(L::Low, false, false), Some(T::Manual));
@@ -165,12 +164,12 @@ mod tests {
     }
 
     #[test]
-    fn the_model_may_ask_once_between_rests_and_never_against_a_hold() {
+    fn the_model_may_ask_once_between_cooldowns_and_never_during_a_hold() {
         let (mut trigger, options) = (Trigger::default(), WindowOptions::default());
         assert_eq!(trigger.request(), Ok(()));
         assert_eq!(trigger.decide(L::Low, false, false), Some(T::Hard));
         assert_eq!(trigger.decide(L::Low, false, false), None, "it asked once");
-        assert_eq!(trigger.done(&options, 100, 50), CompactionResult::Enough);
+        assert_eq!(trigger.evaluate(&options, 100, 50), CompactionResult::Enough);
         assert_eq!(trigger.request(), Err(NotNow::Rests(options.cooldown)));
         for _ in 0..options.cooldown {
             assert_eq!(trigger.decide(L::Low, false, false), None);
@@ -186,10 +185,10 @@ mod tests {
     #[test]
     fn twice_too_little_in_a_row_stops_until_there_is_room_or_somebody_asks() {
         let (mut trigger, options) = (Trigger::default(), WindowOptions::default());
-        assert_eq!(trigger.done(&options, 100, 81), CompactionResult::TooLittle);
-        assert_eq!(trigger.done(&options, 100, 80), CompactionResult::Enough);
-        assert_eq!(trigger.done(&options, 100, 100), CompactionResult::TooLittle);
-        assert_eq!(trigger.done(&options, 100, 90), CompactionResult::Stopped);
+        assert_eq!(trigger.evaluate(&options, 100, 81), CompactionResult::TooLittle);
+        assert_eq!(trigger.evaluate(&options, 100, 80), CompactionResult::Enough);
+        assert_eq!(trigger.evaluate(&options, 100, 100), CompactionResult::TooLittle);
+        assert_eq!(trigger.evaluate(&options, 100, 90), CompactionResult::Stopped);
         for _ in 0..10 {
             assert_eq!(trigger.decide(L::Hard, false, false), None);
         }

@@ -25,11 +25,11 @@ pub(crate) struct View {
 
 /// Omitted beginning of a conversation.
 struct Cut {
-    /// First message after it.
+    /// First message after the omitted beginning.
     first: Key,
-    /// Keeps a message without an id alive.
+    /// Reference that keeps a first message without an id alive.
     _first: Option<Arc<Message>>,
-    /// Messages that represent it.
+    /// Messages that represent the omitted beginning.
     head: Vec<Arc<Message>>,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Replaced {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StoredCut {
-    /// First message after it.
+    /// First message after the omitted beginning.
     first: MessageId,
     head: Vec<HeadPart>,
 }
@@ -147,11 +147,12 @@ impl View {
             });
         if goes_on {
             let from = self.last.end.as_ref().map_or(0, |(_, count)| *count);
-            let new: Vec<_> = history.iter().skip(from).map(|stored| self.form_of(stored)).collect();
+            let new: Vec<_> = history.iter().skip(from).map(|stored| self.sent_form_of(stored)).collect();
             self.last.sent.extend(new);
         } else {
             let (head, rest) = self.parts(history);
-            let sent = head.iter().cloned().chain(rest.iter().map(|stored| self.form_of(stored))).collect();
+            let sent =
+                head.iter().cloned().chain(rest.iter().map(|stored| self.sent_form_of(stored))).collect();
             let gone = history.iter().take(history.len() - rest.len());
             let kept: HashSet<Key> = head.iter().map(Key::of).collect();
             let left_out = gone.filter(|stored| !kept.contains(&Key::of(stored))).count();
@@ -165,7 +166,7 @@ impl View {
         self.cuts.iter().any(|cut| cut.first == key)
     }
 
-    fn form_of(&self, stored: &Arc<Message>) -> Arc<Message> {
+    fn sent_form_of(&self, stored: &Arc<Message>) -> Arc<Message> {
         if self.replaced.is_empty() {
             return stored.clone();
         }
@@ -192,7 +193,7 @@ impl View {
         let mut head_changed = false;
         for (index, with) in &plan.replace {
             if *index < head {
-                let at = self.cut_of(history).map(|(cut, _)| cut);
+                let at = self.find_cut(history).map(|(cut, _)| cut);
                 let place = at.and_then(|at| self.cuts.get_mut(at)?.head.get_mut(*index));
                 if let Some(place) = place {
                     *place = with.clone();
@@ -209,7 +210,7 @@ impl View {
             cut => (None, cut),
         };
         if let Some((cut, with)) = within {
-            let at = self.cut_of(history).map(|(at, _)| at);
+            let at = self.find_cut(history).map(|(at, _)| at);
             if let Some(of) = at.and_then(|at| self.cuts.get_mut(at)) {
                 drop(of.head.splice(cut, with));
                 head_changed = true;
@@ -220,14 +221,14 @@ impl View {
             let kept: Vec<_> = self.sent(history).iter().take(cut.start).cloned().collect();
             let head = kept.into_iter().chain(with).collect();
             let new = Cut { first: Key::of(&first), _first: Some(first), head };
-            match self.cut_of(history).and_then(|(at, _)| self.cuts.get_mut(at)) {
+            match self.find_cut(history).and_then(|(at, _)| self.cuts.get_mut(at)) {
                 Some(cut) => *cut = new,
                 None => self.cuts.push(new),
             }
             head_changed = true;
             self.version += 1;
         }
-        if head_changed && let Some(cut) = self.cut_of(history).and_then(|(at, _)| self.cuts.get(at)) {
+        if head_changed && let Some(cut) = self.find_cut(history).and_then(|(at, _)| self.cuts.get(at)) {
             change.cut = cut.stored(history);
         }
         Ok(change)
@@ -250,13 +251,13 @@ impl View {
 
     /// Whether the beginning of `history` is omitted.
     pub(crate) fn has_cut(&self, history: &[Arc<Message>]) -> bool {
-        self.cut_of(history).is_some()
+        self.find_cut(history).is_some()
     }
 
     /// Adds messages to those that represent the omitted beginning; `None` without an omitted beginning, or
     /// if they are present.
     pub(crate) fn pin(&mut self, history: &[Arc<Message>], pinned: &[Arc<Message>]) -> Option<Change> {
-        let (at, _) = self.cut_of(history)?;
+        let (at, _) = self.find_cut(history)?;
         let cut = self.cuts.get_mut(at)?;
         let before = cut.head.iter().filter(|message| is_pinned(message)).count();
         if before == pinned.len() && cut.head.ends_with(pinned) {
@@ -271,17 +272,17 @@ impl View {
 
     /// Messages that represent the omitted beginning of `history`.
     pub(crate) fn head(&self, history: &[Arc<Message>]) -> &[Arc<Message>] {
-        self.cut_of(history).and_then(|(cut, _)| self.cuts.get(cut)).map_or(&[], |cut| &cut.head)
+        self.find_cut(history).and_then(|(cut, _)| self.cuts.get(cut)).map_or(&[], |cut| &cut.head)
     }
 
     /// Splits `history` into the messages that represent its beginning and the rest.
     fn parts<'a>(&'a self, history: &'a [Arc<Message>]) -> (&'a [Arc<Message>], &'a [Arc<Message>]) {
-        let Some((_, at)) = self.cut_of(history) else { return (&[], history) };
+        let Some((_, at)) = self.find_cut(history) else { return (&[], history) };
         (self.head(history), history.get(at..).unwrap_or_default())
     }
 
     /// Finds the cut in `history`, and the number of messages before it.
-    fn cut_of(&self, history: &[Arc<Message>]) -> Option<(usize, usize)> {
+    fn find_cut(&self, history: &[Arc<Message>]) -> Option<(usize, usize)> {
         if self.cuts.is_empty() {
             return None;
         }

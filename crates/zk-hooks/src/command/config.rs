@@ -6,12 +6,12 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::event::{ELSEWHERE, HookEvent};
+use super::event::{HookEvent, UNSUPPORTED_EVENTS};
 use super::matcher::Matcher;
 use super::names::Vocabulary;
 
 /// Default time limit of a hook.
-const USUAL: Duration = Duration::from_secs(60);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest time limit of a hook, in seconds.
 const MAX_HOOK_SECONDS: f64 = 3600.0;
 
@@ -110,7 +110,7 @@ impl HookSet {
         for (name, groups) in events {
             let key = format!("hooks.{name}");
             let Some(event) = HookEvent::named(name) else {
-                if ELSEWHERE.contains(&name.as_str()) {
+                if UNSUPPORTED_EVENTS.contains(&name.as_str()) {
                     set.warnings
                         .push(format!("{}: `{key}` has no effect: zk has no such event", source.place));
                     continue;
@@ -159,13 +159,13 @@ impl HookSet {
     }
 
     /// Sum of the time limits of the hooks of an event, which run one after the other.
-    pub(super) fn total(&self, event: HookEvent) -> Option<Duration> {
+    pub(super) fn total_time_limit(&self, event: HookEvent) -> Option<Duration> {
         let limits = self.hooks.iter().filter(|hook| hook.event == event).map(|hook| hook.timeout);
         limits.reduce(|sum, limit| sum + limit)
     }
 
     /// Longest time limit among the hooks of these events, which run in parallel.
-    pub(super) fn longest(&self, events: &[HookEvent]) -> Option<Duration> {
+    pub(super) fn longest_time_limit(&self, events: &[HookEvent]) -> Option<Duration> {
         self.hooks.iter().filter(|hook| events.contains(&hook.event)).map(|hook| hook.timeout).max()
     }
 }
@@ -212,7 +212,7 @@ fn read_group(
             let unusable = r#async.then(|| "zk waits for its hooks, and `async` says not to".to_owned());
             (command, seconds(timeout, &key)?, unusable.filter(|_| event.is_gate()))
         } else {
-            (kind.clone(), USUAL, Some(format!("zk runs commands, and this is of type `{kind}`")))
+            (kind.clone(), DEFAULT_TIMEOUT, Some(format!("zk runs commands, and this is of type `{kind}`")))
         };
         Ok(CommandHook {
             event,
@@ -229,7 +229,7 @@ fn read_group(
 
 fn seconds(timeout: Option<f64>, key: &str) -> Result<Duration, HookConfigError> {
     match timeout {
-        None => Ok(USUAL),
+        None => Ok(DEFAULT_TIMEOUT),
         Some(seconds) if seconds > 0.0 && seconds <= MAX_HOOK_SECONDS => Ok(Duration::from_secs_f64(seconds)),
         Some(_) => Err(config_error(&format!("{key}.timeout"), "must be seconds, above 0 and up to 3600")),
     }
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn both_shapes_of_a_hook_are_read() {
+    fn hooks_with_one_command_and_with_a_list_are_read() {
         let set = HookSet::read(
             &json!({
                 "PreToolUse": [
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn hooks_of_a_bundle_have_their_variables_and_none_that_cannot_run_is_kept() {
+    fn variables_in_hooks_of_a_bundle_are_replaced_and_unusable_hooks_dropped() {
         let hooks = json!({"PreToolUse": [{"hooks": [
             {"type": "command", "command": "${ROOT}/guard '${ROOT}'"}, {"type": "prompt", "prompt": "x"}
         ]}]});
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_misspelt_is_an_error_that_names_it() {
+    fn a_misspelt_setting_is_an_error_that_names_it() {
         for (hooks, said) in [
             (json!([]), "`hooks` must be a table"),
             (json!({"PreToolUze": []}), "`hooks.PreToolUze` is no event"),

@@ -130,7 +130,7 @@ impl fmt::Display for HookEvent {
 }
 
 /// Events of Claude Code that zk does not have; their hooks are skipped with a warning.
-pub(super) const ELSEWHERE: [&str; 18] = [
+pub(super) const UNSUPPORTED_EVENTS: [&str; 18] = [
     "ConfigChange",
     "DirectoryAdded",
     "Elicitation",

@@ -72,7 +72,7 @@ impl FileWatcher {
         !is_of_git && !name.is_empty() && self.matchers.iter().any(|matcher| matcher.is_match(&name))
     }
 
-    /// Watches until `scope` ends; `failed` is told if that is not possible.
+    /// Watches until `scope` ends; calls `failed` with the reason if that is not possible.
     pub(super) fn watch(self, scope: &Scope, failed: impl Fn(&str) + Send + Sync + 'static) {
         let place = scope.clone();
         scope.spawn(async move {
@@ -122,7 +122,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn due(&self) -> Instant {
+    fn announce_at(&self) -> Instant {
         (self.last + DEBOUNCE).min(self.first + MAX_DELAY)
     }
 }
@@ -156,7 +156,7 @@ impl Changes {
         let now = Instant::now();
         let mut waiting = self.waiting();
         let mut due: Vec<PathBuf> =
-            waiting.extract_if(|_, file| file.due() <= now).map(|(path, _)| path).collect();
+            waiting.extract_if(|_, file| file.announce_at() <= now).map(|(path, _)| path).collect();
         due.sort();
         due
     }
@@ -165,18 +165,18 @@ impl Changes {
 /// Announces changed files until the task is dropped.
 async fn announce(bus: &Bus, changes: &Changes) {
     loop {
-        let due = changes.waiting().values().map(Waiting::due).min();
+        let due = changes.waiting().values().map(Waiting::announce_at).min();
         match due {
             None => changes.added.notified().await,
             Some(due) => tokio::select! {
                 () = changes.added.notified() => {}
-                () = sleep_until(due) => emit(bus, changes.take_due()).await,
+                () = sleep_until(due) => emit_changes(bus, changes.take_due()).await,
             },
         }
     }
 }
 
-async fn emit(bus: &Bus, due: Vec<PathBuf>) {
+async fn emit_changes(bus: &Bus, due: Vec<PathBuf>) {
     for path in due {
         let change = match tokio::fs::symlink_metadata(&path).await {
             Ok(found) if found.is_dir() => continue,

@@ -32,8 +32,8 @@ pub use matcher::Matcher;
 pub use names::{Vocabulary, claude_arguments, claude_name, zk_name};
 pub use settings_schema::settings_schema;
 
-/// Characters of a command or its output that a message quotes.
-const QUOTED: usize = 120;
+/// Maximum number of characters of a command or of output that a message quotes.
+const MAX_QUOTED_CHARS: usize = 120;
 
 /// Plugin that runs the commands of a [`HookSet`] at their events.
 ///
@@ -149,10 +149,10 @@ impl Plugin for CommandHooks {
 }
 
 /// Shortens a text to one line for quoting.
-fn shown(text: &str) -> String {
+fn quote_line(text: &str) -> String {
     let mut line: String =
-        text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(QUOTED).collect();
-    if text.trim().chars().nth(QUOTED).is_some() {
+        text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_QUOTED_CHARS).collect();
+    if text.trim().chars().nth(MAX_QUOTED_CHARS).is_some() {
         line.push('…');
     }
     line

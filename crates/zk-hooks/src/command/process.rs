@@ -8,19 +8,20 @@ use zk_core::service::{Exec, ExecRequest, Exit, Input, OutputStream, Process, Pr
 
 use super::config::CommandHook;
 use super::failure::HookFailure;
-use super::shown;
+use super::quote_line;
 
 /// Largest standard output of a hook, in bytes.
-const MAX_OUTPUT: usize = 1 << 20;
+const MAX_STDOUT_BYTES: usize = 1 << 20;
 /// Bytes of standard error that are kept.
-const MAX_SAID: usize = 10 << 10;
+const MAX_STDERR_BYTES: usize = 10 << 10;
 /// Longest time for which output is read after the hook's exit, while a background process holds it open.
-const LEFTOVER: Duration = Duration::from_millis(500);
+const LEFTOVER_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Bytes of one write: so few are written atomically, so that a stuck write can be abandoned.
+/// Size of one write, in bytes: a pipe accepts so few bytes as a whole or not at all, so a blocked write can be
+/// repeated.
 const CHUNK_BYTES: usize = 4096;
-/// Time-out after which a blocked write gives way to reading, and reading to the write.
-const STUCK_WRITE: Duration = Duration::from_millis(5);
+/// Time after which a blocked write is interrupted to read output, and reading to write.
+const WRITE_TIMEOUT: Duration = Duration::from_millis(5);
 
 /// Exit and output of a hook.
 pub(super) struct Printed {
@@ -40,7 +41,7 @@ pub(super) struct Place<'a> {
 
 /// Runs a hook to its end with `input` on its standard input. Dropping the future ends all its processes.
 pub(super) async fn run(hook: &CommandHook, input: &[u8], place: &Place<'_>) -> Result<Printed, HookFailure> {
-    let command = || shown(&hook.command);
+    let command = || quote_line(&hook.command);
     let mut request = ExecRequest { input: Input::Piped, ..ExecRequest::shell(&hook.command, place.cwd) };
     for name in ["CLAUDE_PROJECT_DIR", "ZK_PROJECT_DIR"] {
         request.env.insert(name.into(), place.project.into());
@@ -55,10 +56,10 @@ pub(super) async fn run(hook: &CommandHook, input: &[u8], place: &Place<'_>) -> 
     let process =
         spawned.map_err(|error| HookFailure::Start { command: command(), why: error.to_string() })?;
     let running = Running { process, stdout: Vec::new(), stderr: Vec::new(), exit: None };
-    let printed = tokio::time::timeout_at(deadline, running.finish(input)).await.map_err(late)?;
+    let printed = tokio::time::timeout_at(deadline, running.run_to_exit(input)).await.map_err(late)?;
     printed.map_err(|how| match how {
         Trouble::TooMuch => {
-            HookFailure::Garbage { command: command(), why: format!("more than {MAX_OUTPUT} bytes") }
+            HookFailure::Garbage { command: command(), why: format!("more than {MAX_STDOUT_BYTES} bytes") }
         }
         Trouble::Lost(how) => HookFailure::Ended { command: command(), how, said: String::new() },
     })
@@ -77,7 +78,7 @@ struct Running {
 }
 
 impl Running {
-    async fn finish(mut self, input: &[u8]) -> Result<Printed, Trouble> {
+    async fn run_to_exit(mut self, input: &[u8]) -> Result<Printed, Trouble> {
         self.write_input(input).await?;
         let _ = self.process.close_input().await;
         while self.exit.is_none() && self.handle_event().await? {}
@@ -86,7 +87,7 @@ impl Running {
             while self.handle_event().await? {}
             Ok(())
         };
-        if let Ok(read) = timeout(LEFTOVER, leftover).await {
+        if let Ok(read) = timeout(LEFTOVER_TIMEOUT, leftover).await {
             read?;
         }
         Ok(Printed { exit, stdout: self.stdout, stderr: String::from_utf8_lossy(&self.stderr).into_owned() })
@@ -97,12 +98,12 @@ impl Running {
     async fn write_input(&mut self, input: &[u8]) -> Result<(), Trouble> {
         for chunk in input.chunks(CHUNK_BYTES) {
             loop {
-                match timeout(STUCK_WRITE, self.process.write(chunk)).await {
+                match timeout(WRITE_TIMEOUT, self.process.write(chunk)).await {
                     Ok(Ok(())) => break,
                     Ok(Err(_)) => return Ok(()),
                     Err(_) => {}
                 }
-                if let Ok(more) = timeout(STUCK_WRITE, self.handle_event()).await
+                if let Ok(more) = timeout(WRITE_TIMEOUT, self.handle_event()).await
                     && (!more? || self.exit.is_some())
                 {
                     return Ok(());
@@ -117,13 +118,13 @@ impl Running {
         match self.process.next().await {
             Ok(Some(ProcessEvent::Output(OutputStream::Stdout, bytes))) => {
                 self.stdout.extend_from_slice(&bytes);
-                if self.stdout.len() > MAX_OUTPUT {
+                if self.stdout.len() > MAX_STDOUT_BYTES {
                     return Err(Trouble::TooMuch);
                 }
             }
             Ok(Some(ProcessEvent::Output(OutputStream::Stderr, bytes))) => {
                 self.stderr.extend_from_slice(&bytes);
-                let above = self.stderr.len().saturating_sub(MAX_SAID);
+                let above = self.stderr.len().saturating_sub(MAX_STDERR_BYTES);
                 self.stderr.drain(..above);
             }
             Ok(Some(ProcessEvent::Closed(_))) => {}

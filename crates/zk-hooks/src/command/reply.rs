@@ -8,10 +8,10 @@ use super::config::CommandHook;
 use super::event::HookEvent;
 use super::failure::HookFailure;
 use super::process::Printed;
-use super::shown;
+use super::quote_line;
 
 /// Exit code for a refusal.
-const BLOCK: i32 = 2;
+const BLOCK_EXIT_CODE: i32 = 2;
 
 /// Parsed answer of a hook.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -104,12 +104,12 @@ enum Behavior {
 
 /// Interprets the answer of a hook that ended by itself.
 pub(super) fn read(hook: &CommandHook, printed: &Printed) -> Result<HookReply, HookFailure> {
-    let command = || shown(&hook.command);
+    let command = || quote_line(&hook.command);
     let said = printed.stderr.trim();
     match printed.exit {
         Exit::Code(0) => read_output(hook.event, &printed.stdout)
             .map_err(|why| HookFailure::Garbage { command: command(), why }),
-        Exit::Code(BLOCK) => {
+        Exit::Code(BLOCK_EXIT_CODE) => {
             let reason = if said.is_empty() {
                 format!("the hook `{}` refused it", command())
             } else {
@@ -123,7 +123,7 @@ pub(super) fn read(hook: &CommandHook, printed: &Printed) -> Result<HookReply, H
                 Exit::Signal(signal) => format!("was ended by signal {signal}"),
                 Exit::TimedOut | Exit::Stopped => "was ended".to_owned(),
             };
-            let last = said.lines().next_back().map(|line| format!(" (it said: {})", shown(line)));
+            let last = said.lines().next_back().map(|line| format!(" (it said: {})", quote_line(line)));
             Err(HookFailure::Ended { command: command(), how, said: last.unwrap_or_default() })
         }
     }
@@ -138,16 +138,16 @@ fn read_output(event: HookEvent, stdout: &[u8]) -> Result<HookReply, String> {
         return if event.takes_text() {
             Ok(HookReply { context: Some(text.to_owned()), ..HookReply::default() })
         } else if event.is_gate() {
-            Err(format!("`{}` is no JSON object; words to the person go to standard error", shown(text)))
+            Err(format!("`{}` is no JSON object; words to the person go to standard error", quote_line(text)))
         } else {
             Ok(HookReply::default())
         };
     }
     let output: Output = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    reply(event, output)
+    reply_from_output(event, output)
 }
 
-fn reply(event: HookEvent, output: Output) -> Result<HookReply, String> {
+fn reply_from_output(event: HookEvent, output: Output) -> Result<HookReply, String> {
     if output.r#async && event.is_gate() {
         return Err("it says that it answers later, and zk waits for its hooks".to_owned());
     }

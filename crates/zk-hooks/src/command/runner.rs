@@ -15,9 +15,9 @@ use super::event::HookEvent;
 use super::failure::HookFailure;
 use super::names::Vocabulary;
 use super::process::{self, Place};
+use super::quote_line;
 use super::reply::{self, HookReply};
 use super::session::Session;
-use super::shown;
 
 /// Extra time of the bus's limit over the longest hook's, so that the hook's own time-out is reported.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -92,7 +92,7 @@ impl Runner {
             async move {
                 let answer = self.run_one(&hook, &input, exec, cwd).await;
                 if let Ok(HookReply { message: Some(message), .. }) = &answer {
-                    (self.tell)(&format!("hook `{}`: {message}", shown(&hook.command)));
+                    (self.tell)(&format!("hook `{}`: {message}", quote_line(&hook.command)));
                 }
                 ((hook, vocabulary), answer)
             }
@@ -113,7 +113,7 @@ impl Runner {
         exec: Option<Arc<dyn Exec>>,
         cwd: &Path,
     ) -> Result<HookReply, HookFailure> {
-        let command = || shown(&hook.command);
+        let command = || quote_line(&hook.command);
         if let Some(why) = &hook.unusable {
             return Err(HookFailure::Unusable { command: command(), why: why.clone() });
         }
@@ -158,13 +158,13 @@ impl Runner {
     }
 
     /// Time limit of the bus's handler for these events.
-    pub(super) fn limit(&self, events: &[HookEvent]) -> Option<Duration> {
-        Some(self.set.longest(events).unwrap_or_default() + MARGIN)
+    pub(super) fn time_limit(&self, events: &[HookEvent]) -> Option<Duration> {
+        Some(self.set.longest_time_limit(events).unwrap_or_default() + MARGIN)
     }
 
     /// Time limit of the bus's handler for an event whose hooks run one after the other.
-    pub(super) fn limit_in_turn(&self, events: &[HookEvent]) -> Option<Duration> {
-        let sums = events.iter().filter_map(|event| self.set.total(*event));
+    pub(super) fn time_limit_in_sequence(&self, events: &[HookEvent]) -> Option<Duration> {
+        let sums = events.iter().filter_map(|event| self.set.total_time_limit(*event));
         Some(sums.max().unwrap_or_default() + MARGIN)
     }
 

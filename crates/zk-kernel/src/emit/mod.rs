@@ -203,13 +203,14 @@ impl Cx {
             Poll::Pending => {
                 let limit = entry.time_limit.or(rules.time_limit);
                 // Boxed, so that emissions that never wait stay small.
-                let answer = Box::pin(self.wait(future.as_mut(), limit, rules.cancellable)).await?;
+                let answer =
+                    Box::pin(self.wait_for_answer(future.as_mut(), limit, rules.cancellable)).await?;
                 Ok((answer?, true))
             }
         }
     }
 
-    async fn wait<T>(
+    async fn wait_for_answer<T>(
         &self,
         future: Pin<&mut (dyn Future<Output = T> + Send)>,
         limit: Option<Duration>,

@@ -194,7 +194,7 @@ impl Registry {
 
     /// Removes the registrations of `scope` and notifies the watchers.
     pub(super) fn remove_scope(&self, scope: u64, reporter: &Reporter) {
-        for kind in self.all() {
+        for kind in self.registries() {
             if let Some(changes) = kind.remove_scope(scope) {
                 self.count_change();
                 changes.notify(reporter);
@@ -203,10 +203,10 @@ impl Registry {
     }
 
     pub(super) fn describe(&self, are_services: bool, out: &mut Vec<Registration>) {
-        self.all().iter().for_each(|kind| kind.describe(are_services, out));
+        self.registries().iter().for_each(|kind| kind.describe(are_services, out));
     }
 
-    fn all(&self) -> Vec<Arc<dyn AnyRegistry>> {
+    fn registries(&self) -> Vec<Arc<dyn AnyRegistry>> {
         read(&self.kinds).values().cloned().collect()
     }
 }

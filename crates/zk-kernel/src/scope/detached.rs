@@ -18,11 +18,11 @@ impl DetachedScopes {
         }
         let detached = Self(scopes);
         if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(detached.finish());
+            runtime.spawn(detached.close_all());
         }
     }
 
-    async fn finish(mut self) {
+    async fn close_all(mut self) {
         while let Some(scope) = self.0.last().cloned() {
             scope.close().await;
             self.0.pop();

@@ -54,8 +54,8 @@ enum RunCleanup {
 type Call = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
 impl RunCleanup {
-    /// Runs to completion; returns the message if it panics.
-    async fn finish(self) -> Result<(), String> {
+    /// Runs the clean-up, or ends the task, and waits for it; returns the message if it panics.
+    async fn run_to_end(self) -> Result<(), String> {
         match self {
             Self::Call(call) => {
                 let mut future = catch(call)?;
@@ -68,10 +68,10 @@ impl RunCleanup {
         }
     }
 
-    /// Finishes without waiting: a task is ended, a clean-up is polled once.
-    fn finish_now(self) -> Result<(), Cause> {
+    /// Runs without waiting: a task is ended, a clean-up is polled once.
+    fn run_now(self) -> Result<(), Cause> {
         match self {
-            Self::Call(_) => match pin!(self.finish()).poll(&mut Context::from_waker(Waker::noop())) {
+            Self::Call(_) => match pin!(self.run_to_end()).poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(ended) => ended.map_err(Cause::Panicked),
                 Poll::Pending => Err(Cause::Failed(
                     "the bus was dropped without a close and there is no runtime to wait for this clean-up: \
@@ -151,7 +151,7 @@ impl ScopeInner {
     pub(super) fn close_now(&self) {
         self.remove();
         while let Some(Cleanup { location, run, .. }) = self.next_cleanup() {
-            if let Err(cause) = run.finish_now() {
+            if let Err(cause) = run.run_now() {
                 self.report(location, cause);
             }
         }
@@ -220,7 +220,7 @@ impl ScopeInner {
         let tasks: Vec<_> = self.cleanups().pending.extract_if(.., is_task).collect();
         for Cleanup { run, .. } in tasks.into_iter().rev() {
             // Ending a task cannot fail.
-            let _ = run.finish_now();
+            let _ = run.run_now();
         }
     }
 
@@ -300,7 +300,7 @@ impl ScopeInner {
         match Handle::try_current() {
             Ok(runtime) => {
                 runtime.spawn(async move {
-                    if let Err(message) = run.finish().await {
+                    if let Err(message) = run.run_to_end().await {
                         reporter.report(&error(Cause::Panicked(message)));
                     }
                 });
@@ -313,7 +313,7 @@ impl ScopeInner {
 
     async fn run(&self, cleanup: Cleanup) {
         let Cleanup { location, run, .. } = cleanup;
-        if let Err(message) = run.finish().await {
+        if let Err(message) = run.run_to_end().await {
             self.report(location, Cause::Panicked(message));
         }
     }

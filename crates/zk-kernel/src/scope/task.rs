@@ -19,8 +19,8 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// once, from any thread, and even without a runtime.
 pub(crate) struct Task {
     state: Mutex<State>,
-    /// Cancelled after the future was dropped.
-    gone: CancellationToken,
+    /// Token that is cancelled once the future has been dropped.
+    dropped: CancellationToken,
     poller: OnceLock<AbortHandle>,
     on_panic: Box<dyn Fn(String) + Send + Sync>,
     on_end: Box<dyn Fn() + Send + Sync>,
@@ -44,7 +44,7 @@ impl Task {
     ) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State::Parked(Box::pin(work))),
-            gone: CancellationToken::new(),
+            dropped: CancellationToken::new(),
             poller: OnceLock::new(),
             on_panic: Box::new(on_panic),
             on_end: Box::new(on_end),
@@ -66,7 +66,7 @@ impl Task {
             return;
         }
         self.end_soon();
-        self.gone.cancelled().await;
+        self.dropped.cancelled().await;
     }
 
     /// Ends the task without waiting: at once, or by the thread that is polling it.
@@ -118,7 +118,7 @@ impl Task {
         if let Err(message) = catch(|| drop(work)) {
             (self.on_panic)(message);
         }
-        self.gone.cancel();
+        self.dropped.cancel();
         if let Some(poller) = self.poller.get() {
             poller.abort();
         }

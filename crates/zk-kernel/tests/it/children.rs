@@ -33,7 +33,7 @@ async fn handlers_of_the_parent_alone_do_not_see_the_childs_events() {
 }
 
 #[test]
-fn whoever_takes_part_handles_an_event_and_whoever_watches_does_not() {
+fn an_observer_does_not_count_as_a_handler() {
     let [root, child, ..] = tree();
     child.scope("watches").observe(|_, _| ());
     root.scope("own").on_sync(|_: &Ping, _: &Cx| ());

@@ -93,7 +93,7 @@ async fn a_replaced_item_whose_owner_left_does_not_return() {
 }
 
 #[tokio::test]
-async fn advice_may_come_before_the_item_it_is_about() {
+async fn a_decorator_may_be_registered_before_its_item() {
     let bus = Bus::new();
     bus.scope("timing").decorate("tool", wrap("timed"));
     assert_eq!(greet(&bus, "tool"), None);
@@ -202,7 +202,7 @@ async fn a_service_can_be_swapped_and_the_earlier_one_returns() {
 }
 
 #[tokio::test]
-async fn whoever_watches_a_kind_of_item_hears_who_has_a_name_now() {
+async fn a_watcher_of_a_kind_of_item_receives_the_present_owner_of_a_name() {
     let (bus, log) = reporting_bus(OnError::Continue);
     let watcher = bus.scope("watcher");
     let heard = log.clone();

@@ -178,9 +178,9 @@ async fn an_item_for_a_closed_scope_or_bus_is_an_error() {
     assert!(errors.take()[0].contains("use a scope of an open bus"));
 }
 
-// A task that was at work when its program ended could not know.
+// A task that was running while its program ended could not know that the bus was closing.
 #[tokio::test]
-async fn what_is_registered_while_the_bus_closes_is_left_out_unreported() {
+async fn registrations_while_the_bus_closes_are_ignored_without_a_report() {
     let (bus, errors) = reporting_bus(OnError::Continue);
     let scope = bus.scope("test");
     let (late, bus_of_late) = (scope.clone(), bus.clone());

@@ -31,7 +31,7 @@ pub(crate) fn reporting_bus(policy: OnError) -> (Bus, Log) {
     (bus, log)
 }
 
-/// Nobody can answer.
+/// Event without answers.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Ping(pub(crate) u32);
 
@@ -41,7 +41,7 @@ impl Event for Ping {
     type Mode = Notify;
 }
 
-/// Announced although the run is stopped.
+/// Event that is emitted even if the run is stopped.
 #[derive(Debug, Serialize)]
 pub(crate) struct Closing;
 
@@ -52,7 +52,7 @@ impl Event for Closing {
     type Mode = Notify;
 }
 
-/// Each reply is appended.
+/// Event to whose words each reply is appended.
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct Words(pub(crate) Vec<&'static str>);
 
@@ -69,7 +69,7 @@ impl Absorb for Words {
     }
 }
 
-/// The first answer wins.
+/// Event whose first answer wins.
 #[derive(Debug, Serialize)]
 pub(crate) struct Pick;
 
@@ -79,7 +79,7 @@ impl Event for Pick {
     type Mode = First;
 }
 
-/// Every answer counts.
+/// Event that collects every answer.
 #[derive(Debug, Serialize)]
 pub(crate) struct Where;
 
@@ -89,7 +89,7 @@ impl Event for Where {
     type Mode = Gather;
 }
 
-/// An answer that may stop.
+/// Reply that may stop the emission.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Say {
     pub(crate) stop: bool,
@@ -102,7 +102,7 @@ impl Stops for Say {
     }
 }
 
-/// The last answer wins unless one stops.
+/// Event whose last answer wins unless an answer stops it.
 #[derive(Debug, Serialize)]
 pub(crate) struct Before;
 
@@ -112,7 +112,7 @@ impl Event for Before {
     type Mode = LastOrStop;
 }
 
-/// May it be? A handler that fails means no.
+/// Gate that fails closed: a failing handler refuses.
 #[derive(Debug, Serialize)]
 pub(crate) struct May;
 

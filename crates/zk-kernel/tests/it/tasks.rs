@@ -6,7 +6,7 @@ use zk_kernel::{Bus, OnError};
 
 use crate::support::{Log, Ping, reporting_bus};
 
-/// Notes when it is dropped.
+/// Value that records its drop in the log.
 struct Noted(Log, &'static str);
 
 impl Drop for Noted {

@@ -18,7 +18,7 @@ pub(super) struct CollectorClient {
     notice: Arc<Notice>,
 }
 
-/// Notice that is shown once.
+/// Notice that is shown at most once.
 struct Notice {
     was_told: AtomicBool,
     tell: Box<dyn Fn(&str) + Send + Sync>,
@@ -36,7 +36,7 @@ impl CollectorClient {
         Self { http, timeout: Duration::from_secs(10), notice: Arc::new(notice) }
     }
 
-    pub(super) fn within(self, timeout: Duration) -> Self {
+    pub(super) fn with_timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
 

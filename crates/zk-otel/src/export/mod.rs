@@ -41,7 +41,7 @@ impl fmt::Debug for Telemetry {
 }
 
 impl Telemetry {
-    /// Starts the exporter. `notice` is told once if the collector cannot be reached or refuses.
+    /// Starts the exporter. `notice` is called once if the collector cannot be reached or refuses.
     ///
     /// # Errors
     /// [`OtelError::Exporter`] when it cannot be made.
@@ -67,7 +67,7 @@ impl Telemetry {
         if let Some(Collector { url, headers, timeout }) = &config.traces {
             let exporter = opentelemetry_otlp::SpanExporter::builder()
                 .with_http()
-                .with_http_client(client.clone().within(*timeout))
+                .with_http_client(client.clone().with_timeout(*timeout))
                 .with_protocol(Protocol::HttpBinary)
                 .with_endpoint(url)
                 .with_timeout(*timeout)
@@ -81,7 +81,7 @@ impl Telemetry {
         if let Some(Collector { url, headers, timeout }) = &config.metrics {
             let exporter = opentelemetry_otlp::MetricExporter::builder()
                 .with_http()
-                .with_http_client(client.within(*timeout))
+                .with_http_client(client.with_timeout(*timeout))
                 .with_protocol(Protocol::HttpBinary)
                 .with_endpoint(url)
                 .with_timeout(*timeout)

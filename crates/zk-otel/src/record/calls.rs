@@ -9,7 +9,10 @@ use zk_core::events::{
 };
 use zk_core::kernel::Cx;
 
-use super::{CallPlaceInTrace, Recorder, content, fail, foreign, redactor, short, span, text, word};
+use super::{
+    CallPlaceInTrace, Recorder, content, fail, foreign_attribute, redactor, serialised_name, shorten, span,
+    text_attribute,
+};
 use crate::names;
 
 /// Trace of a call that runs.
@@ -41,10 +44,10 @@ impl Recorder {
         let within = cx.service::<CallPlaceInTrace>();
         self.with_run(cx, |run| {
             let parent = within.map_or_else(|| run.turn_place(), |call| call.0.clone());
-            let mut attributes = call_attributes(&event.call, short(&event.call.name));
+            let mut attributes = call_attributes(&event.call, shorten(&event.call.name));
             attributes.push(KeyValue::new(names::READ_ONLY, event.read_only));
-            attributes.extend(args.map(|args| text(names::TOOL_ARGUMENTS, args)));
-            let name = format!("execute_tool {}", short(&event.call.name));
+            attributes.extend(args.map(|args| text_attribute(names::TOOL_ARGUMENTS, args)));
+            let name = format!("execute_tool {}", shorten(&event.call.name));
             let span = self.begin(Some(&parent), span(name, SpanKind::Internal, attributes));
             let place = span.span_context().clone();
             let call = CallTrace { span, place, began: Instant::now(), error: None };
@@ -57,7 +60,7 @@ impl Recorder {
     pub(crate) fn call_fails(&self, event: &ToolErrored, cx: &Cx) {
         self.with_run(cx, |run| {
             if let Some(call) = run.calls.get_mut(event.call.call_id.as_str()) {
-                call.error = Some(word(&event.error.kind));
+                call.error = Some(serialised_name(&event.error.kind));
             }
         });
     }
@@ -66,13 +69,15 @@ impl Recorder {
         let result = self.has_content.then(|| content::clean(&event.result.content.to_text(), &redactor(cx)));
         self.with_run(cx, |run| {
             let Some(mut call) = run.calls.remove(event.call.call_id.as_str()) else { return };
-            call.span
-                .set_attribute(text(names::OUTCOME, if event.result.is_error { "failed" } else { "done" }));
+            call.span.set_attribute(text_attribute(
+                names::OUTCOME,
+                if event.result.is_error { "failed" } else { "done" },
+            ));
             if let Some(code) = event.exit_code {
                 call.span.set_attribute(KeyValue::new(names::EXIT_CODE, i64::from(code)));
             }
             if let Some(result) = result {
-                call.span.set_attribute(text(names::TOOL_RESULT, result));
+                call.span.set_attribute(text_attribute(names::TOOL_RESULT, result));
             }
             // A tool that was stopped announces no error.
             let usual = if cx.is_stopped() { "cancelled" } else { names::OTHER_ERROR };
@@ -80,35 +85,35 @@ impl Recorder {
             if let Some(error) = &error {
                 fail(&mut call.span, error.clone());
             }
-            self.metrics.call(short(&event.call.name), call.began.elapsed(), error.as_deref());
+            self.metrics.record_call(shorten(&event.call.name), call.began.elapsed(), error.as_deref());
             call.span.end();
         });
     }
 
     pub(crate) fn call_is_refused(&self, event: &ToolBlocked, cx: &Cx) {
-        self.not_run(cx, &event.call, "refused", true);
+        self.record_call_not_run(cx, &event.call, "refused", true);
     }
 
     pub(crate) fn call_is_parked(&self, event: &ToolParked, cx: &Cx) {
-        self.not_run(cx, &event.call, "parked", true);
+        self.record_call_not_run(cx, &event.call, "parked", true);
         self.with_run(cx, |run| run.end = Some("parked"));
     }
 
     pub(crate) fn call_is_skipped(&self, event: &ToolSkipped, cx: &Cx) {
-        self.not_run(cx, &event.call, "skipped", true);
+        self.record_call_not_run(cx, &event.call, "skipped", true);
     }
 
-    /// Calls without a span never began: their arguments were invalid, their tool is unknown, or a gate gave
-    /// the result.
+    /// Records the calls that never began and so have no span: invalid arguments, an unknown tool, or a result from a
+    /// gate.
     pub(crate) fn batch_ends(&self, event: &ToolBatchEnd, cx: &Cx) {
         for ended in &event.calls {
             let outcome = if ended.is_error { "rejected" } else { "substituted" };
-            self.not_run(cx, &ended.call, outcome, ended.is_error);
+            self.record_call_not_run(cx, &ended.call, outcome, ended.is_error);
         }
     }
 
     /// Makes the span of a call that did not run, unless it has one.
-    fn not_run(&self, cx: &Cx, call: &CallRef, outcome: &'static str, is_error: bool) {
+    fn record_call_not_run(&self, cx: &Cx, call: &CallRef, outcome: &'static str, is_error: bool) {
         let within = cx.service::<CallPlaceInTrace>();
         self.with_run(cx, |run| {
             let id = call.call_id.as_str();
@@ -116,10 +121,10 @@ impl Recorder {
                 return;
             }
             let parent = within.map_or_else(|| run.turn_place(), |call| call.0.clone());
-            // The name of a tool that there is not is a word of the model.
-            let name = if run.known.contains(id) { short(&call.name) } else { names::UNKNOWN_TOOL };
+            // The name of an unknown tool was made up by the model.
+            let name = if run.known.contains(id) { shorten(&call.name) } else { names::UNKNOWN_TOOL };
             let mut attributes = call_attributes(call, name);
-            attributes.push(text(names::OUTCOME, outcome));
+            attributes.push(text_attribute(names::OUTCOME, outcome));
             let builder = span(format!("execute_tool {name}"), SpanKind::Internal, attributes);
             let builder = match run.judged.remove(id) {
                 Some(judged) => builder.with_start_time(judged),
@@ -136,9 +141,9 @@ impl Recorder {
 
 fn call_attributes(call: &CallRef, name: &str) -> Vec<KeyValue> {
     vec![
-        text(names::OPERATION, "execute_tool"),
-        text(names::TOOL_NAME, name),
-        foreign(names::TOOL_CALL, call.call_id.as_str()),
-        text(names::TOOL_TYPE, "function"),
+        text_attribute(names::OPERATION, "execute_tool"),
+        text_attribute(names::TOOL_NAME, name),
+        foreign_attribute(names::TOOL_CALL, call.call_id.as_str()),
+        text_attribute(names::TOOL_TYPE, "function"),
     ]
 }

@@ -57,7 +57,7 @@ fn bounded(mut text: String) -> String {
 
 fn message_of(message: &Message) -> Value {
     let parts: Vec<Value> = message.content.iter().filter_map(part).collect();
-    let finish = message.stop.as_ref().map(super::word);
+    let finish = message.stop.as_ref().map(super::serialised_name);
     match finish {
         Some(finish) => json!({"role": role(message.role), "parts": parts, "finish_reason": finish}),
         None => json!({"role": role(message.role), "parts": parts}),

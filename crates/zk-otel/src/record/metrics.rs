@@ -4,7 +4,7 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram, Meter};
 use zk_core::model::{ModelRef, Usage};
 
-use super::text;
+use super::text_attribute;
 use crate::names;
 
 /// Bounds of the buckets of durations, in seconds.
@@ -28,7 +28,7 @@ const TOKENS: [f64; 14] = [
     67_108_864.0,
 ];
 
-/// Instruments of the conventions, and zk's own for cost and cache.
+/// Instruments of the semantic conventions, and zk's own for cost and cache.
 pub(crate) struct Metrics {
     tokens: Histogram<u64>,
     durations: Histogram<f64>,
@@ -74,7 +74,7 @@ impl Metrics {
         }
     }
 
-    pub(super) fn operation(
+    pub(super) fn record_operation(
         &self,
         operation: &'static str,
         model: Option<&ModelRef>,
@@ -83,23 +83,29 @@ impl Metrics {
         error: Option<&str>,
     ) {
         let mut attributes = attributes(operation, model, answered_by);
-        attributes.extend(error.map(|error| text(names::ERROR_TYPE, error)));
+        attributes.extend(error.map(|error| text_attribute(names::ERROR_TYPE, error)));
         self.durations.record(took.as_secs_f64(), &attributes);
     }
 
-    pub(super) fn first_chunk(&self, model: &ModelRef, answered_by: Option<&str>, after: Option<Duration>) {
+    pub(super) fn record_first_chunk(
+        &self,
+        model: &ModelRef,
+        answered_by: Option<&str>,
+        after: Option<Duration>,
+    ) {
         if let Some(after) = after {
             self.first_chunks.record(after.as_secs_f64(), &attributes("chat", Some(model), answered_by));
         }
     }
 
-    pub(super) fn call(&self, tool: &str, took: Duration, error: Option<&str>) {
-        let mut attributes = vec![text(names::OPERATION, "execute_tool"), text(names::TOOL_NAME, tool)];
-        attributes.extend(error.map(|error| text(names::ERROR_TYPE, error)));
+    pub(super) fn record_call(&self, tool: &str, took: Duration, error: Option<&str>) {
+        let mut attributes =
+            vec![text_attribute(names::OPERATION, "execute_tool"), text_attribute(names::TOOL_NAME, tool)];
+        attributes.extend(error.map(|error| text_attribute(names::ERROR_TYPE, error)));
         self.tools.record(took.as_secs_f64(), &attributes);
     }
 
-    pub(super) fn usage(
+    pub(super) fn record_usage(
         &self,
         model: &ModelRef,
         answered_by: Option<&str>,
@@ -108,7 +114,7 @@ impl Metrics {
     ) {
         let of = |name: &'static str, value: &'static str| {
             let mut all = attributes("chat", Some(model), answered_by);
-            all.push(text(name, value));
+            all.push(text_attribute(name, value));
             all
         };
         for (kind, count) in [("input", usage.read()), ("output", usage.output)] {
@@ -128,11 +134,11 @@ impl Metrics {
 }
 
 fn attributes(operation: &'static str, model: Option<&ModelRef>, answered_by: Option<&str>) -> Vec<KeyValue> {
-    let mut all = vec![text(names::OPERATION, operation)];
+    let mut all = vec![text_attribute(names::OPERATION, operation)];
     if let Some(model) = model {
-        all.push(text(names::PROVIDER, names::provider(&model.provider)));
-        all.push(text(names::REQUEST_MODEL, &*model.model));
+        all.push(text_attribute(names::PROVIDER, names::provider(&model.provider)));
+        all.push(text_attribute(names::REQUEST_MODEL, &*model.model));
     }
-    all.extend(answered_by.map(|model| text(names::RESPONSE_MODEL, model)));
+    all.extend(answered_by.map(|model| text_attribute(names::RESPONSE_MODEL, model)));
     all
 }

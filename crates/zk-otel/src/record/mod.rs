@@ -1,4 +1,4 @@
-//! Spans of what happens: the state between an event that begins something and the one that ends it.
+//! Recording of spans: the state between an event that begins an operation and the event that ends it.
 
 mod calls;
 mod content;
@@ -32,7 +32,7 @@ const MAX_WORD_BYTES: usize = 128;
 /// Span context of a call, as a service for everything that the call does.
 pub(crate) struct CallPlaceInTrace(pub(crate) SpanContext);
 
-/// Maker of spans and metrics.
+/// Recorder of spans and metrics.
 pub(crate) struct Recorder {
     tracer: SdkTracer,
     metrics: Metrics,
@@ -123,35 +123,35 @@ fn span(
 /// Ends a span with a class of error.
 fn fail(span: &mut Span, class: impl Into<Cow<'static, str>>) {
     let class = class.into();
-    span.set_attribute(text(names::ERROR_TYPE, class.to_string()));
+    span.set_attribute(text_attribute(names::ERROR_TYPE, class.to_string()));
     // The error's message is not recorded, since it may quote the prompt.
     span.set_status(Status::error(class));
 }
 
-fn text(name: &'static str, value: impl Into<String>) -> KeyValue {
+fn text_attribute(name: &'static str, value: impl Into<String>) -> KeyValue {
     KeyValue::new(name, value.into())
 }
 
 /// Creates an attribute with a foreign text.
-fn foreign(name: &'static str, value: &str) -> KeyValue {
-    KeyValue::new(name, short(value).to_owned())
+fn foreign_attribute(name: &'static str, value: &str) -> KeyValue {
+    KeyValue::new(name, shorten(value).to_owned())
 }
 
 /// Shortens a foreign text to the maximum size.
-fn short(word: &str) -> &str {
+fn shorten(word: &str) -> &str {
     word.get(..word.floor_char_boundary(MAX_WORD_BYTES)).unwrap_or_default()
 }
 
-fn number(name: &'static str, value: u64) -> KeyValue {
+fn number_attribute(name: &'static str, value: u64) -> KeyValue {
     KeyValue::new(name, i64::try_from(value).unwrap_or(i64::MAX))
 }
 
 /// Returns the serialised name of a value; for a value with data, its tag.
-fn word(value: &impl Serialize) -> String {
+fn serialised_name(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(word)) => short(&word).to_owned(),
+        Ok(serde_json::Value::String(word)) => shorten(&word).to_owned(),
         Ok(serde_json::Value::Object(tagged)) => {
-            tagged.keys().next().map(|word| short(word).to_owned()).unwrap_or_default()
+            tagged.keys().next().map(|word| shorten(word).to_owned()).unwrap_or_default()
         }
         Ok(_) | Err(_) => names::OTHER_ERROR.to_owned(),
     }

@@ -11,7 +11,9 @@ use zk_core::service::RunStatus;
 
 use super::calls::CallTrace;
 use super::turns::TurnTrace;
-use super::{Recorder, fail, foreign, number, short, span, text, word};
+use super::{
+    Recorder, fail, foreign_attribute, number_attribute, serialised_name, shorten, span, text_attribute,
+};
 use crate::names;
 
 /// Trace of a run that has not ended.
@@ -41,7 +43,7 @@ pub(super) struct RunTrace {
     pub(super) next: NextRequest,
 }
 
-/// Facts of a request that come before its turn begins.
+/// Data about the next request, from events before its turn begins.
 #[derive(Default)]
 pub(super) struct NextRequest {
     pub(super) max_tokens: Option<u32>,
@@ -76,17 +78,17 @@ impl Recorder {
         let parent = starter.or_else(|| self.parent.clone());
         let session = event.session_id.as_ref().map(ToString::to_string);
         let known = [
-            text(names::OPERATION, "invoke_agent"),
-            foreign(names::AGENT_NAME, &agent),
-            text(names::RUN, event.run_id.to_string()),
-            number(names::DEPTH, cx.origin().depth.into()),
-            number(names::EARLIER_MESSAGES, event.messages as u64),
+            text_attribute(names::OPERATION, "invoke_agent"),
+            foreign_attribute(names::AGENT_NAME, &agent),
+            text_attribute(names::RUN, event.run_id.to_string()),
+            number_attribute(names::DEPTH, cx.origin().depth.into()),
+            number_attribute(names::EARLIER_MESSAGES, event.messages as u64),
         ];
-        let conversation = session.iter().map(|session| foreign(names::CONVERSATION, session));
+        let conversation = session.iter().map(|session| foreign_attribute(names::CONVERSATION, session));
         let attributes = known.into_iter().chain(conversation);
         let span = self.begin(
             parent.as_ref(),
-            span(format!("invoke_agent {}", short(&agent)), SpanKind::Internal, attributes),
+            span(format!("invoke_agent {}", shorten(&agent)), SpanKind::Internal, attributes),
         );
         let run = RunTrace {
             place: span.span_context().clone(),
@@ -111,8 +113,8 @@ impl Recorder {
 
     pub(crate) fn run_is_ready(&self, event: &AgentStart, cx: &Cx) {
         self.with_run(cx, |run| {
-            run.span.set_attribute(text(names::PROVIDER, names::provider(&event.model.provider)));
-            run.span.set_attribute(text(names::REQUEST_MODEL, &*event.model.model));
+            run.span.set_attribute(text_attribute(names::PROVIDER, names::provider(&event.model.provider)));
+            run.span.set_attribute(text_attribute(names::REQUEST_MODEL, &*event.model.model));
             run.model = Some(event.model.clone());
         });
     }
@@ -135,7 +137,7 @@ impl Recorder {
             fail(&mut compaction, "cancelled");
             compaction.end();
         }
-        run.span.set_attribute(text(names::STATUS, word(&event.status)));
+        run.span.set_attribute(text_attribute(names::STATUS, serialised_name(&event.status)));
         usage_attributes(&event.stats.usage).for_each(|attribute| run.span.set_attribute(attribute));
         if let Some(cost) = event.stats.cost {
             run.span.set_attribute(opentelemetry::KeyValue::new(names::COST, cost));
@@ -148,20 +150,23 @@ impl Recorder {
         if let Some(error) = error {
             fail(&mut run.span, error);
         }
-        self.metrics.operation("invoke_agent", run.model.as_ref(), None, run.began.elapsed(), error);
+        self.metrics.record_operation("invoke_agent", run.model.as_ref(), None, run.began.elapsed(), error);
         run.span.end();
     }
 }
 
 /// Returns the token counts by the conventions, where the input includes cached tokens.
 pub(super) fn usage_attributes(usage: &Usage) -> impl Iterator<Item = opentelemetry::KeyValue> {
-    let always = [number(names::INPUT_TOKENS, usage.read()), number(names::OUTPUT_TOKENS, usage.output)];
+    let always = [
+        number_attribute(names::INPUT_TOKENS, usage.read()),
+        number_attribute(names::OUTPUT_TOKENS, usage.output),
+    ];
     let more = [
         (names::CACHE_READ_TOKENS, usage.cache_read),
         (names::CACHE_WRITE_TOKENS, usage.cache_write),
         (names::REASONING_TOKENS, usage.reasoning),
     ];
-    always
-        .into_iter()
-        .chain(more.into_iter().filter(|(_, count)| *count > 0).map(|(name, count)| number(name, count)))
+    always.into_iter().chain(
+        more.into_iter().filter(|(_, count)| *count > 0).map(|(name, count)| number_attribute(name, count)),
+    )
 }

@@ -11,7 +11,10 @@ use zk_core::kernel::Cx;
 use zk_core::model::{ModelRef, StopReason};
 
 use super::runs::{RunTrace, usage_attributes};
-use super::{Recorder, content, fail, foreign, number, redactor, short, span, text, word};
+use super::{
+    Recorder, content, fail, foreign_attribute, number_attribute, redactor, serialised_name, shorten, span,
+    text_attribute,
+};
 use crate::names;
 
 /// Trace of a turn that has not ended.
@@ -52,24 +55,26 @@ impl Recorder {
     pub(crate) fn turn_begins(&self, event: &TurnBefore, cx: &Cx) {
         self.with_run(cx, |run| {
             self.end_turn(run, None);
-            let number_of_turn = number(names::TURN, event.turn.into());
+            let number_of_turn = number_attribute(names::TURN, event.turn.into());
             let id = event.turn_id.to_string();
-            let attributes = [number_of_turn.clone(), text(names::TURN_ID, &*id)];
+            let attributes = [number_of_turn.clone(), text_attribute(names::TURN_ID, &*id)];
             let turn = self.begin(Some(&run.place), span("turn", SpanKind::Internal, attributes));
             let place = turn.span_context().clone();
             let next = std::mem::take(&mut run.next);
             let mut attributes = vec![
-                text(names::OPERATION, "chat"),
-                text(names::PROVIDER, names::provider(&event.model.provider)),
-                text(names::REQUEST_MODEL, &*event.model.model),
+                text_attribute(names::OPERATION, "chat"),
+                text_attribute(names::PROVIDER, names::provider(&event.model.provider)),
+                text_attribute(names::REQUEST_MODEL, &*event.model.model),
                 KeyValue::new(names::STREAM, true),
-                foreign(names::AGENT_NAME, &run.agent),
+                foreign_attribute(names::AGENT_NAME, &run.agent),
                 number_of_turn,
             ];
-            attributes.extend(run.session.iter().map(|session| foreign(names::CONVERSATION, session)));
-            attributes.extend(next.max_tokens.map(|most| number(names::REQUEST_MAX_TOKENS, most.into())));
-            attributes.extend(next.system.map(|system| text(names::SYSTEM, system)));
-            attributes.extend(next.messages.map(|messages| text(names::INPUT_MESSAGES, messages)));
+            attributes
+                .extend(run.session.iter().map(|session| foreign_attribute(names::CONVERSATION, session)));
+            attributes
+                .extend(next.max_tokens.map(|most| number_attribute(names::REQUEST_MAX_TOKENS, most.into())));
+            attributes.extend(next.system.map(|system| text_attribute(names::SYSTEM, system)));
+            attributes.extend(next.messages.map(|messages| text_attribute(names::INPUT_MESSAGES, messages)));
             let name = format!("chat {}", event.model.model);
             let chat = self.begin(Some(&place), span(name, SpanKind::Client, attributes));
             let chat = ChatTrace {
@@ -87,7 +92,7 @@ impl Recorder {
 
     pub(crate) fn response_arrives(&self, event: &ProviderResponse, cx: &Cx) {
         self.with_chat(cx, |chat| {
-            chat.span.set_attribute(number(names::HTTP_STATUS, event.status.into()));
+            chat.span.set_attribute(number_attribute(names::HTTP_STATUS, event.status.into()));
             chat.error = (event.status >= 400).then(|| event.status.to_string());
         });
     }
@@ -98,9 +103,12 @@ impl Recorder {
             chat.span.add_event(
                 "retry",
                 vec![
-                    number(names::ATTEMPT, retry.attempt.into()),
-                    number(names::DELAY, u64::try_from(retry.delay.as_millis()).unwrap_or(u64::MAX)),
-                    text(names::ERROR_TYPE, word(&retry.kind)),
+                    number_attribute(names::ATTEMPT, retry.attempt.into()),
+                    number_attribute(
+                        names::DELAY,
+                        u64::try_from(retry.delay.as_millis()).unwrap_or(u64::MAX),
+                    ),
+                    text_attribute(names::ERROR_TYPE, serialised_name(&retry.kind)),
                 ],
             );
         });
@@ -110,11 +118,11 @@ impl Recorder {
         self.with_chat(cx, |chat| {
             chat.first = chat.first.or_else(|| Some(chat.began.elapsed()));
             if let Some(model) = &event.model {
-                chat.span.set_attribute(foreign(names::RESPONSE_MODEL, model));
-                chat.answered_by = Some(short(model).to_owned());
+                chat.span.set_attribute(foreign_attribute(names::RESPONSE_MODEL, model));
+                chat.answered_by = Some(shorten(model).to_owned());
             }
             if let Some(id) = &event.request_id {
-                chat.span.set_attribute(foreign(names::RESPONSE_ID, id));
+                chat.span.set_attribute(foreign_attribute(names::RESPONSE_ID, id));
             }
         });
     }
@@ -134,7 +142,7 @@ impl Recorder {
                 chat.span.set_attribute(KeyValue::new(names::FINISH_REASONS, Value::Array(reasons)));
             }
             if let Some(said) = said {
-                chat.span.set_attribute(text(names::OUTPUT_MESSAGES, said));
+                chat.span.set_attribute(text_attribute(names::OUTPUT_MESSAGES, said));
             }
             let error = event.error.as_ref().map(|_| match chat.error.take() {
                 _ if cx.is_stopped() => "cancelled".to_owned(),
@@ -143,18 +151,18 @@ impl Recorder {
             });
             if let Some(error) = &error {
                 fail(&mut chat.span, error.clone());
-                turn.span.set_attribute(text(names::ERROR_TYPE, &**error));
+                turn.span.set_attribute(text_attribute(names::ERROR_TYPE, &**error));
             }
             let answered_by = chat.answered_by.as_deref();
-            self.metrics.operation(
+            self.metrics.record_operation(
                 "chat",
                 Some(&chat.model),
                 answered_by,
                 chat.began.elapsed(),
                 error.as_deref(),
             );
-            self.metrics.first_chunk(&chat.model, answered_by, chat.first);
-            self.metrics.usage(&chat.model, answered_by, &event.usage, event.cost);
+            self.metrics.record_first_chunk(&chat.model, answered_by, chat.first);
+            self.metrics.record_usage(&chat.model, answered_by, &event.usage, event.cost);
             chat.span.end();
         });
     }
@@ -162,13 +170,13 @@ impl Recorder {
     /// Records a side call as a point in time, since its beginning is not announced.
     pub(crate) fn side_call_ends(&self, event: &SideCallEnd, cx: &Cx) {
         let usage = &event.usage;
-        self.metrics.usage(&usage.model, None, &usage.usage, usage.cost);
+        self.metrics.record_usage(&usage.model, None, &usage.usage, usage.cost);
         self.with_run(cx, |run| {
             let mut attributes = vec![
-                text(names::OPERATION, "chat"),
-                text(names::PROVIDER, names::provider(&usage.model.provider)),
-                text(names::REQUEST_MODEL, &*usage.model.model),
-                foreign(names::PURPOSE, &event.purpose),
+                text_attribute(names::OPERATION, "chat"),
+                text_attribute(names::PROVIDER, names::provider(&usage.model.provider)),
+                text_attribute(names::REQUEST_MODEL, &*usage.model.model),
+                foreign_attribute(names::PURPOSE, &event.purpose),
             ];
             attributes.extend(usage_attributes(&usage.usage));
             attributes.extend(usage.cost.map(|cost| KeyValue::new(names::COST, cost)));
@@ -221,6 +229,6 @@ fn finish_reason(stop: &StopReason) -> &str {
         StopReason::Compaction => "compaction",
         StopReason::Aborted => "cancelled",
         StopReason::Error => "error",
-        StopReason::Other(reason) => short(reason),
+        StopReason::Other(reason) => shorten(reason),
     }
 }

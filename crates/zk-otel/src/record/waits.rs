@@ -8,7 +8,7 @@ use zk_core::events::{
 use zk_core::kernel::Cx;
 
 use super::runs::RunTrace;
-use super::{Recorder, fail, foreign, number, span, text, word};
+use super::{Recorder, fail, foreign_attribute, number_attribute, serialised_name, span, text_attribute};
 use crate::names;
 
 impl Recorder {
@@ -25,7 +25,7 @@ impl Recorder {
             };
             if is_of_person {
                 let answer = if event.allowed { "allowed" } else { "refused" };
-                self.waited(run, "permission", asked, answer, Some(event.call.call_id.as_str()));
+                self.wait_span(run, "permission", asked, answer, Some(event.call.call_id.as_str()));
             }
         });
     }
@@ -49,13 +49,13 @@ impl Recorder {
                 }
             };
             if let Some(asked) = run.budget_asked.take() {
-                self.waited(run, "budget", asked, answer, None);
+                self.wait_span(run, "budget", asked, answer, None);
             }
         });
     }
 
     /// Creates the span of a wait that has ended.
-    fn waited(
+    fn wait_span(
         &self,
         run: &RunTrace,
         what: &'static str,
@@ -63,8 +63,8 @@ impl Recorder {
         answer: &'static str,
         call: Option<&str>,
     ) {
-        let known = [text(names::WAIT, what), text(names::ANSWER, answer)];
-        let call = call.map(|call| foreign(names::TOOL_CALL, call));
+        let known = [text_attribute(names::WAIT, what), text_attribute(names::ANSWER, answer)];
+        let call = call.map(|call| foreign_attribute(names::TOOL_CALL, call));
         let builder = span(format!("wait {what}"), SpanKind::Internal, known.into_iter().chain(call));
         self.begin(Some(&run.turn_place()), builder.with_start_time(since)).end();
     }
@@ -73,8 +73,10 @@ impl Recorder {
         self.with_run(cx, |run| {
             let parent = run.turn_place();
             let begin = || {
-                let attributes =
-                    [text(names::TRIGGER, word(&event.trigger)), number(names::BEFORE, event.before)];
+                let attributes = [
+                    text_attribute(names::TRIGGER, serialised_name(&event.trigger)),
+                    number_attribute(names::BEFORE, event.before),
+                ];
                 self.begin(Some(&parent), span("compact", SpanKind::Internal, attributes))
             };
             let error = match event.stage {
@@ -88,8 +90,8 @@ impl Recorder {
                 CompactionStage::Deferred => Some("deferred"),
             };
             let mut compaction = run.compaction.take().unwrap_or_else(begin);
-            compaction.set_attribute(text(names::STAGE, word(&event.stage)));
-            compaction.set_attribute(number(names::AFTER, event.after));
+            compaction.set_attribute(text_attribute(names::STAGE, serialised_name(&event.stage)));
+            compaction.set_attribute(number_attribute(names::AFTER, event.after));
             if let Some(error) = error {
                 fail(&mut compaction, error);
             }

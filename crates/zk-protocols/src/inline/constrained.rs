@@ -5,7 +5,7 @@ use zk_core::model::ToolSpec;
 
 use super::NAMELESS_CALL;
 use super::extract::{CallPiece, CallReader, ExtractedCall};
-use super::fence::{FenceReader, named};
+use super::fence::{FenceReader, name_of_call};
 
 /// Returns the schema of an answer: a call of one of `tools`, or text if `with_text`.
 pub(crate) fn union_schema<'a>(tools: impl Iterator<Item = &'a Arc<ToolSpec>>, with_text: bool) -> Value {
@@ -58,7 +58,7 @@ fn hoisted(mut schema: Value, tool: &str, definitions: &mut Map<String, Value>) 
     schema
 }
 
-/// Points references to definitions of a tool to where they were moved.
+/// Rewrites references to the definitions of a tool to the place where they were moved.
 fn redirect(schema: &mut Value, tool: &str) {
     match schema {
         Value::Object(fields) => {
@@ -95,16 +95,16 @@ enum State {
     #[default]
     Start,
     Begun(String),
-    /// Within the string of an answer, with what cannot be decoded yet.
+    /// Within the string of an answer, with the part that cannot be decoded yet.
     Answer(String),
-    /// Behind the string of an answer.
+    /// After the string of an answer.
     End,
     /// A call, with the text so far.
     Call(String),
     Fenced(FenceReader),
 }
 
-/// Beginnings of the two forms, without white space.
+/// Tokens at the beginning of an answer and of a call, without white space.
 const ANSWER: [&str; 7] = ["{", "\"reply\"", ":", "{", "\"answer\"", ":", "\""];
 const CALL: [&str; 4] = ["{", "\"reply\"", ":", "{"];
 
@@ -117,7 +117,7 @@ enum Begins {
     No,
 }
 
-fn begins(text: &str, tokens: &[&str]) -> Begins {
+fn compare_beginning(text: &str, tokens: &[&str]) -> Begins {
     let mut rest = text;
     for token in tokens {
         rest = rest.trim_start_matches([' ', '\t', '\n', '\r']);
@@ -155,7 +155,7 @@ impl CallReader for ConstrainedReader {
             State::Begun(text) | State::Call(text) => match read_reply(&text) {
                 Some(piece) => vec![piece],
                 None if text.trim().is_empty() => Vec::new(),
-                None => vec![CallPiece::Call(ExtractedCall::Malformed { name: named(&text), text })],
+                None => vec![CallPiece::Call(ExtractedCall::Malformed { name: name_of_call(&text), text })],
             },
             State::Fenced(mut reader) => reader.finish(is_cut),
         }
@@ -163,7 +163,7 @@ impl CallReader for ConstrainedReader {
 }
 
 fn begin(text: String, info: &Arc<str>, out: &mut Vec<CallPiece>) -> State {
-    match (begins(&text, &ANSWER), begins(&text, &CALL)) {
+    match (compare_beginning(&text, &ANSWER), compare_beginning(&text, &CALL)) {
         (Begins::Yes(at), _) => decode(text.get(at..).unwrap_or_default(), out),
         (Begins::Perhaps, _) | (_, Begins::Perhaps) => State::Begun(text),
         (Begins::No, Begins::Yes(_)) => State::Call(text),
@@ -253,7 +253,7 @@ mod tests {
 
     use super::*;
 
-    fn read(parts: &[&str], is_cut: bool) -> Vec<CallPiece> {
+    fn read_parts(parts: &[&str], is_cut: bool) -> Vec<CallPiece> {
         let mut reader = ConstrainedReader::new("tool_call-3f9a".into());
         let mut all: Vec<CallPiece> = parts.iter().flat_map(|part| reader.push(part)).collect();
         all.extend(reader.finish(is_cut));
@@ -273,16 +273,19 @@ mod tests {
 
     #[test]
     fn an_answer_is_text_and_an_action_a_call() {
-        assert_eq!(read(&["{\"reply\": {\"answer\": \"a\\nb \\ud83d\\ude00\"}}"], false), [text("a\nb 😀")]);
+        assert_eq!(
+            read_parts(&["{\"reply\": {\"answer\": \"a\\nb \\ud83d\\ude00\"}}"], false),
+            [text("a\nb 😀")]
+        );
         let call = "{ \"reply\" : {\"action\": \"glob\", \"arguments\": {\"p\": \"*\"}}}\n";
         let whole = ExtractedCall::Whole { name: "glob".into(), arguments: json!({"p": "*"}) };
-        assert_eq!(read(&[call], false), [CallPiece::Call(whole)]);
+        assert_eq!(read_parts(&[call], false), [CallPiece::Call(whole)]);
         let cut = &call[..call.len() - 4];
         let broken = ExtractedCall::Malformed { name: "glob".into(), text: cut.to_owned() };
-        assert_eq!(read(&[cut], true), [CallPiece::Call(broken)]);
-        assert_eq!(read(&["{\"reply\": {\"answer\": \"so f\\u00"], true), [text("so f")]);
-        assert_eq!(read(&["Plain."], false), [text("Plain.")], "a server that ignores the schema");
-        assert_eq!(read(&[" \n"], false), []);
+        assert_eq!(read_parts(&[cut], true), [CallPiece::Call(broken)]);
+        assert_eq!(read_parts(&["{\"reply\": {\"answer\": \"so f\\u00"], true), [text("so f")]);
+        assert_eq!(read_parts(&["Plain."], false), [text("Plain.")], "a server that ignores the schema");
+        assert_eq!(read_parts(&[" \n"], false), []);
     }
 
     #[test]
@@ -330,7 +333,7 @@ mod tests {
             let parts: Vec<String> = chars.chunks(size).map(|part| part.iter().collect()).collect();
             let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
             let expected = if answer.is_empty() { Vec::new() } else { vec![text(&answer)] };
-            prop_assert_eq!(read(&parts, false), expected);
+            prop_assert_eq!(read_parts(&parts, false), expected);
         }
 
         #[test]
@@ -342,7 +345,7 @@ mod tests {
             let chars: Vec<char> = whole.chars().collect();
             let parts: Vec<String> = chars.chunks(size).map(|part| part.iter().collect()).collect();
             let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-            prop_assert_eq!(read(&parts, is_cut), read(&[&whole], is_cut));
+            prop_assert_eq!(read_parts(&parts, is_cut), read_parts(&[&whole], is_cut));
         }
     }
 }

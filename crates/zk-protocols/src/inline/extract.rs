@@ -97,7 +97,7 @@ pub struct FencedCalls {
 }
 
 impl FencedCalls {
-    /// Reader of calls with this mark, which must be unknown to the files that the model reads.
+    /// Creates a reader of calls with this mark, which files that the model reads must not contain.
     #[must_use]
     pub fn new(mark: &str) -> Self {
         Self { info: call_info(mark) }
@@ -105,7 +105,7 @@ impl FencedCalls {
 }
 
 impl Default for FencedCalls {
-    /// Reader with a random mark.
+    /// Creates a reader with a random mark.
     fn default() -> Self {
         Self::new(&fresh_mark())
     }

@@ -7,7 +7,7 @@ use super::extract::{CallPiece, CallReader, ExtractedCall};
 
 /// Longest beginning of a line that is looked at for a fence, in bytes. Longer lines are text.
 const MAX_FENCE_LINE_BYTES: usize = 1024;
-/// Fewest characters of a fence.
+/// Minimum number of characters of a fence.
 const MIN_FENCE: usize = 3;
 /// Spaces in front of a fence that Markdown allows.
 const MAX_INDENT: usize = 3;
@@ -17,7 +17,7 @@ const MAX_INDENT: usize = 3;
 pub(super) struct FenceReader {
     /// Info string of a call.
     info: Arc<str>,
-    /// Present line as far as it arrived.
+    /// Current line, as far as it has arrived.
     line: String,
     /// Whether the line is known to be no fence, so that it was passed on.
     is_passed: bool,
@@ -46,7 +46,7 @@ impl CallReader for FenceReader {
     fn push(&mut self, delta: &str) -> Vec<CallPiece> {
         let mut out = Out::default();
         for part in delta.split_inclusive('\n') {
-            self.read(part, &mut out);
+            self.read_line_part(part, &mut out);
         }
         self.held.pass(out.pieces)
     }
@@ -56,13 +56,13 @@ impl CallReader for FenceReader {
         let line = std::mem::take(&mut self.line);
         match std::mem::take(&mut self.state) {
             State::Call(mut body) => {
-                let is_closed = closes(&line, CALL);
+                let is_closed = is_closing(&line, CALL);
                 if !is_closed {
                     body.push_str(&line);
                 }
-                out.call(if is_cut && !is_closed { cut(&body, &self.info) } else { read_call(body) });
+                out.call(if is_cut && !is_closed { cut_call(&body, &self.info) } else { read_call(body) });
             }
-            State::Text if opens_call(&line, &self.info) => out.call(cut("", &self.info)),
+            State::Text if opens_call(&line, &self.info) => out.call(cut_call("", &self.info)),
             State::Text | State::Example(_) if self.is_passed => {}
             State::Text | State::Example(_) => out.text(&line),
         }
@@ -83,7 +83,7 @@ impl FenceReader {
     }
 
     /// Reads a part of a line, with its end if it has one.
-    fn read(&mut self, part: &str, out: &mut Out) {
+    fn read_line_part(&mut self, part: &str, out: &mut Out) {
         let is_end = part.ends_with('\n');
         if self.is_passed {
             out.text(part);
@@ -104,16 +104,16 @@ impl FenceReader {
         self.state = match std::mem::take(&mut self.state) {
             State::Text if opens_call(line, &self.info) => State::Call(String::new()),
             State::Text => {
-                let opened = opened(line);
+                let opened = parse_opening(line);
                 out.text(line);
                 opened.map_or(State::Text, State::Example)
             }
             State::Example(fence) => {
-                let is_closed = closes(line, fence);
+                let is_closed = is_closing(line, fence);
                 out.text(line);
                 if is_closed { State::Text } else { State::Example(fence) }
             }
-            State::Call(body) if closes(line, CALL) => {
+            State::Call(body) if is_closing(line, CALL) => {
                 out.call(read_call(body));
                 State::Text
             }
@@ -142,7 +142,7 @@ fn opens_call(line: &str, info: &str) -> bool {
 }
 
 /// Returns the fence that a line opens, as Markdown has it.
-fn opened(line: &str) -> Option<Fence> {
+fn parse_opening(line: &str) -> Option<Fence> {
     let indented = line.trim_start_matches(' ');
     let mark = indented.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
     let count = indented.chars().take_while(|c| *c == mark).count();
@@ -154,7 +154,7 @@ fn opened(line: &str) -> Option<Fence> {
     is_fence.then_some(Fence { mark, count })
 }
 
-fn closes(line: &str, fence: Fence) -> bool {
+fn is_closing(line: &str, fence: Fence) -> bool {
     let indented = line.trim_start_matches(' ');
     let marks = indented.trim_end();
     line.len() - indented.len() <= MAX_INDENT
@@ -175,17 +175,17 @@ fn read_call(text: String) -> ExtractedCall {
             let arguments = fields.remove("arguments").unwrap_or_else(|| Map::new().into());
             ExtractedCall::Whole { name, arguments }
         }
-        Ok(_) | Err(_) => ExtractedCall::Malformed { name: named(&text), text },
+        Ok(_) | Err(_) => ExtractedCall::Malformed { name: name_of_call(&text), text },
     }
 }
 
 /// Returns a call that was cut, with its fence, so that complete JSON does not pass for a complete call.
-fn cut(text: &str, info: &str) -> ExtractedCall {
-    ExtractedCall::Malformed { name: named(text), text: format!("```{info}\n{text}") }
+fn cut_call(text: &str, info: &str) -> ExtractedCall {
+    ExtractedCall::Malformed { name: name_of_call(text), text: format!("```{info}\n{text}") }
 }
 
 /// Returns the name in a call that is no JSON, as far as it can be told.
-pub(super) fn named(text: &str) -> String {
+pub(super) fn name_of_call(text: &str) -> String {
     let value =
         text.split_once("\"name\"").or_else(|| text.split_once("\"action\"")).map(|(_, behind)| behind);
     let quoted = value.and_then(|value| value.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"'));
@@ -217,8 +217,8 @@ impl Out {
     }
 }
 
-/// Call that is held back until its answer goes on, with the white space behind it: a call with text behind it is an
-/// example, or has results that the model made up.
+/// Call that is held back, with the white space after it, until more of the answer arrives: a call with text after it
+/// is an example, or has results that the model made up.
 #[derive(Default)]
 struct HeldCall(Option<(ExtractedCall, String)>);
 
@@ -235,7 +235,7 @@ impl HeldCall {
                 (CallPiece::Text(text), Some((_, blank))) if text.trim().is_empty() => blank.push_str(&text),
                 (CallPiece::Text(text), held) => {
                     if let Some((call, _)) = held {
-                        refuse(call);
+                        mark_malformed(call);
                     }
                     self.release(&mut out);
                     out.push(CallPiece::Text(text));
@@ -257,7 +257,7 @@ impl HeldCall {
 const TEXT_BEHIND: &str = "(not run: text stands behind the call)";
 
 /// Makes a call with text behind it malformed.
-fn refuse(call: &mut ExtractedCall) {
+fn mark_malformed(call: &mut ExtractedCall) {
     if let ExtractedCall::Whole { name, arguments } = call {
         // The refusal ends with the last 40 characters.
         let text = format!("{arguments}\n{TEXT_BEHIND}");

@@ -11,18 +11,18 @@ use crate::rewrite::RewriteAnswer;
 pub(crate) struct InlineAnswer {
     extractor: Arc<dyn CallExtractor>,
     format: CallFormat,
-    /// Number of the next block.
+    /// Index of the next block.
     next: u32,
-    /// Numbers of passed-on blocks, by the provider's.
+    /// Indices of passed-on blocks, by the provider's index.
     numbers: BTreeMap<u32, u32>,
-    /// Unfinished texts, by the provider's number.
+    /// Unfinished texts, by the provider's index.
     texts: BTreeMap<u32, OpenText>,
     has_calls: bool,
 }
 
 struct OpenText {
     reader: Box<dyn CallReader>,
-    /// Number of the present block of text, and its content.
+    /// Index of the current block of text, and its content.
     open: Option<(u32, String)>,
     has_begun: bool,
 }
@@ -39,7 +39,7 @@ impl InlineAnswer {
         }
     }
 
-    fn number(&mut self, block: u32) -> u32 {
+    fn index_of(&mut self, block: u32) -> u32 {
         *self.numbers.entry(block).or_insert_with(|| {
             let number = self.next;
             self.next = self.next.saturating_add(1);
@@ -47,7 +47,7 @@ impl InlineAnswer {
         })
     }
 
-    fn take_number(&mut self) -> u32 {
+    fn take_index(&mut self) -> u32 {
         let number = self.next;
         self.next = self.next.saturating_add(1);
         number
@@ -62,20 +62,20 @@ impl InlineAnswer {
         })
     }
 
-    fn read(&mut self, block: u32, delta: &str, out: &mut Vec<StreamEvent>) {
+    fn read_delta(&mut self, block: u32, delta: &str, out: &mut Vec<StreamEvent>) {
         let text = self.text_mut(block);
         text.has_begun |= !delta.is_empty();
         let pieces = text.reader.push(delta);
-        self.add(block, pieces, out);
+        self.add_pieces(block, pieces, out);
     }
 
-    fn add(&mut self, block: u32, pieces: Vec<CallPiece>, out: &mut Vec<StreamEvent>) {
+    fn add_pieces(&mut self, block: u32, pieces: Vec<CallPiece>, out: &mut Vec<StreamEvent>) {
         for piece in pieces {
             match piece {
                 CallPiece::Text(delta) => {
                     let number = match self.texts.get(&block).and_then(|text| text.open.as_ref()) {
                         Some((number, _)) => *number,
-                        None => self.take_number(),
+                        None => self.take_index(),
                     };
                     if let Some(text) = self.texts.get_mut(&block) {
                         text.open.get_or_insert_with(|| (number, String::new())).1.push_str(&delta);
@@ -85,7 +85,7 @@ impl InlineAnswer {
                 CallPiece::Call(call) => {
                     self.close_text(block, out);
                     self.has_calls = true;
-                    let number = self.take_number();
+                    let number = self.take_index();
                     add_call(number, call, out);
                 }
             }
@@ -99,7 +99,7 @@ impl InlineAnswer {
 
     fn finish(&mut self, block: u32, is_cut: bool, out: &mut Vec<StreamEvent>) {
         let pieces = self.texts.get_mut(&block).map(|text| text.reader.finish(is_cut));
-        self.add(block, pieces.unwrap_or_default(), out);
+        self.add_pieces(block, pieces.unwrap_or_default(), out);
         self.close_text(block, out);
         self.texts.remove(&block);
     }
@@ -126,25 +126,25 @@ fn add_call(block: u32, call: ExtractedCall, out: &mut Vec<StreamEvent>) {
 impl RewriteAnswer for InlineAnswer {
     fn push(&mut self, event: StreamEvent, out: &mut Vec<StreamEvent>) {
         match event {
-            StreamEvent::Text { block, delta } => self.read(block, &delta, out),
+            StreamEvent::Text { block, delta } => self.read_delta(block, &delta, out),
             // Ends with the answer: only its stop reason tells whether a call was cut.
             StreamEvent::Block { block, content: Block::Text(text) } => {
                 if !self.text_mut(block).has_begun {
-                    self.read(block, &text.text, out);
+                    self.read_delta(block, &text.text, out);
                 }
             }
             StreamEvent::Thinking { block, delta } => {
-                out.push(StreamEvent::Thinking { block: self.number(block), delta });
+                out.push(StreamEvent::Thinking { block: self.index_of(block), delta });
             }
             StreamEvent::ToolCall { block, id, name } => {
                 self.has_calls = true;
-                out.push(StreamEvent::ToolCall { block: self.number(block), id, name });
+                out.push(StreamEvent::ToolCall { block: self.index_of(block), id, name });
             }
             StreamEvent::ToolArgs { block, delta } => {
-                out.push(StreamEvent::ToolArgs { block: self.number(block), delta });
+                out.push(StreamEvent::ToolArgs { block: self.index_of(block), delta });
             }
             StreamEvent::Block { block, content } => {
-                out.push(StreamEvent::Block { block: self.number(block), content });
+                out.push(StreamEvent::Block { block: self.index_of(block), content });
             }
             StreamEvent::Retry(notice) => {
                 *self = Self::new(self.extractor.clone(), self.format);

@@ -11,7 +11,7 @@ const MIN_WINDOW_TOKENS: u64 = 32_000;
 /// Largest price, as a share of the other model's.
 const MAX_PRICE_SHARE: f64 = 0.5;
 
-/// Tokens that a part reads for each one that it writes.
+/// Input tokens per output token in the usual requests of an agent's parts, such as compaction.
 const READ_FOR_WRITTEN: f64 = 10.0;
 
 /// Returns the newest model of the same provider among those for small tasks that cost at most half as much as `model`;
@@ -25,13 +25,15 @@ const READ_FOR_WRITTEN: f64 = 10.0;
 /// ```
 #[must_use]
 pub fn smaller_model(model: &Model) -> Option<Model> {
-    let most = price(model)? * MAX_PRICE_SHARE;
+    let most = price_per_output_token(model)? * MAX_PRICE_SHARE;
     let candidates = known_models(&model.provider)
         .filter(|id| known_shutdown(&model.provider, id).is_none())
         .filter_map(|id| known_model(&model.provider, id))
         .filter(|other| purpose(other) == Some(SMALL))
         .filter(|other| other.window.is_some_and(|tokens| tokens >= MIN_WINDOW_TOKENS))
-        .filter_map(|other| Some((price(&other).filter(|price| *price > 0.0 && *price <= most)?, other)));
+        .filter_map(|other| {
+            Some((price_per_output_token(&other).filter(|price| *price > 0.0 && *price <= most)?, other))
+        });
     let nearest = candidates.max_by(|(one, a), (other, b)| {
         // Of equal models an alias comes before its dates.
         let by_length = b.id.len().cmp(&a.id.len());
@@ -46,8 +48,8 @@ fn version(id: &str) -> Vec<u32> {
     numbers.filter_map(|digits| digits.parse().ok()).collect()
 }
 
-/// Price of a part's usual request, for each token that it writes.
-fn price(model: &Model) -> Option<f64> {
+/// Price of a usual request of an agent's part per output token, its input tokens included.
+fn price_per_output_token(model: &Model) -> Option<f64> {
     let rates = model.prices.as_ref()?.rates;
     Some(rates.input * READ_FOR_WRITTEN + rates.output)
 }
@@ -69,7 +71,10 @@ mod tests {
         for (provider, id) in [("anthropic", "claude-opus-5"), ("openai", "gpt-6.1-sol")] {
             let model = known_model(provider, id).unwrap();
             let smaller = smaller_model(&model).unwrap();
-            assert!(price(&smaller).unwrap() <= price(&model).unwrap() / 2.0, "{smaller:?}");
+            assert!(
+                price_per_output_token(&smaller).unwrap() <= price_per_output_token(&model).unwrap() / 2.0,
+                "{smaller:?}"
+            );
             assert!(known_shutdown(provider, &smaller.id).is_none(), "{smaller:?}");
         }
         assert!(smaller_model(&Model::unknown("lab", "m")).is_none());

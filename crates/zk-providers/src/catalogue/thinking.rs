@@ -67,7 +67,7 @@ pub(crate) const GENERATIONS: &[Generation] = &[
 ];
 
 impl Generation {
-    /// Returns the effort levels of its models.
+    /// Returns the effort levels of the generation's models.
     pub(crate) fn efforts(&self) -> Efforts {
         let off = self.can_be_off.then_some(("off", None));
         let usual = ["low", "medium", "high"].map(|level| (level, None));

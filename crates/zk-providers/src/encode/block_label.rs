@@ -46,7 +46,7 @@ mod tests {
     use super::label;
 
     #[test]
-    fn a_block_is_told_in_one_line() {
+    fn a_block_is_described_in_one_line() {
         for (kind, detail, expected) in [
             ("web_search", json!({"query": "rust\n async"}), "web search: rust async"),
             ("web_search_call", json!({"type": "search", "queries": ["a", "b"]}), "web search call: a, b"),

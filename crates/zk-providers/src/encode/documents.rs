@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn only_text_is_read_and_what_cannot_be_says_so() {
+    fn only_text_is_decoded_and_other_content_becomes_a_placeholder() {
         let read = |media_type, data| text(&document(media_type, None, data));
         assert_eq!(read("text/plain", "w6Q=").as_deref(), Some("ä"));
         assert_eq!(read("Text/CSV; charset=utf-8", "YQBi\n").as_deref(), Some("a\u{fffd}b"));

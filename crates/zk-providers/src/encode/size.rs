@@ -8,8 +8,8 @@ use zk_core::service::Request;
 pub(crate) fn bytes(request: &Request) -> u64 {
     let mut sum = 0;
     let mut add = |text: &str| sum += text.len() as u64;
-    each_text(request, &mut add);
-    request.tools.iter().for_each(|tool| each_string(&tool.schema, &mut add));
+    visit_texts(request, &mut add);
+    request.tools.iter().for_each(|tool| visit_strings(&tool.schema, &mut add));
     let blocks = request.history.messages().iter().flat_map(|message| &message.content);
     for block in blocks {
         if let Block::Thinking(thinking) = block {
@@ -23,7 +23,7 @@ pub(crate) fn bytes(request: &Request) -> u64 {
 /// schemas do not count, since not every template shows them to the model.
 pub(crate) fn least_tokens(request: &Request) -> u64 {
     let mut sum = 0;
-    each_text(request, &mut |text| {
+    visit_texts(request, &mut |text| {
         let words = text.split(|char: char| !char.is_alphanumeric()).filter(|word| !word.is_empty());
         sum += words.map(|word| 1 + word.len() as u64 / MAX_TOKEN_BYTES).sum::<u64>();
     });
@@ -33,7 +33,7 @@ pub(crate) fn least_tokens(request: &Request) -> u64 {
 /// Longest part of a word that a tokenizer may encode as one token, in bytes.
 const MAX_TOKEN_BYTES: u64 = 64;
 
-fn each_text(request: &Request, take: &mut impl FnMut(&str)) {
+fn visit_texts(request: &Request, take: &mut impl FnMut(&str)) {
     take(&request.system);
     for tool in request.tools.iter() {
         take(&tool.name);
@@ -45,7 +45,7 @@ fn each_text(request: &Request, take: &mut impl FnMut(&str)) {
             Block::Compaction(compaction) => take(&compaction.summary),
             Block::ToolCall(call) => {
                 take(&call.name);
-                each_string(&call.args, take);
+                visit_strings(&call.args, take);
             }
             Block::ToolResult(result) => match &result.content {
                 ToolContent::Text(text) => take(text),
@@ -57,13 +57,13 @@ fn each_text(request: &Request, take: &mut impl FnMut(&str)) {
 }
 
 /// Visits the strings of a JSON value, including names of fields.
-fn each_string(value: &Value, take: &mut impl FnMut(&str)) {
+fn visit_strings(value: &Value, take: &mut impl FnMut(&str)) {
     match value {
         Value::String(text) => take(text),
-        Value::Array(items) => items.iter().for_each(|item| each_string(item, take)),
+        Value::Array(items) => items.iter().for_each(|item| visit_strings(item, take)),
         Value::Object(fields) => fields.iter().for_each(|(name, value)| {
             take(name);
-            each_string(value, take);
+            visit_strings(value, take);
         }),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }

@@ -31,14 +31,14 @@ const UNENFORCED: &[&str] = &[
 /// recursion or unrestricted values.
 pub(crate) fn strict(schema: &Value, limits: SchemaLimits) -> Option<Value> {
     let mut reader = Reader { root: schema, within: BTreeSet::new(), optional: 0, unions: 0 };
-    let Value::Object(mut strict) = reader.schema(schema)? else { return None };
+    let Value::Object(mut strict) = reader.convert(schema)? else { return None };
     if !strict.contains_key("properties") {
         return None;
     }
     for name in ["$defs", "definitions"] {
         if let Some(Value::Object(all)) = schema.get(name) {
             let read: Option<Map<String, Value>> =
-                all.iter().map(|(name, one)| Some((name.clone(), reader.schema(one)?))).collect();
+                all.iter().map(|(name, one)| Some((name.clone(), reader.convert(one)?))).collect();
             strict.insert(name.to_owned(), Value::Object(read?));
         }
     }
@@ -55,10 +55,10 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn schema(&mut self, schema: &'a Value) -> Option<Value> {
+    fn convert(&mut self, schema: &'a Value) -> Option<Value> {
         let fields = schema.as_object()?;
         if let Some(target) = fields.get("$ref") {
-            return self.reference(target.as_str()?);
+            return self.resolve_reference(target.as_str()?);
         }
         let mut out = Map::new();
         let mut notes = Vec::new();
@@ -75,26 +75,26 @@ impl<'a> Reader<'a> {
                     out.insert(name.clone(), value.clone());
                 }
                 "items" => {
-                    out.insert(name.clone(), self.schema(value)?);
+                    out.insert(name.clone(), self.convert(value)?);
                 }
                 "anyOf" | "oneOf" => {
                     self.unions += 1;
                     let branches: Option<Vec<Value>> =
-                        value.as_array()?.iter().map(|branch| self.schema(branch)).collect();
+                        value.as_array()?.iter().map(|branch| self.convert(branch)).collect();
                     out.insert("anyOf".to_owned(), branches?.into());
                 }
                 "properties" => {
                     let read: Option<Map<String, Value>> = value
                         .as_object()?
                         .iter()
-                        .map(|(name, one)| Some((name.clone(), self.schema(one)?)))
+                        .map(|(name, one)| Some((name.clone(), self.convert(one)?)))
                         .collect();
                     out.insert(name.clone(), Value::Object(read?));
                 }
                 _ => return None,
             }
         }
-        self.object(fields, &mut out)?;
+        self.convert_object(fields, &mut out)?;
         let is = |kind: &str| match out.get("type") {
             Some(Value::String(one)) => one == kind,
             Some(Value::Array(several)) => several.iter().any(|one| one == kind),
@@ -113,8 +113,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Converts an object schema, with exactly the named keys.
-    fn object(&mut self, fields: &Map<String, Value>, out: &mut Map<String, Value>) -> Option<()> {
-        let is_object = fields.get("type").is_some_and(|kind| *kind == "object" || says_object(kind));
+    fn convert_object(&mut self, fields: &Map<String, Value>, out: &mut Map<String, Value>) -> Option<()> {
+        let is_object = fields.get("type").is_some_and(|kind| *kind == "object" || is_object_type(kind));
         let Some(properties) = out.get("properties").and_then(Value::as_object) else {
             return (!is_object).then_some(());
         };
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Resolves a reference, unless it is recursive.
-    fn reference(&mut self, target: &'a str) -> Option<Value> {
+    fn resolve_reference(&mut self, target: &'a str) -> Option<Value> {
         let is_known = target.starts_with("#/$defs/") || target.starts_with("#/definitions/");
         let found = self.root.pointer(target.strip_prefix('#')?).filter(|_| is_known)?;
         if !self.within.insert(target) {
@@ -146,14 +146,14 @@ impl<'a> Reader<'a> {
         }
         // Properties and unions of the target are counted at its definition only.
         let (optional, unions) = (self.optional, self.unions);
-        self.schema(found)?;
+        self.convert(found)?;
         (self.optional, self.unions) = (optional, unions);
         self.within.remove(target);
         Some(Value::Object(Map::from_iter([("$ref".to_owned(), target.into())])))
     }
 }
 
-fn says_object(kind: &Value) -> bool {
+fn is_object_type(kind: &Value) -> bool {
     kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "object"))
 }
 
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_are_left_out_and_what_nobody_enforces_is_told() {
+    fn annotations_are_left_out_and_unenforced_keywords_are_described() {
         let schema = json!({
             "$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Answer", "type": "object",
             "properties": {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_schema_says_and_a_provider_cannot_is_told_apart() {
+    fn schemas_that_the_strict_form_cannot_express_are_refused() {
         let text = json!({"type": "string"});
         let node =
             json!({"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}, "required": ["next"]});

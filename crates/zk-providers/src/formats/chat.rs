@@ -28,11 +28,11 @@ pub(super) fn read(messages: &Node<'_>, origin: &ModelRef) -> Result<Conversatio
         let content = message.at("content");
         match message.required_text("role")? {
             "system" | "developer" => {
-                only(message, &["content"])?;
-                draft.instruct(instruction(&content)?);
+                check_fields(message, &["content"])?;
+                draft.add_instruction(instruction(&content)?);
             }
             "user" => {
-                only(message, &["content"])?;
+                check_fields(message, &["content"])?;
                 draft.push(Message::user(parts(&content, part)?));
             }
             "assistant" => {
@@ -43,17 +43,17 @@ pub(super) fn read(messages: &Node<'_>, origin: &ModelRef) -> Result<Conversatio
                 draft.push(answer);
             }
             "tool" => {
-                only(message, &["content", "tool_call_id"])?;
+                check_fields(message, &["content", "tool_call_id"])?;
                 let call_id = message.required_text("tool_call_id")?.into();
-                draft.answer(ToolResult { call_id, content: result(&content)?, is_error: false });
+                draft.add_result(ToolResult { call_id, content: result(&content)?, is_error: false });
             }
             "function" => {
-                only(message, &["content"])?;
+                check_fields(message, &["content"])?;
                 let name = message.required_text("name")?;
                 let call = waiting.take().filter(|(called, _)| called == name);
                 let (_, call_id) =
                     call.ok_or_else(|| message.at("name").unexpected("the function called before it"))?;
-                draft.answer(ToolResult { call_id, content: result(&content)?, is_error: false });
+                draft.add_result(ToolResult { call_id, content: result(&content)?, is_error: false });
             }
             _ => {
                 let roles = "`system`, `developer`, `user`, `assistant`, `tool` or `function`";
@@ -64,8 +64,8 @@ pub(super) fn read(messages: &Node<'_>, origin: &ModelRef) -> Result<Conversatio
     Ok(draft.finish())
 }
 
-fn only(node: &Node<'_>, known: &[&str]) -> Result<(), FormatError> {
-    node.only(&[&NAMES, known].concat())
+fn check_fields(node: &Node<'_>, known: &[&str]) -> Result<(), FormatError> {
+    node.refuse_fields_besides(&[&NAMES, known].concat())
 }
 
 fn instruction(content: &Node<'_>) -> Result<String, FormatError> {
@@ -92,7 +92,7 @@ fn parts(
 }
 
 fn text(part: &Node<'_>) -> Result<Block, FormatError> {
-    part.only(&["text"])?;
+    part.refuse_fields_besides(&["text"])?;
     part.required_text("text").map(Block::text)
 }
 
@@ -101,11 +101,11 @@ fn part(part: &Node<'_>) -> Result<Block, FormatError> {
     match part.kind()? {
         "text" => text(part),
         "image_url" => {
-            part.only(&["image_url"])?;
+            part.refuse_fields_besides(&["image_url"])?;
             let image = part.at("image_url");
             let url = match image.value {
                 Value::Object(_) => {
-                    image.only(&["url", "detail"])?;
+                    image.refuse_fields_besides(&["url", "detail"])?;
                     image.at("url")
                 }
                 _ => image,
@@ -114,16 +114,16 @@ fn part(part: &Node<'_>) -> Result<Block, FormatError> {
             Ok(Block::Image(Image::new(media_type, data)))
         }
         "file" => {
-            part.only(&["file"])?;
+            part.refuse_fields_besides(&["file"])?;
             let file = part.at("file");
             if file.field("file_id").is_some() {
                 return Err(
                     file.unsupported("it is stored at the provider: put its bytes here, as `file_data`")
                 );
             }
-            file.only(&["filename", "file_data"])?;
+            file.refuse_fields_besides(&["filename", "file_data"])?;
             let (media_type, data) = file.at("file_data").inline_data()?;
-            let name = file.hint("filename")?.map(str::to_owned);
+            let name = file.optional_text("filename")?.map(str::to_owned);
             Ok(Block::Document(Document { media_type, name, data }))
         }
         _ => Err(part.unsupported("a history holds texts, images and files")),
@@ -140,8 +140,8 @@ fn result(content: &Node<'_>) -> Result<ToolContent, FormatError> {
 
 fn assistant(message: &Node<'_>, origin: &ModelRef, old: &CallId) -> Result<Message, FormatError> {
     let known = ["content", "refusal", "tool_calls", "function_call", DETAILS];
-    only(message, &[known.as_slice(), &THOUGHTS].concat())?;
-    let mut refusal = message.hint("refusal")?.map(str::to_owned);
+    check_fields(message, &[known.as_slice(), &THOUGHTS].concat())?;
+    let mut refusal = message.optional_text("refusal")?.map(str::to_owned);
     let mut blocks = Vec::from_iter(thinking(message, origin)?);
     let content = message.at("content");
     match content.value {
@@ -151,7 +151,7 @@ fn assistant(message: &Node<'_>, origin: &ModelRef, old: &CallId) -> Result<Mess
                     "text" => blocks.push(text(&part)?),
                     "thinking" => blocks.push(thought(&part, origin)?),
                     "refusal" => {
-                        part.only(&["refusal"])?;
+                        part.refuse_fields_besides(&["refusal"])?;
                         refusal.get_or_insert_default().push_str(part.required_text("refusal")?);
                     }
                     _ => return Err(part.unsupported("of the model, a history holds texts and thoughts")),
@@ -169,7 +169,7 @@ fn assistant(message: &Node<'_>, origin: &ModelRef, old: &CallId) -> Result<Mess
 fn thinking(message: &Node<'_>, origin: &ModelRef) -> Result<Option<Block>, FormatError> {
     let mut thoughts: Option<&str> = None;
     for name in THOUGHTS {
-        let Some(text) = message.hint(name)? else { continue };
+        let Some(text) = message.optional_text(name)? else { continue };
         if thoughts.is_some_and(|thoughts| thoughts != text) {
             return Err(message.at(name).unexpected("the same as in the field beside it"));
         }
@@ -190,7 +190,7 @@ fn thinking(message: &Node<'_>, origin: &ModelRef) -> Result<Option<Block>, Form
 
 /// Reads reasoning within the content: a text, or parts of text.
 fn thought(part: &Node<'_>, origin: &ModelRef) -> Result<Block, FormatError> {
-    part.only(&["thinking"])?;
+    part.refuse_fields_besides(&["thinking"])?;
     let texts = parts(&part.at("thinking"), text)?;
     let text = texts.iter().filter_map(Block::as_text).collect();
     Ok(Block::Thinking(Thinking { text, origin: Some(origin.clone()), ..Thinking::default() }))
@@ -200,7 +200,7 @@ fn calls(message: &Node<'_>, old: &CallId) -> Result<Vec<ToolCall>, FormatError>
     let listed = message.field("tool_calls").map(|calls| calls.items()).transpose()?.unwrap_or_default();
     let mut calls = Vec::new();
     for call in listed {
-        only(&call, &["id", "function"])?;
+        check_fields(&call, &["id", "function"])?;
         if call.field("type").is_some_and(|kind| kind.value != "function") {
             return Err(call.at("type").unexpected("`function`, the only kind of call a history holds"));
         }
@@ -218,7 +218,7 @@ fn calls(message: &Node<'_>, old: &CallId) -> Result<Vec<ToolCall>, FormatError>
 }
 
 fn function(id: &str, function: &Node<'_>) -> Result<ToolCall, FormatError> {
-    function.only(&["name", "arguments"])?;
+    function.refuse_fields_besides(&["name", "arguments"])?;
     let arguments = function.at("arguments");
     let raw = match arguments.value {
         Value::Null => String::new(),

@@ -5,7 +5,7 @@ use super::Conversation;
 /// Source that is recorded for an instruction within a conversation.
 const SYSTEM: &str = "system";
 
-/// A conversation that is being read.
+/// Conversation under construction.
 #[derive(Default)]
 pub(super) struct Draft {
     system: Vec<String>,
@@ -16,7 +16,7 @@ pub(super) struct Draft {
 
 impl Draft {
     /// Adds an instruction: to the system prompt if no message came before.
-    pub(super) fn instruct(&mut self, text: String) {
+    pub(super) fn add_instruction(&mut self, text: String) {
         if text.trim().is_empty() {
             return;
         }
@@ -33,7 +33,7 @@ impl Draft {
     }
 
     /// Adds a result that arrived as a separate message.
-    pub(super) fn answer(&mut self, result: ToolResult) {
+    pub(super) fn add_result(&mut self, result: ToolResult) {
         match self.messages.last_mut().filter(|_| self.takes_results) {
             Some(last) => last.content.push(Block::ToolResult(result)),
             None => self.push(Message::user(vec![Block::ToolResult(result)])),

@@ -23,16 +23,16 @@ pub(super) fn read(
 ) -> Result<Conversation, FormatError> {
     let mut draft = Draft::default();
     if let Some(system) = system {
-        draft.instruct(plain(system)?);
+        draft.add_instruction(instructions(system)?);
     }
     for message in messages.items()? {
-        message.only(&["role", "content"])?;
+        message.refuse_fields_besides(&["role", "content"])?;
         let content = message.at("content");
         let role = match message.required_text("role")? {
             "user" => Role::User,
             "assistant" => Role::Assistant,
             "system" => {
-                draft.instruct(plain(&content)?);
+                draft.add_instruction(instructions(&content)?);
                 continue;
             }
             _ => return Err(message.at("role").unexpected("`user`, `assistant` or `system`")),
@@ -55,7 +55,7 @@ pub(super) fn read(
 }
 
 /// Reads instructions: a text, or several.
-fn plain(content: &Node<'_>) -> Result<String, FormatError> {
+fn instructions(content: &Node<'_>) -> Result<String, FormatError> {
     if let Value::String(text) = content.value {
         return Ok(text.clone());
     }
@@ -64,7 +64,7 @@ fn plain(content: &Node<'_>) -> Result<String, FormatError> {
         if block.kind()? != "text" {
             return Err(block.at("type").unexpected("`text`, the only kind there is in instructions"));
         }
-        block.only(&["text"])?;
+        block.refuse_fields_besides(&["text"])?;
         texts.push(block.required_text("text")?);
     }
     Ok(texts.join("\n\n"))
@@ -92,8 +92,8 @@ fn assistant(block: &Node<'_>, origin: &ModelRef) -> Result<Block, FormatError> 
     Ok(match block.kind()? {
         "text" => text(block, origin)?,
         "thinking" => {
-            block.only(&["thinking", "signature"])?;
-            let signature = block.hint("signature")?.map(str::to_owned);
+            block.refuse_fields_besides(&["thinking", "signature"])?;
+            let signature = block.optional_text("signature")?.map(str::to_owned);
             Block::Thinking(Thinking {
                 text: block.required_text("thinking")?.to_owned(),
                 signature,
@@ -101,11 +101,11 @@ fn assistant(block: &Node<'_>, origin: &ModelRef) -> Result<Block, FormatError> 
             })
         }
         "redacted_thinking" => {
-            block.only(&["data"])?;
+            block.refuse_fields_besides(&["data"])?;
             Block::Thinking(Thinking { redacted: Some(block.required_text("data")?.to_owned()), ..thinking })
         }
         "tool_use" => {
-            block.only(&["id", "name", "input", "caller"])?;
+            block.refuse_fields_besides(&["id", "name", "input", "caller"])?;
             let input = block.at("input");
             input.object()?;
             let caller = block.field("caller").and_then(|caller| wire(json!({ "caller": caller.value })));
@@ -126,7 +126,7 @@ fn assistant(block: &Node<'_>, origin: &ModelRef) -> Result<Block, FormatError> 
 }
 
 fn text(block: &Node<'_>, origin: &ModelRef) -> Result<Block, FormatError> {
-    block.only(&["text", "citations"])?;
+    block.refuse_fields_besides(&["text", "citations"])?;
     let citations = block.field("citations").map(|citations| citations.items().map(|_| citations.value));
     let citations = citations.transpose()?.filter(|citations| **citations != json!([]));
     let wire = citations
@@ -135,12 +135,12 @@ fn text(block: &Node<'_>, origin: &ModelRef) -> Result<Block, FormatError> {
 }
 
 fn image(block: &Node<'_>) -> Result<Block, FormatError> {
-    block.only(&["source"])?;
+    block.refuse_fields_besides(&["source"])?;
     let source = block.at("source");
     let (media_type, data) = match source.kind()? {
-        "base64" => bytes(&source)?,
+        "base64" => base64_source(&source)?,
         "url" => {
-            source.only(&["url"])?;
+            source.refuse_fields_besides(&["url"])?;
             source.at("url").inline_data()?
         }
         "file" => return Err(source.unsupported(BY_REFERENCE)),
@@ -150,47 +150,47 @@ fn image(block: &Node<'_>) -> Result<Block, FormatError> {
 }
 
 fn document(block: &Node<'_>) -> Result<Block, FormatError> {
-    block.only(&["source", "title", "citations"])?;
+    block.refuse_fields_besides(&["source", "title", "citations"])?;
     if let Some(citations) = block.field("citations") {
-        citations.only(&["enabled"])?;
-        if citations.flag("enabled")? {
+        citations.refuse_fields_besides(&["enabled"])?;
+        if citations.boolean_field("enabled")? {
             return Err(citations.unsupported("a document there cannot ask for citations: leave them out"));
         }
     }
     let source = block.at("source");
     let (media_type, data) = match source.kind()? {
-        "base64" => bytes(&source)?,
+        "base64" => base64_source(&source)?,
         "text" => {
-            source.only(&["media_type", "data"])?;
-            let media_type = source.hint("media_type")?.unwrap_or("text/plain");
+            source.refuse_fields_besides(&["media_type", "data"])?;
+            let media_type = source.optional_text("media_type")?.unwrap_or("text/plain");
             if media_type != "text/plain" {
                 return Err(source.at("media_type").unexpected("`text/plain`"));
             }
             (media_type.to_owned(), STANDARD.encode(source.required_text("data")?))
         }
         "url" => {
-            source.only(&["url"])?;
+            source.refuse_fields_besides(&["url"])?;
             source.at("url").inline_data()?
         }
         "file" => return Err(source.unsupported(BY_REFERENCE)),
         "content" => return Err(source.unsupported("a document there is one piece: write it as one text")),
         _ => return Err(source.at("type").unexpected("`base64`, `text` or `url`")),
     };
-    let name = block.hint("title")?.map(str::to_owned);
+    let name = block.optional_text("title")?.map(str::to_owned);
     Ok(Block::Document(Document { media_type, name, data }))
 }
 
-fn bytes(source: &Node<'_>) -> Result<(String, String), FormatError> {
-    source.only(&["media_type", "data"])?;
+fn base64_source(source: &Node<'_>) -> Result<(String, String), FormatError> {
+    source.refuse_fields_besides(&["media_type", "data"])?;
     Ok((source.required_text("media_type")?.to_owned(), source.required_text("data")?.to_owned()))
 }
 
 fn result(block: &Node<'_>) -> Result<Block, FormatError> {
-    block.only(&["tool_use_id", "content", "is_error"])?;
+    block.refuse_fields_besides(&["tool_use_id", "content", "is_error"])?;
     let content = block.at("content");
     let part = |part: &Node<'_>| match part.kind()? {
         "text" => {
-            part.only(&["text"])?;
+            part.refuse_fields_besides(&["text"])?;
             Ok(Block::text(part.required_text("text")?))
         }
         "image" => image(part),
@@ -208,6 +208,6 @@ fn result(block: &Node<'_>) -> Result<Block, FormatError> {
     Ok(Block::ToolResult(ToolResult {
         call_id: block.required_text("tool_use_id")?.into(),
         content,
-        is_error: block.flag("is_error")?,
+        is_error: block.boolean_field("is_error")?,
     }))
 }

@@ -67,13 +67,13 @@ impl<'a> Node<'a> {
     }
 
     /// Returns the text of an optional field; `None` if it is empty.
-    pub(super) fn hint(&self, name: &str) -> Result<Option<&'a str>> {
+    pub(super) fn optional_text(&self, name: &str) -> Result<Option<&'a str>> {
         let text = self.field(name).map(|field| field.text()).transpose()?;
         Ok(text.filter(|text| !text.is_empty()))
     }
 
     /// Returns a boolean field; false if it is missing.
-    pub(super) fn flag(&self, name: &str) -> Result<bool> {
+    pub(super) fn boolean_field(&self, name: &str) -> Result<bool> {
         let field = self.at(name);
         match field.value {
             Value::Null => Ok(false),
@@ -90,7 +90,7 @@ impl<'a> Node<'a> {
     }
 
     /// Checks that no content is dropped: every field is one of `known` or empty.
-    pub(super) fn only(&self, known: &[&str]) -> Result<()> {
+    pub(super) fn refuse_fields_besides(&self, known: &[&str]) -> Result<()> {
         let is_known = |name: &str| known.contains(&name) || IGNORED.contains(&name);
         let fields = self.object()?.iter();
         let mut others = fields.filter(|(name, value)| !is_known(name) && is_not_empty(value));

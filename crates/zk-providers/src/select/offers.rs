@@ -94,9 +94,9 @@ pub enum KeyCheck {
 /// Checks with the provider whether the key in `with_key` is accepted. `without_key` is the same provider
 /// without one, since some list their models to everybody.
 pub async fn check_key(with_key: &dyn Provider, without_key: Option<&dyn Provider>) -> KeyCheck {
-    match list(with_key).await {
+    match list_models(with_key).await {
         Listing::Listed => match without_key {
-            Some(open) if list(open).await == Listing::Listed => KeyCheck::Unknown,
+            Some(open) if list_models(open).await == Listing::Listed => KeyCheck::Unknown,
             Some(_) | None => KeyCheck::Accepted,
         },
         Listing::Refused(why) => KeyCheck::Refused(why),
@@ -114,13 +114,13 @@ enum Listing {
     Failed(String),
 }
 
-async fn list(provider: &dyn Provider) -> Listing {
+async fn list_models(provider: &dyn Provider) -> Listing {
     let cx = Bus::new().cx();
     match tokio::time::timeout(CHECK_TIMEOUT, provider.list_models(&cx)).await {
         Ok(Ok(Some(_))) => Listing::Listed,
         Ok(Ok(None)) => Listing::Nothing,
         Ok(Err(error)) if error.kind == ErrorKind::Auth => Listing::Refused(error.message),
-        // The key was known before it could be poor.
+        // A quota or rate error comes after the key was accepted.
         Ok(Err(error)) if matches!(error.kind, ErrorKind::Quota | ErrorKind::Rate) => Listing::Listed,
         Ok(Err(error)) => Listing::Failed(error.message),
         Err(_) => Listing::Failed(format!("no answer within {} s", CHECK_TIMEOUT.as_secs())),

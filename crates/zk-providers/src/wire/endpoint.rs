@@ -111,7 +111,7 @@ pub(crate) struct Endpoint {
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint").field("base", &self.place()).finish_non_exhaustive()
+        f.debug_struct("Endpoint").field("base", &self.base_url_for_display()).finish_non_exhaustive()
     }
 }
 
@@ -199,7 +199,7 @@ impl Endpoint {
     }
 
     /// Returns the base URL for display, without password and query.
-    pub(crate) fn place(&self) -> String {
+    pub(crate) fn base_url_for_display(&self) -> String {
         let mut base = self.base.clone();
         let _ = base.set_username("");
         let _ = base.set_password(None);
@@ -272,7 +272,7 @@ impl Endpoint {
     }
 
     async fn send_as_is(&self, request: RequestBuilder) -> Result<Response, WireError> {
-        request.send().await.map_err(|error| self.unreachable(&error))
+        request.send().await.map_err(|error| self.connection_error(&error))
     }
 
     fn with_token(
@@ -292,10 +292,21 @@ impl Endpoint {
     }
 
     /// Converts a response with an error status to an error.
-    pub(crate) fn failed(&self, status: StatusCode, headers: &HeaderMap, body: &Received) -> WireError {
+    pub(crate) fn response_error(
+        &self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        body: &Received,
+    ) -> WireError {
         // Redacted before any quotation, which could end in the middle of a key.
         let redacted = self.redacted(&String::from_utf8_lossy(&body.bytes));
-        let error = error::of_part(status, headers, redacted.as_bytes(), body.is_whole, SystemTime::now());
+        let error = error::of_partial_response(
+            status,
+            headers,
+            redacted.as_bytes(),
+            body.is_whole,
+            SystemTime::now(),
+        );
         let error = self.without_secrets(error).at(Phase::Response);
         let error = match &self.auth {
             Auth::None if !self.is_private => error.with_missing_key_hint(),
@@ -310,16 +321,16 @@ impl Endpoint {
         };
         let lost = status == StatusCode::NOT_FOUND && !error.message.to_lowercase().contains("model");
         if lost && error.hint.is_none() {
-            let hint = format!("Is the base URL {} right? {}", self.place(), self.advice);
+            let hint = format!("Is the base URL {} right? {}", self.base_url_for_display(), self.advice);
             return error.hint(hint);
         }
         error
     }
 
     /// Converts a failure to get a response to an error.
-    pub(crate) fn unreachable(&self, error: &reqwest::Error) -> WireError {
+    pub(crate) fn connection_error(&self, error: &reqwest::Error) -> WireError {
         let cause = root_cause(error);
-        let place = self.place();
+        let place = self.base_url_for_display();
         if !error.is_connect() {
             let message = format!("the connection to {place} broke: {cause}");
             return WireError::new(ErrorKind::Transport, message);
@@ -341,10 +352,10 @@ impl Endpoint {
     }
 
     /// Converts the failure of a response that broke off to an error.
-    pub(crate) fn broken(&self, error: &reqwest::Error) -> WireError {
+    pub(crate) fn interruption_error(&self, error: &reqwest::Error) -> WireError {
         WireError::new(
             ErrorKind::Transport,
-            format!("the connection to {} broke: {}", self.place(), root_cause(error)),
+            format!("the connection to {} broke: {}", self.base_url_for_display(), root_cause(error)),
         )
     }
 

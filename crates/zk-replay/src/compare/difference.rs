@@ -143,10 +143,19 @@ impl fmt::Display for Change {
             Self::End { recorded, replayed } => {
                 write!(f, "the run {}, and now {}", ending(*recorded), ending(*replayed))
             }
-            Self::MessageMissing { by, text } => write!(f, "{} is no longer added: {text}", of(by.as_ref())),
-            Self::MessageAdded { by, text } => write!(f, "{} is added: {text}", of(by.as_ref())),
+            Self::MessageMissing { by, text } => {
+                write!(f, "{} is no longer added: {text}", label_of_message(by.as_ref()))
+            }
+            Self::MessageAdded { by, text } => {
+                write!(f, "{} is added: {text}", label_of_message(by.as_ref()))
+            }
             Self::Message { by, line, recorded, replayed } => {
-                write!(f, "{} differs in line {line}: {}", of(by.as_ref()), sides(recorded, replayed))
+                write!(
+                    f,
+                    "{} differs in line {line}: {}",
+                    label_of_message(by.as_ref()),
+                    format_sides(recorded, replayed)
+                )
             }
             Self::Model { recorded, replayed } => write!(f, "goes to {replayed} instead of {recorded}"),
             Self::Thinking { recorded, replayed } => {
@@ -192,10 +201,14 @@ impl fmt::Display for Change {
                 }
             },
             Self::Summary { line, recorded, replayed } => {
-                write!(f, "the compaction's text differs in line {line}: {}", sides(recorded, replayed))
+                write!(
+                    f,
+                    "the compaction's text differs in line {line}: {}",
+                    format_sides(recorded, replayed)
+                )
             }
             Self::Answer { line, recorded, replayed } => {
-                write!(f, "the answer differs in line {line}: {}", sides(recorded, replayed))
+                write!(f, "the answer differs in line {line}: {}", format_sides(recorded, replayed))
             }
             Self::Calls { recorded, replayed } => {
                 let list =
@@ -204,7 +217,11 @@ impl fmt::Display for Change {
             }
             Self::Arguments { tool, call, path, recorded, replayed } => {
                 let at = if path.is_empty() { String::new() } else { format!(" at {path}") };
-                write!(f, "call `{tool}` ({call}): arguments differ{at}: {}", sides(recorded, replayed))
+                write!(
+                    f,
+                    "call `{tool}` ({call}): arguments differ{at}: {}",
+                    format_sides(recorded, replayed)
+                )
             }
             Self::NowRefused { tool, call, reason, recorded, replayed } => {
                 write!(f, "call `{tool}` ({call}): ")?;
@@ -245,7 +262,7 @@ impl fmt::Display for Change {
             Self::Result { tool, call, line, recorded, replayed } => write!(
                 f,
                 "call `{tool}` ({call}): the result differs in line {line}: {}",
-                sides(recorded, replayed)
+                format_sides(recorded, replayed)
             ),
             Self::ResultKind { tool, call, is_error } => {
                 let how = if *is_error { "now counts as an error" } else { "no longer counts as an error" };
@@ -270,11 +287,11 @@ fn write_tools(
     write!(f, "tools changed: {}", parts.join(", "))
 }
 
-fn sides(recorded: &str, replayed: &str) -> String {
+fn format_sides(recorded: &str, replayed: &str) -> String {
     format!("recorded `{recorded}`, now `{replayed}`")
 }
 
-fn of(by: Option<&String>) -> String {
+fn label_of_message(by: Option<&String>) -> String {
     match by {
         Some(by) => format!("a message of {by}"),
         None => "the prompt".to_owned(),

@@ -36,7 +36,7 @@ pub fn compare(recorded: &Recording, replayed: &Recording) -> Vec<Difference> {
         match (recorded.runs.get(index), replayed.runs.get(index)) {
             (Some(one), Some(other)) => {
                 let mut comparing = Comparing { found: &mut found, run: index + 1, turns, requests };
-                comparing.run(one, other);
+                comparing.compare_runs(one, other);
                 turns += one.turns.len();
                 requests += one.requests.as_ref().map_or(0, Vec::len);
             }
@@ -57,47 +57,47 @@ struct Comparing<'a> {
 }
 
 impl Comparing<'_> {
-    fn push(&mut self, turn: Option<usize>, change: Change) {
+    fn add_difference(&mut self, turn: Option<usize>, change: Change) {
         let turn = turn.map(|turn| self.turns + turn + 1);
         self.found.push(Difference { place: Place { run: self.run, turn, request: None }, change });
     }
 
-    fn run(&mut self, one: &RecordedRun, other: &RecordedRun) {
-        self.messages(None, &one.opening, &other.opening);
+    fn compare_runs(&mut self, one: &RecordedRun, other: &RecordedRun) {
+        self.compare_messages(None, &one.opening, &other.opening);
         let turns = one.turns.len().max(other.turns.len());
         let mut asked = 0;
         for index in 0..turns {
-            self.compactions(one, other, index);
+            self.compare_compactions(one, other, index);
             // A turn has a request, and another one if the first did not fit.
             let until = requests_until(one, index).max(asked);
-            self.requests(one, other, asked..until);
+            self.compare_requests(one, other, asked..until);
             asked = until;
             match (one.turns.get(index), other.turns.get(index)) {
-                (Some(one), Some(other)) => self.turn(index, one, other),
+                (Some(one), Some(other)) => self.compare_turns(index, one, other),
                 (Some(_), None) => {
-                    self.push(Some(index), Change::TurnMissing);
+                    self.add_difference(Some(index), Change::TurnMissing);
                     break;
                 }
                 (None, Some(_)) => {
-                    self.push(Some(index), Change::TurnAdded);
+                    self.add_difference(Some(index), Change::TurnAdded);
                     break;
                 }
                 (None, None) => {}
             }
         }
-        self.compactions(one, other, turns);
+        self.compare_compactions(one, other, turns);
         let rest = one.requests.as_ref().map_or(0, Vec::len).max(other.requests.as_ref().map_or(0, Vec::len));
         if one.turns.len() == other.turns.len() {
-            self.requests(one, other, asked..rest.max(asked));
+            self.compare_requests(one, other, asked..rest.max(asked));
         }
         if one.end != other.end && one.end.is_some() {
-            self.push(None, Change::End { recorded: one.end, replayed: other.end });
+            self.add_difference(None, Change::End { recorded: one.end, replayed: other.end });
         }
     }
 
-    fn turn(&mut self, index: usize, one: &RecordedTurn, other: &RecordedTurn) {
+    fn compare_turns(&mut self, index: usize, one: &RecordedTurn, other: &RecordedTurn) {
         if let Some(change) = answer_change(&one.answer, &other.answer) {
-            self.push(Some(index), change);
+            self.add_difference(Some(index), change);
         }
         for (call, replayed) in one.calls.iter().zip(&other.calls) {
             // A process that died in this turn says nothing about the calls after.
@@ -105,13 +105,13 @@ impl Comparing<'_> {
                 continue;
             }
             if let Some(change) = call_change(call, replayed) {
-                self.push(Some(index), change);
+                self.add_difference(Some(index), change);
             }
         }
-        self.messages(Some(index), &one.then, &other.then);
+        self.compare_messages(Some(index), &one.then, &other.then);
     }
 
-    fn messages(&mut self, turn: Option<usize>, one: &[Arc<Message>], other: &[Arc<Message>]) {
+    fn compare_messages(&mut self, turn: Option<usize>, one: &[Arc<Message>], other: &[Arc<Message>]) {
         let compared = |all: &[Arc<Message>]| -> Vec<(String, Option<String>)> {
             let told = all.iter().filter(|message| !is_context(message));
             told.map(|message| (said_text(message), message.injected_by.clone())).collect()
@@ -132,10 +132,10 @@ impl Comparing<'_> {
             }
             (None, None) => return,
         };
-        self.push(turn, change);
+        self.add_difference(turn, change);
     }
 
-    fn compactions(&mut self, one: &RecordedRun, other: &RecordedRun, index: usize) {
+    fn compare_compactions(&mut self, one: &RecordedRun, other: &RecordedRun, index: usize) {
         let at = |run: &RecordedRun| -> Vec<(String, String)> {
             let here = run.compactions.iter().filter(|compaction| compaction.after_turns == index);
             here.map(|compaction| (compaction.strategy.clone(), compaction.text.clone())).collect()
@@ -148,13 +148,13 @@ impl Comparing<'_> {
         let (recorded, replayed) = (names(&here), names(&there));
         if recorded != replayed {
             let turn = (index < one.turns.len().max(other.turns.len())).then_some(index);
-            self.push(turn, Change::Compaction { recorded, replayed });
+            self.add_difference(turn, Change::Compaction { recorded, replayed });
         } else if here != there {
             let text =
                 |all: &[(String, String)]| all.iter().map(|(_, text)| text.as_str()).collect::<String>();
             let text = first_line_difference(&text(&here), &text(&there));
             let (line, recorded, replayed) = (text.line, text.recorded, text.replayed);
-            self.push(Some(index), Change::Summary { line, recorded, replayed });
+            self.add_difference(Some(index), Change::Summary { line, recorded, replayed });
         }
     }
 }
@@ -167,7 +167,7 @@ fn requests_until(run: &RecordedRun, turn: usize) -> usize {
 
 /// Text of a message without context that zk reads anew.
 fn said_text(message: &Message) -> String {
-    let said = crate::recording::said(message);
+    let said = crate::recording::prompt_blocks(message);
     said.iter().map(|block| block.as_text().map_or_else(|| block_text(block), str::to_owned)).collect()
 }
 

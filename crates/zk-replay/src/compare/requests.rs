@@ -7,13 +7,13 @@ use crate::recording::{RecordedRequest, RecordedRun};
 
 impl Comparing<'_> {
     /// Compares the requests with these numbers, as far as both recordings have them.
-    pub(super) fn requests(&mut self, one: &RecordedRun, other: &RecordedRun, range: Range<usize>) {
+    pub(super) fn compare_requests(&mut self, one: &RecordedRun, other: &RecordedRun, range: Range<usize>) {
         let (Some(recorded), Some(replayed)) = (&one.requests, &other.requests) else { return };
         for index in range {
             let place = Place { run: self.run, turn: None, request: Some(self.requests + index + 1) };
             match (recorded.get(index), replayed.get(index)) {
                 (Some(one), Some(other)) => {
-                    // Everything that stays changed is said once.
+                    // A change that persists from one request to the next is reported once.
                     let before = index.checked_sub(1);
                     let before = before.and_then(|at| Some((recorded.get(at)?, replayed.get(at)?)));
                     let changes = request_changes(one, other, before);

@@ -98,14 +98,14 @@ struct State {
     messages: Vec<(Arc<Message>, PartFacts)>,
     messages_noted: usize,
     text_bytes: usize,
-    /// Arguments of the present turn's calls, as the model gave them.
+    /// Arguments of the current turn's calls, as the model gave them.
     asked: HashMap<CallId, Value>,
     /// Results of tools that handlers may change.
     raw: HashMap<CallId, ToolContent>,
 }
 
 impl State {
-    fn call(&mut self, call: &CallRef) -> Option<&mut CallFacts> {
+    fn facts_of_call(&mut self, call: &CallRef) -> Option<&mut CallFacts> {
         let is_it = |known: &CallFacts| known.turn_id == call.turn_id && known.call_id == call.call_id;
         if !self.facts.calls.last().is_some_and(is_it) && !self.facts.calls.iter().any(is_it) {
             if self.facts.calls.len() >= MAX_CALLS {
@@ -118,8 +118,8 @@ impl State {
         self.facts.calls.iter_mut().rev().find(|known| is_it(known))
     }
 
-    /// Whether `bytes` more of text may be kept.
-    fn has_room(&mut self, bytes: usize) -> bool {
+    /// Reserves `bytes` for more text; returns false if the limit of the run is reached.
+    fn reserve_text(&mut self, bytes: usize) -> bool {
         let has_room = self.text_bytes.saturating_add(bytes) <= MAX_TEXT_BYTES;
         if has_room {
             self.text_bytes += bytes;
@@ -129,7 +129,7 @@ impl State {
         has_room
     }
 
-    fn note_messages(&mut self, messages: &[Arc<Message>]) -> (usize, Vec<PartFacts>) {
+    fn update_messages(&mut self, messages: &[Arc<Message>]) -> (usize, Vec<PartFacts>) {
         let is_same =
             |((known, _), message): &(&(Arc<Message>, PartFacts), &Arc<Message>)| Arc::ptr_eq(known, message);
         let same = self.messages.iter().zip(messages).take_while(is_same).count();
@@ -187,7 +187,7 @@ impl Collected {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn note_answer(&self) {
+    pub(super) fn mark_answered(&self) {
         self.state().is_answered = true;
     }
 
@@ -226,7 +226,7 @@ impl Collected {
         if is_first {
             state.messages.clear();
         }
-        let (kept, messages) = state.note_messages(request.history.messages());
+        let (kept, messages) = state.update_messages(request.history.messages());
         if !state.facts.models.contains(&request.model) {
             state.facts.models.push(request.model.clone());
         }
@@ -243,7 +243,7 @@ impl Collected {
 
     pub(super) fn add_side_call(&self, request: &str, text: String) {
         let state = &mut *self.state();
-        if state.has_room(text.len()) {
+        if state.reserve_text(text.len()) {
             state.facts.side_calls.push(SideCallFacts { request: request.to_owned(), text });
         }
     }
@@ -253,7 +253,7 @@ impl Collected {
         let facts = std::mem::take(&mut state.facts);
         (state.asked, state.raw, state.text_bytes) = (HashMap::new(), HashMap::new(), 0);
         let is_answered = std::mem::take(&mut state.is_answered);
-        // An entry makes a session count as answered, so that it would stay for nothing.
+        // An entry makes a session count as answered, so that a session without an answer would be kept.
         let is_worth_it = is_answered && !facts.requests.is_empty();
         let data = is_worth_it.then(|| serde_json::to_value(facts).ok()).flatten()?;
         Some(NewEntry::hidden(REPLAY_ENTRY, REPLAY_ENTRY_VERSION, data))
@@ -290,7 +290,7 @@ impl Plugin for ReplayLog {
         let of_gate = self.collected.clone();
         scope.on_sync_at(own(), move |decided: &PermissionDecided, _: &Cx| {
             let verdict = Verdict::of(decided);
-            if let Some(call) = of_gate.state().call(&decided.call) {
+            if let Some(call) = of_gate.state().facts_of_call(&decided.call) {
                 call.verdict = Some(verdict);
             }
         });
@@ -299,8 +299,8 @@ impl Plugin for ReplayLog {
             let state = &mut *of_call.state();
             let is_changed = state.asked.get(&begin.call.call_id).is_some_and(|asked| *asked != begin.args);
             if is_changed
-                && state.has_room(begin.args.to_string().len())
-                && let Some(call) = state.call(&begin.call)
+                && state.reserve_text(begin.args.to_string().len())
+                && let Some(call) = state.facts_of_call(&begin.call)
             {
                 call.args = Some(begin.args.clone());
             }
@@ -317,8 +317,8 @@ impl Plugin for ReplayLog {
             let state = &mut *after.state();
             let Some(raw) = state.raw.remove(&end.call.call_id) else { return };
             if raw != end.result.content
-                && state.has_room(output_bytes(&raw))
-                && let Some(call) = state.call(&end.call)
+                && state.reserve_text(output_bytes(&raw))
+                && let Some(call) = state.facts_of_call(&end.call)
             {
                 call.raw = Some(raw);
             }

@@ -52,7 +52,7 @@ impl Provider for NotedProvider {
         collected.add_request(cx.turn_id(), &request);
         Box::pin(self.inner.stream(request, cx).inspect(move |event| {
             if event.is_ok() {
-                collected.note_answer();
+                collected.mark_answered();
             }
         }))
     }

@@ -10,7 +10,7 @@ pub const REPLAY_ENTRY: &str = "replay";
 /// Version of the data in a [`REPLAY_ENTRY`].
 pub const REPLAY_ENTRY_VERSION: u32 = 1;
 
-/// Name of the plugin that writes them.
+/// Name of the plugin that writes these entries.
 pub(crate) const SOURCE: &str = "replay-log";
 
 /// Facts of one run that a comparison needs and a session has nowhere else.
@@ -25,7 +25,7 @@ pub(crate) struct RunFacts {
     pub(crate) side_calls: Vec<SideCallFacts>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) models: Vec<Model>,
-    /// Whether a limit left something out.
+    /// Whether data was left out because of a limit.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_cut: bool,
 }
@@ -44,7 +44,7 @@ pub(crate) struct RequestFacts {
     /// Number of leading messages that the request before has too.
     #[serde(default)]
     pub(crate) kept: usize,
-    /// Digests of the messages after those.
+    /// Digests of the messages after the first `kept` ones.
     #[serde(default)]
     pub(crate) messages: Vec<PartFacts>,
 }

@@ -45,13 +45,13 @@ pub enum PackError {
     /// The session has an id that zk never gives.
     #[error("the pack names its session `{id}`, which is no id of zk; it was not read")]
     Session {
-        /// The id, cut.
+        /// First 80 characters of the session id.
         id: String,
     },
     /// A stored output has a name that zk never gives.
     #[error("the pack names a stored output `{name}`, which is no name of zk; it was not read")]
     Name {
-        /// The name, cut.
+        /// First 80 characters of the name.
         name: String,
     },
 }

@@ -104,7 +104,7 @@ impl Pack {
             };
             pack.blobs.insert(id, STANDARD.encode(bytes));
         }
-        pack.note(redacted, unreadable, too_large, missing);
+        pack.add_notes(redacted, unreadable, too_large, missing);
         pack
     }
 
@@ -116,36 +116,39 @@ impl Pack {
         self
     }
 
-    fn note(&mut self, redacted: usize, unreadable: usize, too_large: usize, missing: usize) {
+    fn add_notes(&mut self, redacted: usize, unreadable: usize, too_large: usize, missing: usize) {
         let contains = &mut self.notes.contains;
         contains.push(format!(
             "the conversation: {} with prompts, answers, arguments and results, and the paths in them",
-            count(self.entries.len(), "entry", "entries")
+            format_count(self.entries.len(), "entry", "entries")
         ));
         if !self.settings.is_empty() {
-            contains.push(format!("{} in effect", count(self.settings.len(), "setting", "settings")));
+            contains.push(format!("{} in effect", format_count(self.settings.len(), "setting", "settings")));
         }
         if !self.blobs.is_empty() {
-            contains.push(count(self.blobs.len(), "stored output", "stored outputs"));
+            contains.push(format_count(self.blobs.len(), "stored output", "stored outputs"));
         }
         contains.push(format!("the version of zk ({})", self.versions.program));
         let left_out = &mut self.notes.left_out;
         left_out.push("keys, sign-ins and settings that are secrets".to_owned());
         if redacted > 0 {
-            left_out.push(format!("secrets in {}", count(redacted, "place", "places")));
+            left_out.push(format!("secrets in {}", format_count(redacted, "place", "places")));
         }
         if unreadable > 0 {
-            left_out.push(format!("{} that could not be written", count(unreadable, "entry", "entries")));
+            left_out
+                .push(format!("{} that could not be written", format_count(unreadable, "entry", "entries")));
         }
         if too_large > 0 {
             left_out.push(format!(
                 "{} too large",
-                count(too_large, "stored output that is", "stored outputs that are")
+                format_count(too_large, "stored output that is", "stored outputs that are")
             ));
         }
         if missing > 0 {
-            left_out
-                .push(format!("{} gone", count(missing, "stored output that is", "stored outputs that are")));
+            left_out.push(format!(
+                "{} gone",
+                format_count(missing, "stored output that is", "stored outputs that are")
+            ));
         }
         left_out.push("files of the project, beyond what the conversation quotes".to_owned());
     }
@@ -176,7 +179,7 @@ fn is_image(bytes: &[u8]) -> bool {
     is_webp || signs.iter().any(|sign| bytes.starts_with(sign))
 }
 
-fn count(number: usize, one: &str, many: &str) -> String {
+fn format_count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 

@@ -10,7 +10,7 @@ use zk_session::{MemoryStore, Recorder};
 
 use super::tools::StandIn;
 use super::{Playback, ReplayProvider};
-use crate::recording::{RecordedRun, is_from_outside, said};
+use crate::recording::{RecordedRun, is_from_outside, prompt_blocks};
 use crate::{Recording, ReplayLog};
 
 /// Longest time that one replayed run may take. Nothing in it waits for anything outside.
@@ -57,7 +57,7 @@ impl Playback {
         let stand_ins = agent.bus().scope("replay-stand-ins");
         for name in self.foreign_tools() {
             if agent.bus().item::<dyn Tool>(&name).is_none() {
-                // The name is free.
+                // Cannot fail: no item of the agent has the name.
                 let _ = stand_ins.provide::<dyn Tool>(&name, Arc::new(StandIn::new(&name)));
             }
         }
@@ -94,7 +94,7 @@ impl Playback {
             agent.inject(Message { id: None, ..Message::clone(message) }).map_err(refused)?;
         }
         let options = match run.prompt() {
-            Some(prompt) => RunOptions::prompt(said(prompt)),
+            Some(prompt) => RunOptions::prompt(prompt_blocks(prompt)),
             None => RunOptions::resume(),
         };
         let running = agent.run(options).map_err(refused)?;
@@ -187,7 +187,7 @@ impl Replay {
         let scope = bus.scope("replay-providers");
         for provider in providers {
             let name = provider.name().to_owned();
-            // The names are unique.
+            // Cannot fail: the names of the providers are unique.
             let _ = scope.provide::<dyn Provider>(&name, Arc::new(provider));
         }
         let store = MemoryStore::new().with_clock(playback.clock());

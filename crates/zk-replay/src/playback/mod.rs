@@ -60,11 +60,11 @@ struct Position {
     run: usize,
     /// Number of answers of the run so far.
     turns: usize,
-    /// Number of failed requests of the turn to come.
+    /// Number of failed requests of the next turn.
     failed: usize,
-    /// Calls of the present turn that have their result.
+    /// Indices of the current turn's calls that have their result.
     used: HashSet<usize>,
-    /// Side calls of the run that have their answer.
+    /// Indices of the run's side calls that have their answer.
     used_side: HashSet<usize>,
     now: SystemTime,
 }
@@ -79,28 +79,33 @@ impl Playback {
     /// Creates a playback of a recording, from its beginning.
     #[must_use]
     pub fn new(recording: Recording) -> Self {
-        Self::with(recording, None, false, None)
+        Self::with_options(recording, None, false, None)
     }
 
     /// Takes the answers from another recording.
     #[must_use]
     pub fn answered_by(self, answers: Recording) -> Self {
         let inner = &self.inner;
-        Self::with(inner.recording.clone(), Some(answers), inner.keeps_model, inner.is_attended)
+        Self::with_options(inner.recording.clone(), Some(answers), inner.keeps_model, inner.is_attended)
     }
 
     /// Keeps the model and thinking level of the agent, in the place of the recorded ones.
     #[must_use]
     pub fn keep_model(self) -> Self {
         let inner = &self.inner;
-        Self::with(inner.recording.clone(), inner.answers.clone(), true, inner.is_attended)
+        Self::with_options(inner.recording.clone(), inner.answers.clone(), true, inner.is_attended)
     }
 
     /// Says whether a person is there to be asked, in the place of [`Recording::had_person`].
     #[must_use]
     pub fn attend(self, is_attended: bool) -> Self {
         let inner = &self.inner;
-        Self::with(inner.recording.clone(), inner.answers.clone(), inner.keeps_model, Some(is_attended))
+        Self::with_options(
+            inner.recording.clone(),
+            inner.answers.clone(),
+            inner.keeps_model,
+            Some(is_attended),
+        )
     }
 
     /// Whether a person is there to be asked.
@@ -108,7 +113,7 @@ impl Playback {
         self.inner.is_attended.unwrap_or_else(|| self.recording().had_person())
     }
 
-    fn with(
+    fn with_options(
         recording: Recording,
         answers: Option<Recording>,
         keeps_model: bool,
@@ -165,8 +170,8 @@ impl Playback {
         Some((run, index, run.turns.get(index)?))
     }
 
-    /// Recorded call that a call stands for.
-    fn recorded(&self, call: &CallRef) -> Option<&RecordedCall> {
+    /// Recorded call that corresponds to `call`.
+    fn recorded_call(&self, call: &CallRef) -> Option<&RecordedCall> {
         self.turn()?.2.calls.iter().find(|known| *known.id() == call.call_id && known.call.name == call.name)
     }
 

@@ -5,7 +5,7 @@ use zk_core::kernel::{BoxError, Cx, Plugin, Scope, Stage};
 use zk_core::service::{Clock, PendingQuestion, Question, Questions, RunControl, Tool, UiAnswer};
 
 use super::Playback;
-use super::provider::stop;
+use super::provider::stop_run;
 use super::tools::{ReplayedTool, was_stopped_before};
 
 impl Plugin for Playback {
@@ -26,9 +26,9 @@ impl Plugin for Playback {
         scope.on_sync_at(Stage::Early, move |gate: &ToolGate, cx: &Cx| {
             // A call that ended in this turn stops the run itself.
             let has_ended = gating.turn().is_some_and(|(_, _, turn)| turn.last_ended().is_some());
-            let is_stopped = !has_ended && gating.recorded(&gate.call).is_some_and(was_stopped_before);
+            let is_stopped = !has_ended && gating.recorded_call(&gate.call).is_some_and(was_stopped_before);
             if is_stopped && let Some(control) = cx.service::<dyn RunControl>() {
-                stop(&*control);
+                stop_run(&*control);
             }
             None
         });

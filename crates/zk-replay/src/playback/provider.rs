@@ -88,11 +88,11 @@ impl Playback {
     }
 }
 
-/// Hands the messages over that a person sent after the turn.
-pub(super) fn deliver(turn: &RecordedTurn, control: &dyn RunControl) {
-    for message in turn.steered() {
+/// Delivers the messages that came from outside of the loop after the turn.
+pub(super) fn deliver_outside_messages(turn: &RecordedTurn, control: &dyn RunControl) {
+    for message in turn.messages_from_outside() {
         let message = Message { id: None, ..Message::clone(message) };
-        // A run that has ended shows as a missing message.
+        // If the run has ended, the comparison reports the message as missing.
         let _ = match message.injected_by.as_deref() {
             Some("follow-up") => control.follow_up(message),
             _ => control.steer(message),
@@ -100,8 +100,8 @@ pub(super) fn deliver(turn: &RecordedTurn, control: &dyn RunControl) {
     }
 }
 
-/// Stops the run, as a person did.
-pub(super) fn stop(control: &dyn RunControl) {
+/// Stops the run, where the person stopped the recorded one.
+pub(super) fn stop_run(control: &dyn RunControl) {
     control.abort("the recorded run was stopped here");
 }
 
@@ -200,7 +200,7 @@ impl Provider for ReplayProvider {
         let stopping = control.clone();
         let aborted = failure(&origin, ErrorKind::Aborted, "the run was stopped");
         let stopped = stream::once(async move {
-            stopping.iter().for_each(|control| stop(&**control));
+            stopping.iter().for_each(|control| stop_run(&**control));
             Err(aborted)
         });
         let turn = match self.playback.next_reply() {
@@ -211,7 +211,7 @@ impl Provider for ReplayProvider {
         if turn.last_ended().is_none()
             && let Some(control) = control
         {
-            deliver(turn, &*control);
+            deliver_outside_messages(turn, &*control);
         }
         let usage = turn.usage.as_ref().map(|usage| usage.usage).unwrap_or_default();
         let mut events = events_of(&turn.answer);

@@ -6,7 +6,7 @@ use zk_core::model::{Approved, Effects, ToolContent, ToolError, ToolErrorKind, T
 use zk_core::service::{CallPlace, RunControl, Tool, ToolCx};
 
 use super::Playback;
-use super::provider::{deliver, stop};
+use super::provider::{deliver_outside_messages, stop_run};
 use crate::recording::RecordedCall;
 
 /// Beginning of the result of a call that the recording has no result for.
@@ -59,17 +59,17 @@ impl Playback {
         Ok(ToolOutput { content, display: recorded.display.clone(), details: recorded.details.clone() })
     }
 
-    /// Does what happened in the recording while the call at `index` ran.
+    /// Repeats the messages and the stop that came in the recording while the call at `index` ran.
     fn after_call(&self, index: usize, cx: &ToolCx) {
         let Some((run, at, turn)) = self.turn() else { return };
         if turn.last_ended() != Some(index) {
             return;
         }
         let Some(control) = cx.cx.service::<dyn RunControl>() else { return };
-        deliver(turn, &*control);
+        deliver_outside_messages(turn, &*control);
         let is_last = at + 1 == run.turns.len();
         if is_last && run.end == Some(zk_core::service::RunStatus::Aborted) {
-            stop(&*control);
+            stop_run(&*control);
         }
     }
 }

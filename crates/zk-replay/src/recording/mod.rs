@@ -82,7 +82,7 @@ pub struct RecordedTurn {
     pub is_cut_off: bool,
 }
 
-/// One call of an answer, with its fate.
+/// One call of an answer, with its outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedCall {
     /// The call as the model made it.
@@ -91,7 +91,7 @@ pub struct RecordedCall {
     pub args: Value,
     /// Whether the call began.
     pub began: bool,
-    /// Whether it began and ended.
+    /// Whether the call began and ended.
     pub ended: bool,
     /// Result for the model.
     pub result: Option<ToolResult>,
@@ -213,7 +213,7 @@ impl RecordedRun {
 
 impl RecordedTurn {
     /// Messages from outside of the loop after the turn: steering and follow-ups.
-    pub(crate) fn steered(&self) -> impl Iterator<Item = &Arc<Message>> {
+    pub(crate) fn messages_from_outside(&self) -> impl Iterator<Item = &Arc<Message>> {
         self.then.iter().filter(|message| is_from_outside(message))
     }
 
@@ -246,7 +246,7 @@ pub(crate) fn is_context(message: &Message) -> bool {
 }
 
 /// Returns what a person said in a message, without the context that zk added.
-pub(crate) fn said(message: &Message) -> Vec<zk_core::model::Block> {
+pub(crate) fn prompt_blocks(message: &Message) -> Vec<zk_core::model::Block> {
     let own =
         message.content.iter().filter(|block| zk_core::service::is_said(block) && !is_dynamic_context(block));
     own.cloned().collect()

@@ -47,9 +47,9 @@ impl Recording {
     pub fn of(entries: &[Entry]) -> Self {
         let mut reader = Reader::default();
         for entry in entries {
-            reader.add(entry);
+            reader.add_entry(entry);
         }
-        reader.cut_off();
+        reader.keep_provisional_answer();
         let mut recording = reader.recording;
         let mut room = MAX_PARTS;
         for facts in RunFacts::all(entries) {
@@ -68,7 +68,7 @@ impl Recording {
             return;
         };
         // A few bytes of a foreign pack can stand for very many digests. Such requests are not compared.
-        let parts = parts_of(&facts.requests);
+        let parts = count_message_digests(&facts.requests);
         if let Some(rest) = room.checked_sub(parts).filter(|_| facts.requests.len() <= MAX_REQUESTS) {
             *room = rest;
             run.requests = Some(recorded_requests(facts.requests));
@@ -89,7 +89,7 @@ impl Recording {
 }
 
 /// Number of message digests that the requests have together.
-fn parts_of(requests: &[RequestFacts]) -> usize {
+fn count_message_digests(requests: &[RequestFacts]) -> usize {
     let (mut all, mut now) = (0usize, 0usize);
     for request in requests {
         now = now.min(request.kept).saturating_add(request.messages.len());
@@ -120,10 +120,10 @@ fn recorded_requests(facts: Vec<RequestFacts>) -> Vec<RecordedRequest> {
 }
 
 impl<'a> Reader<'a> {
-    fn add(&mut self, entry: &'a Entry) {
+    fn add_entry(&mut self, entry: &'a Entry) {
         match &entry.kind {
             EntryKind::RunStart { run_id } => {
-                self.cut_off();
+                self.keep_provisional_answer();
                 self.recording.runs.push(RecordedRun {
                     id: Some(run_id.clone()),
                     time_ms: entry.time_ms,
@@ -133,7 +133,7 @@ impl<'a> Reader<'a> {
                 });
             }
             EntryKind::RunEnd { status, .. } => {
-                self.cut_off();
+                self.keep_provisional_answer();
                 if let Some(run) = self.recording.runs.last_mut() {
                     run.end = Some(*status);
                 }
@@ -146,9 +146,9 @@ impl<'a> Reader<'a> {
                 self.thinking = *level;
                 self.change_run(|run| run.thinking = *level);
             }
-            EntryKind::Message { message, usage } => self.message(entry, message, usage.as_deref()),
+            EntryKind::Message { message, usage } => self.add_message(entry, message, usage.as_deref()),
             EntryKind::OpenTurn { turn_id, message, usage } => {
-                self.cut_off();
+                self.keep_provisional_answer();
                 self.open = Some((turn_id, message, usage));
             }
             EntryKind::CallBegin { turn_id, call_id, args, .. } => {
@@ -173,7 +173,7 @@ impl<'a> Reader<'a> {
                 let progress = Progress { args: None, began: true, ended: Some(ended) };
                 self.progress.entry((turn_id.clone(), call_id.clone())).or_default().push(progress);
             }
-            EntryKind::Custom(custom) => self.custom(custom),
+            EntryKind::Custom(custom) => self.add_custom_entry(custom),
             EntryKind::Usage { .. } | EntryKind::Leaf { .. } | EntryKind::Label { .. } => {}
         }
     }
@@ -187,7 +187,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Run that entries belong to; one without id for those before any.
-    fn run(&mut self, time_ms: u64) -> Option<&mut RecordedRun> {
+    fn run_or_new(&mut self, time_ms: u64) -> Option<&mut RecordedRun> {
         if self.recording.runs.is_empty() {
             let (model, thinking) = (self.model.clone(), self.thinking);
             self.recording.runs.push(RecordedRun { time_ms, model, thinking, ..RecordedRun::default() });
@@ -195,57 +195,57 @@ impl<'a> Reader<'a> {
         self.recording.runs.last_mut()
     }
 
-    fn message(&mut self, entry: &Entry, message: &'a Arc<Message>, usage: Option<&'a TurnUsage>) {
+    fn add_message(&mut self, entry: &Entry, message: &'a Arc<Message>, usage: Option<&'a TurnUsage>) {
         if message.role == Role::Assistant {
             if message.calls().next().is_some() {
                 self.answer = Some((message, usage));
                 return;
             }
-            self.close_open(message, usage);
-            let turn = self.turn(message, usage, None);
-            if let Some(run) = self.run(entry.time_ms) {
+            self.resolve_provisional_answer(message, usage);
+            let turn = self.next_turn(message, usage, None);
+            if let Some(run) = self.run_or_new(entry.time_ms) {
                 run.turns.push(turn);
             }
             return;
         }
         if let Some((answer, usage)) = self.answer.take() {
-            self.close_open(answer, usage);
-            let turn = self.turn(answer, usage, Some(message));
-            if let Some(run) = self.run(entry.time_ms) {
+            self.resolve_provisional_answer(answer, usage);
+            let turn = self.next_turn(answer, usage, Some(message));
+            if let Some(run) = self.run_or_new(entry.time_ms) {
                 run.turns.push(turn);
             }
             return;
         }
-        let Some(run) = self.run(entry.time_ms) else { return };
+        let Some(run) = self.run_or_new(entry.time_ms) else { return };
         match run.turns.last_mut() {
             Some(turn) => turn.then.push(message.clone()),
             None => run.opening.push(message.clone()),
         }
     }
 
-    /// Drops the provisional answer that this one completes.
-    fn close_open(&mut self, answer: &Message, usage: Option<&TurnUsage>) {
+    /// Drops the provisional answer if this one completes it; otherwise keeps it as a turn of a process that died.
+    fn resolve_provisional_answer(&mut self, answer: &Message, usage: Option<&TurnUsage>) {
         let ids = |message: &Message| message.calls().map(|call| call.id.clone()).collect::<Vec<_>>();
         let closes = self.open.is_some_and(|(turn_id, open, _)| {
             usage.is_some_and(|usage| usage.turn_id == *turn_id) || ids(open) == ids(answer)
         });
         if !closes {
-            self.cut_off();
+            self.keep_provisional_answer();
         }
     }
 
-    /// Adds the provisional answer of a process that died.
-    fn cut_off(&mut self) {
+    /// Adds the provisional answer of a process that died as a turn.
+    fn keep_provisional_answer(&mut self) {
         self.answer = None;
         let Some((turn_id, answer, usage)) = self.open.take() else { return };
         let mut turn = self.turn_of(answer, Some(usage), Some(turn_id), None);
         turn.is_cut_off = true;
-        if let Some(run) = self.run(0) {
+        if let Some(run) = self.run_or_new(0) {
             run.turns.push(turn);
         }
     }
 
-    fn turn(
+    fn next_turn(
         &mut self,
         answer: &Arc<Message>,
         usage: Option<&TurnUsage>,
@@ -281,7 +281,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn custom(&mut self, custom: &CustomEntry) {
+    fn add_custom_entry(&mut self, custom: &CustomEntry) {
         if custom.source != WINDOW_OWNER || custom.kind != COMPACTION_ENTRY {
             return;
         }
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_stand_for_too_much_are_not_read() {
+    fn requests_with_too_many_digests_are_not_read() {
         let few = || vec![request(0, 50), request(usize::MAX, 1)];
         let mut room = 101;
         assert!(read(few(), &mut room));

@@ -11,7 +11,7 @@ use zk_core::service::{Command, Entry, EntryKind, PromptSection, Tool, ToolCx, T
 
 use crate::active::skill_text::TAG;
 use crate::active::skills::{Skills, SkillsOptions};
-use crate::active::suspicious_text::ask_meanwhile;
+use crate::active::suspicious_text::ask_after_single_consent;
 use crate::active::{relevant_skills, tools};
 use crate::commands::prompt_command::PromptCommand;
 use crate::discovery::catalog::description;
@@ -62,7 +62,7 @@ impl Plugin for SkillsPlugin {
         let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
         let offered = Offered { scope: scope.clone(), commands: Mutex::default() };
         let resolved = skills.clone();
-        scope.on_sync_at(everywhere, move |_: &SkillsResolved, _: &Cx| offered.update(&resolved));
+        scope.on_sync_at(everywhere, move |_: &SkillsResolved, _: &Cx| offered.update_commands(&resolved));
         // Searched in advance, so that a person can complete their names.
         let early = (skills.clone(), scope.clone());
         scope.spawn(async move {
@@ -75,7 +75,7 @@ impl Plugin for SkillsPlugin {
             Stage::Early,
             skills.clone(),
             async |skills: &Skills, _: &SessionStart, cx: &Cx| {
-                skills.note_run(true);
+                skills.set_running(true);
                 // A run keeps the skills with which it began.
                 skills.begin_run(cx).await?;
                 Ok::<_, BoxError>(())
@@ -92,8 +92,8 @@ impl Plugin for SkillsPlugin {
             }
             Ok::<_, BoxError>(())
         });
-        scope.on_async_with(skills.clone(), before_start);
-        scope.on_async_with(skills.clone(), during_run);
+        scope.on_async_with(skills.clone(), deliver_with_prompt);
+        scope.on_async_with(skills.clone(), deliver_with_steering);
         scope.on_async_with_at(
             everywhere,
             skills.clone(),
@@ -102,7 +102,7 @@ impl Plugin for SkillsPlugin {
                 if cx.origin().depth > 0 {
                     skills.forget(cx);
                 } else {
-                    skills.note_run(false);
+                    skills.set_running(false);
                 }
                 Ok::<_, BoxError>(())
             },
@@ -120,11 +120,12 @@ impl Plugin for SkillsPlugin {
             }
             gate.forbids(&gate_event.call.name, &gate_event.args, cx).map(Ruling::refuse)
         });
-        scope.on_async_with_at(Stage::Framework, skills.clone(), ask_meanwhile);
+        scope.on_async_with_at(Stage::Framework, skills.clone(), ask_after_single_consent);
         scope.on_sync_at(everywhere, move |request: &ProviderRequest, cx: &Cx| {
-            let level = skills.thinking(cx).filter(|level| *level != request.thinking.level);
+            let level = skills.requested_thinking(cx).filter(|level| *level != request.thinking.level);
             let thinking = level.map(|level| ThinkingRequest { level, budget: None });
-            let model = skills.model(cx).map(|model| ModelRef::new(&*request.model.provider, model));
+            let model =
+                skills.requested_model(cx).map(|model| ModelRef::new(&*request.model.provider, model));
             let asks = thinking.is_some() || model.is_some();
             asks.then(|| RequestPatch { thinking, model, ..RequestPatch::default() })
         });
@@ -156,19 +157,19 @@ struct Offered {
 }
 
 impl Offered {
-    fn update(&self, skills: &Skills) -> Result<(), BoxError> {
+    fn update_commands(&self, skills: &Skills) -> Result<(), BoxError> {
         let (Some(set), Some(bus)) = (skills.found(), self.scope.bus()) else { return Ok(()) };
         if set.skills.is_empty() && self.lock().is_none() {
             return Ok(());
         }
         // Once registered, the tools stay: removing them would change the beginning of every request.
         if self.lock().is_none() {
-            for (name, tool) in tools::all(skills) {
+            for (name, tool) in tools::skill_tools(skills) {
                 self.scope.provide::<dyn Tool>(name, tool)?;
             }
         }
         let scope = bus.scope(self.scope.source().as_str());
-        for command in commands(&set) {
+        for command in skill_commands(&set) {
             scope.provide_replacing::<dyn Command>(&command.name.clone(), Arc::new(command));
         }
         let before = self.lock().replace(scope);
@@ -181,10 +182,10 @@ impl Offered {
     }
 }
 
-fn commands(set: &SkillSet) -> impl Iterator<Item = PromptCommand> {
+fn skill_commands(set: &SkillSet) -> impl Iterator<Item = PromptCommand> {
     let offered = set.skills.iter().filter(|skill| skill.manifest.user_invocable);
     offered.map(|skill| {
-        // A skill gets its purpose even if it does not mention it.
+        // A person may always write the purpose of the use after the name of a skill.
         let hint = skill.manifest.argument_hint.clone().unwrap_or_else(|| "[WORDS]".to_owned());
         PromptCommand {
             name: format!("skill:{}", skill.name()),
@@ -196,7 +197,7 @@ fn commands(set: &SkillSet) -> impl Iterator<Item = PromptCommand> {
 }
 
 /// Delivers the skill that a prompt begins with; its text follows the prompt.
-async fn before_start(
+async fn deliver_with_prompt(
     skills: &Skills,
     start: &AgentBeforeStart,
     cx: &Cx,
@@ -207,7 +208,11 @@ async fn before_start(
 }
 
 /// Delivers the skill that a steering input begins with; it takes effect when the input is delivered.
-async fn during_run(skills: &Skills, input: &Input, cx: &Cx) -> Result<Option<InputReply>, BoxError> {
+async fn deliver_with_steering(
+    skills: &Skills,
+    input: &Input,
+    cx: &Cx,
+) -> Result<Option<InputReply>, BoxError> {
     if !skills.is_running() {
         return Ok(None);
     }

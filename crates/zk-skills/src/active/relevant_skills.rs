@@ -57,7 +57,8 @@ pub(crate) fn register(scope: &Scope, skills: &Skills) {
         };
         let set = known.found()?;
         let (cwd, root) = (known.cwd(cx), known.project());
-        let about = |skill: &&Arc<Skill>| files.iter().any(|file| is_about(skill, &cwd.join(file), &root));
+        let about =
+            |skill: &&Arc<Skill>| files.iter().any(|file| matches_file(skill, &cwd.join(file), &root));
         let found: Vec<&Arc<Skill>> = set.for_model().filter(about).collect();
         let mut seen = lock(&noted);
         let told = seen.told.entry(cx.service::<ContextId>().map(|id| (*id).clone())).or_default();
@@ -84,7 +85,7 @@ fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
 
 /// Whether one of the skill's globs matches a file: by its path in the project, or by its name if the glob
 /// has no slash.
-fn is_about(skill: &Skill, file: &Path, root: &Path) -> bool {
+fn matches_file(skill: &Skill, file: &Path, root: &Path) -> bool {
     if skill.manifest.paths.is_empty() {
         return false;
     }

@@ -197,7 +197,7 @@ impl Skills {
         }
         let (skills, scope) = (self.clone(), scope.clone());
         scope.clone().spawn(async move {
-            skills.idle().await;
+            skills.wait_until_idle().await;
             if let Some(bus) = scope.bus().filter(|_| skills.state().is_stale()) {
                 // A failing handler is reported by the bus, and the previous set is kept.
                 let _ = skills.reload_idle(&bus.cx()).await;
@@ -258,7 +258,7 @@ impl Skills {
             broken: broken
                 .map(|skill| format!("{}: {}", skill.path.display(), skill.diagnostic.message))
                 .collect(),
-            shadowed: set.shadowed.iter().map(|(skill, first)| shadow(skill, first)).collect(),
+            shadowed: set.shadowed.iter().map(|(skill, first)| describe_shadowed(skill, first)).collect(),
             reloaded,
         })
         .await?;
@@ -294,7 +294,7 @@ impl Skills {
 }
 
 /// Describes a skill that is hidden by another of the same name.
-fn shadow(skill: &Skill, first: &str) -> String {
+fn describe_shadowed(skill: &Skill, first: &str) -> String {
     format!("{} of {} (used is that of {first})", skill.name(), place(skill))
 }
 
@@ -333,22 +333,22 @@ pub(crate) fn check_approval(
 impl Skills {
     /// Root of the project to which the skills belong.
     pub(crate) fn project(&self) -> PathBuf {
-        self.place().project
+        self.workplace().project
     }
 
-    fn place(&self) -> Workplace {
+    fn workplace(&self) -> Workplace {
         let begun = || Workplace::new(&self.inner.options.roots.cwd, &self.inner.options.roots.project);
         self.state().place.clone().unwrap_or_else(begun)
     }
 
     /// Directories that are searched, existing or not.
     pub(crate) fn dirs(&self) -> Vec<PathBuf> {
-        let Workplace { cwd, project } = self.place();
+        let Workplace { cwd, project } = self.workplace();
         dirs(&SkillRoots { cwd, project, ..self.inner.options.roots.clone() })
     }
 
     /// Waits until skills are searched in another directory.
-    pub(crate) async fn moved(&self) {
+    pub(crate) async fn wait_for_move(&self) {
         self.inner.moved.notified().await;
     }
 
@@ -361,12 +361,12 @@ impl Skills {
     }
 
     /// Records that a run begins or has ended.
-    pub(crate) fn note_run(&self, is_running: bool) {
+    pub(crate) fn set_running(&self, is_running: bool) {
         self.inner.running.send_replace(is_running);
     }
 
     /// Waits until no run is active.
-    pub(crate) async fn idle(&self) {
+    pub(crate) async fn wait_until_idle(&self) {
         // Cannot fail, since the sender is alive.
         let _ = self.inner.running.subscribe().wait_for(|running| !running).await;
     }

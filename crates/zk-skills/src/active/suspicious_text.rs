@@ -9,7 +9,7 @@ use zk_core::service::{
 };
 
 use crate::active::skills::Skills;
-use crate::skill::scan::{Suspicion, is_read, scan};
+use crate::skill::scan::{Suspicion, is_reviewed, scan};
 use crate::skill::{Skill, place};
 
 /// Kind of a suspicious skill's text in the trust store.
@@ -22,7 +22,7 @@ impl Skills {
     /// Asks the person about a text with suspicious lines, unless exactly this text was approved. Without a
     /// person it is refused. Returns whether it was allowed only once.
     pub(crate) async fn check_text(&self, skill: &Skill, body: &str, cx: &Cx) -> Result<bool, ToolError> {
-        if is_read(skill.source) {
+        if is_reviewed(skill.source) {
             return Ok(false);
         }
         let found = scan(body);
@@ -66,7 +66,7 @@ impl Skills {
 
 /// Asks about each call that a mode or rule would allow, once the agent has used a skill that was allowed
 /// only once, until the end of the run.
-pub(crate) async fn ask_meanwhile(
+pub(crate) async fn ask_after_single_consent(
     skills: &Skills,
     gate: &ToolGate,
     cx: &Cx,

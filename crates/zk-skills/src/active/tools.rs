@@ -34,7 +34,7 @@ const MAX_OUTPUT_BYTES: usize = 32 * 1024;
 /// Default and longest time limit of a script.
 const SCRIPT_TIME_LIMITS: [Duration; 2] = [Duration::from_secs(120), Duration::from_secs(600)];
 
-pub(crate) fn all(skills: &Skills) -> [(&'static str, Arc<dyn Tool>); 3] {
+pub(crate) fn skill_tools(skills: &Skills) -> [(&'static str, Arc<dyn Tool>); 3] {
     [
         ("skills_read", Arc::new(ReadResource::new(skills.clone()))),
         ("skills_run_script", Arc::new(RunScript::new(skills.clone()))),

@@ -106,7 +106,7 @@ impl<'a> Arguments<'a> {
                 out.extend(next(&mut chars));
                 quotes.before = None;
             } else {
-                quotes.read(c);
+                quotes.read_char(c);
             }
         }
         Ok((out, used))
@@ -201,7 +201,7 @@ impl Quotes {
         c == '\\' && self.open.last() != Some(&'\'')
     }
 
-    fn read(&mut self, c: char) {
+    fn read_char(&mut self, c: char) {
         let before = self.before.replace(c);
         match (self.open.last().copied(), c) {
             (Some('\''), '\'') | (Some('"'), '"') | (Some('('), ')') => {

@@ -84,7 +84,7 @@ pub fn command_files(cwd: &Path, root: &Path, user: &[PathBuf], files: &dyn Host
     let top = if cwd.starts_with(root) { root } else { cwd };
     for dir in cwd.ancestors().take_while(|dir| dir.starts_with(top)) {
         for kind in PROJECT_DIRS {
-            look(&dir.join(kind), SkillSource::Project, Some(top), files, &mut found);
+            find_commands_in(&dir.join(kind), SkillSource::Project, Some(top), files, &mut found);
         }
     }
     found.into_values().collect()
@@ -94,12 +94,12 @@ pub fn command_files(cwd: &Path, root: &Path, user: &[PathBuf], files: &dyn Host
 fn own_command_files(user: &[PathBuf], files: &dyn HostFiles) -> BTreeMap<String, CommandFile> {
     let mut found = BTreeMap::new();
     for dir in user {
-        look(dir, SkillSource::User, None, files, &mut found);
+        find_commands_in(dir, SkillSource::User, None, files, &mut found);
     }
     found
 }
 
-fn look(
+fn find_commands_in(
     dir: &Path,
     source: SkillSource,
     fence: Option<&Path>,
@@ -112,7 +112,7 @@ fn look(
         return;
     }
     let mut paths = Vec::new();
-    list(&real, 0, &mut paths);
+    list_files(&real, 0, &mut paths);
     paths.sort();
     for path in paths {
         let Some(name) = name_of(&path, &real) else { continue };
@@ -145,14 +145,14 @@ impl CommandFile {
 
     /// The command of a text.
     fn of(name: String, path: PathBuf, source: SkillSource, text: &str) -> Self {
-        let (fields, body) = parts(text);
+        let (fields, body) = split_text(text);
         let has_place = || ["$ARGUMENTS", "$@", "$1"].iter().any(|place| body.contains(place));
         let hint = fields.argument_hint.clone().or_else(|| has_place().then(|| "[WORDS]".to_owned()));
         Self {
             name,
             path,
             source,
-            help: one_line(&help(&fields, body), MAX_HELP_CHARS),
+            help: one_line(&help_text(&fields, body), MAX_HELP_CHARS),
             hint: hint.map(|hint| one_line(&hint, MAX_HINT_CHARS)),
             choices: fields.argument_choices,
             text: None,
@@ -166,13 +166,13 @@ fn one_line(text: &str, max_chars: usize) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(max_chars).collect()
 }
 
-fn list(dir: &Path, depth: usize, paths: &mut Vec<PathBuf>) {
+fn list_files(dir: &Path, depth: usize, paths: &mut Vec<PathBuf>) {
     let Ok(entries) = std::fs::read_dir(dir) else { return };
     for entry in entries.flatten() {
         let path = entry.path();
         let Ok(kind) = entry.file_type() else { continue };
         if kind.is_dir() && depth < MAX_DEPTH {
-            list(&path, depth + 1, paths);
+            list_files(&path, depth + 1, paths);
         } else if path.extension().is_some_and(|extension| extension == "md") && paths.len() < MAX_FILES {
             paths.push(path);
         }
@@ -188,7 +188,7 @@ fn name_of(path: &Path, dir: &Path) -> Option<String> {
 }
 
 /// The description of a command, or its first line.
-fn help(fields: &Manifest, body: &str) -> String {
+fn help_text(fields: &Manifest, body: &str) -> String {
     if !fields.description.is_empty() {
         return fields.description.clone();
     }
@@ -197,7 +197,7 @@ fn help(fields: &Manifest, body: &str) -> String {
 }
 
 /// Frontmatter of a command, if any, and its text.
-fn parts(text: &str) -> (Manifest, &str) {
+fn split_text(text: &str) -> (Manifest, &str) {
     match frontmatter::split(text) {
         Some(parts) => (Manifest::fields(parts.yaml), parts.body),
         None => (Manifest::default(), text.trim_start_matches('\u{feff}')),
@@ -282,7 +282,7 @@ impl CommandFilesPlugin {
     /// Searches again, and updates the registered commands.
     pub async fn refresh(&self, cx: &Cx) {
         let mut offered = self.offered.lock().await;
-        let found = self.find(cx).await.files;
+        let found = self.find_files(cx).await.files;
         if offered.as_ref().is_some_and(|(before, _)| *before == found) {
             return;
         }
@@ -308,7 +308,7 @@ impl CommandFilesPlugin {
                 choices: command.choices.clone(),
             });
             match scope.provide::<dyn Command>(name, item) {
-                // These are no files that were found.
+                // A built-in command was not found in a file.
                 Ok(()) | Err(_) if command.text.is_some() => {}
                 Ok(()) => commands.push(name.clone()),
                 Err(taken) => conflicts.push(unused(path, taken.to_string())),
@@ -321,7 +321,7 @@ impl CommandFilesPlugin {
     }
 
     /// Whether there may be commands, judged by the directories alone.
-    fn may_have_some(&self, at: &Workplace) -> bool {
+    fn may_have_commands(&self, at: &Workplace) -> bool {
         let top = if at.cwd.starts_with(&at.project) { &at.project } else { &at.cwd };
         let is_used = !self.without_project;
         let dirs = at.cwd.ancestors().take_while(|dir| is_used && dir.starts_with(top));
@@ -333,12 +333,12 @@ impl CommandFilesPlugin {
         self.reserved.iter().any(|reserved| reserved == name)
     }
 
-    async fn find(&self, cx: &Cx) -> Found {
+    async fn find_files(&self, cx: &Cx) -> Found {
         let Some(host_files) = cx.service::<dyn HostFiles>() else { return Found::default() };
         let (plugin, cwd) = (self.clone(), TurnCwd::of(cx));
         let found = tokio::task::spawn_blocking(move || {
             let at = plugin.begun.moved(cwd, &*host_files);
-            let any = plugin.may_have_some(&at);
+            let any = plugin.may_have_commands(&at);
             let find = || match plugin.without_project {
                 true => own_command_files(&plugin.user, &*host_files).into_values().collect(),
                 false => command_files(&at.cwd, &at.project, &plugin.user, &*host_files),
@@ -369,7 +369,7 @@ impl CommandFilesPlugin {
     pub async fn prompt_of(&self, text: &str, cx: &Cx) -> Result<Option<String>, BoxError> {
         let Some(rest) = text.strip_prefix('/') else { return Ok(None) };
         // Searched again, since a file may be new.
-        let found = self.find(cx).await;
+        let found = self.find_files(cx).await;
         let named = |name: &str| {
             let command = found.files.iter().find(|command| command.name == name)?;
             let is_free = !self.is_reserved(name) && !is_taken(name, cx);
@@ -384,7 +384,7 @@ impl CommandFilesPlugin {
             None => tokio::task::spawn_blocking(read).await??.bytes,
         };
         let text = String::from_utf8_lossy(&bytes).replace("\r\n", "\n");
-        let (_, body) = parts(&text);
+        let (_, body) = split_text(&text);
         let (body, arguments) = match &command.bundle {
             Some(place) => (place.expand(body, None, cx), Arguments::from_zero(given)),
             None => (body.to_owned(), Arguments::new(given)),

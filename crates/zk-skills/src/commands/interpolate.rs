@@ -44,7 +44,7 @@ pub(crate) async fn interpolate(text: &str, arguments: &Arguments<'_>, cx: &Tool
                     }
                     (Ok((command, _)), None) => (command, Err("nothing here runs commands".to_owned())),
                     (Ok((command, _)), Some(shell)) => {
-                        let output = run(shell, &command, cx).await;
+                        let output = run_command(shell, &command, cx).await;
                         (command, output)
                     }
                 };
@@ -58,7 +58,7 @@ pub(crate) async fn interpolate(text: &str, arguments: &Arguments<'_>, cx: &Tool
     (out, placed)
 }
 
-async fn run(shell: &Arc<dyn Tool>, command: &str, cx: &ToolCx) -> Result<String, String> {
+async fn run_command(shell: &Arc<dyn Tool>, command: &str, cx: &ToolCx) -> Result<String, String> {
     let end = cx.run(shell.clone(), json!({ "command": command })).await.map_err(|why| match why {
         NotRun::Blocked { reason } | NotRun::Parked { reason } => reason,
         NotRun::Invalid { .. } | NotRun::Stopped => why.to_string(),

@@ -36,15 +36,15 @@ impl Plugin for BudgetPart {
                         "The budget of this work is nearly used up: {left}. Begin nothing new; say in a few words what is \
                          done and what is left."
                     );
-                    near.insert(super::context(cx), text);
+                    near.insert(super::context_id(cx), text);
                 }
-                BudgetOutcome::Raised { .. } | BudgetOutcome::Lifted => drop(near.remove(&super::context(cx))),
+                BudgetOutcome::Raised { .. } | BudgetOutcome::Lifted => drop(near.remove(&super::context_id(cx))),
                 BudgetOutcome::Asked | BudgetOutcome::Stopped => {}
             }
         });
         let part = self.clone();
         scope.on_sync_at(everywhere, move |_: &AgentDone, cx: &Cx| {
-            drop(part.lock().remove(&super::context(cx)))
+            drop(part.lock().remove(&super::context_id(cx)))
         });
         scope.provide::<dyn ContextProducer>("budget", Arc::new(self.clone()))?;
         Ok(())
@@ -58,6 +58,6 @@ impl ContextProducer for BudgetPart {
     }
 
     async fn text(&self, cx: &Cx) -> Result<Option<String>, BoxError> {
-        Ok(self.lock().get(&super::context(cx)).cloned())
+        Ok(self.lock().get(&super::context_id(cx)).cloned())
     }
 }

@@ -81,12 +81,12 @@ impl ContextProducer for GitPart {
     async fn text(&self, cx: &Cx) -> Result<Option<String>, BoxError> {
         let Some(files) = cx.service::<dyn HostFiles>() else { return Ok(None) };
         let (begun, cwd) = (Workplace::new(&self.root, &self.root), TurnCwd::of(cx));
-        let find = move || head(&begun.moved(cwd, &*files).project, &*files);
+        let find = move || git_head(&begun.moved(cwd, &*files).project, &*files);
         Ok(tokio::task::spawn_blocking(find).await?)
     }
 }
 
-fn head(root: &Path, files: &dyn HostFiles) -> Option<String> {
+fn git_head(root: &Path, files: &dyn HostFiles) -> Option<String> {
     let read = |path: &Path| {
         let file = files.read(path, &HostRead::whole(4096).own_only()).ok()?;
         Some(String::from_utf8_lossy(&file.bytes).trim().to_owned())

@@ -121,15 +121,15 @@ pub fn discover(roots: &SkillRoots, files: &dyn HostFiles, trust: Option<&dyn Tr
     if !roots.without_project && roots.cwd.is_absolute() {
         for dir in project_dirs(roots) {
             for kind in PROJECT_DIRS {
-                search.root(&dir.join(kind), SkillSource::Project, Some(&roots.project));
+                search.search_root(&dir.join(kind), SkillSource::Project, Some(&roots.project));
             }
         }
     }
     for dir in &roots.configured {
-        search.root(dir, SkillSource::Configured, None);
+        search.search_root(dir, SkillSource::Configured, None);
     }
     for dir in &roots.user {
-        search.root(dir, SkillSource::User, None);
+        search.search_root(dir, SkillSource::User, None);
     }
     let Search { listed, mut broken, unread, .. } = search;
     let mut found = Vec::with_capacity(listed.len());
@@ -158,7 +158,7 @@ pub fn discover(roots: &SkillRoots, files: &dyn HostFiles, trust: Option<&dyn Tr
     let mut set = SkillSet { broken, unread, ..SkillSet::default() };
     let found: Vec<Arc<Skill>> =
         found.into_iter().chain(roots.inline.iter().cloned()).map(Arc::new).collect();
-    let trusted = trusted(roots, &found, trust);
+    let trusted = check_trust(roots, &found, trust);
     for (skill, trusted) in found.into_iter().zip(trusted) {
         if !roots.uses(skill.name()) {
             continue;
@@ -225,7 +225,7 @@ fn project_dirs(roots: &SkillRoots) -> Vec<&Path> {
     roots.cwd.ancestors().take_while(|dir| dir.starts_with(root)).collect()
 }
 
-fn trusted(roots: &SkillRoots, skills: &[Arc<Skill>], trust: Option<&dyn Trust>) -> Vec<bool> {
+fn check_trust(roots: &SkillRoots, skills: &[Arc<Skill>], trust: Option<&dyn Trust>) -> Vec<bool> {
     let names: Vec<String> = skills.iter().map(|skill| trust_name(skill, &roots.project)).collect();
     let of_project = |skill: &Skill| skill.source == SkillSource::Project;
     let items: Vec<TrustItem<'_>> = skills
@@ -270,7 +270,7 @@ impl SkillApproval {
         Ok(Self { name, head: skill.head.clone(), files: bytes })
     }
 
-    /// Items of the trust store for both.
+    /// Items of the trust store: one for the frontmatter and one for the files.
     #[must_use]
     pub fn items<'a>(&'a self, project: &'a Path) -> [TrustItem<'a>; 2] {
         let item = |kind, bytes| TrustItem { project, kind, name: &self.name, bytes };
@@ -302,7 +302,7 @@ struct Left {
 }
 
 impl Search<'_> {
-    fn root(&mut self, dir: &Path, source: SkillSource, fence: Option<&Path>) {
+    fn search_root(&mut self, dir: &Path, source: SkillSource, fence: Option<&Path>) {
         // Most candidate directories do not exist.
         let Ok(real) = dir.canonicalize() else { return };
         let skip =
@@ -317,7 +317,7 @@ impl Search<'_> {
             return;
         }
         let mut left = Left { dirs: MAX_DIRS, is_cut: false };
-        self.dir(&real, source, fence, 0, &mut left);
+        self.search_dir(&real, source, fence, 0, &mut left);
         if left.is_cut {
             self.broken.push(skip(format!(
                 "it has more than {MAX_DIRS} directories; the others were not looked into"
@@ -325,7 +325,14 @@ impl Search<'_> {
         }
     }
 
-    fn dir(&mut self, dir: &Path, source: SkillSource, fence: Option<&Path>, depth: usize, left: &mut Left) {
+    fn search_dir(
+        &mut self,
+        dir: &Path,
+        source: SkillSource,
+        fence: Option<&Path>,
+        depth: usize,
+        left: &mut Left,
+    ) {
         if left.dirs == 0 {
             left.is_cut = true;
             return;
@@ -381,7 +388,7 @@ impl Search<'_> {
                 self.broken.push(BrokenSkill { path, source, diagnostic });
                 continue;
             }
-            self.dir(&real, source, fence, depth + 1, left);
+            self.search_dir(&real, source, fence, depth + 1, left);
         }
     }
 }

@@ -57,7 +57,7 @@ pub fn left_out(roots: &SkillRoots, set: &SkillSet, files: &dyn HostFiles) -> Ve
     let mut search = Search { places, known, found, excludes, source, left: 0, deep: 0, is_cut: false };
     for (dir, source) in search.places.clone() {
         (search.source, search.left, search.deep, search.is_cut) = (source, MAX_DIRS, 0, false);
-        search.dir(&dir, 0, None);
+        search.search_dir(&dir, 0, None);
         search.report_cut(&dir);
     }
     search.found
@@ -97,7 +97,7 @@ impl Search {
     }
 
     /// Searches a directory; `why` is a reason that applies to all skills below.
-    fn dir(&mut self, dir: &Path, depth: usize, why: Option<&'static str>) {
+    fn search_dir(&mut self, dir: &Path, depth: usize, why: Option<&'static str>) {
         if self.left == 0 || depth > MAX_SEARCH_DEPTH {
             self.is_cut |= self.left == 0;
             return;
@@ -134,7 +134,7 @@ impl Search {
                 "node_modules" => Some(OF_MODULES),
                 _ => name.starts_with('.').then_some(HIDDEN),
             };
-            self.dir(&path, depth + 1, why.or(skipped));
+            self.search_dir(&path, depth + 1, why.or(skipped));
         }
     }
 }

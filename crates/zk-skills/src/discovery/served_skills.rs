@@ -61,13 +61,13 @@ impl Served {
     }
 
     /// Common prefix of its files' URIs.
-    fn root(&self) -> &str {
+    fn common_uri_prefix(&self) -> &str {
         self.entry.uri.strip_suffix(SKILL_FILE).unwrap_or(&self.entry.uri)
     }
 
     /// Files of the skill, as listed to a model.
     pub(crate) fn bundle(&self) -> Bundle {
-        let below = self.entry.files.iter().filter_map(|(uri, _)| uri.strip_prefix(self.root()));
+        let below = self.entry.files.iter().filter_map(|(uri, _)| uri.strip_prefix(self.common_uri_prefix()));
         Bundle { files: below.map(Into::into).collect(), ..Bundle::default() }
     }
 
@@ -89,7 +89,7 @@ impl Served {
         let host = host.ok_or_else(|| {
             ToolError::failed(format!("{}, which serves the skill, is not there now", self.host))
         })?;
-        let uri = format!("{}{path}", self.root());
+        let uri = format!("{}{path}", self.common_uri_prefix());
         if uri != self.entry.uri && self.entry.files.iter().all(|(listed, _)| *listed != uri) {
             let why = format!("the skill has no file `{path}`");
             return Err(ToolError::new(ToolErrorKind::NotFound, why));

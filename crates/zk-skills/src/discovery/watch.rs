@@ -42,14 +42,14 @@ pub(crate) fn register(scope: &Scope, skills: &Skills) {
             }
             if watch_new(&skills, &skills.cwd(&bus.cx()), &files, &sender, &mut watches).await {
                 // Changes between the search and the start of the watch would be missed.
-                skills.idle().await;
+                skills.wait_until_idle().await;
                 let _ = skills.reload_idle(&bus.cx()).await;
             }
             tokio::select! {
                 is_open = quiet_after_change(&mut changes) => if !is_open { return },
-                () = skills.moved() => {}
+                () = skills.wait_for_move() => {}
             }
-            skills.idle().await;
+            skills.wait_until_idle().await;
             // A failing handler is reported by the bus, and the previous set is kept.
             let _ = skills.reload_idle(&bus.cx()).await;
         }

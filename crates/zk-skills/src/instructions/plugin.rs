@@ -12,7 +12,7 @@ use zk_core::service::{
     ContextId, HostFiles, PinnedContext, PromptSection, Redactor, TurnCwd, section_order,
 };
 
-use super::{Instruction, Instructions, MAX_BYTES, Skipped, instructions, nearest, own, shell};
+use super::{Instruction, Instructions, MAX_BYTES, Skipped, instructions, nearest, read_own, shell};
 use crate::context::workplace::Workplace;
 use crate::discovery::catalog::escape;
 
@@ -36,11 +36,11 @@ pub struct InstructionsPlugin {
 /// Instructions that were delivered, by agent.
 #[derive(Debug, Default)]
 struct Told {
-    /// Last announcement.
+    /// Last event about read instructions.
     loaded: Option<InstructionsLoaded>,
     /// Files in the system prompt, by canonical path.
     prompt: BTreeSet<PathBuf>,
-    /// Bytes of these files.
+    /// Size of these files, in bytes.
     prompt_bytes: usize,
     prompt_cwd: Option<PathBuf>,
     /// Instructions delivered with results, by agent.
@@ -69,7 +69,7 @@ impl Known {
         [&self.files, &self.left, &self.pinned].into_iter().flat_map(BTreeMap::values).map(String::len).sum()
     }
 
-    fn has(&self, path: &Path) -> bool {
+    fn has_file(&self, path: &Path) -> bool {
         self.files.contains_key(path) || self.pinned.contains_key(path) || self.skipped.contains(path)
     }
 }
@@ -144,7 +144,7 @@ impl InstructionsPlugin {
             false => instructions(cwd, &place.project, files),
         };
         let Some(path) = &self.own else { return found };
-        match own(path, files) {
+        match read_own(path, files) {
             Ok(None) => {}
             Ok(Some(file)) => {
                 // Two names of one file, such as links, count once.
@@ -191,7 +191,7 @@ impl InstructionsPlugin {
     }
 
     /// Remembers the directory of a call, if it is below that of the system prompt.
-    fn begin(&self, begin: &ToolBegin, cx: &Cx) {
+    fn remember_directory(&self, begin: &ToolBegin, cx: &Cx) {
         let (cwd, top) = (self.cwd(cx), self.prompt_cwd(cx));
         let Effects::Known { list } = &begin.effects else { return };
         if self.without_project {
@@ -263,7 +263,7 @@ impl InstructionsPlugin {
         known.looked.extend(dirs);
         let (mut texts, mut loaded) = (Vec::new(), InstructionsLoaded::default());
         for (path, mut file) in found {
-            if prompt.contains(&path) || known.has(&path) {
+            if prompt.contains(&path) || known.has_file(&path) {
                 continue;
             }
             known.left.remove(&path);
@@ -376,7 +376,7 @@ impl Plugin for InstructionsPlugin {
         scope.provide::<dyn PromptSection>("instructions", Arc::new(self.clone()))?;
         let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
         let plugin = self.clone();
-        scope.on_sync_at(everywhere, move |begin: &ToolBegin, cx: &Cx| plugin.begin(begin, cx));
+        scope.on_sync_at(everywhere, move |begin: &ToolBegin, cx: &Cx| plugin.remember_directory(begin, cx));
         scope.on_async_with_at(
             everywhere,
             self.clone(),

@@ -1,6 +1,6 @@
 //! Splitting of a file into frontmatter and body.
 
-/// Parts of a file.
+/// Frontmatter and body of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parts<'a> {
     /// Text between the lines of dashes.

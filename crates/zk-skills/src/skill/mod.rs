@@ -50,7 +50,7 @@ pub(crate) fn yaml_fields(text: &str) -> BTreeMap<String, Vec<String>> {
 /// Whether a frontmatter has exactly these fields and values.
 pub(crate) fn has_fields(yaml: &str, fields: &Value) -> bool {
     let Ok(document) = yaml::parse(yaml) else { return false };
-    document.root.is_some_and(|root| root.says(fields))
+    document.root.is_some_and(|root| root.equals_json(fields))
 }
 
 /// Name of the file that makes a directory a skill.

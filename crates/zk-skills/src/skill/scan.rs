@@ -48,7 +48,7 @@ fn of_description(skill: &Skill) -> Option<&'static str> {
 
 /// Whether a skill of this source was reviewed: the project's are approved byte by byte, and a program's are
 /// its own.
-pub(crate) fn is_read(source: SkillSource) -> bool {
+pub(crate) fn is_reviewed(source: SkillSource) -> bool {
     match source {
         SkillSource::Project | SkillSource::Inline | SkillSource::Builtin => true,
         SkillSource::Configured | SkillSource::User | SkillSource::Bundle | SkillSource::Server => false,
@@ -57,7 +57,7 @@ pub(crate) fn is_read(source: SkillSource) -> bool {
 
 /// Hides a skill with a suspicious description from models. A person can still use it.
 pub(crate) fn hide_suspicious(skill: &mut Skill) {
-    if is_read(skill.source) || skill.manifest.disable_model_invocation {
+    if is_reviewed(skill.source) || skill.manifest.disable_model_invocation {
         return;
     }
     if let Some(what) = of_description(skill) {

@@ -55,12 +55,12 @@ fn validate_text(text: &str, directory: &str) -> Vec<String> {
             .collect();
     }
     match document.root {
-        Some(Node::Map(fields)) => faults(&fields, directory),
+        Some(Node::Map(fields)) => field_faults(&fields, directory),
         Some(Node::Text(_) | Node::List(_)) | None => one("its frontmatter has no fields"),
     }
 }
 
-fn faults(fields: &[(String, Node)], directory: &str) -> Vec<String> {
+fn field_faults(fields: &[(String, Node)], directory: &str) -> Vec<String> {
     let get = |name: &str| fields.iter().find(|(key, _)| key == name).map(|(_, node)| node);
     let mut faults = Vec::new();
     let mut unknown: Vec<&str> = fields.iter().map(|(key, _)| &**key).collect();

@@ -46,7 +46,7 @@ fn matches(pattern: &str, tool: &str, args: &Value) -> bool {
     }
     match inner {
         None | Some("" | "*" | ":*") => true,
-        Some(inner) => is_command(inner, args.get("command").and_then(Value::as_str)),
+        Some(inner) => allows_command(inner, args.get("command").and_then(Value::as_str)),
     }
 }
 
@@ -64,7 +64,7 @@ fn is_name_of(name: &str, tool: &str) -> bool {
 }
 
 /// Whether a command line is a single command that `inner` allows: `git:*` allows `git` with any arguments.
-fn is_command(inner: &str, command: Option<&str>) -> bool {
+fn allows_command(inner: &str, command: Option<&str>) -> bool {
     let Some(command) = command.map(str::trim) else { return false };
     if OPERATORS.iter().any(|operator| command.contains(operator)) {
         return false;

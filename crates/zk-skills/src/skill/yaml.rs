@@ -20,7 +20,7 @@ pub(super) enum Node {
 
 impl Node {
     /// Whether the node equals a JSON value, with scalars compared as text.
-    pub(super) fn says(&self, value: &Value) -> bool {
+    pub(super) fn equals_json(&self, value: &Value) -> bool {
         match (self, value) {
             (Self::Text(text), Value::String(value)) => text == value,
             (Self::Text(text), Value::Null) => matches!(text.as_str(), "" | "~" | "null"),
@@ -29,11 +29,14 @@ impl Node {
                 *text == value.to_string() || text.parse::<f64>().ok() == value.as_f64()
             }
             (Self::List(items), Value::Array(values)) => {
-                items.len() == values.len() && items.iter().zip(values).all(|(item, value)| item.says(value))
+                items.len() == values.len()
+                    && items.iter().zip(values).all(|(item, value)| item.equals_json(value))
             }
             (Self::Map(entries), Value::Object(fields)) => {
                 entries.len() == fields.len()
-                    && entries.iter().all(|(key, node)| fields.get(key).is_some_and(|value| node.says(value)))
+                    && entries
+                        .iter()
+                        .all(|(key, node)| fields.get(key).is_some_and(|value| node.equals_json(value)))
             }
             (Self::Text(_) | Self::List(_) | Self::Map(_), _) => false,
         }
@@ -88,29 +91,29 @@ impl Reader<'_> {
             | Event::DocumentStart(_)
             | Event::DocumentEnd => Ok(()),
             Event::Alias(anchor) => {
-                self.refuse("an alias", span);
+                self.record_deviation("an alias", span);
                 let node = self.anchors.iter().find(|(id, _)| *id == anchor).map(|(_, node)| node.clone());
                 let node = node.ok_or_else(|| format!("line {}: an unknown alias", span.start.line()))?;
-                self.count(size(&node))?;
+                self.count_nodes(node_count(&node))?;
                 self.add(node)
             }
             Event::Scalar(text, style, anchor, tag) => {
-                self.note(anchor, tag.is_some(), span);
-                self.count(1)?;
+                self.refuse_anchor_and_tag(anchor, tag.is_some(), span);
+                self.count_nodes(1)?;
                 // Unquoted, `~` and the empty value are null.
                 let is_nothing = style == ScalarStyle::Plain && text == "~";
                 let node = Node::Text(if is_nothing { String::new() } else { text.into_owned() });
-                self.keep(anchor, &node);
+                self.store_anchor(anchor, &node);
                 self.add(node)
             }
             Event::SequenceStart(anchor, tag) => {
-                self.note(anchor, tag.is_some(), span);
-                self.refuse_flow('[', "a list in brackets", span);
+                self.refuse_anchor_and_tag(anchor, tag.is_some(), span);
+                self.record_flow_style('[', "a list in brackets", span);
                 self.open(Open::List { anchor, items: Vec::new() })
             }
             Event::MappingStart(anchor, tag) => {
-                self.note(anchor, tag.is_some(), span);
-                self.refuse_flow('{', "a map in braces", span);
+                self.refuse_anchor_and_tag(anchor, tag.is_some(), span);
+                self.record_flow_style('{', "a map in braces", span);
                 self.open(Open::Map { anchor, entries: Vec::new(), key: None })
             }
             Event::SequenceEnd | Event::MappingEnd => {
@@ -119,14 +122,14 @@ impl Reader<'_> {
                     Some(Open::Map { anchor, entries, .. }) => (anchor, Node::Map(entries)),
                     None => return Ok(()),
                 };
-                self.keep(anchor, &node);
+                self.store_anchor(anchor, &node);
                 self.add(node)
             }
         }
     }
 
     fn open(&mut self, open: Open) -> Result<(), String> {
-        self.count(1)?;
+        self.count_nodes(1)?;
         if self.open.len() == MAX_DEPTH {
             return Err(format!("it nests deeper than {MAX_DEPTH} levels"));
         }
@@ -154,42 +157,42 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn keep(&mut self, anchor: usize, node: &Node) {
+    fn store_anchor(&mut self, anchor: usize, node: &Node) {
         if anchor != 0 {
             self.anchors.push((anchor, node.clone()));
         }
     }
 
-    fn count(&mut self, nodes: usize) -> Result<(), String> {
+    fn count_nodes(&mut self, nodes: usize) -> Result<(), String> {
         self.nodes += nodes;
         if self.nodes > MAX_NODES { Err(format!("it has more than {MAX_NODES} values")) } else { Ok(()) }
     }
 
-    fn note(&mut self, anchor: usize, tagged: bool, span: Span) {
+    fn refuse_anchor_and_tag(&mut self, anchor: usize, tagged: bool, span: Span) {
         if anchor != 0 {
-            self.refuse("an anchor", span);
+            self.record_deviation("an anchor", span);
         }
         if tagged {
-            self.refuse("a tag", span);
+            self.record_deviation("a tag", span);
         }
     }
 
-    fn refuse_flow(&mut self, sign: char, what: &str, span: Span) {
+    fn record_flow_style(&mut self, sign: char, what: &str, span: Span) {
         if self.text.chars().nth(span.start.index()) == Some(sign) {
-            self.refuse(what, span);
+            self.record_deviation(what, span);
         }
     }
 
-    fn refuse(&mut self, what: &str, span: Span) {
+    fn record_deviation(&mut self, what: &str, span: Span) {
         self.document.not_strict.push(format!("line {}: {what}", span.start.line()));
     }
 }
 
-fn size(node: &Node) -> usize {
+fn node_count(node: &Node) -> usize {
     match node {
         Node::Text(_) => 1,
-        Node::List(items) => 1 + items.iter().map(size).sum::<usize>(),
-        Node::Map(entries) => 1 + entries.iter().map(|(_, node)| size(node)).sum::<usize>(),
+        Node::List(items) => 1 + items.iter().map(node_count).sum::<usize>(),
+        Node::Map(entries) => 1 + entries.iter().map(|(_, node)| node_count(node)).sum::<usize>(),
     }
 }
 

@@ -122,7 +122,7 @@ impl WindowStrategy for Focused {
         let earlier = || gone.iter().find_map(|message| summary_of(message)).map(Segments::parse);
         let mut segments = merged.or_else(earlier).unwrap_or_default();
         segments.add(gone, view.left_out + 1);
-        Ok(Some(WindowPlan::default().cut(cut, vec![message(segments.text(room), view)])))
+        Ok(Some(WindowPlan::default().cut(cut, vec![summary_message(segments.text(room), view)])))
     }
 }
 
@@ -160,7 +160,7 @@ impl Focused {
     }
 }
 
-fn message(summary: String, view: &WindowView<'_>) -> Arc<Message> {
+fn summary_message(summary: String, view: &WindowView<'_>) -> Arc<Message> {
     let marker = Block::Compaction(Compaction { summary, tokens_before: view.bytes as u64 / 4 });
     Message { injected_by: Some(SUMMARY.to_owned()), ..Message::user(vec![marker]) }.shared()
 }

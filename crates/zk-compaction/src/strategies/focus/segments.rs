@@ -122,7 +122,7 @@ impl Segments {
         }
         for (at, newer) in into.iter().enumerate() {
             let Some(newer) = newer else { continue };
-            let Some(old) = self.all.get_mut(at).map(|old| std::mem::replace(old, Segment::none())) else {
+            let Some(old) = self.all.get_mut(at).map(|old| std::mem::replace(old, Segment::empty())) else {
                 continue;
             };
             if let Some(segment) = self.all.get_mut(*newer) {
@@ -143,7 +143,7 @@ impl Segments {
 }
 
 impl Segment {
-    fn none() -> Self {
+    fn empty() -> Self {
         Self { title: String::new(), lines: Vec::new() }
     }
 
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_written_read_and_added_to() {
+    fn sections_are_formatted_parsed_and_extended() {
         let messages = conversation();
         let mut segments = Segments::default();
         segments.add(&messages[..4], 1);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_about_the_same_become_one_at_the_place_of_the_newest_and_nothing_is_said_twice() {
+    fn similar_sections_are_merged_at_the_newest_without_repeated_lines() {
         let mut segments = Segments::default();
         segments.add(&conversation(), 1);
         assert!(segments.consolidate());
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_becomes_titles_and_then_leaves_and_that_is_said() {
+    fn sections_without_room_become_titles_and_are_then_dropped_with_a_note() {
         let mut segments = Segments::default();
         for number in 0..50 {
             segments.add(&conversation()[..2], number * 2);

@@ -32,7 +32,7 @@ pub(super) struct Extracted {
     pub(super) subgoal: Option<String>,
 }
 
-/// Newest messages, for the question.
+/// Returns the newest messages, which the question to the model contains.
 pub(super) fn newest(messages: &[Arc<Message>]) -> &[Arc<Message>] {
     messages.get(messages.len().saturating_sub(NEWEST_MESSAGES)..).unwrap_or_default()
 }
@@ -64,7 +64,7 @@ pub(super) fn request(source: &Source, messages: &[Arc<Message>], active: Option
 
 /// Parses an answer. An answer in another form yields nothing.
 pub(super) fn parse(answer: &str) -> Extracted {
-    let mut lines = answer.lines().map(plain).filter(|line| !line.is_empty());
+    let mut lines = answer.lines().map(without_markdown).filter(|line| !line.is_empty());
     let Some(first) = lines.next() else { return Extracted::default() };
     let is_completed = first.get(..COMPLETED.len()).is_some_and(|word| word.eq_ignore_ascii_case(COMPLETED));
     let named = if is_completed { lines.next() } else { Some(first) };
@@ -74,7 +74,7 @@ pub(super) fn parse(answer: &str) -> Extracted {
 }
 
 /// Line without Markdown markers at its start.
-fn plain(line: &str) -> &str {
+fn without_markdown(line: &str) -> &str {
     line.trim()
         .trim_start_matches(['-', '*', '#', '>', '`', '"', ' '])
         .trim_end_matches(['`', '"', '*'])

@@ -110,7 +110,7 @@ struct ConversationState {
     registry: Registry,
     /// Position and turn of the last question to the model.
     asked: Option<usize>,
-    /// Turns since then.
+    /// Number of turns since the last question.
     turns: usize,
     failures: u32,
     at_work: bool,
@@ -138,7 +138,7 @@ impl WindowStrategy for Subgoals {
 
     async fn plan(&self, view: &WindowView<'_>, cx: &Cx) -> Result<Option<WindowPlan>, BoxError> {
         let context = cx.service::<ContextId>().map(|context| (*context).clone());
-        self.note(view.messages, context.clone(), cx);
+        self.add_messages(view.messages, context.clone(), cx);
         match view.cause {
             WindowCause::Turn | WindowCause::Soft => Ok(None),
             WindowCause::Full => {
@@ -165,7 +165,7 @@ impl Known {
         Self {
             tiers: (0..messages.len()).map(|index| registry.tier(index)).collect(),
             active_from: registry.active_from(),
-            notes: notes(registry),
+            notes: notes_for_summary(registry),
             dump: registry.dump(),
         }
     }
@@ -173,7 +173,7 @@ impl Known {
 
 impl Subgoals {
     /// Adds the messages, and asks the model in the background if the subgoal may have changed.
-    fn note(&self, messages: &[Arc<Message>], context: Option<ContextId>, cx: &Cx) {
+    fn add_messages(&self, messages: &[Arc<Message>], context: Option<ContextId>, cx: &Cx) {
         let mut state = lock(&self.state);
         if state.len() >= MAX_CONVERSATIONS && !state.contains_key(&context) {
             state.retain(|_, conversation| conversation.at_work);
@@ -202,15 +202,15 @@ impl Subgoals {
             (conversation.asked, conversation.turns, conversation.at_work) = (Some(position), 0, true);
             let active = conversation.registry.active().map(|active| active.text.clone());
             let call = extract::request(self.scope.source(), messages, active.as_deref());
-            let at = At { position, after: messages.last().and_then(|last| last.id.clone()) };
+            let at = QuestionPosition { position, after: messages.last().and_then(|last| last.id.clone()) };
             let work = AtWork { state: self.state.clone(), context };
             let (log, scope) = (cx.service::<dyn SessionLog>(), self.scope.clone());
             self.scope.spawn(async move {
                 let answer = run.side_call(call).await;
                 let extracted =
                     answer.map_or_else(|_| Extracted::default(), |answer| extract::parse(&answer.text));
-                work.take(extracted, &at);
-                work.store(log.as_deref(), &scope).await;
+                work.apply_answer(extracted, &at);
+                work.store_records(log.as_deref(), &scope).await;
             });
         }
     }
@@ -244,7 +244,7 @@ impl Subgoals {
             return Ok((plan.results > 0).then_some(plan));
         }
         let limit = old.end.min(protected_from(messages, known.active_from, view.target));
-        let Some(cut) = oldest(messages, &plan, limit, view.target) else {
+        let Some(cut) = oldest_to_omit(messages, &plan, limit, view.target) else {
             return Ok((plan.results > 0).then_some(plan));
         };
         match summary::of(self.scope.source(), view, cut.clone(), known.notes.as_deref(), cx).await {
@@ -295,7 +295,12 @@ impl Subgoals {
 
 /// Range of the oldest messages to leave out, as few as needed: the rest, as `plan` sends it, and a summary
 /// have to fit. Ends before `limit`.
-fn oldest(messages: &[Arc<Message>], plan: &WindowPlan, limit: usize, target: usize) -> Option<Range<usize>> {
+fn oldest_to_omit(
+    messages: &[Arc<Message>],
+    plan: &WindowPlan,
+    limit: usize,
+    target: usize,
+) -> Option<Range<usize>> {
     let room = target.saturating_sub(EXPECTED_SUMMARY_BYTES.min(target / 4));
     let mut sizes: Vec<usize> = messages.iter().map(|message| message.size()).collect();
     for (index, new) in &plan.replace {
@@ -335,7 +340,7 @@ fn protected_from(messages: &[Arc<Message>], active_from: Option<usize>, target:
 }
 
 /// Notes on the subgoals for the summariser; `None` without subgoals.
-fn notes(registry: &Registry) -> Option<String> {
+fn notes_for_summary(registry: &Registry) -> Option<String> {
     let done: Vec<&str> = registry.completed().collect();
     let active = registry.active().map(|active| active.text.as_str());
     if done.is_empty() && active.is_none() {
@@ -348,10 +353,10 @@ fn notes(registry: &Registry) -> Option<String> {
     Some(format!("{done}{}", active.unwrap_or_default()))
 }
 
-/// Position in a conversation at which the model was asked.
-struct At {
+/// Position in a conversation at which the model was asked for its subgoal.
+struct QuestionPosition {
     position: usize,
-    /// Id of the last message before it, if it has one.
+    /// Id of the last message before the position, if it has one.
     after: Option<MessageId>,
 }
 
@@ -362,7 +367,7 @@ struct AtWork {
 }
 
 impl AtWork {
-    fn take(&self, extracted: Extracted, at: &At) {
+    fn apply_answer(&self, extracted: Extracted, at: &QuestionPosition) {
         let mut state = lock(&self.state);
         let Some(conversation) = state.get_mut(&self.context) else { return };
         if extracted == Extracted::default() {
@@ -384,7 +389,7 @@ impl AtWork {
     }
 
     /// Stores the pending records; failed ones are tried again with the next change.
-    async fn store(&self, log: Option<&dyn SessionLog>, scope: &Scope) {
+    async fn store_records(&self, log: Option<&dyn SessionLog>, scope: &Scope) {
         let records = lock(&self.state)
             .get_mut(&self.context)
             .map(|conversation| std::mem::take(&mut conversation.unstored));

@@ -28,7 +28,7 @@ pub(crate) struct Registry {
 pub(crate) struct Subgoal {
     pub(crate) text: String,
     pub(crate) state: SubgoalState,
-    /// Positions of its messages.
+    /// Positions of the subgoal's messages.
     pub(crate) span: Range<usize>,
 }
 
@@ -81,7 +81,7 @@ impl Registry {
     }
 
     /// Adds a message of a stored conversation, after `others` messages without an entry of their own.
-    pub(crate) fn see(&mut self, message: &Arc<Message>, others: usize) {
+    pub(crate) fn add_message(&mut self, message: &Arc<Message>, others: usize) {
         self.seen += others + 1;
         self.last = Some(message.clone());
         let seen = self.seen;
@@ -90,7 +90,7 @@ impl Registry {
         }
     }
 
-    /// Position after the last message.
+    /// Position after the last seen message.
     pub(crate) fn position(&self) -> usize {
         self.seen
     }
@@ -156,7 +156,7 @@ impl Registry {
     }
 }
 
-/// Message counts are far below the limit of this type.
+/// Converts a count of messages, which is far below the limit of the type.
 fn to_signed(count: usize) -> isize {
     isize::try_from(count).unwrap_or(isize::MAX)
 }
@@ -165,13 +165,13 @@ fn to_signed(count: usize) -> isize {
 mod tests {
     use super::*;
 
-    fn said(count: usize) -> Vec<Arc<Message>> {
+    fn numbered_messages(count: usize) -> Vec<Arc<Message>> {
         (0..count).map(|number| Message::user_text(format!("m{number}")).identified().shared()).collect()
     }
 
     #[test]
-    fn the_first_subgoal_has_what_was_before_it_and_a_new_one_finishes_the_active_one() {
-        let (mut registry, messages) = (Registry::default(), said(10));
+    fn the_first_subgoal_gets_earlier_messages_and_a_new_one_completes_the_active_one() {
+        let (mut registry, messages) = (Registry::default(), numbered_messages(10));
         registry.extend(&messages[..4]);
         assert_eq!(registry.tier(0), Tier::Outdated, "before any subgoal");
         registry.begin("one".into(), 4);
@@ -189,13 +189,14 @@ mod tests {
     }
 
     #[test]
-    fn whoever_leaves_messages_out_or_puts_some_in_moves_every_span_by_one_offset() {
-        let (mut registry, messages) = (Registry::default(), said(10));
+    fn omitted_or_inserted_messages_change_only_the_offset() {
+        let (mut registry, messages) = (Registry::default(), numbered_messages(10));
         registry.extend(&messages[..5]);
         registry.begin("one".into(), 5);
         registry.extend(&messages[..8]);
         registry.begin("two".into(), 6);
-        let compacted: Vec<_> = said(2).into_iter().chain(messages[4..].iter().cloned()).collect();
+        let compacted: Vec<_> =
+            numbered_messages(2).into_iter().chain(messages[4..].iter().cloned()).collect();
         registry.extend(&compacted);
         assert_eq!(
             (registry.active_from(), registry.tier(3), registry.tier(4)),
@@ -204,18 +205,18 @@ mod tests {
         assert_eq!(registry.position(), 10);
         registry.extend(&messages);
         assert_eq!(registry.active_from(), Some(6), "and back");
-        let deeper: Vec<_> = said(1).into_iter().chain(messages[9..].iter().cloned()).collect();
+        let deeper: Vec<_> = numbered_messages(1).into_iter().chain(messages[9..].iter().cloned()).collect();
         registry.extend(&deeper);
         assert_eq!(registry.active_from(), Some(0), "it began before what is sent");
         assert_eq!(registry.tier(1), Tier::Active);
     }
 
     #[test]
-    fn another_conversation_begins_anew() {
+    fn another_conversation_resets_the_registry() {
         let mut registry = Registry::default();
-        registry.extend(&said(3));
+        registry.extend(&numbered_messages(3));
         registry.begin("one".into(), 3);
-        registry.extend(&said(2));
+        registry.extend(&numbered_messages(2));
         assert_eq!((registry.active(), registry.position()), (None, 2));
     }
 }

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_nothing_leaves_first_then_what_is_done_and_never_what_is_active() {
+    fn results_of_no_subgoal_are_omitted_first_then_completed_ones_and_active_ones_never() {
         let blocks = [
             block(1, Tier::Completed, ""),
             block(3, Tier::Outdated, ""),
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_or_more_relevant_result_says_too_leaves_before_what_only_it_says() {
+    fn redundant_results_are_omitted_before_unique_ones() {
         let blocks = [
             block(1, Tier::Completed, "alpha beta gamma delta"),
             block(3, Tier::Completed, "alpha beta gamma delta"),

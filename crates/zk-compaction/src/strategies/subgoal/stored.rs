@@ -6,7 +6,7 @@ use zk_core::model::MessageId;
 use zk_core::service::{Audience, Entry, EntryKind, NewEntry, SessionLog};
 
 use super::registry::Registry;
-use crate::store::record::custom_of;
+use crate::store::record::custom_data;
 
 /// Kind of the records' entries in a session.
 const KIND: &str = "subgoal";
@@ -56,10 +56,10 @@ pub(super) fn restore(entries: &[Entry], source: &str) -> Registry {
             told += usize::from(custom.audience == Audience::Model);
         }
         if let Some(message) = entry.kind.message() {
-            registry.see(message, std::mem::take(&mut told));
+            registry.add_message(message, std::mem::take(&mut told));
             positions.extend(message.id.as_ref().map(|id| (id, registry.position())));
         }
-        let Some(data) = custom_of(entry, source, KIND, VERSION) else { continue };
+        let Some(data) = custom_data(entry, source, KIND, VERSION) else { continue };
         let position = |after: Option<MessageId>, registry: &Registry| {
             after.and_then(|id| positions.get(&id).copied()).unwrap_or(registry.position())
         };

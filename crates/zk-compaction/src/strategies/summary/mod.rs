@@ -97,7 +97,7 @@ pub(crate) async fn of(
     if new.is_empty() {
         return Ok(None);
     }
-    let (history, prefix) = new.split_at(split(&new, kept));
+    let (history, prefix) = new.split_at(start_of_split_turn(&new, kept));
     let room = view
         .window
         .map_or(ASSUMED_WINDOW_TOKENS, |window| usize::try_from(window).unwrap_or(ASSUMED_WINDOW_TOKENS));
@@ -110,14 +110,16 @@ pub(crate) async fn of(
         }
         let prompt = text::request(&text::transcript(history, room), earlier, instructions);
         let prompt = format!("{known}{prompt}");
-        ask((source, &*run), prompt, tokens(SUMMARY_TOKENS, view.reserve), bytes).await.map(Some)
+        ask_model((source, &*run), prompt, summary_tokens(SUMMARY_TOKENS, view.reserve), bytes)
+            .await
+            .map(Some)
     };
     let ask_prefix = async {
         if prefix.is_empty() {
             return Ok(None);
         }
         let prompt = text::prefix_request(&text::transcript(prefix, room));
-        ask((source, &*run), prompt, tokens(PREFIX_TOKENS, view.reserve), bytes).await.map(Some)
+        ask_model((source, &*run), prompt, summary_tokens(PREFIX_TOKENS, view.reserve), bytes).await.map(Some)
     };
     let (history_summary, prefix_summary) = join(ask_history, ask_prefix).await;
     let (history_summary, prefix_summary): (Option<String>, Option<String>) =
@@ -159,12 +161,12 @@ pub(crate) fn marker(
 }
 
 /// Tokens for a summary, given the tokens of the answer's reserve.
-fn tokens((part, most): (f64, u32), reserve: u64) -> u32 {
+fn summary_tokens((part, most): (f64, u32), reserve: u64) -> u32 {
     ((reserve as f64 * part) as u32).clamp(MIN_TOKENS, most)
 }
 
 /// Asks the run's model, and checks that the answer is a valid summary of `source`.
-async fn ask(
+async fn ask_model(
     (source, run): (&Source, &dyn RunControl),
     prompt: String,
     tokens: u32,
@@ -200,7 +202,7 @@ pub(crate) fn is_from_before(message: &Message) -> bool {
 }
 
 /// Index at which the turn begins that the cut splits; the end if it splits none.
-fn split(gone: &[Arc<Message>], kept: &[Arc<Message>]) -> usize {
+fn start_of_split_turn(gone: &[Arc<Message>], kept: &[Arc<Message>]) -> usize {
     let goes_on = kept.first().is_some_and(|first| first.role == Role::Assistant);
     if !goes_on {
         return gone.len();
@@ -215,7 +217,10 @@ mod tests {
     #[test]
     fn a_summary_has_a_part_of_what_is_kept_free_for_an_answer() {
         for (reserve, history, prefix) in [(16_384, 4096, 2048), (4000, 3200, 2000), (0, 256, 256)] {
-            assert_eq!((tokens(SUMMARY_TOKENS, reserve), tokens(PREFIX_TOKENS, reserve)), (history, prefix));
+            assert_eq!(
+                (summary_tokens(SUMMARY_TOKENS, reserve), summary_tokens(PREFIX_TOKENS, reserve)),
+                (history, prefix)
+            );
         }
     }
 }

@@ -70,7 +70,7 @@ pub(crate) fn transcript(messages: &[Arc<Message>], room: usize) -> String {
     let room = room.saturating_mul(2).max(4000);
     let mut text = String::new();
     for (result, other) in CLIPS {
-        text = written(messages, result, other);
+        text = format_messages(messages, result, other);
         if text.len() <= room {
             return text;
         }
@@ -80,7 +80,7 @@ pub(crate) fn transcript(messages: &[Arc<Message>], room: usize) -> String {
     text
 }
 
-fn written(messages: &[Arc<Message>], result_bytes: usize, bytes: usize) -> String {
+fn format_messages(messages: &[Arc<Message>], result_bytes: usize, bytes: usize) -> String {
     let mut text = String::new();
     let mut part = |who: &str, what: &str, most: usize| {
         let mut what = what.trim().to_owned();

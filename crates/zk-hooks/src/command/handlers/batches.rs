@@ -33,7 +33,7 @@ pub(super) fn register(scope: &Scope, runner: &Arc<Runner>) {
         over.args().remove(cx.run_id());
     });
     // Runs after the results are stored.
-    let time_limit = runner.limit(&[HookEvent::PostToolBatch]);
+    let time_limit = runner.time_limit(&[HookEvent::PostToolBatch]);
     scope.handle_at::<ToolResultsAfter, _>(
         HookOptions { stage: Stage::Late, time_limit, ..everywhere },
         batches,

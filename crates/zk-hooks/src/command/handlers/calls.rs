@@ -16,12 +16,12 @@ use zk_core::service::{Approval, Question, Questions, Redactor, RunControl, UiAn
 use super::super::event::HookEvent;
 use super::super::failure::HookFailure;
 use super::super::names::Vocabulary;
+use super::super::quote_line;
 use super::super::reply::{HookReply, Verdict};
 use super::super::runner::{Answered, Chosen, Runner};
-use super::super::shown;
 
 /// Time limit for a person to answer a question that a hook demands.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PERSON_TIME_LIMIT: Duration = Duration::from_secs(600);
 
 /// Handlers of call events, with the hooks' answers about running calls.
 pub(super) struct Calls {
@@ -51,7 +51,7 @@ struct Seen {
 impl Calls {
     pub(super) fn register(scope: &Scope, runner: &Arc<Runner>) {
         use HookEvent as E;
-        let limit = |event| HookOptions { time_limit: runner.limit(&[event]), ..HookOptions::default() };
+        let limit = |event| HookOptions { time_limit: runner.time_limit(&[event]), ..HookOptions::default() };
         let has = |event| runner.set.hooks.iter().any(|hook| hook.event == event);
         let calls = Arc::new(Self { runner: runner.clone(), seen: Mutex::default(), scope: scope.clone() });
         if has(E::PreToolUse) {
@@ -59,7 +59,7 @@ impl Calls {
             let last = HookOptions { stage: Stage::Late, ..limit(E::PreToolUse) };
             scope.handle_at::<ToolPrepare, _>(last, calls.clone());
             scope.handle_at::<ToolGate, _>(limit(E::PreToolUse), Arc::new(Refuse(calls.clone())));
-            let patient = Some(PATIENCE + Duration::from_secs(5));
+            let patient = Some(PERSON_TIME_LIMIT + Duration::from_secs(5));
             let asking = HookOptions { time_limit: patient, ..HookOptions::from(Stage::Review) };
             scope.handle_at::<ToolGate, _>(asking, Arc::new(Ask(calls.clone())));
         }
@@ -75,7 +75,7 @@ impl Calls {
                 call.args = before.args.clone();
                 call.begun = Some(Instant::now());
             });
-            let time_limit = runner.limit_in_turn(&[E::PostToolUse, E::PostToolUseFailure]);
+            let time_limit = runner.time_limit_in_sequence(&[E::PostToolUse, E::PostToolUseFailure]);
             let at = HookOptions { time_limit, ..HookOptions::default() };
             scope.handle_at::<ToolTransform, _>(at, calls.clone());
         }
@@ -95,18 +95,18 @@ impl Calls {
         let mut seen = Seen { args: args.clone(), ..Seen::default() };
         if let Some(before) = before {
             seen.authors.clone_from(&before.authors);
-            let answered = self.ask(&chosen, call, args, cx).await;
+            let answered = self.ask_hooks(&chosen, call, args, cx).await;
             seen.merge(&answered, &call.name);
             return seen;
         }
-        let answered = self.ask(&chosen, call, args, cx).await;
+        let answered = self.ask_hooks(&chosen, call, args, cx).await;
         let changed = changed_arguments(&answered, &call.name, args);
         let Some((_, new)) = changed.first() else {
             seen.merge(&answered, &call.name);
             return seen;
         };
         if let Some((command, _)) = changed.iter().find(|(_, other)| other != new) {
-            seen.verdict = Verdict::Block(HookFailure::Conflict { command: shown(command) }.to_string());
+            seen.verdict = Verdict::Block(HookFailure::Conflict { command: quote_line(command) }.to_string());
             return seen;
         }
         seen.authors = changed.iter().map(|(command, _)| command.clone()).collect();
@@ -115,25 +115,25 @@ impl Calls {
             answered.into_iter().partition(|((hook, _), _)| seen.authors.contains(&hook.command));
         seen.merge(&authors, &call.name);
         // The other hooks judged arguments that will not run.
-        if matches!(seen.verdict, Verdict::Block(_)) || others.iter().any(is_no) {
+        if matches!(seen.verdict, Verdict::Block(_)) || others.iter().any(is_refusal) {
             seen.merge(&others, &call.name);
             return seen;
         }
         let others: Vec<Chosen> = others.into_iter().map(|(chosen, _)| chosen).collect();
         let args = seen.args.clone();
-        let answered = self.ask(&others, call, &args, cx).await;
+        let answered = self.ask_hooks(&others, call, &args, cx).await;
         seen.merge(&answered, &call.name);
         seen
     }
 
-    async fn ask(&self, chosen: &[Chosen], call: &CallRef, args: &Value, cx: &Cx) -> Vec<Answered> {
+    async fn ask_hooks(&self, chosen: &[Chosen], call: &CallRef, args: &Value, cx: &Cx) -> Vec<Answered> {
         self.runner.run(chosen.to_vec(), cx, |names| call_fields(names, call, args)).await
     }
 
     /// Runs the hooks that can answer the permission question for the person.
-    async fn request(&self, request: &PermissionRequest, cx: &Cx) -> Option<PermissionReply> {
+    async fn answer_for_person(&self, request: &PermissionRequest, cx: &Cx) -> Option<PermissionReply> {
         let chosen = self.runner.for_tool(HookEvent::PermissionRequest, &request.call.name);
-        let answered = self.ask(&chosen, &request.call, &request.args, cx).await;
+        let answered = self.ask_hooks(&chosen, &request.call, &request.args, cx).await;
         let mut seen = Seen::default();
         seen.merge(&answered, &request.call.name);
         if let Some(reason) = stop_run(seen.stop.as_deref(), cx) {
@@ -165,7 +165,7 @@ impl Calls {
 }
 
 /// Whether a hook refuses the call.
-fn is_no((_, answer): &Answered) -> bool {
+fn is_refusal((_, answer): &Answered) -> bool {
     answer.as_ref().map_or(true, |reply| matches!(reply.verdict, Verdict::Block(_)) || reply.stop.is_some())
 }
 
@@ -191,7 +191,7 @@ impl Seen {
                         updated_input.as_ref().is_some_and(|new| names.to_zk(tool, new) != self.args);
                     match verdict {
                         _ if differs && !self.authors.contains(&hook.command) => {
-                            let error = HookFailure::Conflict { command: shown(&hook.command) };
+                            let error = HookFailure::Conflict { command: quote_line(&hook.command) };
                             Verdict::Block(error.to_string())
                         }
                         Verdict::Allow if !hook.source.may_allow => Verdict::None,
@@ -290,14 +290,14 @@ impl Handler<ToolGate> for Ask {
             reasons: vec![format!("a hook asks: {reason}")],
             ..Approval::default()
         };
-        let answer = questions.ask(Question::Approve(Box::new(approval)), cx, PATIENCE).await;
-        if is_yes(&answer) {
+        let answer = questions.ask(Question::Approve(Box::new(approval)), cx, PERSON_TIME_LIMIT).await;
+        if is_consent(&answer) {
             // Prevents a second question.
             if let Some(seen) = self.0.seen().get_mut(&key) {
                 seen.verdict = Verdict::Allow;
             }
             // The gate that decides last records this consent.
-            return Ok(Some(Ruling::Consent(format!("{}; answered: once", asked(&reason)))));
+            return Ok(Some(Ruling::Consent(format!("{}; answered: once", demand_text(&reason)))));
         }
         cx.emit(answer_record(gate, &answer, &reason)).await?;
         Ok(Some(match answer {
@@ -322,7 +322,7 @@ impl Handler<ToolGate> for Ask {
     }
 }
 
-fn is_yes(answer: &UiAnswer) -> bool {
+fn is_consent(answer: &UiAnswer) -> bool {
     match answer {
         UiAnswer::Once
         | UiAnswer::Session
@@ -336,7 +336,7 @@ fn is_yes(answer: &UiAnswer) -> bool {
     }
 }
 
-fn asked(reason: &str) -> String {
+fn demand_text(reason: &str) -> String {
     format!("a hook had a person asked: {reason}")
 }
 
@@ -356,14 +356,14 @@ fn answer_record(gate: &ToolGate, answer: &UiAnswer, reason: &str) -> Permission
         | UiAnswer::Choice { .. }
         | UiAnswer::Text { .. } => (DecidedBy::Person, "no such answer"),
     };
-    PermissionDecided::of(gate, false, by, vec![asked(reason), said.to_owned()])
+    PermissionDecided::of(gate, false, by, vec![demand_text(reason), said.to_owned()])
 }
 
 impl Handler<PermissionRequest> for Calls {
     async fn call(&self, request: &PermissionRequest, cx: &Cx) -> Answer<PermissionRequest> {
         let said = self.seen().get(&key(&request.call, cx)).cloned();
         let is_allowed = said.is_some_and(|seen| seen.verdict == Verdict::Allow && seen.args == request.args);
-        if let Some(reply) = self.request(request, cx).await {
+        if let Some(reply) = self.answer_for_person(request, cx).await {
             return Ok(Some(reply));
         }
         if is_allowed && !request.by_rule {

@@ -1,4 +1,5 @@
-//! Hooks of refused calls, changed directories and changed files. They are told, and change nothing.
+//! Hooks of refused calls, changed directories and changed files. They are only notified: their answers have no
+//! effect.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use super::calls::call_fields;
 
 pub(super) fn register(scope: &Scope, runner: &Arc<Runner>) {
     let has = |event| runner.set.hooks.iter().any(|hook| hook.event == event);
-    let at = |event| HookOptions { time_limit: runner.limit(&[event]), ..HookOptions::default() };
+    let at = |event| HookOptions { time_limit: runner.time_limit(&[event]), ..HookOptions::default() };
     let changes = Arc::new(Changes(runner.clone()));
     if has(HookEvent::PermissionDenied) {
         let everywhere = HookOptions { reach: Some(Reach::Descendants), ..at(HookEvent::PermissionDenied) };
@@ -37,7 +38,7 @@ pub(super) fn register(scope: &Scope, runner: &Arc<Runner>) {
 struct Changes(Arc<Runner>);
 
 impl Changes {
-    async fn tell(&self, chosen: Vec<Chosen>, fields: serde_json::Value, cx: &Cx) {
+    async fn run_hooks(&self, chosen: Vec<Chosen>, fields: serde_json::Value, cx: &Cx) {
         let answered = self.0.run(chosen, cx, |_| fields.clone()).await;
         self.0.report(&answered);
     }
@@ -65,7 +66,7 @@ impl Handler<ToolBlocked> for Changes {
 impl Handler<CwdChanged> for Changes {
     async fn call(&self, changed: &CwdChanged, cx: &Cx) -> Answer<CwdChanged> {
         let fields = json!({"old_cwd": changed.from, "new_cwd": changed.to});
-        self.tell(self.0.for_any(HookEvent::CwdChanged), fields, cx).await;
+        self.run_hooks(self.0.for_any(HookEvent::CwdChanged), fields, cx).await;
         Ok(None)
     }
 }
@@ -78,7 +79,7 @@ impl Handler<FileChanged> for Changes {
             FileChange::Written => "change",
             FileChange::Removed => "unlink",
         };
-        self.tell(chosen, json!({"file_path": changed.path, "event": event}), cx).await;
+        self.run_hooks(chosen, json!({"file_path": changed.path, "event": event}), cx).await;
         Ok(None)
     }
 }

@@ -16,9 +16,9 @@ use zk_core::service::RunControl;
 use super::super::event::HookEvent;
 use super::super::reply::Verdict;
 use super::super::runner::Runner;
-use super::prompts::end;
+use super::prompts::run_session_end;
 
-/// Most times that hooks may continue one run.
+/// Maximum number of times that hooks may continue one run.
 const MAX_CONTINUATIONS: u32 = 8;
 /// Longest wait for `SessionEnd` hooks when the program ends.
 const SESSION_END_WAIT: Duration = Duration::from_secs(5);
@@ -26,7 +26,8 @@ const SESSION_END_WAIT: Duration = Duration::from_secs(5);
 pub(super) fn register(scope: &Scope, runner: &Arc<Runner>) {
     use HookEvent as E;
     let has = |event| runner.set.hooks.iter().any(|hook| hook.event == event);
-    let limit = |events: &[E]| HookOptions { time_limit: runner.limit(events), ..HookOptions::default() };
+    let limit =
+        |events: &[E]| HookOptions { time_limit: runner.time_limit(events), ..HookOptions::default() };
     let everywhere = |at| HookOptions { reach: Some(Reach::Descendants), ..at };
     let ends =
         Arc::new(Ends { runner: runner.clone(), continued: Mutex::default(), asked_about: Mutex::default() });
@@ -46,7 +47,7 @@ pub(super) fn register(scope: &Scope, runner: &Arc<Runner>) {
         let (runner, own) = (runner.clone(), scope.clone());
         scope.on_close(async move || {
             let Some(bus) = own.bus() else { return };
-            let _ = timeout(SESSION_END_WAIT, end(&runner, "other", &bus.cx())).await;
+            let _ = timeout(SESSION_END_WAIT, run_session_end(&runner, "other", &bus.cx())).await;
         });
     }
 }

@@ -18,7 +18,7 @@ use super::super::session::Began;
 pub(super) fn register(scope: &Scope, runner: &Arc<Runner>) {
     let prompts = Arc::new(Prompts(runner.clone()));
     let events = [HookEvent::SessionStart, HookEvent::UserPromptSubmit];
-    let at = HookOptions { time_limit: runner.limit(&events), ..HookOptions::default() };
+    let at = HookOptions { time_limit: runner.time_limit(&events), ..HookOptions::default() };
     if runner.set.hooks.iter().any(|hook| events.contains(&hook.event)) {
         scope.handle_at::<Input, _>(at, prompts.clone());
         scope.handle_at::<AgentBeforeStart, _>(at, prompts);
@@ -35,7 +35,8 @@ pub(super) fn register(scope: &Scope, runner: &Arc<Runner>) {
     scope.on_sync(move |start: &SessionStart, _: &Cx| {
         session.session.state().id.clone_from(&start.session_id);
     });
-    let at = HookOptions { time_limit: runner.limit(&[HookEvent::SessionEnd]), ..HookOptions::default() };
+    let at =
+        HookOptions { time_limit: runner.time_limit(&[HookEvent::SessionEnd]), ..HookOptions::default() };
     scope.handle_at::<SessionSwitch, _>(at, Arc::new(Prompts(runner.clone())));
 }
 
@@ -43,7 +44,7 @@ struct Prompts(Arc<Runner>);
 
 impl Prompts {
     /// Runs the `SessionStart` hooks, once per conversation.
-    async fn begin(&self, cx: &Cx) {
+    async fn run_session_start(&self, cx: &Cx) {
         let began = {
             let mut state = self.0.session.state();
             state.is_begun = true;
@@ -64,7 +65,7 @@ impl Prompts {
 
 impl Handler<Input> for Prompts {
     async fn call(&self, input: &Input, cx: &Cx) -> Answer<Input> {
-        self.begin(cx).await;
+        self.run_session_start(cx).await;
         let chosen = self.0.for_any(HookEvent::UserPromptSubmit);
         let answered = self.0.run(chosen, cx, |_| json!({"prompt": input.text})).await;
         let mut refused = None;
@@ -90,7 +91,7 @@ impl Handler<Input> for Prompts {
         match run.filter(|run| run.state().turn > 0) {
             // The prompt steers a running run, which takes the context along with the text.
             Some(run) if !context.is_empty() => {
-                let told = run.steer(Message::injected(of_hooks(&context), "hooks"));
+                let told = run.steer(Message::injected(format_context(&context), "hooks"));
                 if told.is_err() {
                     context.into_iter().for_each(|context| self.0.session.add_context(Some(context)));
                 }
@@ -106,18 +107,18 @@ impl Handler<Input> for Prompts {
 impl Handler<AgentBeforeStart> for Prompts {
     async fn call(&self, _: &AgentBeforeStart, cx: &Cx) -> Answer<AgentBeforeStart> {
         // A run that continues without a prompt has no input event.
-        self.begin(cx).await;
+        self.run_session_start(cx).await;
         let context = std::mem::take(&mut self.0.session.state().context);
         if context.is_empty() {
             return Ok(None);
         }
-        let messages = vec![Message::injected(of_hooks(&context), "hooks")];
+        let messages = vec![Message::injected(format_context(&context), "hooks")];
         Ok(Some(BeforeStart { messages, system: None }))
     }
 }
 
 /// Formats texts of hooks for the model.
-fn of_hooks(context: &[String]) -> String {
+fn format_context(context: &[String]) -> String {
     format!("Context from hooks of the user:\n{}", context.join("\n"))
 }
 
@@ -125,7 +126,7 @@ impl Handler<SessionSwitch> for Prompts {
     async fn call(&self, switch: &SessionSwitch, cx: &Cx) -> Answer<SessionSwitch> {
         let (began, reason) =
             if switch.entries.is_empty() { (Began::Clear, "clear") } else { (Began::Resume, "resume") };
-        end(&self.0, reason, cx).await;
+        run_session_end(&self.0, reason, cx).await;
         let mut state = self.0.session.state();
         state.id.clone_from(&switch.to);
         (state.began, state.is_begun) = (Some(began), false);
@@ -135,7 +136,7 @@ impl Handler<SessionSwitch> for Prompts {
 }
 
 /// Runs the `SessionEnd` hooks, if the conversation had begun.
-pub(super) async fn end(runner: &Runner, reason: &str, cx: &Cx) {
+pub(super) async fn run_session_end(runner: &Runner, reason: &str, cx: &Cx) {
     if !std::mem::take(&mut runner.session.state().is_begun) {
         return;
     }

@@ -33,14 +33,14 @@ const VARIANTS: &[&str] = &["free", "nitro", "floor", "thinking", "online", "ext
 /// Finds the row of `id` at `provider`, or at any provider: by the exact name, without the date at its end,
 /// or without its route suffix.
 pub(crate) fn find(provider: Option<&str>, id: &str) -> Option<Row> {
-    dated(provider, id).or_else(|| {
+    find_with_or_without_date(provider, id).or_else(|| {
         let (bare, variant) = id.rsplit_once(':').filter(|(_, variant)| VARIANTS.contains(variant))?;
-        let row = dated(provider, bare)?;
+        let row = find_with_or_without_date(provider, bare)?;
         Some(if variant == "free" { row.for_nothing() } else { row })
     })
 }
 
-fn dated(provider: Option<&str>, id: &str) -> Option<Row> {
+fn find_with_or_without_date(provider: Option<&str>, id: &str) -> Option<Row> {
     let named = |id: &str| match provider {
         Some(provider) => table::line(provider, id),
         None => PROVIDERS.iter().find_map(|provider| table::line(provider, id)),

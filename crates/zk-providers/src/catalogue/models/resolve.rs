@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_stands_for_an_id_with_a_version_behind_it_and_for_no_other_model() {
+    fn a_part_of_an_id_matches_a_version_after_it_and_no_other_model() {
         assert_eq!(versions_behind("claude-opus-4-5", "opus-4"), Some(vec![5]));
         assert_eq!(versions_behind("claude-opus-4-20250514", "opus-4"), Some(vec![]));
         assert_eq!(versions_behind("gpt-5-mini", "gpt-5"), None);

@@ -59,7 +59,7 @@ impl Row {
         let mut cells = line.split('\t').skip(2);
         let window = cells.next()?.parse().ok();
         let max_output = cells.next()?.parse().ok();
-        let prices = Prices { rates: rates(&mut cells)?, tiers: tiers(cells.next()?)? };
+        let prices = Prices { rates: parse_rates(&mut cells)?, tiers: parse_tiers(cells.next()?)? };
         let vision = cells.next()? == "yes";
         let thinking = match cells.next()? {
             "budget" => ThinkingSupport::Budget,
@@ -79,18 +79,18 @@ impl Row {
     }
 }
 
-fn rates<'a>(cells: &mut impl Iterator<Item = &'a str>) -> Option<Rates> {
+fn parse_rates<'a>(cells: &mut impl Iterator<Item = &'a str>) -> Option<Rates> {
     let mut rate = || cells.next()?.parse().ok();
     Some(Rates { input: rate()?, output: rate()?, cache_read: rate()?, cache_write: rate()? })
 }
 
-fn tiers(cell: &str) -> Option<Vec<PriceTier>> {
+fn parse_tiers(cell: &str) -> Option<Vec<PriceTier>> {
     if cell == "-" {
         return Some(Vec::new());
     }
     let tier = |tier: &str| {
         let mut cells = tier.split(':');
-        Some(PriceTier { above: cells.next()?.parse().ok()?, rates: rates(&mut cells)? })
+        Some(PriceTier { above: cells.next()?.parse().ok()?, rates: parse_rates(&mut cells)? })
     };
     cell.split(',').map(tier).collect()
 }

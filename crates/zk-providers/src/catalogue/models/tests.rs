@@ -133,7 +133,7 @@ fn a_variant_of_a_model_is_that_model_and_a_free_one_costs_nothing() {
 }
 
 #[test]
-fn at_nobodys_a_model_is_what_its_maker_says() {
+fn without_a_provider_a_model_has_the_facts_of_its_maker() {
     let made = find(Some("openai"), "gpt-5.6-luna").unwrap().model("p", "m");
     let codex = find(Some("openai_codex"), "gpt-5.6-luna").unwrap();
     assert_eq!(find(None, "gpt-5.6-luna").unwrap().model("p", "m"), made);
@@ -168,7 +168,7 @@ fn what_the_dialect_knows_of_a_model_is_known_without_a_provider() {
 }
 
 #[test]
-fn a_typing_error_finds_its_neighbours() {
+fn a_misspelt_id_finds_similar_ids() {
     assert_eq!(near_matches("openai", "gpt5.1").first(), Some(&"gpt-5.1"));
     assert_eq!(near_matches("minimax", "minimax-m3").first(), Some(&"MiniMax-M3"));
     assert!(near_matches("openai", "my-own-model").is_empty());
@@ -234,7 +234,7 @@ fn a_family_stands_for_its_newest_model_wherever_it_is_served() {
 }
 
 #[test]
-fn an_unknown_name_stays_as_it_is_and_comes_with_its_neighbours() {
+fn an_unknown_name_is_kept_and_comes_with_similar_ids() {
     let typo = resolve_model("claude-opuss-5", Some("anthropic"), &[]);
     assert_eq!(
         (&*typo.id, typo.is_known, typo.near.first()),

@@ -111,8 +111,8 @@ pub(crate) struct Patterns {
     echo: Vec<Matcher>,
     marks: Option<Matcher>,
     schemas: Option<Matcher>,
-    unforced: Option<Matcher>,
-    always: Option<Matcher>,
+    unforced_while_thinking: Option<Matcher>,
+    always_thinking: Option<Matcher>,
     inline_tools: Option<Matcher>,
     fields: Vec<Option<Matcher>>,
 }
@@ -128,9 +128,9 @@ pub(crate) struct Traits<'a> {
     /// Whether answers can follow a schema in requests with tools.
     schemas_with_tools: bool,
     /// Whether the model cannot be forced to call a tool while it thinks.
-    pub(crate) unforced: bool,
+    pub(crate) unforced_while_thinking: bool,
     /// Whether thinking cannot be turned off.
-    pub(crate) always: bool,
+    pub(crate) always_thinking: bool,
     /// Whether the model is offered tools as text.
     pub(crate) inline_tools: bool,
     pub(crate) fields: Vec<&'a FixedField>,
@@ -155,8 +155,8 @@ impl Patterns {
                 JsonSchemas::For(models) => Some(models.matcher()),
                 JsonSchemas::No | JsonSchemas::Alone | JsonSchemas::WithTools => None,
             },
-            unforced: profile.unforced_while_thinking.as_ref().map(ModelPattern::matcher),
-            always: profile.always_thinking.as_ref().map(ModelPattern::matcher),
+            unforced_while_thinking: profile.unforced_while_thinking.as_ref().map(ModelPattern::matcher),
+            always_thinking: profile.always_thinking.as_ref().map(ModelPattern::matcher),
             inline_tools: profile.inline_tools.as_ref().map(ModelPattern::matcher),
             fields: profile
                 .fields
@@ -188,8 +188,8 @@ impl Patterns {
             },
             schemas_alone,
             schemas_with_tools,
-            unforced: is_in(&self.unforced),
-            always: is_in(&self.always),
+            unforced_while_thinking: is_in(&self.unforced_while_thinking),
+            always_thinking: is_in(&self.always_thinking),
             inline_tools: is_in(&self.inline_tools),
             fields: fields
                 .filter(|(models, _)| models.as_ref().is_none_or(|models| models.matches(id)))

@@ -1,8 +1,8 @@
-//! Names of vendors as people know them, and the pages where they make keys.
+//! Display names of vendors, and the pages where a person creates API keys.
 
 use super::Vendor;
 
-/// Vendor, its name as people know it, and its page of keys.
+/// Rows of a vendor, its display name and the page where a person creates API keys.
 const KNOWN_AS: &[(&str, &str, &str)] = &[
     ("anthropic", "Anthropic", "https://console.anthropic.com/settings/keys"),
     ("openai", "OpenAI", "https://platform.openai.com/api-keys"),
@@ -33,19 +33,20 @@ const KNOWN_AS: &[(&str, &str, &str)] = &[
 /// Vendors that are offered first, and whether each has its own row in a short list.
 pub(crate) const FIRST_OFFERED: [(&str, bool); 4] =
     [("anthropic", true), ("openai", true), ("openrouter", false), ("gemini", false)];
-/// Vendors that are another one by another dialect.
+/// Vendors with the service of another vendor under another dialect.
 const DOUBLE_VENDORS: [&str; 1] = ["openai_chat"];
 /// Vendor, the vendor that serves its subscription, and the sign-in in a few words.
 pub(crate) const SUBSCRIPTION_SIGN_INS: [(&str, &str, &str); 1] =
     [("openai", "openai_codex", "sign in with ChatGPT")];
 
 impl Vendor {
-    /// Whether it is another vendor by another dialect, so that a person is offered only one of them.
+    /// Whether this is the service of another vendor under another dialect, so that a person is offered only one of
+    /// them.
     pub(crate) fn is_double(&self) -> bool {
         DOUBLE_VENDORS.contains(&self.name)
     }
 
-    /// The vendor's name as people know it.
+    /// Display name of the vendor.
     ///
     /// ```
     /// assert_eq!(zk_providers::Vendor::named("xai").unwrap().title(), "xAI");
@@ -72,7 +73,7 @@ mod tests {
     use crate::catalogue::vendors::VENDORS;
 
     #[test]
-    fn every_known_name_is_of_a_vendor_and_a_vendor_without_one_has_its_own() {
+    fn every_display_name_belongs_to_a_vendor_and_the_default_is_its_own_name() {
         for (name, title, page) in KNOWN_AS {
             assert!(Vendor::named(name).is_some() && !title.is_empty(), "{name}");
             assert!(page.is_empty() || page.starts_with("https://"), "{name}: {page}");

@@ -50,15 +50,17 @@ impl Open {
     pub(super) fn begin(index: u64, block: u32, start: Value) -> Self {
         let Value::Object(mut fields) = start else { return Self { index, block, kind: Kind::Skipped } };
         let kind = match fields.get("type").and_then(Value::as_str).unwrap_or_default() {
-            "text" => Kind::Text { text: text(&mut fields, "text"), citations: citations(&mut fields) },
-            "thinking" => {
-                let signature = text(&mut fields, "signature");
-                Kind::Thinking { text: text(&mut fields, "thinking"), signature }
+            "text" => {
+                Kind::Text { text: take_text(&mut fields, "text"), citations: take_citations(&mut fields) }
             }
-            "redacted_thinking" => Kind::Redacted(text(&mut fields, "data")),
+            "thinking" => {
+                let signature = take_text(&mut fields, "signature");
+                Kind::Thinking { text: take_text(&mut fields, "thinking"), signature }
+            }
+            "redacted_thinking" => Kind::Redacted(take_text(&mut fields, "data")),
             "tool_use" => Kind::ToolCall {
-                id: text(&mut fields, "id"),
-                name: text(&mut fields, "name"),
+                id: take_text(&mut fields, "id"),
+                name: take_text(&mut fields, "name"),
                 args: String::new(),
                 input: fields
                     .remove("input")
@@ -93,7 +95,7 @@ impl Open {
     }
 
     /// Adds a delta to the block.
-    pub(super) fn take(&mut self, delta: Delta<'_>, out: &mut Out) {
+    pub(super) fn add_delta(&mut self, delta: Delta<'_>, out: &mut Out) {
         let block = self.block;
         match &mut self.kind {
             Kind::Text { text: whole, citations } => {
@@ -181,7 +183,7 @@ impl Open {
     }
 }
 
-fn text(fields: &mut Map<String, Value>, name: &str) -> String {
+fn take_text(fields: &mut Map<String, Value>, name: &str) -> String {
     match fields.remove(name) {
         Some(Value::String(text)) => text,
         Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) | None => {
@@ -190,7 +192,7 @@ fn text(fields: &mut Map<String, Value>, name: &str) -> String {
     }
 }
 
-fn citations(fields: &mut Map<String, Value>) -> Vec<Value> {
+fn take_citations(fields: &mut Map<String, Value>) -> Vec<Value> {
     match fields.remove("citations") {
         Some(Value::Array(citations)) => citations.into_iter().map(sendable_citation).collect(),
         Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_))

@@ -40,6 +40,6 @@ pub(super) fn is_far_back(at: usize, history: &[Arc<Message>]) -> bool {
 
 /// Whether options or the person's extra fields set cache marks too. A request may have four marks, and this
 /// dialect sets three.
-pub(super) fn has_others(extra: &Map<String, Value>, hosted_tools: &[Value]) -> bool {
+pub(super) fn has_other_marks(extra: &Map<String, Value>, hosted_tools: &[Value]) -> bool {
     extra.contains_key("cache_control") || hosted_tools.iter().any(|tool| tool.get("cache_control").is_some())
 }

@@ -58,7 +58,7 @@ impl ApiHeaders {
             return Err(SetupError::Options { name: connection.name.clone(), reason });
         }
         betas.extend(context::betas(options, &connection.name)?);
-        connection.auth = as_token(std::mem::replace(&mut connection.auth, Auth::None));
+        connection.auth = as_bearer_token(std::mem::replace(&mut connection.auth, Auth::None));
         if is_subscription(&connection.auth) {
             betas.push(SUBSCRIPTION.to_owned());
         }
@@ -92,7 +92,7 @@ fn api_headers(version: &str, betas: &[String]) -> Result<Headers, SetupError> {
 }
 
 /// Sends a sign-in token that was given as a key as a bearer token, because the API rejects it as a key.
-fn as_token(auth: Auth) -> Auth {
+fn as_bearer_token(auth: Auth) -> Auth {
     match auth {
         Auth::Key(key) if is_token(&key) => Auth::Bearer(key),
         auth => auth,

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 use zk_core::model::{Block, Message, ProviderBlock, Role, StopReason, ToolCall};
 
-/// Block to send. `None` for a container, which is named next to the messages instead.
-pub(super) fn sent(block: &ProviderBlock) -> Option<&Value> {
+/// Returns the block to send back; `None` for a container, which is named next to the messages instead.
+pub(super) fn block_to_send(block: &ProviderBlock) -> Option<&Value> {
     Some(&block.wire.data).filter(|data| data.get("type").is_some())
 }
 

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 pub(super) struct Report(Map<String, Value>);
 
 impl Report {
-    /// Records a field of an event.
-    pub(super) fn note(&mut self, name: &str, value: Option<Value>) {
+    /// Records a field of an event, if it has a value.
+    pub(super) fn record_field(&mut self, name: &str, value: Option<Value>) {
         if let Some(value) = value.filter(is_not_empty) {
             self.0.insert(name.to_owned(), value);
         }
@@ -16,14 +16,14 @@ impl Report {
 
     /// Records details of a usage object other than token counts: the responses an answer was made of, and
     /// the number of calls of hosted tools. Later values replace earlier ones.
-    pub(super) fn count(&mut self, usage: &Value) {
-        self.note("server_tool_use", usage.get("server_tool_use").cloned());
+    pub(super) fn record_usage(&mut self, usage: &Value) {
+        self.record_field("server_tool_use", usage.get("server_tool_use").cloned());
         let iterations = usage.get("iterations").filter(|iterations| {
             let all = iterations.as_array().into_iter().flatten();
             let mut kinds = all.map(|iteration| iteration.get("type").and_then(Value::as_str));
             kinds.any(|kind| kind != Some("message"))
         });
-        self.note("iterations", iterations.cloned());
+        self.record_field("iterations", iterations.cloned());
     }
 
     /// Returns the report; `None` if it is empty.

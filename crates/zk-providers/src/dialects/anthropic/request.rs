@@ -136,7 +136,7 @@ enum WireTool<'a> {
 
 impl Body<'_> {
     /// Returns the schema that the answer has to follow.
-    fn format(&self) -> Option<Value> {
+    fn answer_format(&self) -> Option<Value> {
         let format = self.request.output.as_ref()?;
         strict_schema::strict(&format.schema, schema_limits::MESSAGES)
             .filter(|_| has_formats(&self.request.model.id))
@@ -154,7 +154,7 @@ impl Encode for Body<'_> {
         if !self.request.tools.is_empty() {
             out.extend_from_slice(b",\"tools\":");
             let last = self.request.tools.len() - 1;
-            let schemas: Vec<Value> = self.request.tools.iter().map(|tool| schema(tool)).collect();
+            let schemas: Vec<Value> = self.request.tools.iter().map(|tool| input_schema(tool)).collect();
             let own = self.request.tools.iter().zip(&schemas).enumerate();
             let own = own.map(|(at, (tool, input_schema))| WireTool::Own {
                 name: &tool.name,
@@ -177,7 +177,7 @@ impl Encode for Body<'_> {
         out: &mut Vec<u8>,
     ) -> serde_json::Result<()> {
         // A message without blocks is invalid; this one had only an unfinished call of the provider.
-        match wire(message, self.mark.filter(|_| marked)) {
+        match wire_message(message, self.mark.filter(|_| marked)) {
             Some(message) => serde_json::to_writer(&mut *out, &message),
             None => Ok(()),
         }
@@ -187,7 +187,7 @@ impl Encode for Body<'_> {
         let mut fields = Map::new();
         if self.request.tools.is_empty() {
             // The API requires tools that the history used to be declared, even if none is offered.
-            let gone = gone_tools(self.request.history.messages());
+            let gone = stubs_of_used_tools(self.request.history.messages());
             let hosted = &self.options.hosted_tools;
             if hosted.is_empty() && !gone.is_empty() {
                 fields.insert("tool_choice".into(), json!({"type": "none"}));
@@ -209,7 +209,7 @@ impl Encode for Body<'_> {
         if let Some(effort) = &self.thinking.effort {
             config.insert("effort".into(), effort.to_string().into());
         }
-        if let Some(schema) = self.format() {
+        if let Some(schema) = self.answer_format() {
             config.insert("format".into(), json!({"type": "json_schema", "schema": schema}));
         }
         if !config.is_empty() {
@@ -229,7 +229,7 @@ impl Encode for Body<'_> {
     }
 
     fn is_marked(&self, at: usize, history: &[Arc<Message>]) -> bool {
-        let has_room = || !cache_marks::has_others(self.extra, &self.options.hosted_tools);
+        let has_room = || !cache_marks::has_other_marks(self.extra, &self.options.hosted_tools);
         let is_last = at + 1 == history.len();
         self.mark.is_some() && (is_last || (cache_marks::is_far_back(at, history) && has_room()))
     }
@@ -241,7 +241,7 @@ pub(super) fn conversation(
     history: &[Arc<Message>],
 ) -> serde_json::Result<(Option<Value>, Vec<Value>)> {
     let system = system(text, None).map(serde_json::to_value).transpose()?;
-    let messages = history.iter().filter_map(|message| wire(message, None));
+    let messages = history.iter().filter_map(|message| wire_message(message, None));
     Ok((system, messages.map(serde_json::to_value).collect::<Result<_, _>>()?))
 }
 
@@ -249,14 +249,14 @@ fn system(text: &str, mark: Option<CacheControl>) -> Option<[WireBlock<'_>; 1]> 
     if text.trim().is_empty() {
         return None;
     }
-    let mut text = WireBlock::new(plain(text));
+    let mut text = WireBlock::new(text_kind(text));
     text.mark(mark);
     Some([text])
 }
 
 /// Converts one message, with its end marked for the cache if there is a mark; `None` if none of its blocks
 /// can be sent.
-fn wire(message: &Message, mark: Option<CacheControl>) -> Option<WireMessage<'_>> {
+fn wire_message(message: &Message, mark: Option<CacheControl>) -> Option<WireMessage<'_>> {
     let role = match message.role {
         Role::User => "user",
         Role::Assistant => "assistant",
@@ -293,13 +293,13 @@ fn block(block: &Block) -> Option<WireBlock<'_>> {
             (None, Some(signature)) => Kind::Thinking { thinking: &thinking.text, signature },
             (None, None) => return None,
         },
-        Block::Compaction(compaction) => plain(&compaction.summary),
-        Block::Provider(block) => return hosted::sent(block).map(WireBlock::Opaque),
+        Block::Compaction(compaction) => text_kind(&compaction.summary),
+        Block::Provider(block) => return hosted::block_to_send(block).map(WireBlock::Opaque),
     };
     Some(WireBlock::new(kind))
 }
 
-fn plain(text: &str) -> Kind<'_> {
+fn text_kind(text: &str) -> Kind<'_> {
     Kind::Text { text, citations: None }
 }
 
@@ -325,7 +325,7 @@ fn document_source(document: &Document) -> Source<'_> {
 }
 
 /// Returns the tool's schema with its type set to object, as the API requires.
-fn schema(tool: &ToolSpec) -> Value {
+fn input_schema(tool: &ToolSpec) -> Value {
     crate::encode::tool_schema::object(&tool.schema)
 }
 
@@ -338,7 +338,7 @@ fn tool_choice(choice: &ToolChoice) -> Option<Value> {
     }
 }
 
-fn gone_tools(history: &[Arc<Message>]) -> Vec<Value> {
+fn stubs_of_used_tools(history: &[Arc<Message>]) -> Vec<Value> {
     let names: BTreeSet<&str> =
         history.iter().flat_map(|message| message.calls()).map(|call| call.name.as_str()).collect();
     let stub = |name| {

@@ -19,12 +19,12 @@ use crate::wire::response::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;
 
-/// Hint for a stream with a gap.
+/// Hint for a stream of which events are missing.
 const LOST: &str =
     "Part of the answer was lost on its way: try again, or ask the server directly if it is behind a proxy";
 
-/// Index of a block without one.
-const WHOLE: u64 = u64::MAX;
+/// Block index of a block that arrives complete within another event, without an index of its own.
+const NO_INDEX: u64 = u64::MAX;
 
 /// Decoder of one response.
 pub(crate) struct Decoder {
@@ -139,16 +139,16 @@ impl Decoder {
         let request_id = message.get("id").and_then(Value::as_str).map(str::to_owned);
         out.push_back(StreamEvent::Start { model, request_id });
         if let Some(usage) = message.get("usage") {
-            self.count(usage, out);
+            self.update_usage(usage, out);
         }
         for name in ["context_management", "input_transformations"] {
-            self.report.note(name, message.get_mut(name).map(Value::take));
+            self.report.record_field(name, message.get_mut(name).map(Value::take));
         }
         // A call made by code that runs at the provider is complete within the message.
         if let Some(Value::Array(content)) = message.get_mut("content").map(Value::take) {
             for block in content {
-                self.block_start(WHOLE, block, out);
-                self.block_stop(WHOLE, out);
+                self.block_start(NO_INDEX, block, out);
+                self.block_stop(NO_INDEX, out);
             }
         }
         self.set_container(message.get_mut("container").map(Value::take));
@@ -163,8 +163,8 @@ impl Decoder {
     }
 
     /// Updates the counts that are present; others stay.
-    fn count(&mut self, usage: &Value, out: &mut Out) {
-        self.report.count(usage);
+    fn update_usage(&mut self, usage: &Value, out: &mut Out) {
+        self.report.record_usage(usage);
         if self.counts.update(usage) {
             out.push_back(StreamEvent::Usage(self.counts.usage()));
         }
@@ -183,7 +183,7 @@ impl Decoder {
         self.open.push(open);
     }
 
-    fn find(&mut self, index: u64) -> Option<&mut Open> {
+    fn find_open_block(&mut self, index: u64) -> Option<&mut Open> {
         self.open.iter_mut().rev().find(|open| open.index == index)
     }
 
@@ -195,7 +195,7 @@ impl Decoder {
         data: &[u8],
         out: &mut Out,
     ) -> Result<(), WireError> {
-        let Some(open) = self.find(index) else {
+        let Some(open) = self.find_open_block(index) else {
             if delta.is_empty() {
                 return Ok(());
             }
@@ -209,28 +209,28 @@ impl Decoder {
             }
             return Ok(());
         }
-        open.take(delta, out);
+        open.add_delta(delta, out);
         Ok(())
     }
 
     fn block_stop(&mut self, index: u64, out: &mut Out) {
         if let Some(at) = self.open.iter().rposition(|open| open.index == index) {
             let open = self.open.remove(at);
-            self.close(open, false, out);
+            self.close_block(open, false, out);
         }
     }
 
     /// Ends a block and emits it; `cut` says that its end is missing.
-    fn close(&mut self, open: Open, cut: bool, out: &mut Out) {
+    fn close_block(&mut self, open: Open, cut: bool, out: &mut Out) {
         let block = open.block;
         match open.close(cut, &self.origin) {
             Some(Block::ToolCall(call)) if !cut && args::is_bare(&call) => self.bare = Some((block, call)),
-            Some(content) => self.hand_out(block, content, out),
+            Some(content) => self.emit_block(block, content, out),
             None => {}
         }
     }
 
-    fn hand_out(&mut self, block: u32, content: Block, out: &mut Out) {
+    fn emit_block(&mut self, block: u32, content: Block, out: &mut Out) {
         self.has_output |= !matches!(content, Block::Thinking(_));
         out.push_back(StreamEvent::Block { block, content });
     }
@@ -241,7 +241,7 @@ impl Decoder {
             if cut {
                 call.malformed = Some(String::new());
             }
-            self.hand_out(block, Block::ToolCall(call), out);
+            self.emit_block(block, Block::ToolCall(call), out);
         }
     }
 
@@ -252,7 +252,7 @@ impl Decoder {
         out: &mut Out,
     ) -> Result<(), WireError> {
         if let Some(usage) = usage {
-            self.count(&parse(Some(usage))?, out);
+            self.update_usage(&parse(Some(usage))?, out);
         }
         let Some(delta) = delta else { return Ok(()) };
         self.set_container(delta.container);
@@ -267,7 +267,7 @@ impl Decoder {
         let stop = self.stop.take().unwrap_or(StopReason::EndTurn);
         self.flush_bare_call(stop == StopReason::MaxTokens, out);
         for open in std::mem::take(&mut self.open) {
-            self.close(open, true, out);
+            self.close_block(open, true, out);
         }
         if let Some(container) = self.container.take().filter(|_| self.has_output) {
             let content = Block::provider("", &self.origin, json!({ "container": container }));
@@ -304,8 +304,8 @@ impl Decode for Decoder {
             "content_block_stop" => self.block_stop(index, out),
             "message_start" => self.message_start(parsed.message, out)?,
             "message_delta" => {
-                self.report.note("context_management", parsed.context_management);
-                self.report.note("input_transformations", parsed.input_transformations);
+                self.report.record_field("context_management", parsed.context_management);
+                self.report.record_field("input_transformations", parsed.input_transformations);
                 self.message_delta(parsed.delta, parsed.usage, out)?;
             }
             "message_stop" if !self.started && self.begun == 0 => {

@@ -44,7 +44,7 @@ impl UsageCounts {
 
     /// Updates the counts that are present; others stay. Returns whether anything changed.
     pub(super) fn update(&mut self, counts: &Value) -> bool {
-        read(counts, &mut self.answer);
+        read_counts(counts, &mut self.answer);
         if let Some(all) = counts.get("iterations").and_then(Value::as_array) {
             self.parts = parts(all);
         }
@@ -94,7 +94,7 @@ fn parts(all: &[Value]) -> Vec<Part> {
     let fallback = all.iter().rposition(is_fallback).unwrap_or_default();
     let part = |(at, entry): (usize, &Value)| {
         let mut usage = Usage::default();
-        read(entry, &mut usage);
+        read_counts(entry, &mut usage);
         let is_answer = matches!(kind(entry), "message" | "fallback_message");
         // An answer that was refused before any output is not billed.
         let is_free = is_answer && at < fallback && usage.output == 0;
@@ -110,7 +110,7 @@ fn kind(entry: &Value) -> &str {
 }
 
 /// Reads the counts that are present into `usage`.
-fn read(counts: &Value, usage: &mut Usage) {
+fn read_counts(counts: &Value, usage: &mut Usage) {
     for (count, path) in [
         (&mut usage.input, "/input_tokens"),
         (&mut usage.output, "/output_tokens"),

@@ -29,14 +29,14 @@ impl Body<'_> {
             EmptyContent::Blank => fields.insert("content".into(), "".into()),
             EmptyContent::Absent => None,
         };
-        self.echo(&thoughts, &mut fields);
+        self.add_reasoning_echo(&thoughts, &mut fields);
         if !calls.is_empty() {
             fields.insert("tool_calls".into(), calls.into());
         }
         Some(Value::Object(fields))
     }
 
-    fn echo(&self, thoughts: &[&Thinking], fields: &mut Map<String, Value>) {
+    fn add_reasoning_echo(&self, thoughts: &[&Thinking], fields: &mut Map<String, Value>) {
         if self.traits.details {
             let items = thoughts.iter().filter_map(|thought| thought.wire.as_ref()?.data.get(details::FIELD));
             let items: Vec<Value> = items.filter_map(Value::as_array).flatten().cloned().collect();

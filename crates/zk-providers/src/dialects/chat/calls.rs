@@ -33,16 +33,21 @@ impl Calls {
         self.all.is_empty()
     }
 
-    pub(super) fn piece(&mut self, piece: &CallPiece<'_>, begun: &mut u32, out: &mut VecDeque<StreamEvent>) {
+    pub(super) fn add_delta(
+        &mut self,
+        piece: &CallPiece<'_>,
+        begun: &mut u32,
+        out: &mut VecDeque<StreamEvent>,
+    ) {
         self.modern = true;
         let id = piece.id.as_deref().unwrap_or_default();
         let name = piece.function.as_ref().and_then(|function| function.name.as_deref()).unwrap_or_default();
         let at = self.find(piece.index, id, name);
-        self.add(at, piece.index, id, piece.function.as_ref(), begun, out);
+        self.add_call(at, piece.index, id, piece.function.as_ref(), begun, out);
     }
 
     /// Adds a delta in the old format: one call, without id.
-    pub(super) fn legacy(
+    pub(super) fn add_legacy_delta(
         &mut self,
         function: &Function<'_>,
         begun: &mut u32,
@@ -50,7 +55,7 @@ impl Calls {
     ) {
         if !self.modern {
             let at = self.all.len().checked_sub(1);
-            self.add(at, None, "", Some(function), begun, out);
+            self.add_call(at, None, "", Some(function), begun, out);
         }
     }
 
@@ -71,7 +76,7 @@ impl Calls {
         (!is_other && !is_next).then_some(at)
     }
 
-    fn add(
+    fn add_call(
         &mut self,
         at: Option<usize>,
         index: Option<u64>,

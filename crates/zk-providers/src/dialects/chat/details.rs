@@ -29,7 +29,7 @@ impl Details {
         text
     }
 
-    /// Takes the complete details of a message.
+    /// Creates the details from the complete items of a message.
     pub(crate) fn whole(items: Vec<Map<String, Value>>) -> Self {
         Self { items }
     }

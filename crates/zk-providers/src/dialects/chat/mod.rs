@@ -78,7 +78,7 @@ impl Compat {
 }
 
 impl ChatDialect {
-    fn row(&self, id: &str) -> Option<models::Row> {
+    fn catalogue_row(&self, id: &str) -> Option<models::Row> {
         let catalogue = self.profile.catalogue.as_deref();
         // Gateways prefix the name with the vendor.
         let bare = id.rsplit('/').next().unwrap_or(id);
@@ -102,7 +102,7 @@ impl Dialect for ChatDialect {
     fn model(&self, client: &ApiClient, id: &str) -> Model {
         let profile = &self.profile;
         let name = client.name();
-        let mut model = match self.row(id) {
+        let mut model = match self.catalogue_row(id) {
             Some(row) => row.model(name, id),
             None => {
                 let mut model = Model::unknown(name, id);
@@ -142,7 +142,7 @@ impl Dialect for ChatDialect {
 
     fn request(&self, client: &ApiClient, request: &Request) -> Result<WireRequest, WireError> {
         let id = &*request.model.id;
-        let efforts = &client.efforts(id, || self.row(id));
+        let efforts = &client.efforts(id, || self.catalogue_row(id));
         let extra = client.extra_body();
         let traits = self.patterns.traits(&self.profile, id);
         let body = request::Body { request, profile: &self.profile, traits, efforts, extra };

@@ -9,7 +9,7 @@ use crate::catalogue::profiles::{ReasoningFormat, ToolChoices};
 
 impl Body<'_> {
     pub(super) fn tool_choice(&self) -> Option<Value> {
-        if self.traits.unforced && !self.can_stop() && self.is_forced() {
+        if self.traits.unforced_while_thinking && !self.can_stop_thinking() && self.is_forced() {
             return None;
         }
         match (&self.request.tool_choice, self.profile.tool_choice) {
@@ -32,13 +32,13 @@ impl Body<'_> {
     }
 
     /// Whether thinking can be turned off; assumed for a model about which nothing is known.
-    fn can_stop(&self) -> bool {
-        !self.traits.always && (self.efforts.is_unknown() || self.efforts.can_be_off())
+    fn can_stop_thinking(&self) -> bool {
+        !self.traits.always_thinking && (self.efforts.is_unknown() || self.efforts.can_be_off())
     }
 
     /// Returns the requested level; off if a call is forced and the model cannot think then.
-    fn level(&self) -> ThinkingLevel {
-        if self.traits.unforced && self.can_stop() && self.is_forced() {
+    fn thinking_level(&self) -> ThinkingLevel {
+        if self.traits.unforced_while_thinking && self.can_stop_thinking() && self.is_forced() {
             return ThinkingLevel::Off;
         }
         self.request.thinking.level
@@ -48,17 +48,17 @@ impl Body<'_> {
         if self.request.model.capabilities.thinking == ThinkingSupport::None {
             return;
         }
-        let level = self.level();
+        let level = self.thinking_level();
         // None of these servers has a value for a model that decides itself, so nothing is sent.
         if level == ThinkingLevel::Adaptive {
             return;
         }
         let effort = match level {
             // The lowest level, for a model whose levels are not known.
-            ThinkingLevel::Off if self.traits.always && self.efforts.is_unknown() => Some("low"),
+            ThinkingLevel::Off if self.traits.always_thinking && self.efforts.is_unknown() => Some("low"),
             level => self.efforts.value(level),
         };
-        let can_stop = self.can_stop();
+        let can_stop = self.can_stop_thinking();
         let is_on = level != ThinkingLevel::Off || !can_stop;
         let mut put = |name: &str, value: Value| fields.insert(name.to_owned(), value);
         match self.profile.reasoning {

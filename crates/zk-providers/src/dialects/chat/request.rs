@@ -27,11 +27,11 @@ pub(super) struct Body<'a> {
 const RECEIVED: &str = "I have read the results.";
 
 impl Body<'_> {
-    fn marks(&self) -> bool {
+    fn sends_cache_marks(&self) -> bool {
         self.traits.marks && self.request.cache
     }
 
-    fn tool(&self, tool: &ToolSpec) -> Value {
+    fn wire_tool(&self, tool: &ToolSpec) -> Value {
         let mut function = json!({
             "name": tool.name,
             "description": tool.description,
@@ -52,8 +52,8 @@ impl Body<'_> {
             SystemRole::DeveloperIfReasoning if reasons => "developer",
             SystemRole::DeveloperIfReasoning | SystemRole::System => "system",
         };
-        let content = if self.marks() {
-            json!([marked(json!({"type": "text", "text": *self.request.system}))])
+        let content = if self.sends_cache_marks() {
+            json!([with_cache_mark(json!({"type": "text", "text": *self.request.system}))])
         } else {
             json!(*self.request.system)
         };
@@ -65,19 +65,19 @@ impl Body<'_> {
         let history = self.request.history.messages();
         let earlier = |at| history.get(..at).unwrap_or_default();
         let messages = history.iter().enumerate();
-        messages.flat_map(|(at, message)| self.elements(message, earlier(at), false)).collect()
+        messages.flat_map(|(at, message)| self.wire_messages(message, earlier(at), false)).collect()
     }
 
-    fn elements(&self, message: &Message, earlier: &[Arc<Message>], marked: bool) -> Vec<Value> {
+    fn wire_messages(&self, message: &Message, earlier: &[Arc<Message>], marked: bool) -> Vec<Value> {
         match message.role {
             Role::Assistant => self.assistant(message).into_iter().collect(),
-            Role::User => self.user(message, earlier, marked),
+            Role::User => self.user_messages(message, earlier, marked),
         }
     }
 
     /// Converts a user message: first the results, each as a message directly after the calls, then
     /// everything else.
-    fn user(&self, message: &Message, earlier: &[Arc<Message>], marked: bool) -> Vec<Value> {
+    fn user_messages(&self, message: &Message, earlier: &[Arc<Message>], marked: bool) -> Vec<Value> {
         let mut out = Vec::new();
         let mut parts = Vec::new();
         let calls = self.profile.tool_result_name.then(|| AnsweredCalls::of(message, earlier));
@@ -99,20 +99,20 @@ impl Body<'_> {
                     }
                     out.push(fields);
                 }
-                other => parts.extend(self.part(other)),
+                other => parts.extend(self.content_part(other)),
             }
         }
         if !parts.is_empty() {
             if !out.is_empty() && self.profile.assistant_after_tools {
                 out.push(json!({"role": "assistant", "content": RECEIVED}));
             }
-            out.push(json!({"role": "user", "content": content(parts, marked)}));
+            out.push(json!({"role": "user", "content": message_content(parts, marked)}));
         }
         if marked
             && let Some(content) = out.last_mut().and_then(|last| last.get_mut("content"))
             && let Some(part) = content.as_array_mut().and_then(|parts| parts.last_mut())
         {
-            *part = self::marked(part.take());
+            *part = with_cache_mark(part.take());
         }
         out
     }
@@ -121,13 +121,13 @@ impl Body<'_> {
         match content {
             ToolContent::Text(text) => text.as_str().into(),
             ToolContent::Blocks(blocks) if self.profile.image_in_tool_result => {
-                self::content(blocks.iter().filter_map(|block| self.part(block)).collect(), false)
+                message_content(blocks.iter().filter_map(|block| self.content_part(block)).collect(), false)
             }
             ToolContent::Blocks(_) => content.to_text().into(),
         }
     }
 
-    fn part(&self, block: &Block) -> Option<Value> {
+    fn content_part(&self, block: &Block) -> Option<Value> {
         let text = |text: &str| Some(json!({"type": "text", "text": text}));
         match block {
             Block::Text(block) => text(&block.text),
@@ -141,12 +141,12 @@ impl Body<'_> {
         }
     }
 
-    fn gone_tools(&self) -> Vec<Value> {
+    fn stubs_of_used_tools(&self) -> Vec<Value> {
         let history = self.request.history.messages();
         let names: BTreeSet<&str> =
             history.iter().flat_map(|message| message.calls()).map(|call| call.name.as_str()).collect();
         let schema = json!({"type": "object", "properties": {}});
-        let stub = |name| self.tool(&ToolSpec::new(name, "No longer available.", schema.clone()));
+        let stub = |name| self.wire_tool(&ToolSpec::new(name, "No longer available.", schema.clone()));
         names.into_iter().map(stub).collect()
     }
 }
@@ -155,12 +155,12 @@ impl Encode for Body<'_> {
     fn head(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
         out.extend_from_slice(b"{\"model\":");
         serde_json::to_writer(&mut *out, &self.request.model.id)?;
-        let mut tools: Vec<Value> = self.request.tools.iter().map(|tool| self.tool(tool)).collect();
+        let mut tools: Vec<Value> = self.request.tools.iter().map(|tool| self.wire_tool(tool)).collect();
         if !tools.is_empty() {
-            if self.marks()
+            if self.sends_cache_marks()
                 && let Some(last) = tools.last_mut()
             {
-                *last = marked(last.take());
+                *last = with_cache_mark(last.take());
             }
             out.extend_from_slice(b",\"tools\":");
             serde_json::to_writer(&mut *out, &tools)?;
@@ -179,7 +179,7 @@ impl Encode for Body<'_> {
         marked: bool,
         out: &mut Vec<u8>,
     ) -> serde_json::Result<()> {
-        for (at, element) in self.elements(message, earlier, marked).iter().enumerate() {
+        for (at, element) in self.wire_messages(message, earlier, marked).iter().enumerate() {
             if at > 0 {
                 out.push(b',');
             }
@@ -192,7 +192,7 @@ impl Encode for Body<'_> {
         let mut fields = Map::new();
         let has_tools = !self.request.tools.is_empty();
         if !has_tools {
-            let gone = if self.profile.tools_for_history { self.gone_tools() } else { Vec::new() };
+            let gone = if self.profile.tools_for_history { self.stubs_of_used_tools() } else { Vec::new() };
             if !gone.is_empty() {
                 fields.insert("tools".into(), gone.into());
                 fields.insert("tool_choice".into(), "none".into());
@@ -237,18 +237,18 @@ impl Encode for Body<'_> {
         );
         // The limit is sent under only one of its two names, since servers reject both together.
         let limit = &*self.profile.max_tokens_field;
-        fields.retain(|name, _| name == limit || !LIMITS.contains(&name.as_str()));
+        fields.retain(|name, _| name == limit || !LIMIT_FIELDS.contains(&name.as_str()));
         fields.retain(|name, _| !self.profile.unsupported.iter().any(|field| field == name));
         crate::encode::fields::end(out, fields)
     }
 
     fn is_marked(&self, at: usize, history: &[Arc<Message>]) -> bool {
-        self.marks() && at + 1 == history.len()
+        self.sends_cache_marks() && at + 1 == history.len()
     }
 }
 
 /// Names of the field with the output limit.
-const LIMITS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
+const LIMIT_FIELDS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
 
 /// Returns the cache key of a conversation: its id, cut to the allowed 64 characters.
 pub(super) fn session_key(session: &str) -> &str {
@@ -257,7 +257,7 @@ pub(super) fn session_key(session: &str) -> &str {
 }
 
 /// Returns a plain string if there is only text, which every server accepts; a list of parts otherwise.
-fn content(parts: Vec<Value>, as_parts: bool) -> Value {
+fn message_content(parts: Vec<Value>, as_parts: bool) -> Value {
     let texts: Option<Vec<&str>> = parts
         .iter()
         .map(|part| part.get("text").filter(|_| part.get("type") == Some(&"text".into()))?.as_str())
@@ -268,7 +268,7 @@ fn content(parts: Vec<Value>, as_parts: bool) -> Value {
     }
 }
 
-fn marked(mut element: Value) -> Value {
+fn with_cache_mark(mut element: Value) -> Value {
     if let Some(fields) = element.as_object_mut() {
         fields.insert("cache_control".into(), json!({"type": "ephemeral"}));
     }

@@ -75,7 +75,7 @@ impl Decoder {
         }
     }
 
-    fn chunk(&mut self, chunk: Chunk<'_>, out: &mut Out) -> Result<(), WireError> {
+    fn add_chunk(&mut self, chunk: Chunk<'_>, out: &mut Out) -> Result<(), WireError> {
         if !self.started {
             self.started = true;
             out.push_back(StreamEvent::Start {
@@ -91,10 +91,10 @@ impl Decoder {
         let mut choice_usage = None;
         if let Some(choice) = chunk.choices.0.filter(|choice| self.is_ours(choice.index)) {
             if let Some(error) = choice.error {
-                return Err(failed(error));
+                return Err(response_error(error));
             }
             for delta in [choice.delta, choice.message].into_iter().flatten() {
-                self.delta(delta, out);
+                self.add_delta(delta, out);
             }
             if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
                 self.finish = Some(reason.into_string());
@@ -105,7 +105,7 @@ impl Decoder {
             choice_usage = choice.usage;
         }
         for raw in [choice_usage, chunk.usage].into_iter().flatten() {
-            self.count(raw, out);
+            self.update_usage(raw, out);
         }
         Ok(())
     }
@@ -116,7 +116,7 @@ impl Decoder {
         self.choice.get_or_insert_with(|| index.to_owned()).get() == index.get()
     }
 
-    fn delta(&mut self, delta: Delta<'_>, out: &mut Out) {
+    fn add_delta(&mut self, delta: Delta<'_>, out: &mut Out) {
         let reasoning = [delta.reasoning_content, delta.reasoning, delta.reasoning_text];
         let detailed = delta.reasoning_details.map(|raw| self.details.add(raw)).unwrap_or_default();
         // Servers that send two of these fields repeat the same text.
@@ -144,16 +144,16 @@ impl Decoder {
             self.flush_tags(out);
         }
         for piece in delta.tool_calls.iter().flatten() {
-            self.calls.piece(piece, &mut self.begun, out);
+            self.calls.add_delta(piece, &mut self.begun, out);
         }
         if let Some(function) = &delta.function_call {
-            self.calls.legacy(function, &mut self.begun, out);
+            self.calls.add_legacy_delta(function, &mut self.begun, out);
         }
     }
 
     fn add_content(&mut self, delta: Cow<'_, str>, out: &mut Out) {
         let mut tags = std::mem::take(&mut self.tags);
-        tags.piece(delta, |part| self.add_part(part, out));
+        tags.split(delta, |part| self.add_part(part, out));
         self.tags = tags;
     }
 
@@ -182,7 +182,7 @@ impl Decoder {
         }
     }
 
-    fn count(&mut self, raw: &RawValue, out: &mut Out) {
+    fn update_usage(&mut self, raw: &RawValue, out: &mut Out) {
         let Ok(value) = serde_json::from_str::<Value>(raw.get()) else { return };
         // A vendor-specific copy has the counts one level deeper.
         let value = value.get("usage").unwrap_or(&value);
@@ -194,7 +194,7 @@ impl Decoder {
         }
     }
 
-    fn complete(&mut self, out: &mut Out) -> Result<(), WireError> {
+    fn finish_response(&mut self, out: &mut Out) -> Result<(), WireError> {
         let stop = self.stop_reason()?;
         let cut = stop == StopReason::MaxTokens || stop == StopReason::ContextExceeded;
         self.flush_tags(out);
@@ -278,7 +278,7 @@ fn own_counts(data: &[u8]) -> Option<&RawValue> {
     OWN_COUNTS.iter().find_map(|name| fields.get(*name).copied())
 }
 
-fn failed(raw: &RawValue) -> WireError {
+fn response_error(raw: &RawValue) -> WireError {
     of_stream(ErrorBody::parse(format!("{{\"error\":{}}}", raw.get()).as_bytes()))
 }
 
@@ -292,7 +292,7 @@ impl Decode for Decoder {
             if self.finish.is_none() && !(self.finish_optional && self.started) {
                 return Err(WireError::ended_early(self.started, "finish_reason"));
             }
-            return self.complete(out);
+            return self.finish_response(out);
         }
         let chunk: Chunk<'_> = parse_json(data).map_err(|error| {
             // The data of an error event need not be a chunk.
@@ -304,9 +304,9 @@ impl Decode for Decoder {
         }
         let is_last = chunk.choices.0.as_ref().is_none_or(|choice| choice.finish_reason.is_some());
         let own = (is_last && chunk.usage.is_none()).then(|| own_counts(data)).flatten();
-        self.chunk(chunk, out)?;
+        self.add_chunk(chunk, out)?;
         if let Some(own) = own {
-            self.count(own, out);
+            self.update_usage(own, out);
         }
         Ok(())
     }
@@ -314,7 +314,7 @@ impl Decode for Decoder {
     fn end(&mut self, out: &mut Out) -> Result<(), WireError> {
         match (self.done, self.finish.is_some()) {
             (true, _) => Ok(()),
-            (false, true) => self.complete(out),
+            (false, true) => self.finish_response(out),
             (false, false) => Err(WireError::ended_early(self.started, "finish_reason")),
         }
     }

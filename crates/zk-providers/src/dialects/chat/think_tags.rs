@@ -5,7 +5,7 @@ use std::borrow::Cow;
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
 
-/// A piece of the text with the part of the answer it belongs to.
+/// A piece of the text, either reasoning or answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part<'a> {
     Thought(Cow<'a, str>),
@@ -41,10 +41,10 @@ impl Tags {
         Self { state: State::Text, held: String::new() }
     }
 
-    /// Reads a delta of the text, and calls `tell` for each part that is certain.
-    pub(super) fn piece<'a>(&mut self, delta: Cow<'a, str>, mut tell: impl FnMut(Part<'a>)) {
+    /// Reads a delta of the text, and calls `emit` for each piece whose kind is certain.
+    pub(super) fn split<'a>(&mut self, delta: Cow<'a, str>, mut emit: impl FnMut(Part<'a>)) {
         if self.state == State::Text {
-            return tell(Part::Answer(delta));
+            return emit(Part::Answer(delta));
         }
         self.held.push_str(&delta);
         let mut rest = std::mem::take(&mut self.held);
@@ -72,11 +72,11 @@ impl Tags {
                 }
                 State::Inside => {
                     let Some((thought, answer)) = rest.split_once(CLOSE) else {
-                        let held = rest.split_off(rest.len() - beginning_of_close(&rest));
-                        tell(Part::Thought(std::mem::replace(&mut rest, held).into()));
+                        let held = rest.split_off(rest.len() - partial_closing_tag_length(&rest));
+                        emit(Part::Thought(std::mem::replace(&mut rest, held).into()));
                         break;
                     };
-                    tell(Part::Thought(thought.to_owned().into()));
+                    emit(Part::Thought(thought.to_owned().into()));
                     rest = answer.to_owned();
                     self.state = State::Behind;
                 }
@@ -87,7 +87,7 @@ impl Tags {
                     }
                     self.state = State::Text;
                 }
-                State::Text => return tell(Part::Answer(rest.into())),
+                State::Text => return emit(Part::Answer(rest.into())),
             }
         }
         self.held = rest;
@@ -105,7 +105,7 @@ impl Tags {
 }
 
 /// Returns the length of the longest suffix that is a beginning of the closing tag, in bytes.
-fn beginning_of_close(text: &str) -> usize {
+fn partial_closing_tag_length(text: &str) -> usize {
     (1..CLOSE.len())
         .rev()
         .find(|length| CLOSE.get(..*length).is_some_and(|tag| text.ends_with(tag)))
@@ -118,18 +118,18 @@ mod tests {
 
     use super::*;
 
-    /// Thoughts and answer of a text in these pieces.
+    /// Returns the thoughts and the answer of a text that arrives in these pieces.
     fn read<'a>(pieces: impl IntoIterator<Item = &'a str>) -> (String, String) {
         let (mut tags, mut thought, mut answer) = (Tags::default(), String::new(), String::new());
-        let mut tell = |part: Part<'_>| match part {
+        let mut emit = |part: Part<'_>| match part {
             Part::Thought(text) => thought.push_str(&text),
             Part::Answer(text) => answer.push_str(&text),
         };
         for piece in pieces {
-            tags.piece(piece.into(), &mut tell);
+            tags.split(piece.into(), &mut emit);
         }
         if let Some(rest) = tags.end() {
-            tell(rest);
+            emit(rest);
         }
         (thought, answer)
     }

@@ -6,7 +6,7 @@ use crate::wire::error::{WireError, quote};
 
 /// Meaning of a finish reason.
 #[derive(Clone, Copy)]
-enum Means {
+enum Meaning {
     End,
     Limit,
     Refusal,
@@ -18,22 +18,22 @@ enum Means {
     },
 }
 
-const REASONS: &[(&str, Means)] = &[
-    ("STOP", Means::End),
-    ("MAX_TOKENS", Means::Limit),
-    ("SAFETY", Means::Refusal),
-    ("RECITATION", Means::Refusal),
-    ("LANGUAGE", Means::Refusal),
-    ("BLOCKLIST", Means::Refusal),
-    ("PROHIBITED_CONTENT", Means::Refusal),
-    ("SPII", Means::Refusal),
-    ("MODEL_ARMOR", Means::Refusal),
-    ("IMAGE_SAFETY", Means::Refusal),
-    ("IMAGE_PROHIBITED_CONTENT", Means::Refusal),
-    ("IMAGE_RECITATION", Means::Refusal),
+const REASONS: &[(&str, Meaning)] = &[
+    ("STOP", Meaning::End),
+    ("MAX_TOKENS", Meaning::Limit),
+    ("SAFETY", Meaning::Refusal),
+    ("RECITATION", Meaning::Refusal),
+    ("LANGUAGE", Meaning::Refusal),
+    ("BLOCKLIST", Meaning::Refusal),
+    ("PROHIBITED_CONTENT", Meaning::Refusal),
+    ("SPII", Meaning::Refusal),
+    ("MODEL_ARMOR", Meaning::Refusal),
+    ("IMAGE_SAFETY", Meaning::Refusal),
+    ("IMAGE_PROHIBITED_CONTENT", Meaning::Refusal),
+    ("IMAGE_RECITATION", Meaning::Refusal),
     (
         "MALFORMED_FUNCTION_CALL",
-        Means::Failure {
+        Meaning::Failure {
             retry: true,
             words: "the model wrote a tool call that cannot be read",
             advice: "Try again, or take another model",
@@ -41,7 +41,7 @@ const REASONS: &[(&str, Means)] = &[
     ),
     (
         "MALFORMED_RESPONSE",
-        Means::Failure {
+        Meaning::Failure {
             retry: true,
             words: "the model wrote a response that cannot be read",
             advice: "Try again, or say it in other words",
@@ -49,7 +49,7 @@ const REASONS: &[(&str, Means)] = &[
     ),
     (
         "UNEXPECTED_TOOL_CALL",
-        Means::Failure {
+        Meaning::Failure {
             retry: true,
             words: "the model called a tool that it was not given",
             advice: "Try again, or let it have more of the tools",
@@ -57,7 +57,7 @@ const REASONS: &[(&str, Means)] = &[
     ),
     (
         "TOO_MANY_TOOL_CALLS",
-        Means::Failure {
+        Meaning::Failure {
             retry: false,
             words: "the model called too many tools in a row",
             advice: "Ask for less at once",
@@ -65,7 +65,7 @@ const REASONS: &[(&str, Means)] = &[
     ),
     (
         "MISSING_THOUGHT_SIGNATURE",
-        Means::Failure {
+        Meaning::Failure {
             retry: false,
             words: "a call in the history has lost its thought signature",
             advice: "Start a new session, or go on with another model",
@@ -76,11 +76,11 @@ const REASONS: &[(&str, Means)] = &[
 /// Returns the stop reason of a response, or the failure that its finish reason stands for.
 pub(super) fn stop(reason: &str, message: Option<&str>, has_calls: bool) -> Result<StopReason, WireError> {
     match REASONS.iter().find(|(known, _)| *known == reason).map(|(_, means)| *means) {
-        Some(Means::End) if has_calls => Ok(StopReason::ToolUse),
-        Some(Means::End) => Ok(StopReason::EndTurn),
-        Some(Means::Limit) => Ok(StopReason::MaxTokens),
-        Some(Means::Refusal) => Ok(StopReason::Refusal(Some(quote(message.unwrap_or(reason))))),
-        Some(Means::Failure { retry, words, advice }) => {
+        Some(Meaning::End) if has_calls => Ok(StopReason::ToolUse),
+        Some(Meaning::End) => Ok(StopReason::EndTurn),
+        Some(Meaning::Limit) => Ok(StopReason::MaxTokens),
+        Some(Meaning::Refusal) => Ok(StopReason::Refusal(Some(quote(message.unwrap_or(reason))))),
+        Some(Meaning::Failure { retry, words, advice }) => {
             let detail = message.map(|message| format!(": {}", quote(message))).unwrap_or_default();
             let mut error = WireError::malformed(format!("{words}{detail}")).hint(advice);
             error.code = Some(reason.to_owned());

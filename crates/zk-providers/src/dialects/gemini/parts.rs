@@ -9,8 +9,8 @@ use zk_core::model::{Block, Image, Message, Thinking, ToolCall, ToolContent, Too
 use super::{text_run, tool_names};
 use crate::encode::answered::AnsweredCalls;
 
-/// Signature that Google documents for calls that Gemini did not make.
-const NOT_MINE: &str = "skip_thought_signature_validator";
+/// Signature that Google documents for function calls of other models.
+const FOREIGN_CALL_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// One part: either one of the content fields with its signature, or a whole part as received.
 #[derive(Default, Serialize)]
@@ -76,7 +76,7 @@ pub(super) fn of_model(message: &Message, wants_signatures: bool) -> Vec<Part<'_
                 let mut part = function_call(call);
                 // Only the first call of a step needs a signature.
                 if std::mem::take(&mut is_first_call) && wants_signatures {
-                    part.thought_signature = part.thought_signature.or(Some(NOT_MINE));
+                    part.thought_signature = part.thought_signature.or(Some(FOREIGN_CALL_SIGNATURE));
                 }
                 parts.push(part);
             }
@@ -140,7 +140,7 @@ fn thoughts(thinking: &Thinking) -> Vec<Part<'_>> {
 fn function_call(call: &ToolCall) -> Part<'_> {
     Part {
         function_call: Some(FunctionCall {
-            id: id(call),
+            id: gemini_call_id(call),
             name: tool_names::to_wire(&call.name),
             args: &call.args,
         }),
@@ -159,7 +159,7 @@ fn signature(wire: Option<&WireData>) -> Option<&str> {
 }
 
 /// Returns the call id if Gemini assigned it; otherwise calls are matched by names and order.
-fn id(call: &ToolCall) -> Option<&str> {
+fn gemini_call_id(call: &ToolCall) -> Option<&str> {
     let given = call.wire.as_ref().is_some_and(|wire| wire.data.get("id").is_some());
     given.then(|| call.id.as_str())
 }
@@ -175,7 +175,7 @@ fn function_response<'a>(result: &'a ToolResult, call: Option<&'a ToolCall>) -> 
     let response = if result.is_error { Answer::Error(text) } else { Answer::Output(text) };
     Part {
         function_response: Some(FunctionResponse {
-            id: call.and_then(id),
+            id: call.and_then(gemini_call_id),
             name: call.map_or(Cow::Borrowed("tool"), |call| tool_names::to_wire(&call.name)),
             response,
             parts,

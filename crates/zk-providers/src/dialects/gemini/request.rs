@@ -43,7 +43,7 @@ impl Body<'_> {
         json!([{"functionDeclarations": self.request.tools.iter().map(declaration).collect::<Vec<_>>()}])
     }
 
-    fn choice(&self) -> Option<Value> {
+    fn tool_choice(&self) -> Option<Value> {
         if self.request.tools.is_empty() {
             return None;
         }
@@ -113,7 +113,7 @@ impl Encode for Body<'_> {
 
     fn tail(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
         let mut fields = Map::new();
-        if let Some(choice) = self.choice() {
+        if let Some(choice) = self.tool_choice() {
             fields.insert("toolConfig".into(), choice);
         }
         let most = self.request.model.max_output.unwrap_or(u64::MAX);

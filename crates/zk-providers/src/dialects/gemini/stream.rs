@@ -81,16 +81,16 @@ impl Decoder {
         self
     }
 
-    fn begin(&mut self) -> u32 {
+    fn next_block(&mut self) -> u32 {
         let block = self.begun;
         self.begun += 1;
         block
     }
 
-    fn candidate(&mut self, candidate: Candidate<'_>, out: &mut Out) {
+    fn add_candidate(&mut self, candidate: Candidate<'_>, out: &mut Out) {
         let parts = candidate.content.and_then(|content| content.parts);
         for part in parts.into_iter().flatten() {
-            self.part(part, out);
+            self.add_part(part, out);
         }
         if let Some(reason) = candidate.finish_reason.filter(|reason| !reason.is_empty()) {
             let message = candidate.finish_message.filter(|message| !message.is_empty());
@@ -98,19 +98,19 @@ impl Decoder {
         }
     }
 
-    fn part(&mut self, mut part: Part<'_>, out: &mut Out) {
+    fn add_part(&mut self, mut part: Part<'_>, out: &mut Out) {
         let is_thought = part.thought.unwrap_or_default();
         let signature = part.thought_signature.take().filter(|signature| !signature.is_empty());
         let signature = signature.map(|signature| signature.into_string());
         if let Some(call) = part.function_call.take() {
             self.end_run(out);
-            self.function_call(call, signature, out);
+            self.add_function_call(call, signature, out);
         } else if let Some(text) = part.text.take() {
-            self.text(&text, is_thought, signature, out);
+            self.add_text(&text, is_thought, signature, out);
         } else if let Some(data) = part.inline_data.take() {
             self.end_run(out);
             if !is_thought {
-                self.image(data, signature, out);
+                self.add_image(data, signature, out);
             }
         } else {
             // Unknown parts have no block.
@@ -120,13 +120,13 @@ impl Decoder {
                 let mut data = Map::from_iter([(field.to_owned(), value)]);
                 data.extend(signature.map(|signature| ("thoughtSignature".to_owned(), signature.into())));
                 let content = Block::provider(text, &self.origin, data.into());
-                let block = self.begin();
+                let block = self.next_block();
                 out.push_back(StreamEvent::Block { block, content });
             }
         }
     }
 
-    fn text(&mut self, text: &str, is_thought: bool, signature: Option<String>, out: &mut Out) {
+    fn add_text(&mut self, text: &str, is_thought: bool, signature: Option<String>, out: &mut Out) {
         if text.is_empty() && signature.is_none() {
             return;
         }
@@ -135,7 +135,7 @@ impl Decoder {
         }
         let mut run = match self.run.take() {
             Some(run) => run,
-            None => Run::new(self.begin(), is_thought),
+            None => Run::new(self.next_block(), is_thought),
         };
         run.push(text, signature);
         if !text.is_empty() {
@@ -152,24 +152,24 @@ impl Decoder {
         let Some(run) = self.run.take() else { return };
         let mut number = Some(run.block);
         for content in run.close(&self.origin) {
-            let block = number.take().unwrap_or_else(|| self.begin());
+            let block = number.take().unwrap_or_else(|| self.next_block());
             out.push_back(StreamEvent::Block { block, content });
         }
     }
 
-    fn image(&mut self, data: InlineData<'_>, signature: Option<String>, out: &mut Out) {
+    fn add_image(&mut self, data: InlineData<'_>, signature: Option<String>, out: &mut Out) {
         let (Some(kind), Some(bytes)) = (data.mime_type, data.data) else { return };
         if kind.starts_with("image/") {
             let mut image = Image::new(kind.into_string(), bytes.into_string());
             let data = signature.map(|signature| json!({ "thoughtSignature": signature }));
             image.wire = data.map(|data| WireData { origin: self.origin.clone(), data });
-            let block = self.begin();
+            let block = self.next_block();
             out.push_back(StreamEvent::Block { block, content: Block::Image(image) });
         }
     }
 
     /// Handles a complete call, the beginning of one, or the next piece of the open one, which has no name.
-    fn function_call(&mut self, call: FunctionCall<'_>, signature: Option<String>, out: &mut Out) {
+    fn add_function_call(&mut self, call: FunctionCall<'_>, signature: Option<String>, out: &mut Out) {
         let mut open = match call.name.filter(|name| !name.is_empty()) {
             Some(name) => {
                 self.end_call(false, out);
@@ -213,7 +213,7 @@ impl Decoder {
             data.insert("thoughtSignature".into(), signature.into());
         }
         let id = given.map_or_else(CallId::fresh, CallId::from);
-        let block = self.begin();
+        let block = self.next_block();
         self.has_calls = true;
         let name = tool_names::to_canonical(name, &self.tools);
         out.push_back(StreamEvent::ToolCall { block, id: id.clone(), name: name.to_owned() });
@@ -237,7 +237,7 @@ impl Decoder {
         out.push_back(StreamEvent::Block { block, content: Block::ToolCall(call) });
     }
 
-    fn count(&mut self, counts: Counts, out: &mut Out) {
+    fn update_usage(&mut self, counts: Counts, out: &mut Out) {
         self.counts = counts.or(self.counts);
         let usage = self.counts.usage();
         if std::mem::replace(&mut self.usage, usage) != usage {
@@ -245,7 +245,7 @@ impl Decoder {
         }
     }
 
-    fn start(&mut self, chunk: &mut Chunk<'_>, out: &mut Out) {
+    fn emit_start(&mut self, chunk: &mut Chunk<'_>, out: &mut Out) {
         if !std::mem::replace(&mut self.started, true) {
             let model = chunk.model_version.take().map(|model| model.into_string());
             let request_id = chunk.response_id.take().map(|id| id.into_string());
@@ -253,7 +253,7 @@ impl Decoder {
         }
     }
 
-    fn block(&mut self, feedback: Feedback<'_>) {
+    fn record_blocked_prompt(&mut self, feedback: Feedback<'_>) {
         if let Some(reason) = feedback.block_reason.filter(|reason| !reason.is_empty()) {
             let words = feedback.block_reason_message.filter(|words| !words.is_empty()).unwrap_or_default();
             let detail = if words.is_empty() { String::new() } else { format!(": {}", &*words) };
@@ -286,16 +286,16 @@ impl Decode for Decoder {
         if chunk.error.is_some() {
             return Err(of_stream(ErrorBody::parse(event.data)));
         }
-        self.start(&mut chunk, out);
+        self.emit_start(&mut chunk, out);
         // One answer is requested; if there are several, the first one counts.
         if let Some(first) = chunk.candidates.and_then(SmallList::first) {
-            self.candidate(first, out);
+            self.add_candidate(first, out);
         }
         if let Some(feedback) = chunk.prompt_feedback {
-            self.block(feedback);
+            self.record_blocked_prompt(feedback);
         }
         if let Some(counts) = chunk.usage_metadata {
-            self.count(counts, out);
+            self.update_usage(counts, out);
         }
         Ok(())
     }

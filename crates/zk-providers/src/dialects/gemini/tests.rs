@@ -136,7 +136,7 @@ fn a_budget_leaves_room_for_the_answer() {
 }
 
 #[test]
-fn generations_are_told_by_their_names() {
+fn generations_are_recognised_by_their_names() {
     for id in ["gemini-3-pro-preview", "gemini-flash-latest", "gemini-4-argon"] {
         assert!(thinking::is_third_generation(id), "{id}");
     }
@@ -157,7 +157,7 @@ fn build(values: &Value) -> Option<Value> {
 }
 
 #[test]
-fn values_grow_where_their_paths_lead() {
+fn values_are_built_at_their_paths() {
     let values = json!([
         {"jsonPath": "$.list[1].name", "stringValue": "a", "willContinue": true},
         {"jsonPath": "$.list[1].name", "stringValue": "b"},
@@ -170,7 +170,7 @@ fn values_grow_where_their_paths_lead() {
 }
 
 #[test]
-fn paths_that_lead_nowhere_are_refused() {
+fn invalid_paths_are_refused() {
     for path in ["", "$", "a", "$[0]", "$.a[x]", "$.a[", "$.a[99999999999]", "$.a['b"] {
         assert_eq!(build(&json!([{"jsonPath": path, "boolValue": true}])), None, "{path}");
     }
@@ -188,14 +188,14 @@ fn judged(kind: ErrorKind, bytes: u64) -> ErrorKind {
 }
 
 #[test]
-fn only_a_request_that_can_never_pass_is_too_long() {
+fn only_a_request_above_the_limit_of_any_minute_is_too_long() {
     assert_eq!(judged(ErrorKind::Rate, 4004), ErrorKind::ContextExceeded);
     assert_eq!(judged(ErrorKind::Rate, 4000), ErrorKind::Rate);
     assert_eq!(judged(ErrorKind::Quota, 6000), ErrorKind::Quota);
 }
 
 #[test]
-fn other_limits_are_left_alone() {
+fn errors_about_other_limits_are_unchanged() {
     let error = ProviderError::new(ErrorKind::Rate, "gemini", "m", Phase::Response, "requests, limit: 5");
     assert_eq!(quota::explain(error.clone(), || 9000), error);
 }
@@ -223,7 +223,7 @@ fn a_text_is_one_block_and_goes_back_in_its_parts() {
 }
 
 #[test]
-fn the_signature_of_a_text_that_says_nothing_has_a_carrier() {
+fn the_signature_of_an_empty_text_is_kept_in_a_block() {
     for (text, count) in [("", 1), (" \n", 2)] {
         let (blocks, mut sent) = echoed(&[(text, Some("s"))], false);
         assert_eq!(blocks.len(), count);

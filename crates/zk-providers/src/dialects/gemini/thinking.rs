@@ -20,11 +20,11 @@ pub(super) struct Config {
 /// A model family, by the prefix of its ids.
 struct Family {
     start: &'static str,
-    how: How,
+    how: ThinkingForm,
 }
 
 #[derive(Clone, Copy)]
-enum How {
+enum ThinkingForm {
     Not,
     Budget(Range),
     Level,
@@ -46,36 +46,36 @@ const PRO: Range = Range { least: 128, most: 32_768, can_be_off: false };
 /// Families by prefix; the first row that matches counts. An id that begins with `gemini-` and matches no row
 /// is newer than this table and takes levels.
 const FAMILIES: &[Family] = &[
-    Family { start: "gemini-1", how: How::Not },
-    Family { start: "gemini-2.0", how: How::Not },
-    Family { start: "gemini-2.5-flash-image", how: How::Not },
-    Family { start: "gemini-2.5-flash-lite", how: How::Budget(LITE) },
-    Family { start: "gemini-2.5-flash", how: How::Budget(FLASH) },
-    Family { start: "gemini-2.5", how: How::Budget(PRO) },
-    Family { start: "gemini-robotics-er-1", how: How::Budget(FLASH) },
-    Family { start: "gemini-", how: How::Level },
-    Family { start: "gemma-4", how: How::Level },
+    Family { start: "gemini-1", how: ThinkingForm::Not },
+    Family { start: "gemini-2.0", how: ThinkingForm::Not },
+    Family { start: "gemini-2.5-flash-image", how: ThinkingForm::Not },
+    Family { start: "gemini-2.5-flash-lite", how: ThinkingForm::Budget(LITE) },
+    Family { start: "gemini-2.5-flash", how: ThinkingForm::Budget(FLASH) },
+    Family { start: "gemini-2.5", how: ThinkingForm::Budget(PRO) },
+    Family { start: "gemini-robotics-er-1", how: ThinkingForm::Budget(FLASH) },
+    Family { start: "gemini-", how: ThinkingForm::Level },
+    Family { start: "gemma-4", how: ThinkingForm::Level },
 ];
 
 /// Minimum number of output tokens that thinking leaves to the answer.
 const MIN_ANSWER_TOKENS: i64 = 1024;
 
-fn form_of(id: &str) -> Option<How> {
+fn form_of(id: &str) -> Option<ThinkingForm> {
     FAMILIES.iter().find(|family| id.starts_with(family.start)).map(|family| family.how)
 }
 
 /// Whether the model is of Gemini 3 or later, which requires signatures on its calls and accepts images in
 /// results.
 pub(super) fn is_third_generation(id: &str) -> bool {
-    id.starts_with("gemini-") && matches!(form_of(id), Some(How::Level))
+    id.starts_with("gemini-") && matches!(form_of(id), Some(ThinkingForm::Level))
 }
 
 /// Returns the form of a model's thinking by its id.
 pub(super) fn support(id: &str) -> Option<ThinkingSupport> {
     form_of(id).map(|how| match how {
-        How::Not => ThinkingSupport::None,
-        How::Budget(_) => ThinkingSupport::Budget,
-        How::Level => ThinkingSupport::Effort,
+        ThinkingForm::Not => ThinkingSupport::None,
+        ThinkingForm::Budget(_) => ThinkingSupport::Budget,
+        ThinkingForm::Level => ThinkingSupport::Effort,
     })
 }
 
@@ -90,7 +90,7 @@ pub(super) fn config(
     let is_on = wanted.level != ThinkingLevel::Off;
     match (model.capabilities.thinking, form_of(&model.id)) {
         (ThinkingSupport::None, _) => None,
-        (ThinkingSupport::Budget, None | Some(How::Not | How::Level))
+        (ThinkingSupport::Budget, None | Some(ThinkingForm::Not | ThinkingForm::Level))
             if wanted.level == ThinkingLevel::Adaptive =>
         {
             None
@@ -102,8 +102,8 @@ pub(super) fn config(
         }
         (ThinkingSupport::Budget, by_name) => {
             let range = match by_name {
-                Some(How::Budget(range)) => range,
-                Some(How::Not | How::Level) | None => PRO,
+                Some(ThinkingForm::Budget(range)) => range,
+                Some(ThinkingForm::Not | ThinkingForm::Level) | None => PRO,
             };
             Some(Config {
                 include_thoughts: is_on,

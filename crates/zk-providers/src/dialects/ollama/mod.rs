@@ -158,7 +158,7 @@ fn explain(mut error: ProviderError) -> ProviderError {
 
 /// Returns the only tool that may be called. Ollama cannot be told to call a tool, but to answer in the form
 /// of a schema: that of the tool's arguments.
-fn forced(request: &Request) -> Option<&ToolSpec> {
+fn forced_tool(request: &Request) -> Option<&ToolSpec> {
     match (&request.tool_choice, &*request.tools) {
         (ToolChoice::Tool(name), tools) => tools.iter().find(|tool| tool.name == *name).map(|tool| &**tool),
         (ToolChoice::Required, [only]) => Some(only),
@@ -234,7 +234,7 @@ impl Dialect for OllamaDialect {
             request,
             num_ctx: self.window(client, &request.model.id),
             keep_alive: self.options.keep_alive.as_deref(),
-            forced: forced(request),
+            forced: forced_tool(request),
             extra: client.extra_body(),
         };
         Ok(WireRequest::post(CHAT, client.body(request, &body)?))
@@ -245,7 +245,7 @@ impl Dialect for OllamaDialect {
             limit: u64::from(request.max_tokens),
             input: size::bytes(request) / BYTES_PER_TOKEN,
         };
-        let tool = forced(request).map(|tool| tool.name.clone());
+        let tool = forced_tool(request).map(|tool| tool.name.clone());
         Box::new(Decoder::new(request.model.reference(), tool, size))
     }
 

@@ -27,7 +27,7 @@ impl Encode for Body<'_> {
         out.extend_from_slice(b"{\"model\":");
         serde_json::to_writer(&mut *out, &self.request.model.id)?;
         if !self.request.tools.is_empty() {
-            let tools: Vec<Value> = self.request.tools.iter().map(|spec| tool(spec)).collect();
+            let tools: Vec<Value> = self.request.tools.iter().map(|spec| wire_tool(spec)).collect();
             out.extend_from_slice(b",\"tools\":");
             serde_json::to_writer(&mut *out, &tools)?;
         }
@@ -46,8 +46,8 @@ impl Encode for Body<'_> {
         out: &mut Vec<u8>,
     ) -> serde_json::Result<()> {
         let elements = match message.role {
-            Role::Assistant => vec![assistant(message)],
-            Role::User => user(message, earlier),
+            Role::Assistant => vec![assistant_message(message)],
+            Role::User => user_messages(message, earlier),
         };
         for (at, element) in elements.iter().enumerate() {
             if at > 0 {
@@ -88,13 +88,13 @@ impl Encode for Body<'_> {
     }
 }
 
-fn tool(spec: &ToolSpec) -> Value {
+fn wire_tool(spec: &ToolSpec) -> Value {
     let parameters = crate::encode::tool_schema::object(&spec.schema);
     let function = json!({"name": spec.name, "description": spec.description, "parameters": parameters});
     json!({"type": "function", "function": function})
 }
 
-fn assistant(message: &Message) -> Value {
+fn assistant_message(message: &Message) -> Value {
     let mut text = String::new();
     let mut thought = String::new();
     let mut calls = Vec::new();
@@ -124,7 +124,7 @@ fn assistant(message: &Message) -> Value {
 
 /// Converts a user message: first the results, each as a message directly after the calls, then everything
 /// else in one.
-fn user(message: &Message, earlier: &[Arc<Message>]) -> Vec<Value> {
+fn user_messages(message: &Message, earlier: &[Arc<Message>]) -> Vec<Value> {
     let mut out = Vec::new();
     let mut texts: Vec<Cow<'_, str>> = Vec::new();
     let mut images: Vec<&str> = Vec::new();

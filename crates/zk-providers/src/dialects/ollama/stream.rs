@@ -113,7 +113,7 @@ impl Decoder {
         }
     }
 
-    fn begin(&mut self) -> u32 {
+    fn next_block(&mut self) -> u32 {
         let block = self.begun;
         self.begun += 1;
         block
@@ -127,7 +127,7 @@ impl Decoder {
             self.add_delta(true, text.into_string(), out);
         }
         for called in message.tool_calls.into_iter().flatten() {
-            self.close(false, out);
+            self.close_block(false, out);
             self.add_call(called, out);
         }
     }
@@ -136,8 +136,8 @@ impl Decoder {
     fn add_delta(&mut self, is_answer: bool, delta: String, out: &mut Out) {
         let fits = self.open.as_ref().is_some_and(|open| (open.kind != Kind::Thinking) == is_answer);
         if !fits {
-            self.close(false, out);
-            let block = self.begin();
+            self.close_block(false, out);
+            let block = self.next_block();
             let kind = match &self.forced {
                 _ if !is_answer => Kind::Thinking,
                 None => Kind::Text,
@@ -162,7 +162,7 @@ impl Decoder {
     }
 
     /// Ends and emits the open block; `cut` says that its end is missing.
-    fn close(&mut self, cut: bool, out: &mut Out) {
+    fn close_block(&mut self, cut: bool, out: &mut Out) {
         let Some(Open { block, kind, text }) = self.open.take() else { return };
         let content = match kind {
             Kind::Text => Block::Text(Text { text, wire: None }),
@@ -190,7 +190,7 @@ impl Decoder {
             Some(Value::String(raw)) => (raw, None),
             Some(args) => (args.to_string(), Some(args).filter(Value::is_object)),
         };
-        let block = self.begin();
+        let block = self.next_block();
         self.has_calls = true;
         out.push_back(StreamEvent::ToolCall { block, id: id.clone(), name: name.clone() });
         let call = match args {
@@ -214,7 +214,7 @@ impl Decoder {
             "length" => StopReason::MaxTokens,
             other => StopReason::Other(other.to_owned()),
         };
-        self.close(reason == "length", out);
+        self.close_block(reason == "length", out);
         self.done = true;
         out.push_back(StreamEvent::Done { stop, usage: self.usage });
     }

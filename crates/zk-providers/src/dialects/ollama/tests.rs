@@ -4,7 +4,7 @@ use super::think::{self, Think};
 use crate::catalogue::thinking::local_support;
 
 #[test]
-fn a_family_is_told_by_the_last_part_of_the_name() {
+fn a_family_is_recognised_by_the_last_part_of_the_name() {
     for (id, expected) in [
         ("gpt-oss:20b", ThinkingSupport::Effort),
         ("library/qwen3:4b", ThinkingSupport::Budget),

@@ -13,7 +13,7 @@ use crate::encode::block_label::label;
 
 type Out = VecDeque<StreamEvent>;
 
-/// Types of items that need an answer by the client, which zk does not support.
+/// Types of items that the client has to answer, which zk does not support.
 const UNANSWERED: &[&str] = &[
     "apply_patch_call",
     "computer_call",
@@ -72,7 +72,7 @@ impl Blocks {
                 return;
             }
             Kind::Other => {
-                self.note_dependency(&mut echo);
+                self.record_dependency(&mut echo);
                 echo.item = Some(item.clone());
                 let detail = item.get("action").unwrap_or(item);
                 Block::provider(label(text(item, "type"), detail), &self.origin, Value::Null)
@@ -80,7 +80,7 @@ impl Blocks {
             Kind::Message { text: written, refusal } => {
                 self.refusal.push_str(&refusal);
                 echo.phase = item.get("phase").and_then(Value::as_str).map(str::to_owned);
-                self.note_dependency(&mut echo);
+                self.record_dependency(&mut echo);
                 if written.is_empty() {
                     return;
                 }
@@ -103,7 +103,7 @@ impl Blocks {
             Kind::Call { announced: false, .. } => return,
             Kind::Call { id, name, args, ended, .. } => {
                 self.calls = true;
-                self.note_dependency(&mut echo);
+                self.record_dependency(&mut echo);
                 echo.more = extra_fields(item);
                 let mut call = args::tool_call(id, name, &args, cut);
                 if cut && !ended {
@@ -121,7 +121,7 @@ impl Blocks {
     }
 
     /// Records in the replay data of an item which reasoning it depends on.
-    fn note_dependency(&mut self, echo: &mut ReplayData) {
+    fn record_dependency(&mut self, echo: &mut ReplayData) {
         if let Some((id, is_last)) = &mut self.reasoning {
             *is_last = false;
             echo.needs = Some(id.clone());

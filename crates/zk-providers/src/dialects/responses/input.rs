@@ -24,13 +24,13 @@ pub(super) enum Reasoning {
 /// Returns the items of one message.
 pub(super) fn items(message: &Message, reasoning: Reasoning) -> Vec<Value> {
     match message.role {
-        Role::User => user(message),
-        Role::Assistant => assistant(message, reasoning),
+        Role::User => user_items(message),
+        Role::Assistant => assistant_items(message, reasoning),
     }
 }
 
 /// Converts a user message: first the results, directly after the calls, then everything else as one message.
-fn user(message: &Message) -> Vec<Value> {
+fn user_items(message: &Message) -> Vec<Value> {
     let mut items = Vec::new();
     let mut parts = Vec::new();
     for block in &message.content {
@@ -38,9 +38,9 @@ fn user(message: &Message) -> Vec<Value> {
             Some(result) => items.push(json!({
                 "type": "function_call_output",
                 "call_id": result.call_id.as_str(),
-                "output": output(&result.content),
+                "output": result_output(&result.content),
             })),
-            None => parts.extend(part(block)),
+            None => parts.extend(input_part(block)),
         }
     }
     if !parts.is_empty() {
@@ -49,7 +49,7 @@ fn user(message: &Message) -> Vec<Value> {
     items
 }
 
-fn output(content: &ToolContent) -> Value {
+fn result_output(content: &ToolContent) -> Value {
     match content {
         ToolContent::Text(text) => text.as_str().into(),
         ToolContent::Blocks(blocks) => {
@@ -58,12 +58,12 @@ fn output(content: &ToolContent) -> Value {
             if blocks.iter().all(is_text) {
                 return content.to_text().into();
             }
-            blocks.iter().filter_map(part).collect()
+            blocks.iter().filter_map(input_part).collect()
         }
     }
 }
 
-fn part(block: &Block) -> Option<Value> {
+fn input_part(block: &Block) -> Option<Value> {
     match block {
         Block::Text(text) => Some(input_text(&text.text)),
         Block::Compaction(compaction) => Some(input_text(&compaction.summary)),
@@ -101,22 +101,22 @@ struct Draft<'a> {
     block: &'a Block,
     echo: ReplayData,
     /// Whether an item that depends on this sealed reasoning follows.
-    led_somewhere: bool,
+    has_dependent: bool,
 }
 
-fn assistant(message: &Message, reasoning: Reasoning) -> Vec<Value> {
+fn assistant_items(message: &Message, reasoning: Reasoning) -> Vec<Value> {
     let mut drafts: Vec<Draft<'_>> = message
         .content
         .iter()
-        .map(|block| Draft { block, echo: ReplayData::of(wire(block)), led_somewhere: false })
+        .map(|block| Draft { block, echo: ReplayData::of(wire_data(block)), has_dependent: false })
         .collect();
     let mut wanted: Option<String> = None;
     for draft in drafts.iter_mut().rev() {
         match draft.block {
             Block::Thinking(_) => {
-                draft.led_somewhere = wanted.as_ref() == Some(&draft.echo.id);
+                draft.has_dependent = wanted.as_ref() == Some(&draft.echo.id);
                 // In a chain of reasoning items each depends on the next.
-                wanted = draft.echo.needs.clone().filter(|_| draft.led_somewhere);
+                wanted = draft.echo.needs.clone().filter(|_| draft.has_dependent);
             }
             Block::Text(_) | Block::ToolCall(_) | Block::Provider(_) => wanted.clone_from(&draft.echo.needs),
             Block::Image(_) | Block::Document(_) | Block::ToolResult(_) | Block::Compaction(_) => {}
@@ -128,26 +128,28 @@ fn assistant(message: &Message, reasoning: Reasoning) -> Vec<Value> {
         let echo = draft.echo;
         match draft.block {
             Block::Thinking(thinking) => match reasoning {
-                Reasoning::Sealed if draft.led_somewhere => {
-                    if let Some(item) = sealed(thinking, &echo) {
+                Reasoning::Sealed if draft.has_dependent => {
+                    if let Some(item) = sealed_item(thinking, &echo) {
                         items.push(item);
                         sent = Some(echo.id);
                     }
                 }
-                Reasoning::Plain if !thinking.text.is_empty() => items.push(plain(&thinking.text)),
+                Reasoning::Plain if !thinking.text.is_empty() => items.push(reasoning_item(&thinking.text)),
                 Reasoning::Sealed | Reasoning::Plain => {}
             },
-            Block::Text(text) => items.push(message_item(text, &echo, id(&echo, sent.as_deref(), reasoning))),
+            Block::Text(text) => {
+                items.push(message_item(text, &echo, item_id(&echo, sent.as_deref(), reasoning)))
+            }
             Block::ToolCall(call) => {
-                items.push(call_item(call, &echo, id(&echo, sent.as_deref(), reasoning)))
+                items.push(call_item(call, &echo, item_id(&echo, sent.as_deref(), reasoning)))
             }
             Block::Compaction(compaction) => {
                 items.push(message_item(&Text { text: compaction.summary.clone(), wire: None }, &echo, None));
             }
             Block::Provider(_) => {
                 let keeps_id =
-                    reasoning == Reasoning::Plain || id(&echo, sent.as_deref(), reasoning).is_some();
-                items.extend(other(echo, keeps_id));
+                    reasoning == Reasoning::Plain || item_id(&echo, sent.as_deref(), reasoning).is_some();
+                items.extend(unchanged_item(echo, keeps_id));
             }
             Block::Image(_) | Block::Document(_) | Block::ToolResult(_) => {}
         }
@@ -155,7 +157,7 @@ fn assistant(message: &Message, reasoning: Reasoning) -> Vec<Value> {
     items
 }
 
-fn wire(block: &Block) -> Option<&WireData> {
+fn wire_data(block: &Block) -> Option<&WireData> {
     match block {
         Block::Text(text) => text.wire.as_ref(),
         Block::ToolCall(call) => call.wire.as_ref(),
@@ -167,13 +169,13 @@ fn wire(block: &Block) -> Option<&WireData> {
 
 /// Returns the id to send an item back with. The API checks that an item with its id follows the reasoning it
 /// depends on; an item without an id is not checked.
-fn id<'a>(echo: &'a ReplayData, sent: Option<&str>, reasoning: Reasoning) -> Option<&'a str> {
+fn item_id<'a>(echo: &'a ReplayData, sent: Option<&str>, reasoning: Reasoning) -> Option<&'a str> {
     let complete = echo.needs.is_none() || echo.needs.as_deref() == sent;
     let legal = !echo.id.is_empty() && echo.id.len() <= MAX_ID_CHARS;
     (reasoning == Reasoning::Sealed && complete && legal).then_some(&*echo.id)
 }
 
-fn sealed(thinking: &Thinking, echo: &ReplayData) -> Option<Value> {
+fn sealed_item(thinking: &Thinking, echo: &ReplayData) -> Option<Value> {
     let seal = thinking.signature.as_deref()?;
     let mut item = Map::new();
     item.insert("type".into(), "reasoning".into());
@@ -191,7 +193,7 @@ fn sealed(thinking: &Thinking, echo: &ReplayData) -> Option<Value> {
 }
 
 /// Returns an item of another kind unchanged.
-fn other(echo: ReplayData, keeps_id: bool) -> Option<Value> {
+fn unchanged_item(echo: ReplayData, keeps_id: bool) -> Option<Value> {
     let mut item = echo.item?;
     if !keeps_id && let Some(fields) = item.as_object_mut() {
         fields.remove("id");
@@ -199,7 +201,7 @@ fn other(echo: ReplayData, keeps_id: bool) -> Option<Value> {
     Some(item)
 }
 
-fn plain(text: &str) -> Value {
+fn reasoning_item(text: &str) -> Value {
     json!({"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": text}]})
 }
 

@@ -164,7 +164,8 @@ impl Open {
         }
         match &self.kind {
             Kind::Message { text: written, refusal } => {
-                let (whole, refused) = (joined(item, "content", "text"), joined(item, "content", "refusal"));
+                let (whole, refused) =
+                    (joined_texts(item, "content", "text"), joined_texts(item, "content", "refusal"));
                 let (more, refused) = (rest(written, &whole).to_owned(), rest(refusal, &refused).to_owned());
                 self.add_text(&more, out);
                 self.add_refusal(&refused);
@@ -173,7 +174,7 @@ impl Open {
                 let summary: Vec<&str> = parts(item, "summary").map(|part| text(part, "text")).collect();
                 self.add_thinking(Source::Summary, None, &summary.join("\n\n"), out);
                 if summary.is_empty() {
-                    self.add_thinking(Source::Raw, None, &joined(item, "content", "text"), out);
+                    self.add_thinking(Source::Raw, None, &joined_texts(item, "content", "text"), out);
                 }
             }
             Kind::Call { args, .. } => {
@@ -194,7 +195,7 @@ pub(super) fn parts<'a>(item: &'a Value, field: &str) -> impl Iterator<Item = &'
     item.get(field).and_then(Value::as_array).into_iter().flatten()
 }
 
-fn joined(item: &Value, list: &str, field: &str) -> String {
+fn joined_texts(item: &Value, list: &str, field: &str) -> String {
     parts(item, list).map(|part| text(part, field)).collect()
 }
 

@@ -105,7 +105,7 @@ impl ResponsesDialect {
     }
 
     fn efforts(&self, client: &ApiClient, request: &Request) -> Efforts {
-        client.efforts(&request.model.id, || row(client, &request.model.id))
+        client.efforts(&request.model.id, || catalogue_row(client, &request.model.id))
     }
 
     /// Returns the headers by which the back end for subscriptions recognises the conversation.
@@ -124,7 +124,7 @@ impl ResponsesDialect {
 }
 
 /// Finds the row of a model, with or without a gateway's vendor prefix.
-fn row(client: &ApiClient, id: &str) -> Option<Row> {
+fn catalogue_row(client: &ApiClient, id: &str) -> Option<Row> {
     let bare = id.rsplit('/').next().unwrap_or(id);
     client.row(CATALOGUE, id).or_else(|| client.row(CATALOGUE, bare))
 }
@@ -135,7 +135,7 @@ impl Dialect for ResponsesDialect {
 
     fn model(&self, client: &ApiClient, id: &str) -> Model {
         let name = client.name();
-        let mut model = match row(client, id) {
+        let mut model = match catalogue_row(client, id) {
             Some(row) => row.model(name, id),
             None => {
                 let mut model = Model::unknown(name, id);

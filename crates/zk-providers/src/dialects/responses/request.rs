@@ -33,7 +33,7 @@ impl Body<'_> {
         self.options.backend == ResponsesBackend::Compatible
     }
 
-    fn reasons(&self) -> bool {
+    fn can_reason(&self) -> bool {
         self.request.model.capabilities.thinking != ThinkingSupport::None
     }
 
@@ -49,7 +49,7 @@ impl Body<'_> {
         {
             fields.insert("summary".into(), summary.as_str().into());
         }
-        (self.reasons() && !fields.is_empty()).then_some(Value::Object(fields))
+        (self.can_reason() && !fields.is_empty()).then_some(Value::Object(fields))
     }
 
     fn tool_choice(&self) -> Option<Value> {
@@ -87,7 +87,7 @@ pub(super) fn cache_key(request: &Request) -> Option<String> {
     request.session.as_ref().map(|session| session.chars().take(MAX_KEY_CHARS).collect())
 }
 
-fn tool(tool: &ToolSpec) -> Value {
+fn wire_tool(tool: &ToolSpec) -> Value {
     // The API defaults to strict schemas, which rewrites schemas that were not made for it.
     json!({
         "type": "function",
@@ -110,7 +110,7 @@ impl Encode for Body<'_> {
         }
         if !self.request.tools.is_empty() {
             out.extend_from_slice(b",\"tools\":");
-            let tools: Vec<Value> = self.request.tools.iter().map(|spec| tool(spec)).collect();
+            let tools: Vec<Value> = self.request.tools.iter().map(|spec| wire_tool(spec)).collect();
             serde_json::to_writer(&mut *out, &tools)?;
         }
         out.extend_from_slice(b",\"input\":[");
@@ -157,7 +157,7 @@ impl Encode for Body<'_> {
                 fields.insert("max_output_tokens".into(), limit.into());
             }
             if !self.is_compatible() {
-                if self.reasons() {
+                if self.can_reason() {
                     fields.insert("include".into(), json!(["reasoning.encrypted_content"]));
                 }
                 if let Some(key) = cache_key(self.request) {

@@ -21,7 +21,7 @@ use crate::wire::response::sse::SseEvent;
 type Out = VecDeque<StreamEvent>;
 
 /// Names of the events with deltas of an answer.
-const PIECES: [&str; 3] =
+const DELTA_EVENTS: [&str; 3] =
     ["response.output_text.delta", "response.function_call_arguments.delta", "response.refusal.delta"];
 
 /// Decoder of one response.
@@ -89,7 +89,7 @@ impl Decoder {
         self
     }
 
-    fn start(&mut self, response: Option<&RawValue>, out: &mut Out) {
+    fn emit_start(&mut self, response: Option<&RawValue>, out: &mut Out) {
         if !std::mem::replace(&mut self.started, true) {
             let head = response.and_then(|response| serde_json::from_str::<Head<'_>>(response.get()).ok());
             let head = head.unwrap_or_default();
@@ -99,7 +99,7 @@ impl Decoder {
     }
 
     /// Finds the item of an event by its index, by its id, or else takes the last one.
-    fn find(&self, index: Option<u64>, id: &str) -> Option<usize> {
+    fn find_item(&self, index: Option<u64>, id: &str) -> Option<usize> {
         match index {
             Some(_) => self.open.iter().rposition(|open| open.index == index),
             None if !id.is_empty() => {
@@ -110,7 +110,7 @@ impl Decoder {
         }
     }
 
-    fn begin(&mut self, index: Option<u64>, item: &Value, out: &mut Out) -> usize {
+    fn begin_item(&mut self, index: Option<u64>, item: &Value, out: &mut Out) -> usize {
         self.streamed = true;
         let kind = Kind::of(item);
         let block = self.begun;
@@ -123,9 +123,9 @@ impl Decoder {
     }
 
     fn end_item(&mut self, index: Option<u64>, item: &Value, out: &mut Out) {
-        let at = self.find(index, text(item, "id")).unwrap_or_else(|| {
+        let at = self.find_item(index, text(item, "id")).unwrap_or_else(|| {
             self.lost = false;
-            self.begin(index, item, out)
+            self.begin_item(index, item, out)
         });
         if at < self.open.len() {
             let open = self.open.remove(at);
@@ -162,7 +162,7 @@ impl Decoder {
             return Err(WireError::malformed("a piece of an item came without the beginning of that item")
                 .hint("Part of the answer was lost on its way: try again"));
         }
-        let stop = self.stop(ending, response, usage.output);
+        let stop = self.stop_reason(ending, response, usage.output);
         if stop == StopReason::MaxTokens {
             self.blocks.mark_last_bare_call();
         }
@@ -172,7 +172,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn stop(&mut self, ending: Ending, response: &Value, output: u64) -> StopReason {
+    fn stop_reason(&mut self, ending: Ending, response: &Value, output: u64) -> StopReason {
         let refusal = Some(std::mem::take(&mut self.blocks.refusal)).filter(|text| !text.is_empty());
         // llama.cpp reports a response as complete that reached its limit.
         let used_up = self.limit.is_some_and(|limit| output >= limit);
@@ -191,11 +191,11 @@ impl Decoder {
         }
     }
 
-    fn piece(&mut self, kind: &str, event: &Event<'_>, out: &mut Out) {
+    fn add_delta(&mut self, kind: &str, event: &Event<'_>, out: &mut Out) {
         let id = event.item_id.as_deref().unwrap_or_default();
-        let Some(at) = self.find(event.output_index, id) else {
+        let Some(at) = self.find_item(event.output_index, id) else {
             let says = event.delta.as_ref().is_some_and(|delta| !delta.is_empty());
-            self.lost |= says && PIECES.contains(&kind);
+            self.lost |= says && DELTA_EVENTS.contains(&kind);
             return;
         };
         let Some(open) = self.open.get_mut(at) else { return };
@@ -233,18 +233,18 @@ impl Decode for Decoder {
         let index = parsed.output_index;
         match kind {
             "response.output_item.added" => {
-                self.begin(index, &parse(parsed.item)?, out);
+                self.begin_item(index, &parse(parsed.item)?, out);
             }
             "response.output_item.done" => self.end_item(index, &parse(parsed.item)?, out),
             "response.created" | "response.in_progress" | "response.queued" => {
-                self.start(parsed.response, out);
+                self.emit_start(parsed.response, out);
             }
             "response.completed"
             | "response.done"
             | "response.incomplete"
             | "response.failed"
             | "response.cancelled" => {
-                self.start(parsed.response, out);
+                self.emit_start(parsed.response, out);
                 let response = parse(parsed.response)?;
                 if !response.is_object() {
                     let message = format!("`{}` came without its response", crate::wire::error::quote(kind));
@@ -258,7 +258,7 @@ impl Decode for Decoder {
             "error" => return Err(of_stream(ErrorBody::parse(data))),
             _ if event.name == "error" => return Err(of_stream(ErrorBody::parse(data))),
             // Unknown kinds are ignored there.
-            kind => self.piece(kind, &parsed, out),
+            kind => self.add_delta(kind, &parsed, out),
         }
         Ok(())
     }

@@ -190,12 +190,12 @@ impl PrefixCache {
         }
         encode.tail(&mut out)?;
         let body = Bytes::from(out);
-        self.keep(Encoded { head, body: body.clone(), head_end, messages });
+        self.insert(Encoded { head, body: body.clone(), head_end, messages });
         Ok(body)
     }
 
     /// Caches a body, and drops the oldest if there are too many.
-    fn keep(&self, encoded: Encoded) {
+    fn insert(&self, encoded: Encoded) {
         let mut recent = self.recent();
         recent.truncate(MAX_CONVERSATIONS - 1);
         recent.push_front(Arc::new(encoded));

@@ -20,12 +20,12 @@ pub(crate) fn of_response(
     body: &[u8],
     now: SystemTime,
 ) -> WireError {
-    of_part(status, headers, body, true, now)
+    of_partial_response(status, headers, body, true, now)
 }
 
 /// Returns the error for a response with this head and a partial body. Only received bytes count: a body that
 /// did not arrive completely does not count as empty.
-pub(crate) fn of_part(
+pub(crate) fn of_partial_response(
     status: StatusCode,
     headers: &HeaderMap,
     body: &[u8],
@@ -40,7 +40,7 @@ pub(crate) fn of_part(
     } else if status.is_redirection() {
         (ErrorKind::Rejected, advice::DIALECT)
     } else if status == StatusCode::PAYMENT_REQUIRED && headers.contains_key(RETRY_AFTER) {
-        // Credit reserved by other requests, which may be released.
+        // Credit that other requests reserve and may release.
         (ErrorKind::Rate, advice::IN_FLIGHT)
     } else {
         classify(Some(status), &parsed)

@@ -17,7 +17,7 @@ use crate::catalogue::errors::advice;
 pub(crate) use body::{ErrorBody, quote};
 #[cfg(test)]
 pub(crate) use classify::of_response;
-pub(crate) use classify::{of_part, of_stream};
+pub(crate) use classify::{of_partial_response, of_stream};
 pub(crate) use retry_after::{retry_after, should_retry};
 
 /// Failure of a request or response without provider and model, as a dialect reports it.
@@ -65,11 +65,11 @@ impl WireError {
         if started {
             let message = format!("the response ended without `{mark}`: what arrived is incomplete");
             return Self::malformed(message)
-                .passing()
+                .retryable()
                 .hint("Try again; if it persists, something on the way to the model cuts long answers off");
         }
         Self::malformed("the response ended before it began")
-            .passing()
+            .retryable()
             .hint("Some servers answer like this when the prompt is too long for them; their log says more")
     }
 
@@ -90,7 +90,7 @@ impl WireError {
     }
 
     /// Marks the error as retryable, unless the provider stated whether it is.
-    pub(crate) fn passing(self) -> Self {
+    pub(crate) fn retryable(self) -> Self {
         Self { should_retry: self.should_retry.or(Some(true)), ..self }
     }
 

@@ -215,7 +215,7 @@ fn waiting_times_are_read_in_every_form() {
 }
 
 #[test]
-fn x_should_retry_is_the_providers_own_word() {
+fn the_header_x_should_retry_decides_about_retries() {
     let error = |value| {
         let headers = headers(&[("x-should-retry", value)]);
         of_response(StatusCode::BAD_REQUEST, &headers, b"{}", SystemTime::now()).should_retry

@@ -63,7 +63,7 @@ pub(crate) fn decode_event(
     match decoder.event(event, out) {
         Err(error) if is_last && error.kind == ErrorKind::Malformed => {
             if !decoder.is_complete_without_end_event() {
-                return Err(error.passing());
+                return Err(error.retryable());
             }
         }
         result => result?,

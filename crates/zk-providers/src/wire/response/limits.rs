@@ -11,24 +11,24 @@ use crate::wire::error::WireError;
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// Limit of one event or line of a stream. Images come as one event.
+/// Size limit of one event or line of a stream, in bytes. Images come as one event.
 pub(crate) const EVENT: usize = 16 * MIB;
-/// Limit of an answer's text, thinking, arguments and provider data together. The longest answers of models
-/// have about 2 MiB.
+/// Size limit of an answer's text, thinking, arguments and provider data together, in bytes. The longest answers of
+/// models have about 2 MiB.
 pub(crate) const ANSWER: usize = 8 * MIB;
-/// Limit of the images of one answer.
+/// Size limit of the images of one answer, in bytes.
 pub(crate) const MEDIA: usize = 16 * MIB;
-/// Limit of the arguments of one call.
+/// Size limit of the arguments of one call, in bytes.
 pub(crate) const ARGUMENTS: usize = 4 * MIB;
-/// Limit of events that are not passed on: keep-alives, and parts that are assembled first.
+/// Size limit of events that are not passed on (keep-alives, and parts that are assembled first), in bytes.
 pub(crate) const UNSEEN: usize = 32 * MIB;
-/// Limit of an error body.
+/// Size limit of an error body, in bytes.
 pub(crate) const ERROR_BODY: usize = 64 * KIB;
-/// Limit of a response that is no stream, such as a list of models.
+/// Size limit of a response that is no stream, such as a list of models, in bytes.
 pub(crate) const DOCUMENT: usize = 8 * MIB;
 
 /// Size of a call's overhead besides id, name and arguments, in bytes.
-const CALL: usize = 512;
+const CALL_OVERHEAD_BYTES: usize = 512;
 
 /// A number of bytes, formatted for people.
 struct Size(usize);
@@ -53,7 +53,7 @@ pub(crate) fn exceeded(what: &str, cap: usize) -> WireError {
         .never_retry()
 }
 
-/// Counts the size of one answer.
+/// Counter of the bytes of one answer.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     answer: usize,
@@ -81,7 +81,7 @@ impl Meter {
                     self.answer += delta.len();
                 }
                 StreamEvent::ToolCall { block, id, name } => {
-                    self.answer += id.as_str().len() + name.len() + CALL;
+                    self.answer += id.as_str().len() + name.len() + CALL_OVERHEAD_BYTES;
                     self.arguments.push((*block, 0));
                 }
                 StreamEvent::ToolArgs { block, delta } => {
@@ -95,7 +95,7 @@ impl Meter {
                 }
                 StreamEvent::Block { block, content } => {
                     self.arguments.retain(|(open, _)| open != block);
-                    self.block(content);
+                    self.count_block(content);
                 }
                 StreamEvent::Start { .. }
                 | StreamEvent::Usage(_)
@@ -120,14 +120,16 @@ impl Meter {
     }
 
     /// Counts content of a finished block that was not in its deltas.
-    fn block(&mut self, content: &Block) {
+    fn count_block(&mut self, content: &Block) {
         match content {
             Block::Image(image) => self.media += image.data.len(),
             Block::Thinking(thinking) => {
                 let proof = thinking.signature.as_ref().map_or(0, String::len);
                 self.answer += proof + thinking.redacted.as_ref().map_or(0, String::len);
             }
-            Block::Provider(block) => self.answer += CALL + block.text.len() + written(&block.wire.data),
+            Block::Provider(block) => {
+                self.answer += CALL_OVERHEAD_BYTES + block.text.len() + json_size(&block.wire.data)
+            }
             Block::Text(_)
             | Block::Document(_)
             | Block::ToolCall(_)
@@ -138,12 +140,12 @@ impl Meter {
 }
 
 /// Estimates the size of a JSON value in bytes.
-fn written(value: &serde_json::Value) -> usize {
+fn json_size(value: &serde_json::Value) -> usize {
     use serde_json::Value;
     match value {
         Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(written).sum::<usize>() + items.len(),
-        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + written(value) + 4).sum(),
+        Value::Array(items) => items.iter().map(json_size).sum::<usize>() + items.len(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + json_size(value) + 4).sum(),
         Value::Null | Value::Bool(_) | Value::Number(_) => 4,
     }
 }

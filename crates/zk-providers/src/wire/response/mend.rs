@@ -11,12 +11,13 @@ pub(crate) fn mend(data: &[u8]) -> Option<Vec<u8>> {
         Err(_) => Some(String::from_utf8_lossy(data).into_owned().into_bytes()),
     };
     let has_surrogates = memmem::find(data, b"\\ud").is_some() || memmem::find(data, b"\\uD").is_some();
-    let paired = has_surrogates.then(|| without_halves(text.as_deref().unwrap_or(data))).flatten();
+    let paired =
+        has_surrogates.then(|| replace_unpaired_surrogates(text.as_deref().unwrap_or(data))).flatten();
     paired.or(text)
 }
 
 /// Replaces each unpaired surrogate escape; `None` if there is none.
-fn without_halves(data: &[u8]) -> Option<Vec<u8>> {
+fn replace_unpaired_surrogates(data: &[u8]) -> Option<Vec<u8>> {
     let mut mended = Vec::with_capacity(data.len());
     let (mut at, mut is_changed) = (0, false);
     while let Some(&byte) = data.get(at) {

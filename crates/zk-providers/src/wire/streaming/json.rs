@@ -56,7 +56,7 @@ async fn send(
     let mut body = Received::default();
     read_some(response, DOCUMENT, &mut body).await;
     if !status.is_success() {
-        return Err(endpoint.failed(status, &headers, &body));
+        return Err(endpoint.response_error(status, &headers, &body));
     }
     match serde_json::from_slice(&body.bytes) {
         Ok(answer) => Ok(answer),
@@ -68,7 +68,7 @@ async fn send(
                 return Err(of_stream(body));
             }
             Err(WireError::malformed(format!("the answer is not JSON ({error})"))
-                .hint(format!("Is the base URL {} right?", endpoint.place())))
+                .hint(format!("Is the base URL {} right?", endpoint.base_url_for_display())))
         }
     }
 }

@@ -122,7 +122,7 @@ impl Exchange {
                     let is_last = matches!(self.step, Step::Flush);
                     decode_event(&mut *self.decoder, event, is_last, &mut self.meter, &mut self.ready)?;
                     if self.ready.iter().any(has_content) {
-                        self.watch.event();
+                        self.watch.record_content();
                         // The next event may be in the same chunk, and fail.
                         self.context.phase = self.watch.phase();
                     }
@@ -156,7 +156,7 @@ impl Exchange {
                 break response;
             }
             let received = response.headers().clone();
-            let error = self.endpoint.failed(status, &received, &self.read_leftover(response).await?);
+            let error = self.endpoint.response_error(status, &received, &self.read_leftover(response).await?);
             let named = headers.refused_betas(&error.message);
             // Beta features are removed only once; a second rejection is reported.
             if status != StatusCode::BAD_REQUEST || named.is_empty() || !refused.is_empty() {
@@ -180,7 +180,7 @@ impl Exchange {
             return Err(self.not_a_stream(response).await?);
         }
         self.context.phase = Phase::FirstEvent;
-        self.watch.byte();
+        self.watch.record_data();
         Ok(response)
     }
 
@@ -246,7 +246,7 @@ impl Exchange {
             return Err(WireError::aborted());
         }
         self.context.phase = self.watch.phase();
-        self.watch.wait();
+        self.watch.start_wait();
         let complete = self.decoder.is_complete();
         let chunk =
             match wait_for(response.chunk(), &mut self.watch, &self.context, &self.cx, complete).await? {
@@ -259,13 +259,13 @@ impl Exchange {
             };
         match chunk {
             Ok(Some(bytes)) => {
-                self.watch.byte();
+                self.watch.record_data();
                 self.frames.feed(&bytes);
                 self.step = Step::Read(response);
             }
             Ok(None) => self.flush(),
             Err(_) if complete => self.flush(),
-            Err(error) => return Err(self.endpoint.broken(&error)),
+            Err(error) => return Err(self.endpoint.interruption_error(&error)),
         }
         Ok(())
     }

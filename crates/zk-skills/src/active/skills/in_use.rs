@@ -23,12 +23,17 @@ impl Skills {
     #[must_use]
     pub fn active(&self, cx: &Cx) -> Vec<String> {
         let state = self.state();
-        state.contexts.get(&context(cx)).map(|used| used.active.keys().cloned().collect()).unwrap_or_default()
+        state
+            .contexts
+            .get(&context_id(cx))
+            .map(|used| used.active.keys().cloned().collect())
+            .unwrap_or_default()
     }
 
     /// Skill `name`, if the agent of `cx` uses it.
     pub(crate) fn in_use(&self, name: &str, cx: &Cx) -> Result<Arc<Skill>, ToolError> {
-        let found = self.state().contexts.get(&context(cx)).and_then(|used| used.active.get(name).cloned());
+        let found =
+            self.state().contexts.get(&context_id(cx)).and_then(|used| used.active.get(name).cloned());
         found.ok_or_else(|| {
             let why = format!("the skill `{name}` is not in use; call skills_use with its name first");
             ToolError::new(ToolErrorKind::Denied, why)
@@ -42,7 +47,7 @@ impl Skills {
             return None;
         }
         let state = self.state();
-        let used = state.contexts.get(&context(cx))?;
+        let used = state.contexts.get(&context_id(cx))?;
         let lists: Vec<&Vec<String>> =
             used.active.values().filter_map(|skill| skill.manifest.allowed_tools.as_ref()).collect();
         let patterns = || lists.iter().flat_map(|list| list.iter().map(String::as_str));
@@ -71,8 +76,8 @@ impl Skills {
         let set = self.resolve(&cx.cx).await.map_err(failed)?;
         let hidden = |skill: &Skill| via == ActivatedBy::Model && skill.manifest.disable_model_invocation;
         let skill = set.get(name).filter(|skill| !hidden(skill)).cloned();
-        let skill = skill.ok_or_else(|| unknown(name, &set))?;
-        self.check_room(&skill, &cx.cx)?;
+        let skill = skill.ok_or_else(|| unknown_skill_error(name, &set))?;
+        self.check_active_limit(&skill, &cx.cx)?;
         let files =
             cx.cx.service::<dyn HostFiles>().ok_or_else(|| ToolError::failed("nothing here reads files"))?;
         let (trust, project) = (cx.cx.service::<dyn Trust>(), self.project());
@@ -86,7 +91,7 @@ impl Skills {
                 (served.body(skill.name(), &cx.cx).await?, served.bundle())
             }
             None => {
-                let read = move || read(&reading, &*files, trust.as_deref(), &project);
+                let read = move || read_approved(&reading, &*files, trust.as_deref(), &project);
                 let read = tokio::task::spawn_blocking(read).await;
                 read.map_err(|error| ToolError::failed(error.to_string()))??
             }
@@ -97,7 +102,7 @@ impl Skills {
         // Recorded before the skill's own commands run, so that they need approval, too.
         if is_once {
             let mut state = self.state();
-            let used = state.contexts.entry(context(&cx.cx)).or_default();
+            let used = state.contexts.entry(context_id(&cx.cx)).or_default();
             used.allowed_once.get_or_insert_with(|| skill.name().to_owned());
         }
         let (body, given) = match &skill.bundle {
@@ -116,7 +121,7 @@ impl Skills {
         if !placed && !arguments.trim().is_empty() {
             text.push_str(&format!("\n\nWith these arguments: {}", arguments.trim()));
         }
-        let delivered = self.take_into_use(&skill, &text, &cx.cx)?;
+        let delivered = self.mark_in_use(&skill, &text, &cx.cx)?;
         let activated = SkillActivated {
             name: skill.name().to_owned(),
             source: skill.source.as_str().to_owned(),
@@ -127,7 +132,7 @@ impl Skills {
         Ok(delivered.then_some(text))
     }
 
-    fn check_room(&self, skill: &Skill, cx: &Cx) -> Result<(), ToolError> {
+    fn check_active_limit(&self, skill: &Skill, cx: &Cx) -> Result<(), ToolError> {
         let max = self.inner.options.max_active;
         let active = self.active(cx);
         if active.len() < max || active.iter().any(|name| name == skill.name()) {
@@ -140,11 +145,11 @@ impl Skills {
         Err(ToolError::new(ToolErrorKind::Denied, why))
     }
 
-    fn take_into_use(&self, skill: &Arc<Skill>, text: &str, cx: &Cx) -> Result<bool, ToolError> {
+    fn mark_in_use(&self, skill: &Arc<Skill>, text: &str, cx: &Cx) -> Result<bool, ToolError> {
         // Checked again, since another call of the batch may have been faster.
-        self.check_room(skill, cx)?;
+        self.check_active_limit(skill, cx)?;
         let mut state = self.state();
-        let used = state.contexts.entry(context(cx)).or_default();
+        let used = state.contexts.entry(context_id(cx)).or_default();
         used.active.insert(skill.name().to_owned(), skill.clone());
         let digest = digest(text);
         Ok(used.delivered.insert(skill.name().to_owned(), digest) != Some(digest))
@@ -167,7 +172,7 @@ impl Skills {
             let Some(skill) = set.get(name) else { continue };
             {
                 let mut state = self.state();
-                let used = state.contexts.entry(context(cx)).or_default();
+                let used = state.contexts.entry(context_id(cx)).or_default();
                 used.delivered.insert(name.clone(), digest(text));
                 if at < first || !is_interrupted {
                     continue;
@@ -184,7 +189,7 @@ impl Skills {
     pub(crate) async fn deactivate(&self, reason: DeactivatedBecause, cx: &Cx) -> Result<(), EmitError> {
         let names: Vec<String> = {
             let mut state = self.state();
-            let used = state.contexts.get_mut(&context(cx));
+            let used = state.contexts.get_mut(&context_id(cx));
             let take = |used: &mut InUse| {
                 used.allowed_once = None;
                 std::mem::take(&mut used.active).into_keys().collect()
@@ -200,38 +205,38 @@ impl Skills {
     /// Makes the next use of each skill deliver its text again, since the conversation of `cx` may not
     /// contain it any more.
     pub(crate) fn forget_delivered(&self, cx: &Cx) {
-        if let Some(used) = self.state().contexts.get_mut(&context(cx)) {
+        if let Some(used) = self.state().contexts.get_mut(&context_id(cx)) {
             used.delivered.clear();
         }
     }
 
     /// Forgets the agent of `cx`, which has ended or begun another conversation.
     pub(crate) fn forget(&self, cx: &Cx) {
-        self.state().contexts.remove(&context(cx));
+        self.state().contexts.remove(&context_id(cx));
     }
 
     /// Skill that the agent of `cx` uses in this run and that was allowed only once.
     pub(crate) fn allowed_once(&self, cx: &Cx) -> Option<String> {
-        self.state().contexts.get(&context(cx))?.allowed_once.clone()
+        self.state().contexts.get(&context_id(cx))?.allowed_once.clone()
     }
 
     /// Highest thinking level that the skills in use request.
-    pub(crate) fn thinking(&self, cx: &Cx) -> Option<ThinkingLevel> {
+    pub(crate) fn requested_thinking(&self, cx: &Cx) -> Option<ThinkingLevel> {
         let state = self.state();
-        let used = state.contexts.get(&context(cx))?;
+        let used = state.contexts.get(&context_id(cx))?;
         used.active.values().filter_map(|skill| skill.manifest.thinking.as_ref()?.parse().ok()).max()
     }
 
     /// Model that the skills in use request: that of the first one by name.
-    pub(crate) fn model(&self, cx: &Cx) -> Option<String> {
+    pub(crate) fn requested_model(&self, cx: &Cx) -> Option<String> {
         let state = self.state();
-        let used = state.contexts.get(&context(cx))?;
+        let used = state.contexts.get(&context_id(cx))?;
         used.active.values().find_map(|skill| skill.manifest.model.clone())
     }
 }
 
 /// Key of an agent.
-fn context(cx: &Cx) -> Option<ContextId> {
+fn context_id(cx: &Cx) -> Option<ContextId> {
     cx.service::<ContextId>().map(|id| (*id).clone())
 }
 
@@ -242,7 +247,7 @@ fn digest(text: &str) -> u64 {
 }
 
 /// Reads the text and files of a skill. All files of a project's skill must be as approved.
-fn read(
+fn read_approved(
     skill: &Skill,
     files: &dyn HostFiles,
     trust: Option<&dyn Trust>,
@@ -255,7 +260,7 @@ fn read(
     Ok((body, bundle))
 }
 
-fn unknown(name: &str, set: &SkillSet) -> ToolError {
+fn unknown_skill_error(name: &str, set: &SkillSet) -> ToolError {
     let names: Vec<&str> = set.for_model().map(|skill| skill.name()).take(50).collect();
     let there = if names.is_empty() {
         "there are none".to_owned()

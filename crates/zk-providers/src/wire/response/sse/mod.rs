@@ -150,7 +150,7 @@ impl SseDecoder {
                     self.searched = line.start;
                     return Err(SseError::TooLarge { limit: self.limit });
                 }
-                self.field(line);
+                self.process_field(line);
             } else if !matches!(self.data, Data::None) {
                 return Ok(self.take_event());
             } else {
@@ -170,9 +170,9 @@ impl SseDecoder {
         self.event = 0;
         self.line = self.line.saturating_sub(read);
         self.searched = self.searched.saturating_sub(read);
-        shift(&mut self.name, read);
+        shift_range(&mut self.name, read);
         if let Data::Line(range) = &mut self.data {
-            shift(range, read);
+            shift_range(range, read);
         }
     }
 
@@ -236,7 +236,7 @@ impl SseDecoder {
     }
 
     /// Processes the field of a non-empty line.
-    fn field(&mut self, line: Range<usize>) {
+    fn process_field(&mut self, line: Range<usize>) {
         let bytes = self.buffer.get(line.clone()).unwrap_or_default();
         let colon = bytes.iter().take(6).position(|&byte| byte == b':').unwrap_or(bytes.len());
         let mut value = (line.start + colon + 1).min(line.end)..line.end;
@@ -249,9 +249,9 @@ impl SseDecoder {
                 Data::Line(first) => {
                     self.joined.clear();
                     self.joined.extend_from_slice(self.buffer.get(first).unwrap_or_default());
-                    self.join(value);
+                    self.append_data(value);
                 }
-                Data::Joined => self.join(value),
+                Data::Joined => self.append_data(value),
             },
             b"event" => self.name = value,
             _ => {}
@@ -262,7 +262,7 @@ impl SseDecoder {
         }
     }
 
-    fn join(&mut self, value: Range<usize>) {
+    fn append_data(&mut self, value: Range<usize>) {
         self.joined.push(b'\n');
         self.joined.extend_from_slice(self.buffer.get(value).unwrap_or_default());
         self.data = Data::Joined;
@@ -282,7 +282,7 @@ impl SseDecoder {
     }
 }
 
-fn shift(range: &mut Range<usize>, by: usize) {
+fn shift_range(range: &mut Range<usize>, by: usize) {
     range.start = range.start.saturating_sub(by);
     range.end = range.end.saturating_sub(by);
 }

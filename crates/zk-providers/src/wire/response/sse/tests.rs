@@ -20,7 +20,7 @@ fn decode<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<Event> {
     events
 }
 
-fn whole(text: &str) -> Vec<(String, String)> {
+fn decode_at_once(text: &str) -> Vec<(String, String)> {
     decode([text.as_bytes()])
         .into_iter()
         .map(|(name, data)| (name, String::from_utf8(data).unwrap()))
@@ -35,52 +35,55 @@ fn event(name: &str, data: &str) -> (String, String) {
 fn lines_end_in_cr_lf_or_crlf() {
     for end in ["\r", "\n", "\r\n"] {
         let text = ["event: a", "data: 1", "", "data: 2", "", ""].join(end);
-        assert_eq!(whole(&text), [event("a", "1"), event("", "2")], "{end:?}");
+        assert_eq!(decode_at_once(&text), [event("a", "1"), event("", "2")], "{end:?}");
     }
 }
 
 #[test]
 fn data_lines_are_joined_with_a_line_feed() {
-    assert_eq!(whole("data: a\ndata:\ndata: b\n\n"), [event("", "a\n\nb")]);
+    assert_eq!(decode_at_once("data: a\ndata:\ndata: b\n\n"), [event("", "a\n\nb")]);
 }
 
 #[test]
 fn one_blank_after_the_colon_is_dropped_and_no_more() {
-    assert_eq!(whole("data:a\n\ndata: a\n\ndata:  a\n\n"), [event("", "a"), event("", "a"), event("", " a")]);
+    assert_eq!(
+        decode_at_once("data:a\n\ndata: a\n\ndata:  a\n\n"),
+        [event("", "a"), event("", "a"), event("", " a")]
+    );
 }
 
 #[test]
 fn a_byte_order_mark_may_stand_first() {
-    assert_eq!(whole("\u{feff}data: a\n\n"), [event("", "a")]);
+    assert_eq!(decode_at_once("\u{feff}data: a\n\n"), [event("", "a")]);
 }
 
 #[test]
 fn comments_and_unknown_fields_are_ignored() {
     let text = ": OPENROUTER PROCESSING\n\n: again\nid: 7\nretry: 10\nnonsense\ndata: a\n: between\n\n";
-    assert_eq!(whole(text), [event("", "a")]);
+    assert_eq!(decode_at_once(text), [event("", "a")]);
 }
 
 #[test]
 fn an_event_without_data_is_no_event_and_its_name_is_forgotten() {
-    assert_eq!(whole("event: lost\n\ndata: a\n\n"), [event("", "a")]);
+    assert_eq!(decode_at_once("event: lost\n\ndata: a\n\n"), [event("", "a")]);
 }
 
 #[test]
 fn the_last_event_needs_no_blank_line() {
-    assert_eq!(whole("data: a\n\nevent: last\ndata: b"), [event("", "a"), event("last", "b")]);
-    assert_eq!(whole("data: a\n\ndata: b\n"), [event("", "a"), event("", "b")]);
-    assert_eq!(whole("data: a\r\n\r\ndata: b\r"), [event("", "a"), event("", "b")]);
+    assert_eq!(decode_at_once("data: a\n\nevent: last\ndata: b"), [event("", "a"), event("last", "b")]);
+    assert_eq!(decode_at_once("data: a\n\ndata: b\n"), [event("", "a"), event("", "b")]);
+    assert_eq!(decode_at_once("data: a\r\n\r\ndata: b\r"), [event("", "a"), event("", "b")]);
 }
 
 #[test]
 fn padding_after_the_data_is_kept_as_data() {
-    assert_eq!(whole("data: {}     \n\n"), [event("", "{}     ")]);
+    assert_eq!(decode_at_once("data: {}     \n\n"), [event("", "{}     ")]);
 }
 
 #[test]
 fn a_field_name_alone_is_a_field_without_value() {
-    assert_eq!(whole("data\n\n"), [event("", "")]);
-    assert_eq!(whole("dataset: x\ndata: a\n\n"), [event("", "a")]);
+    assert_eq!(decode_at_once("data\n\n"), [event("", "")]);
+    assert_eq!(decode_at_once("dataset: x\ndata: a\n\n"), [event("", "a")]);
 }
 
 #[test]

@@ -130,13 +130,13 @@ impl Watchdog {
     }
 
     /// Records that data arrived.
-    pub(crate) fn byte(&mut self) {
+    pub(crate) fn record_data(&mut self) {
         self.last_byte = Some(Instant::now());
         self.answered = self.last_byte;
     }
 
     /// Records that the reader waits again. The clocks did not run while it was busy.
-    pub(crate) fn wait(&mut self) {
+    pub(crate) fn start_wait(&mut self) {
         let Some(idle) = self.answered.take().map(|answered| answered.elapsed()) else { return };
         self.started += idle;
         for time in [&mut self.last_byte, &mut self.last_event, &mut self.completed].into_iter().flatten() {
@@ -145,7 +145,7 @@ impl Watchdog {
     }
 
     /// Records that the last data was an event with content.
-    pub(crate) fn event(&mut self) {
+    pub(crate) fn record_content(&mut self) {
         self.last_event = self.last_byte;
     }
 
