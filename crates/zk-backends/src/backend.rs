@@ -8,7 +8,7 @@ use zk_core::kernel::Cx;
 use zk_core::model::{Model, WireRules};
 use zk_core::service::{Backend, EventStream, Provider, Request};
 
-use crate::acp::agent::{AcpAgent, AgentExecs, AgentFault, DEFAULT_MODEL, absolute};
+use crate::acp::agent::{AcpAgent, AgentExecs, AgentFault, DEFAULT_MODEL, absolute_path};
 use crate::definition::BackendDefinition;
 use crate::steps::OpenSteps;
 use crate::turn::Turn;
@@ -37,7 +37,7 @@ impl AcpBackend {
     /// # Errors
     /// [`AgentFault`] when it does not start, or speaks another protocol.
     pub async fn probe(&self, cwd: &Path) -> Result<String, AgentFault> {
-        let started = self.agent.start(&absolute(cwd)).await;
+        let started = self.agent.start(&absolute_path(cwd)).await;
         let info = started.map(|running| running.answer.agent_info.clone().unwrap_or_default());
         self.agent.stop().await;
         let info = info?;
@@ -61,9 +61,9 @@ impl Backend for AcpBackend {
     }
 
     fn unenforced(&self) -> Vec<String> {
-        // The caller shows these limits.
-        self.agent.note_told();
-        self.agent.unenforced()
+        // The caller shows these limits, so they are not shown again.
+        self.agent.mark_limits_shown();
+        self.agent.unenforced_limits()
     }
 
     fn walls(&self) -> &str {
@@ -75,7 +75,7 @@ impl Backend for AcpBackend {
     }
 }
 
-/// Turns of an agent as responses of a model.
+/// Provider whose responses are the turns of an agent.
 struct AcpProvider {
     agent: Arc<AcpAgent>,
     steps: Arc<OpenSteps>,

@@ -1,4 +1,5 @@
-/// Programs that download a package and run it, with the arguments that come before the package's name.
+/// Package runners: programs that download a package and run it, with the subcommands that precede the
+/// package's name.
 const RUNNERS: [(&str, &[&str]); 9] = [
     ("npx", &[]),
     ("npm", &["exec"]),
@@ -11,7 +12,7 @@ const RUNNERS: [(&str, &[&str]); 9] = [
     ("pipx", &["run"]),
 ];
 
-/// Options of runners that take the name of a package.
+/// Options of package runners whose value is the name of a package.
 const PACKAGE_OPTIONS: [&str; 4] = ["-p", "--package", "--from", "--spec"];
 
 /// Checks that a package runner is given an exact version. Without one it would run the latest release.
@@ -22,7 +23,7 @@ pub(crate) fn check_pinned(program: &str, args: &[String]) -> Result<(), String>
     let Some(words) = behind.filter_map(|(_, first)| words.strip_prefix(*first)).next() else {
         return Ok(());
     };
-    let packages = packages(words);
+    let packages = package_names(words);
     if packages.is_empty() {
         return Err(format!("`{name}` names no package that zk can find; name it as NAME@1.2.3"));
     }
@@ -36,7 +37,7 @@ pub(crate) fn check_pinned(program: &str, args: &[String]) -> Result<(), String>
 }
 
 /// Returns the packages in a runner's arguments: those of its options, or else its first argument.
-fn packages<'a>(words: &[&'a str]) -> Vec<&'a str> {
+fn package_names<'a>(words: &[&'a str]) -> Vec<&'a str> {
     let mut packages = Vec::new();
     let mut words = words.iter();
     while let Some(word) = words.next() {

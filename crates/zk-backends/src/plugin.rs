@@ -85,7 +85,7 @@ impl Plugin for BackendsPlugin {
         let backends = self.backends.clone();
         scope.on_sync_at(Reach::Descendants, move |_: &AgentDone, cx: &Cx| {
             let run = cx.run_id();
-            backends.iter().for_each(|backend| backend.agent.run_over(run));
+            backends.iter().for_each(|backend| backend.agent.cancel_prompts_of_run(run));
         });
         let backends = self.backends.clone();
         scope.on_close(async move || {
@@ -105,7 +105,7 @@ fn restore(loaded: &SessionLoaded, source: &str, backends: &[Arc<AcpBackend>]) {
         let Ok(stored) = entry.data.read::<StoredSession>() else { continue };
         let backend = backends.iter().find(|backend| backend.name() == stored.backend);
         if let Some(backend) = backend.filter(|_| stored.of == key.as_str()) {
-            backend.agent.restore(key.as_str(), stored.session);
+            backend.agent.restore_session(key.as_str(), stored.session);
         }
     }
 }
@@ -114,7 +114,7 @@ fn restore(loaded: &SessionLoaded, source: &str, backends: &[Arc<AcpBackend>]) {
 fn record(ending: &SessionBeforeEnd, backends: &[Arc<AcpBackend>]) -> Option<NewEntry> {
     let key = ending.session_id.as_ref()?.as_str();
     let new = |backend: &Arc<AcpBackend>| {
-        let session = backend.agent.unrecorded(key)?;
+        let session = backend.agent.take_unrecorded_id(key)?;
         let stored = StoredSession { backend: backend.name().to_owned(), session, of: key.to_owned() };
         Some(NewEntry::hidden(ENTRY_KIND, ENTRY_VERSION, serde_json::to_value(stored).ok()?))
     };

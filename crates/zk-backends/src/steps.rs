@@ -89,7 +89,7 @@ impl Tool for StepTool {
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         if self.kind == CallKind::Plan {
-            return Ok(plan(call.args()));
+            return Ok(plan_output(call.args()));
         }
         let Some(OpenStep { running, session, id }) =
             self.steps.iter().find_map(|steps| steps.take(&cx.call_id))
@@ -98,7 +98,7 @@ impl Tool for StepTool {
             return Err(ToolError::new(ToolErrorKind::Denied, why));
         };
         tokio::select! {
-            step = session.step_over(&id, |text| cx.progress.show(text)) => match step {
+            step = session.wait_for_step(&id, |text| cx.progress.show(text)) => match step {
                 Some(step) => step.result(),
                 None => Err(ToolError::failed("the agent ended without saying how this went")),
             },
@@ -110,7 +110,7 @@ impl Tool for StepTool {
     }
 }
 
-fn plan(args: &Value) -> ToolOutput {
+fn plan_output(args: &Value) -> ToolOutput {
     let items = args.get("items").cloned().unwrap_or_default();
     let items: Vec<CheckItem> = serde_json::from_value(items).unwrap_or_default();
     let text = items.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");

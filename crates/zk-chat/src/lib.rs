@@ -107,13 +107,13 @@ where
     let guard = TerminalGuard::of_stdin(tty.clone()).map_err(ChatError::Terminal)?;
     let _restored = Restored(guard.clone());
     let leaving = guard.clone();
-    let interrupts = watch(Box::new(move || leaving.leave())).map_err(ChatError::Terminal)?;
+    let interrupts = watch(Box::new(move || leaving.restore_before_exit())).map_err(ChatError::Terminal)?;
     interrupts.disarm();
     let editor = LineEditor::new(line_history(setup))?;
     let mut kind = setup.screen_kind();
     let runtime = Runtime::new()?;
     let mut session = TerminalSession { factory, tty, guard, interrupts, runtime, editor, visit: None };
-    if let ControlFlow::Break(end) = first_start::run(&mut session)? {
+    if let ControlFlow::Break(end) = first_start::run_if_needed(&mut session)? {
         return Ok(end);
     }
     let mut start = ScreenStart::Open(start);
@@ -160,9 +160,9 @@ fn reload(
     shown: ScreenKind,
 ) -> Result<ControlFlow<ChatEnd, (ScreenStart, ScreenKind)>, ChatError> {
     let before = session.factory.clone();
-    Ok(match reload::open(session, factory, chat, pending)? {
+    Ok(match reload::reopen(session, factory, chat, pending)? {
         ControlFlow::Continue(start) => {
-            let kind = reload::kind(shown, before.setup(), session.factory.setup());
+            let kind = reload::next_screen_kind(shown, before.setup(), session.factory.setup());
             ControlFlow::Continue((start, kind))
         }
         ControlFlow::Break(end) => ControlFlow::Break(end),

@@ -7,12 +7,12 @@ use zk_core::service::{NewSession, Redactor, SessionStore, StoreError};
 use crate::export::redact::EntryRedactor;
 use crate::{ImportError, Transcript};
 
-/// Session that was made of a transcript.
+/// Session that was created from a transcript.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredTranscript {
     /// Id of the session.
     pub session: SessionId,
-    /// Number of its messages.
+    /// Number of the session's messages.
     pub messages: usize,
     /// Messages for the person.
     pub notices: Vec<String>,
@@ -43,11 +43,11 @@ pub async fn store_transcript(
     let Transcript { session, cwd, title, parent, entries, mut notices, .. } = transcript;
     let new = NewSession { id: Some(session), cwd, parent };
     let mut clean = EntryRedactor::new(redactor.clone());
-    let entries = entries.into_iter().filter_map(|entry| clean.clean(entry)).collect();
+    let entries = entries.into_iter().filter_map(|entry| clean.redact_entry(entry)).collect();
     notices.extend(clean.notice());
     let session = store.restore(new, entries).await?;
     if let Some(title) = title {
-        // A session without a title has the beginning of its first prompt.
+        // A session without a title is titled with the beginning of its first prompt.
         if let Err(error) = store.rename(&session, &redactor.redact(&title)).await {
             notices.push(format!("its title was not kept: {error}"));
         }

@@ -7,41 +7,42 @@ use std::sync::Arc;
 use zk_view::{AnswerEnd, Block, BlockId, Content, IndexedView, Patch, View};
 
 use self::exchange::{exchange_rows, last_exchange, shows_the_same};
-use self::item::{Answer, Item, bytes_of};
+use self::item::{Answer, Item, memory_of};
 use crate::full::Log;
 use crate::markdown::Markdown;
 use crate::row::{Row, Style};
-use crate::view::{Detail, Kind, Reads, Renderers, block_rows, kind, open_rows, running_seconds};
+use crate::view::{Detail, Kind, Reads, Renderers, block_rows, kind_of, open_rows, running_seconds};
 
-/// Maximum size of pending printed rows in bytes, as on the alternate screen; the oldest are dropped.
-const WAITING: usize = 64 * 1024 * 1024;
+/// Maximum size in bytes of printed rows that are not written yet, as on the alternate screen. Beyond it, the
+/// oldest are dropped.
+const MAX_WAITING_BYTES: usize = 64 * 1024 * 1024;
 
-/// Rows of a conversation: closed ones, which are taken once, and open ones, which may change.
+/// Rows of a conversation: closed rows, which are taken once, and open rows, which may still change.
 ///
 /// Blocks are taken in order, an open answer up to its last complete block of Markdown. A running call holds
 /// back later blocks, except those of its sub-agents.
 #[derive(Debug)]
 pub struct Transcript {
     width: usize,
-    /// Number of table lines to hold back, if set.
-    room: Option<usize>,
+    /// Number of lines after which the columns of a table are fixed, if limited.
+    table_lines: Option<usize>,
     view: IndexedView,
     items: VecDeque<Item>,
-    /// Blocks that have an item.
+    /// Blocks whose rows are not taken yet.
     waits: HashSet<BlockId>,
-    /// Blocks that were taken.
+    /// Blocks whose rows are all taken.
     done: HashSet<BlockId>,
-    /// Kind of the last rows, for the spacing to the next ones.
+    /// Kind of the last taken rows, which determines the space before the next ones.
     last: Kind,
-    /// Whole conversation, taken or not.
+    /// Log of the whole conversation, taken or not.
     log: Log,
     /// Cost of the runs, in US dollars.
     spent: f64,
-    /// Bytes of the printed rows that wait.
+    /// Size of the printed rows that are not taken yet, in bytes.
     waiting: usize,
-    /// Number of printed rows that were dropped.
+    /// Number of printed rows that were dropped since the last note about it.
     left_out: usize,
-    /// Preview of a session that is about to be shown, once it was taken.
+    /// Last exchange that was shown of a session that is being opened, until the whole session arrives.
     announced: Option<Vec<Arc<Block>>>,
     renderers: Renderers,
 }
@@ -52,10 +53,10 @@ impl Transcript {
     pub fn new(view: View, width: usize) -> Self {
         let done = view.blocks.iter().filter(|block| block.closed).map(|block| block.id.clone()).collect();
         let log = Log::of(&view);
-        let spent = view.blocks.iter().map(|block| cost(block)).sum();
+        let spent = view.blocks.iter().map(|block| run_cost(block)).sum();
         let mut transcript = Self {
             width,
-            room: None,
+            table_lines: None,
             view: view.into(),
             items: VecDeque::new(),
             waits: HashSet::new(),
@@ -68,7 +69,7 @@ impl Transcript {
             announced: None,
             renderers: Renderers::default(),
         };
-        transcript.take_in_all();
+        transcript.update_all_blocks();
         transcript
     }
 
@@ -83,7 +84,7 @@ impl Transcript {
         self.spent
     }
 
-    /// Whole conversation, including the part not yet on the screen.
+    /// Log of the whole conversation, including the part that is not on the screen yet.
     pub(crate) fn log(&self) -> &Log {
         &self.log
     }
@@ -98,9 +99,10 @@ impl Transcript {
         }
     }
 
-    /// Sets the number of lines that the screen can redraw. Columns of a table up to this length may change.
+    /// Sets the number of lines that the screen can redraw. The columns of a table with at most that many lines
+    /// may still change.
     pub fn set_room(&mut self, lines: usize) {
-        self.room = Some(lines);
+        self.table_lines = Some(lines);
         for item in &mut self.items {
             if let Item::Block { answer: Some(answer), .. } = item {
                 answer.markdown.set_room(lines);
@@ -116,18 +118,18 @@ impl Transcript {
             return;
         }
         let rows = exchange_rows(exchange, self.width, &self.renderers);
-        self.log.rows(&rows, Kind::Log);
+        self.log.add_rows(&rows, Kind::Log);
         self.items.push_back(Item::Rows { rows, kind: Kind::Log });
         self.announced = Some(exchange.to_vec());
     }
 
-    /// Takes in a patch.
+    /// Applies a patch.
     pub fn patch(&mut self, patch: &Patch) {
         let switches = self.view.switches;
         self.view.apply(patch);
         match patch {
-            Patch::Reset { view } => self.spent = view.blocks.iter().map(|block| cost(block)).sum(),
-            Patch::Open { block } => self.spent += cost(block),
+            Patch::Reset { view } => self.spent = view.blocks.iter().map(|block| run_cost(block)).sum(),
+            Patch::Open { block } => self.spent += run_cost(block),
             _ => {}
         }
         match patch {
@@ -149,17 +151,17 @@ impl Transcript {
                         self.items.push_back(Item::Rows { rows, kind: Kind::Log });
                     }
                 }
-                self.take_in_all();
+                self.update_all_blocks();
             }
             Patch::Open { block } | Patch::Change { block } | Patch::Close { block } => {
-                self.take_in(&block.id)
+                self.update_block(&block.id)
             }
-            Patch::Grow { id, .. } => self.take_in(id),
+            Patch::Grow { id, .. } => self.update_block(id),
             Patch::Body { lines, .. } => {
                 self.print(lines.iter().map(|line| Row::of(Style::PLAIN, line.as_str())).collect());
             }
             // The id of a removed block may be reused by a later block.
-            Patch::Remove { id } => self.forget(id),
+            Patch::Remove { id } => self.forget_block(id),
             Patch::Status { .. }
             | Patch::Ask { .. }
             | Patch::Answered { .. }
@@ -171,42 +173,42 @@ impl Transcript {
     }
 
     /// Forgets a removed block, if none of its rows were taken.
-    fn forget(&mut self, id: &BlockId) {
+    fn forget_block(&mut self, id: &BlockId) {
         if !self.waits.contains(id) {
             return;
         }
-        // Nearly always the last one.
-        if let Some(at) = self.items.iter().rposition(|item| item.is_unseen(id)) {
+        // The removed block is almost always the last item.
+        if let Some(at) = self.items.iter().rposition(|item| item.is_untaken_block(id)) {
             self.items.remove(at);
             self.waits.remove(id);
         }
     }
 
-    /// Appends final rows of the program.
+    /// Appends rows that the program prints.
     pub fn print(&mut self, rows: Vec<Row>) {
-        self.append(rows, Kind::Log);
+        self.append_printed(rows, Kind::Log);
     }
 
-    /// Appends the rows of a line that was typed, apart from those above.
+    /// Appends the rows of a line that the person typed, separated from the rows above.
     pub(crate) fn echo(&mut self, rows: Vec<Row>) {
-        self.append(rows, Kind::Echo);
+        self.append_printed(rows, Kind::Echo);
     }
 
-    fn append(&mut self, rows: Vec<Row>, kind: Kind) {
-        self.log.rows(&rows, kind);
-        self.waiting += bytes_of(&rows);
+    fn append_printed(&mut self, rows: Vec<Row>, kind: Kind) {
+        self.log.add_rows(&rows, kind);
+        self.waiting += memory_of(&rows);
         self.items.push_back(Item::Rows { rows, kind });
-        if self.waiting > WAITING {
-            self.leave_out();
+        if self.waiting > MAX_WAITING_BYTES {
+            self.drop_oldest_rows();
         }
     }
 
-    /// Drops the older half of the printed rows.
-    fn leave_out(&mut self) {
+    /// Drops the oldest printed rows, until half of the limit is left.
+    fn drop_oldest_rows(&mut self) {
         let Self { items, waiting, left_out, .. } = self;
         items.retain(|item| match item {
-            Item::Rows { rows, .. } if *waiting > WAITING / 2 => {
-                *waiting -= bytes_of(rows);
+            Item::Rows { rows, .. } if *waiting > MAX_WAITING_BYTES / 2 => {
+                *waiting -= memory_of(rows);
                 *left_out += rows.len();
                 false
             }
@@ -219,16 +221,16 @@ impl Transcript {
     pub fn take_closed(&mut self, room: usize) -> Vec<Row> {
         self.feed_answers();
         let mut rows = Vec::new();
-        self.give(&mut rows, false);
+        self.take_closed_blocks(&mut rows, false);
         let mut open = self.open_rows().len();
         if open > room {
             // A long-running call must not hold back rows for which there is no room.
-            self.give(&mut rows, true);
+            self.take_closed_blocks(&mut rows, true);
             open = self.open_rows().len();
         }
         let over = open.saturating_sub(room);
         if over > 0 {
-            self.give_open(over, &mut rows);
+            self.take_open_answer(over, &mut rows);
         }
         rows
     }
@@ -252,15 +254,15 @@ impl Transcript {
             let block = match item {
                 Item::Rows { .. } => None,
                 Item::Block { id, .. } => match self.view.block(id) {
-                    Some(block) if reads.take_in(block) => continue,
+                    Some(block) if reads.add_if_read(block) => continue,
                     Some(block) => Some(block),
                     None => continue,
                 },
             };
             add(Kind::Log, Reads::rows(&reads.take(), self.width));
             match (item, block) {
-                // The first read of a group.
-                (_, Some(block)) if reads.take_in(block) => {}
+                // This block is the first read of another group.
+                (_, Some(block)) if reads.add_if_read(block) => {}
                 (Item::Rows { rows: printed, kind }, _) => add(*kind, printed.clone()),
                 (Item::Block { answer, .. }, Some(block)) => {
                     let rows = match answer {
@@ -269,7 +271,7 @@ impl Transcript {
                         None => open_rows(block, self.width, running_seconds(&self.view.status)),
                     };
                     let began = answer.as_ref().is_some_and(|answer| answer.began);
-                    add(if began { Kind::Hidden } else { kind(block) }, rows);
+                    add(if began { Kind::Hidden } else { kind_of(block) }, rows);
                 }
                 (Item::Block { .. }, None) => {}
             }
@@ -284,21 +286,21 @@ impl Transcript {
         own.unwrap_or_else(|| block_rows(block, self.width, Detail::Short))
     }
 
-    fn take_in_all(&mut self) {
+    fn update_all_blocks(&mut self) {
         let ids: Vec<BlockId> = self.view.blocks.iter().map(|block| block.id.clone()).collect();
-        ids.iter().for_each(|id| self.take_in(id));
+        ids.iter().for_each(|id| self.update_block(id));
     }
 
     /// Updates a block.
-    fn take_in(&mut self, id: &BlockId) {
+    fn update_block(&mut self, id: &BlockId) {
         if self.done.contains(id) {
             return;
         }
         let Some(block) = self.view.block(id) else { return };
-        self.log.block(id);
+        self.log.add_block(id);
         let is_this = |item: &Item| matches!(item, Item::Block { id: known, .. } if known == id);
         if matches!(&block.content, Content::Answer { end: AnswerEnd::SentAgain, .. }) {
-            // The rows continue after those of the removed answer.
+            // The answer to the repeated request continues the item of the answer that broke off.
             let is_open = |id: &BlockId| self.view.block(id).is_none_or(|block| !block.closed);
             let goes = self.items.iter_mut().find_map(|item| match item {
                 Item::Block { id, answer: Some(_) } if is_open(id) => Some(id),
@@ -316,7 +318,7 @@ impl Transcript {
         if !matches!(block.content, Content::Answer { .. }) || block.agent.is_some() {
             return;
         }
-        let (width, room) = (self.width, self.room);
+        let (width, room) = (self.width, self.table_lines);
         if let Some(Item::Block { answer, .. }) = self.items.iter_mut().rev().find(|item| is_this(item)) {
             answer.get_or_insert_with(|| {
                 let mut markdown = Markdown::new(width).with_margin().with_renderers(self.renderers.clone());
@@ -341,7 +343,7 @@ impl Transcript {
     }
 
     /// Takes the rows of closed blocks up to the first open one; with `all`, of every closed block.
-    fn give(&mut self, rows: &mut Vec<Row>, all: bool) {
+    fn take_closed_blocks(&mut self, rows: &mut Vec<Row>, all: bool) {
         let mut waiting = VecDeque::new();
         let mut is_held = false;
         let mut reads = Reads::default();
@@ -365,20 +367,20 @@ impl Transcript {
             let is_closed = block.as_ref().is_none_or(|block| block.closed);
             let is_free = !is_held || !is_own || all;
             if let Some(block) = block.as_ref().filter(|_| is_free)
-                && reads.take_in(block)
+                && reads.add_if_read(block)
             {
                 continue;
             }
             if !reads.is_empty() {
-                if !all && block.as_ref().is_some_and(|block| reads.may_take_in(block)) {
+                if !all && block.as_ref().is_some_and(|block| reads.may_join(block)) {
                     waiting.extend(reads.take().iter().map(Item::of));
                     is_held = true;
                 } else {
-                    self.give_reads(&mut reads, rows);
+                    self.take_reads(&mut reads, rows);
                 }
-                // The first read of a group.
+                // This block is the first read of another group.
                 if let Some(block) = block.as_ref().filter(|_| is_free)
-                    && reads.take_in(block)
+                    && reads.add_if_read(block)
                 {
                     continue;
                 }
@@ -387,11 +389,11 @@ impl Transcript {
                 let is_first = !is_held;
                 if let (Item::Block { answer: Some(answer), .. }, true) = (&mut item, is_first) {
                     let ready = answer.markdown.take_ready();
-                    self.give_answer(answer, ready, rows);
+                    self.push_answer_rows(answer, ready, rows);
                     let began = answer.began;
                     waiting.push_back(item);
                     if began {
-                        // No row may stand between the rows of an answer.
+                        // Rows of other blocks must not appear within an answer.
                         break;
                     }
                 } else {
@@ -402,21 +404,21 @@ impl Transcript {
             }
             match (item, block) {
                 (Item::Rows { rows: printed, kind }, _) => {
-                    self.waiting = self.waiting.saturating_sub(bytes_of(&printed));
+                    self.waiting = self.waiting.saturating_sub(memory_of(&printed));
                     if let count @ 1.. = std::mem::take(&mut self.left_out) {
                         let note = format!("… {count} rows before this were too many to keep");
-                        self.give_rows(Kind::Log, vec![Row::of(Style::YELLOW, &note)], rows);
+                        self.push_rows(Kind::Log, vec![Row::of(Style::YELLOW, &note)], rows);
                     }
-                    self.give_rows(kind, printed, rows);
+                    self.push_rows(kind, printed, rows);
                 }
                 (Item::Block { id, answer }, Some(block)) => {
                     if let Some(mut answer) = answer {
                         let ready = answer.markdown.take_ready();
-                        self.give_answer(&mut answer, ready, rows);
+                        self.push_answer_rows(&mut answer, ready, rows);
                         rows.extend(block_rows(&block, self.width, Detail::Short));
                     } else {
                         let closed = self.closed_rows(&block);
-                        self.give_rows(kind(&block), closed, rows);
+                        self.push_rows(kind_of(&block), closed, rows);
                     }
                     self.waits.remove(&id);
                     self.done.insert(id);
@@ -425,17 +427,17 @@ impl Transcript {
             }
         }
         if all {
-            self.give_reads(&mut reads, rows);
+            self.take_reads(&mut reads, rows);
         }
-        // Another read may follow.
+        // A later block may join these reads.
         waiting.extend(reads.take().iter().map(Item::of));
         waiting.append(&mut self.items);
         self.items = waiting;
     }
 
-    fn give_reads(&mut self, reads: &mut Reads, rows: &mut Vec<Row>) {
+    fn take_reads(&mut self, reads: &mut Reads, rows: &mut Vec<Row>) {
         let blocks = reads.take();
-        self.give_rows(Kind::Log, Reads::rows(&blocks, self.width), rows);
+        self.push_rows(Kind::Log, Reads::rows(&blocks, self.width), rows);
         for block in blocks {
             self.waits.remove(&block.id);
             self.done.insert(block.id.clone());
@@ -443,26 +445,26 @@ impl Transcript {
     }
 
     /// Takes the first `count` rows of an open answer.
-    fn give_open(&mut self, count: usize, rows: &mut Vec<Row>) {
+    fn take_open_answer(&mut self, count: usize, rows: &mut Vec<Row>) {
         let Some(Item::Block { answer: Some(_), .. }) = self.items.front() else { return };
         let Some(Item::Block { id, answer: Some(mut answer) }) = self.items.pop_front() else { return };
         let taken = answer.markdown.take_open(count);
-        self.give_answer(&mut answer, taken, rows);
+        self.push_answer_rows(&mut answer, taken, rows);
         self.items.push_front(Item::Block { id, answer: Some(answer) });
     }
 
-    fn give_answer(&mut self, answer: &mut Answer, ready: Vec<Row>, rows: &mut Vec<Row>) {
+    fn push_answer_rows(&mut self, answer: &mut Answer, ready: Vec<Row>, rows: &mut Vec<Row>) {
         if ready.is_empty() {
             return;
         }
         if std::mem::replace(&mut answer.began, true) {
             rows.extend(ready);
         } else {
-            self.give_rows(Kind::Prose, ready, rows);
+            self.push_rows(Kind::Prose, ready, rows);
         }
     }
 
-    fn give_rows(&mut self, kind: Kind, given: Vec<Row>, rows: &mut Vec<Row>) {
+    fn push_rows(&mut self, kind: Kind, given: Vec<Row>, rows: &mut Vec<Row>) {
         if given.is_empty() {
             return;
         }
@@ -475,6 +477,6 @@ impl Transcript {
 }
 
 /// Cost of the run whose end a block shows.
-fn cost(block: &Block) -> f64 {
+fn run_cost(block: &Block) -> f64 {
     if let Content::End(end) = &block.content { end.cost.unwrap_or_default() } else { 0.0 }
 }

@@ -5,7 +5,7 @@ use zk_core::model::CallId;
 use crate::queues::Queues;
 use crate::record::CallFact;
 
-/// Facts about a turn's calls. Ids need not be unique: an id stands for its last unfinished call.
+/// Facts about the calls of a turn. Ids need not be unique: an id refers to the last unfinished call with it.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     all: Vec<CallFact>,
@@ -24,7 +24,7 @@ impl Facts {
     }
 
     /// Facts of the last unfinished call with this id; new ones if there is none.
-    pub(crate) fn of(&mut self, call_id: &CallId) -> Option<&mut CallFact> {
+    pub(crate) fn find_or_add(&mut self, call_id: &CallId) -> Option<&mut CallFact> {
         let known = self.open.get(call_id).and_then(|open| open.back().copied());
         let at = known.unwrap_or_else(|| {
             let at = self.add(call_id);
@@ -35,7 +35,7 @@ impl Facts {
     }
 
     /// Marks the last unfinished call with this id as finished and returns its facts.
-    pub(crate) fn end(&mut self, call_id: &CallId) -> Option<&mut CallFact> {
+    pub(crate) fn end_last(&mut self, call_id: &CallId) -> Option<&mut CallFact> {
         let at = self.open.get_mut(call_id).and_then(VecDeque::pop_back);
         let at = at.unwrap_or_else(|| self.add(call_id));
         self.all.get_mut(at)
@@ -63,7 +63,7 @@ impl Facts {
         self.all.clone()
     }
 
-    /// Facts by call id; those of one id stay in order.
+    /// Queues of facts by call id; facts of calls with the same id keep their order.
     pub(crate) fn into_queues(self) -> Queues<CallId, CallFact> {
         self.all.into_iter().map(|fact| (fact.call_id.clone(), fact)).collect()
     }

@@ -16,7 +16,7 @@ use crate::{Block, BlockId, Patch, View};
 #[derive(Clone, Debug, Default)]
 pub struct IndexedView {
     view: View,
-    /// Last position of each id.
+    /// Last position of each block by its id.
     places: HashMap<BlockId, usize>,
 }
 
@@ -68,7 +68,7 @@ impl IndexedView {
         }
     }
 
-    /// The block with this id.
+    /// Block with this id.
     #[must_use]
     pub fn block(&self, id: &BlockId) -> Option<&Arc<Block>> {
         self.places.get(id).and_then(|at| self.view.blocks.get(*at))
@@ -90,13 +90,13 @@ impl IndexedView {
     }
 
     /// Changes the fields of the view other than the blocks.
-    pub(crate) fn edit(&mut self, change: impl FnOnce(&mut View)) {
+    pub(crate) fn edit_fields(&mut self, change: impl FnOnce(&mut View)) {
         let blocks = std::mem::take(&mut self.view.blocks);
         change(&mut self.view);
         self.view.blocks = blocks;
     }
 
-    /// The view without its index.
+    /// Returns the view without its index.
     pub(crate) fn into_view(self) -> View {
         self.view
     }

@@ -97,7 +97,7 @@ impl Patch {
         const ITEM: usize = 128;
         match self {
             Self::Grow { delta, .. } => ITEM + delta.weight(),
-            // A closed block is shared with the view, and bounded but for its text.
+            // A closed block is shared with the view. Its size is bounded, except for its text.
             Self::Open { .. } | Self::Change { .. } | Self::Close { .. } => 2 * ITEM,
             Self::Body { lines, .. } => ITEM + lines.iter().map(|line| line.weight() + 48).sum::<usize>(),
             Self::Queue { queued } => ITEM + queued.iter().map(|text| text.text.weight()).sum::<usize>(),

@@ -1,5 +1,5 @@
-//! Records that a view keeps of a run beside its messages: with them the stored session shows the same
-//! blocks.
+//! Records that a view stores about a run, in addition to its messages, so that the stored session shows the
+//! same blocks.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,12 +13,12 @@ use crate::blocks::call::CallState;
 use crate::queues::Queues;
 use crate::{Block, Lines, RunEnd};
 
-/// The source of the entries of this crate.
+/// Source name of the entries that this crate stores.
 pub(crate) const SOURCE: &str = "zk-view";
 const KIND: &str = "run";
 const VERSION: u32 = 1;
 
-/// Stored record of one run: in one entry at its end, or in several before.
+/// Stored record of a run: in one entry at the run's end, or in several entries before it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunRecord {
     pub(crate) run_id: Option<RunId>,
@@ -32,7 +32,7 @@ pub(crate) struct RunRecord {
     pub(crate) end: Option<RunEnd>,
 }
 
-/// Run id of a serialised [`RunRecord`]; skips its other fields.
+/// Run id of a serialised [`RunRecord`], parsed without its other fields.
 #[derive(Deserialize)]
 struct RunOf<'a> {
     #[serde(borrow)]
@@ -77,37 +77,37 @@ pub(crate) struct CallFact {
     pub(crate) line: Option<u64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) remarks: Vec<String>,
-    /// Source and reasons of a refusal, until it is known that the call does not run.
+    /// Source and reasons of a refusal, kept until it is certain that the call does not run.
     #[serde(skip)]
     pub(crate) refused_by: Option<(DecidedBy, Vec<String>)>,
-    /// Whether the session has its summary, display and duration already.
+    /// Whether the session stores the summary, display and duration itself.
     #[serde(skip)]
     pub(crate) is_stored: bool,
     #[serde(skip)]
     pub(crate) is_running: bool,
 }
 
-/// A block of a plugin.
+/// Stored block of a plugin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PluginRecord {
-    /// Number of earlier blocks of the run.
+    /// Number of the run's blocks before this one.
     pub(crate) at: u64,
     pub(crate) source: String,
     pub(crate) kind: String,
     pub(crate) title: String,
     pub(crate) body: Display,
-    /// Whether the block shows an entry that the session has as well.
+    /// Whether the block shows an entry of the plugin that the session also stores.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_entry: bool,
 }
 
-/// Block of a sub-agent, whose conversation is not stored elsewhere.
+/// Stored block of a sub-agent, whose conversation is not stored anywhere else.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AgentRecord {
-    /// Number of earlier blocks of the run, including sub-agents'.
+    /// Number of the run's blocks before this one, including those of sub-agents.
     pub(crate) at: u64,
     pub(crate) block: Block,
-    /// All lines of its body, if the block is truncated.
+    /// All lines of the block's body, if the block holds only a part of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) lines: Option<Lines>,
 }
@@ -144,7 +144,7 @@ impl RunRecord {
     }
 
     /// Whether it has data that the session does not store otherwise.
-    pub(crate) fn says_more_than_the_session(&self) -> bool {
+    pub(crate) fn has_unstored_data(&self) -> bool {
         let says_more = |fact: &CallFact| {
             fact.state.is_some()
                 || fact.reason.is_some()
@@ -165,18 +165,18 @@ impl RunRecord {
         self.end = more.end.or(self.end.take());
     }
 
-    /// Stored form of the record; `None` if it does not serialise.
-    pub(crate) fn stored(&self) -> Option<CustomEntry> {
+    /// Serialises the record; `None` if that fails.
+    pub(crate) fn to_custom_entry(&self) -> Option<CustomEntry> {
         let NewEntry { kind, version, data, audience } = self.entry()?;
         Some(CustomEntry { source: SOURCE.to_owned(), kind, version, data: data.into(), audience })
     }
 
-    fn read(entry: &CustomEntry) -> Option<Self> {
+    fn from_custom_entry(entry: &CustomEntry) -> Option<Self> {
         entry.data.read().ok()
     }
 
     /// Run id of a stored record; `None` for entries of other plugins.
-    fn run_of(entry: &CustomEntry) -> Option<Cow<'_, str>> {
+    fn run_id_of(entry: &CustomEntry) -> Option<Cow<'_, str>> {
         let is_ours = entry.source == SOURCE && entry.kind == KIND && entry.version == VERSION;
         let run: RunOf<'_> = is_ours.then(|| serde_json::from_str(entry.data.as_json()).ok())??;
         run.run_id
@@ -205,7 +205,7 @@ impl<'a> Records<'a> {
         for entry in entries {
             match &entry.kind {
                 EntryKind::Custom(custom) => {
-                    let Some(run_id) = RunRecord::run_of(custom) else { continue };
+                    let Some(run_id) = RunRecord::run_id_of(custom) else { continue };
                     records.runs.entry(run_id).or_insert_with(|| Vec::with_capacity(1)).push(custom);
                 }
                 EntryKind::CallEnd { turn_id, call_id, summary, display, elapsed_ms, .. }
@@ -231,10 +231,10 @@ impl<'a> Records<'a> {
     }
 
     /// Record of a run; empty if there is none.
-    pub(crate) fn run(&mut self, run_id: &RunId) -> RunRecord {
+    pub(crate) fn take_run(&mut self, run_id: &RunId) -> RunRecord {
         let mut record = RunRecord::default();
         let kept = self.runs.remove(run_id.as_str()).unwrap_or_default();
-        kept.into_iter().filter_map(RunRecord::read).for_each(|more| record.add(more));
+        kept.into_iter().filter_map(RunRecord::from_custom_entry).for_each(|more| record.add(more));
         record
     }
 

@@ -22,8 +22,8 @@ struct Seen {
 }
 
 impl SubagentWords {
-    /// Texts in the last turn of `entries`, whose first call is `first`: call ids are not unique in a
-    /// session.
+    /// Collects the texts of the last turn in `entries` that begins with the call `first`: call ids are not
+    /// unique in a session.
     #[must_use]
     pub fn of_turn(entries: &[Entry], first: &CallId) -> Self {
         let blocks = rebuild(entries);
@@ -45,7 +45,7 @@ impl SubagentWords {
         Self(agents)
     }
 
-    /// Name and last text of the sub-agent with this task; `None` if two have it and cannot be told apart.
+    /// Name and last text of the sub-agent with this task; `None` if several sub-agents have this task.
     #[must_use]
     pub fn of_task(&self, task: &str) -> Option<(&str, &str)> {
         let task = sanitise(task);

@@ -11,7 +11,7 @@ use crate::git::Git;
 use crate::patch::{Content, Edit, FileChange, Patch, Plan};
 
 /// Compares a patch with the files as they are, and merges what both sides changed in different places.
-pub(crate) async fn plan(
+pub(crate) async fn plan_edits(
     patch: &Patch,
     files: std::sync::Arc<dyn Files>,
     cwd: PathBuf,
@@ -46,7 +46,10 @@ pub(crate) async fn plan(
         } else {
             match (&present, &base, new) {
                 (Some(present), Some(base), Some(new)) => {
-                    match merge(git, present, base, &new.bytes).await.map_err(|error| error.to_string())? {
+                    match merge_texts(git, present, base, &new.bytes)
+                        .await
+                        .map_err(|error| error.to_string())?
+                    {
                         Some(bytes) => Some(Content { is_executable: is_executable(&new), bytes }),
                         None => {
                             conflicts.push(path);
@@ -86,7 +89,12 @@ fn read(files: &dyn Files, at: &Resolved, tree: &Tree, path: &Path) -> Result<Op
 }
 
 /// Merges two changes of a text; `None` if they touch the same lines, or if it is no text.
-async fn merge(git: &Git, now: &[u8], base: &[u8], new: &[u8]) -> Result<Option<Vec<u8>>, WorktreeError> {
+async fn merge_texts(
+    git: &Git,
+    now: &[u8],
+    base: &[u8],
+    new: &[u8],
+) -> Result<Option<Vec<u8>>, WorktreeError> {
     let dir = std::env::temp_dir();
     let scratch =
         Scratch::new(&dir, [now, base, new]).map_err(|error| WorktreeError::io("write in", &dir, error))?;
@@ -97,7 +105,7 @@ async fn merge(git: &Git, now: &[u8], base: &[u8], new: &[u8]) -> Result<Option<
     Ok((printed.code == 0).then_some(printed.bytes))
 }
 
-/// Private directory with the three sides of a merge, removed with this.
+/// Private directory with the three versions of a file to merge, removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -122,7 +130,7 @@ impl Drop for Scratch {
 }
 
 /// Makes all changes, or none: after a failure, files that were changed get their old content back.
-pub(crate) fn write(edits: &[Edit], root: &Path, files: &dyn Files) -> Result<(), String> {
+pub(crate) fn write_all(edits: &[Edit], root: &Path, files: &dyn Files) -> Result<(), String> {
     let tree = Tree::open(root).map_err(|error| format!("cannot open {}: {error}", root.display()))?;
     for edit in edits {
         if read(files, &edit.at, &tree, &edit.path)? != edit.now {
@@ -135,7 +143,8 @@ pub(crate) fn write(edits: &[Edit], root: &Path, files: &dyn Files) -> Result<()
     for (at, edit) in edits.iter().enumerate() {
         if let Err(why) = write_one(edit, edit.then.as_ref(), &tree, files) {
             for done in edits.iter().take(at + 1) {
-                // The first failure is told; what cannot be undone is told by the next look at the file.
+                // Only the first failure is reported; a file that is not restored here is noticed when it is
+                // read next.
                 let _ = match &done.now {
                     Some(old) => {
                         let written = files.write(&done.at, &old.bytes).map_err(|error| error.to_string());
@@ -155,7 +164,7 @@ fn write_one(edit: &Edit, then: Option<&Content>, tree: &Tree, files: &dyn Files
     let failed = |error: std::io::Error| format!("cannot change `{}`: {error}", edit.at.shown);
     match then {
         None => {
-            // The write proves that the file may be changed, whatever guards it.
+            // A write through `files` checks that the file may be changed, under all its guards.
             files
                 .write(&edit.at, edit.now.as_ref().map(|now| &*now.bytes).unwrap_or_default())
                 .map_err(|error| error.to_string())?;

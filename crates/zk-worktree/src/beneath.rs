@@ -1,4 +1,4 @@
-//! Files by descriptors of their directories, so that no link is followed on the way to them.
+//! File access relative to directory descriptors, so that no symbolic link on a path is followed.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -39,14 +39,14 @@ impl Tree {
 
     /// Opens what is at a relative path; `None` if nothing is.
     pub(crate) fn find(&self, path: &Path) -> io::Result<Option<Found>> {
-        let Some((dir, name)) = self.parent(path, false)? else { return Ok(None) };
+        let Some((dir, name)) = self.open_parent(path, false)? else { return Ok(None) };
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match openat(dir.as_ref().unwrap_or(&self.fd), name, flags, Mode::empty()) {
             Ok(file) => file,
             Err(Errno::NOENT) => return Ok(None),
             Err(Errno::LOOP | Errno::MLINK) => {
                 let target = readlinkat(dir.as_ref().unwrap_or(&self.fd), name, Vec::new())?;
-                return Ok(Some(Found::Link(bytes_path(target.as_bytes()))));
+                return Ok(Some(Found::Link(path_from_bytes(target.as_bytes()))));
             }
             Err(errno) => return Err(errno.into()),
         };
@@ -59,31 +59,30 @@ impl Tree {
         }))
     }
 
-    /// Creates a file that was not there, with missing directories.
+    /// Creates a new file, with its missing parent directories. Fails if the path exists.
     pub(crate) fn create(&self, path: &Path, mode: u32) -> io::Result<File> {
-        let Some((dir, name)) = self.parent(path, true)? else { return Err(Errno::NOENT.into()) };
+        let Some((dir, name)) = self.open_parent(path, true)? else { return Err(Errno::NOENT.into()) };
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode((mode & 0o777) | 0o600);
         let file = openat(dir.as_ref().unwrap_or(&self.fd), name, flags, mode)?;
         Ok(File::from(file))
     }
 
-    /// Creates a link that was not there, with missing directories.
+    /// Creates a new symbolic link, with its missing parent directories. Fails if the path exists.
     pub(crate) fn link(&self, path: &Path, target: &Path) -> io::Result<()> {
-        let Some((dir, name)) = self.parent(path, true)? else { return Err(Errno::NOENT.into()) };
+        let Some((dir, name)) = self.open_parent(path, true)? else { return Err(Errno::NOENT.into()) };
         Ok(symlinkat(target, dir.as_ref().unwrap_or(&self.fd), name)?)
     }
 
-    /// Removes a file.
     pub(crate) fn remove(&self, path: &Path) -> io::Result<()> {
-        let Some((dir, name)) = self.parent(path, false)? else { return Ok(()) };
+        let Some((dir, name)) = self.open_parent(path, false)? else { return Ok(()) };
         match unlinkat(dir.as_ref().unwrap_or(&self.fd), name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
     }
 
-    /// Makes a file executable, or not.
+    /// Sets or removes the execute permission of a file.
     pub(crate) fn set_executable(&self, path: &Path, is_executable: bool) -> io::Result<()> {
         if let Some(Found::File { file, mode }) = self.find(path)? {
             let mode = if is_executable { mode | ((mode & 0o444) >> 2) } else { mode & !0o111 };
@@ -94,7 +93,11 @@ impl Tree {
 
     /// Opens the directory of a path, `None` for the tree itself, and returns the last name. `None` if a
     /// directory is missing and not to be made.
-    fn parent<'a>(&self, path: &'a Path, makes: bool) -> io::Result<Option<(Option<OwnedFd>, &'a OsStr)>> {
+    fn open_parent<'a>(
+        &self,
+        path: &'a Path,
+        makes: bool,
+    ) -> io::Result<Option<(Option<OwnedFd>, &'a OsStr)>> {
         let name = path.file_name().ok_or(Errno::INVAL)?;
         let mut dir: Option<OwnedFd> = None;
         for part in path.parent().into_iter().flat_map(Path::components) {
@@ -117,8 +120,8 @@ impl Tree {
     }
 }
 
-/// Path of the bytes that git and the system use for it.
-pub(crate) fn bytes_path(bytes: &[u8]) -> PathBuf {
+/// Converts the bytes of a path, as git prints them, to a `PathBuf`.
+pub(crate) fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
     OsStr::from_bytes(bytes).into()
 }

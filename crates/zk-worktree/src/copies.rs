@@ -16,7 +16,7 @@ use crate::patch::{APPLY_TOOL, Patch, Patches, count_lines};
 use crate::source::Source;
 use crate::sweep::Home;
 
-/// Directory of the files in the one of a copy.
+/// Name of the work tree inside the directory of a copy.
 const TREE: &str = "tree";
 /// Attributes under which git takes files byte by byte.
 const RAW_ATTRIBUTES: &[u8] = b"* -text -eol -ident -filter -working-tree-encoding\n";
@@ -32,7 +32,7 @@ impl CopyLimits {
     const DEFAULT: Self = Self { files: 200_000, bytes: 4 << 30 };
 }
 
-/// Maker of copies, as a service.
+/// Isolation service, which makes private copies of the workspace.
 pub(crate) struct Copies {
     pub(crate) root: PathBuf,
     pub(crate) git: Git,
@@ -40,19 +40,19 @@ pub(crate) struct Copies {
     pub(crate) plugins: Arc<CopyPlugins>,
     pub(crate) patches: Patches,
     pub(crate) home: OnceCell<Arc<Home>>,
-    /// Directories below which files are copied; all are if not set.
+    /// Directories to which the copied files are restricted; unset for all files of the repository.
     pub(crate) roots: OnceLock<Vec<PathBuf>>,
 }
 
-/// One copy: the files, and a repository of its own beside them that says what they were.
+/// Private copy of a workspace: its files, and a repository beside them with their original state.
 struct Copy {
-    /// Directory of everything of the copy, removed with this.
+    /// Directory that holds all of the copy, removed on drop.
     dir: PathBuf,
     tree: PathBuf,
     cwd: PathBuf,
-    /// Repository that only this crate uses, which the agent cannot reach.
+    /// Git repository that only this crate uses, out of reach of the agent.
     own: PathBuf,
-    /// Tree of the files as they were.
+    /// Id of the git tree with the original files.
     base: String,
     agent: String,
     source: PathBuf,
@@ -79,10 +79,10 @@ impl Isolation for Copies {
         cwd: &Path,
         _: &Cx,
     ) -> Result<Arc<dyn IsolatedCopy>, IsolationError> {
-        let copy = self.make(agent, cwd).await?;
+        let copy = self.make_copy(agent, cwd).await?;
         let (plugins, cwd) = (self.plugins.clone(), copy.cwd.clone());
         let (tree, plugins) = (copy.tree.clone(), plugins);
-        // The self-test of a sandbox waits for its processes.
+        // Blocking, since the self-test of a sandbox waits for its processes.
         let made = blocking(move || (*plugins)(&CopyPlace { root: &tree, cwd: &cwd })).await?;
         *copy.plugins.lock().unwrap_or_else(PoisonError::into_inner) = made.map_err(IsolationError::new)?;
         Ok(Arc::new(copy))
@@ -95,14 +95,14 @@ pub type CopyPlugins = dyn Fn(&CopyPlace<'_>) -> Result<Vec<Arc<dyn Plugin>>, St
 /// Directories of a copy, for the plugins that keep an agent in it.
 #[derive(Clone, Copy, Debug)]
 pub struct CopyPlace<'a> {
-    /// Root of the copy.
+    /// Root of the copied files.
     pub root: &'a Path,
-    /// Directory that stands for the one it was made of.
+    /// Directory in the copy that stands for the parent agent's working directory.
     pub cwd: &'a Path,
 }
 
 impl Copies {
-    async fn home(&self) -> Result<Arc<Home>, WorktreeError> {
+    async fn open_home(&self) -> Result<Arc<Home>, WorktreeError> {
         let open = async || {
             let (root, files) = (self.root.clone(), self.files.clone());
             let home = blocking(move || Home::open(&root, &*files)).await?;
@@ -111,10 +111,10 @@ impl Copies {
         self.home.get_or_try_init(open).await.cloned()
     }
 
-    async fn make(&self, agent: &str, cwd: &Path) -> Result<Copy, WorktreeError> {
+    async fn make_copy(&self, agent: &str, cwd: &Path) -> Result<Copy, WorktreeError> {
         let mut source = Source::read(&self.git, cwd).await?;
-        let home = self.home().await?;
-        // Files of a copy were below the roots when it was made.
+        let home = self.open_home().await?;
+        // The files of a copy were restricted to the roots when the copy was made.
         let copies = home.copies.canonicalize().unwrap_or_else(|_| home.copies.clone());
         let is_copy = source.root.ends_with(TREE) && source.root.ancestors().nth(2) == Some(&*copies);
         if let Some(roots) = self.roots.get().filter(|_| !is_copy) {
@@ -125,7 +125,7 @@ impl Copies {
                 roots.iter().any(|root| path.starts_with(root))
             });
         }
-        let dir = home.copies.join(format!("{}-{:08x}", plain(agent), fastrand::u32(..)));
+        let dir = home.copies.join(format!("{}-{:08x}", file_name_part(agent), fastrand::u32(..)));
         let (tree, own) = (dir.join(TREE), dir.join("own.git"));
         let below = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
         let below = below.strip_prefix(&source.root).map(Path::to_owned).unwrap_or_default();
@@ -151,23 +151,23 @@ impl Copies {
             .await?
             .map_err(|error| WorktreeError::io("make", &copy.cwd, error))?;
         copy.init(&source).await?;
-        // Tracked files may be ignored too.
+        // Files that git ignores may be tracked, hence `--force`.
         copy.base = copy.snapshot(&["add", "--all", "--force", "--", "."]).await?;
         Ok(copy)
     }
 }
 
 impl Copy {
-    /// Makes the repository of the agent, which borrows the objects of the source, and the one of this crate.
-    /// The latter has all of its own: git touches the dates of borrowed objects that it would write.
+    /// Creates two repositories: the agent's, which borrows the objects of the source, and this crate's. The
+    /// latter copies its objects, since git updates the timestamps of borrowed objects that it would write.
     async fn init(&self, source: &Source) -> Result<(), WorktreeError> {
         let format = format!("--object-format={}", source.format);
         let branch = source.branch.as_deref().unwrap_or("main");
         let (git, tree) = (&self.git, &self.tree);
         let initial = format!("--initial-branch={branch}");
-        git.print(tree, &["init", "--quiet", "--template=", &format, &initial]).await?;
+        git.output_in(tree, &["init", "--quiet", "--template=", &format, &initial]).await?;
         let own = self.own.to_string_lossy().into_owned();
-        git.print(tree, &["init", "--quiet", "--bare", "--template=", &format, "--", &own]).await?;
+        git.output_in(tree, &["init", "--quiet", "--bare", "--template=", &format, "--", &own]).await?;
         let mut objects = {
             use std::os::unix::ffi::OsStrExt;
             source.objects.as_os_str().as_bytes().to_vec()
@@ -189,28 +189,30 @@ impl Copy {
         .await??;
         match &source.branch {
             Some(branch) => {
-                git.print(tree, &["update-ref", &format!("refs/heads/{branch}"), &source.head]).await?
+                git.output_in(tree, &["update-ref", &format!("refs/heads/{branch}"), &source.head]).await?
             }
-            None => git.print(tree, &["update-ref", "--no-deref", "HEAD", &source.head]).await?,
+            None => git.output_in(tree, &["update-ref", "--no-deref", "HEAD", &source.head]).await?,
         };
-        git.print(tree, &["read-tree", "HEAD"]).await.map(drop)
+        git.output_in(tree, &["read-tree", "HEAD"]).await.map(drop)
     }
 
-    /// Stores the present files, as `add` takes them, as a tree, and returns its id.
+    /// Stores the present files as a git tree, selected by the arguments `add` of `git add`, and returns its
+    /// id.
     async fn snapshot(&self, add: &[&str]) -> Result<String, WorktreeError> {
-        self.git.print_on(&self.own, &self.tree, add).await?;
-        let id = self.git.print_on(&self.own, &self.tree, &["write-tree"]).await?;
+        self.git.output_on(&self.own, &self.tree, add).await?;
+        let id = self.git.output_on(&self.own, &self.tree, &["write-tree"]).await?;
         Ok(String::from_utf8_lossy(&id).trim().to_owned())
     }
 
-    async fn take(&self) -> Result<CopyChanges, WorktreeError> {
+    async fn take_changes(&self) -> Result<CopyChanges, WorktreeError> {
         let new = self.snapshot(&["add", "--all", "--", "."]).await?;
         let (changes, text) = Patch::read(&self.git, &self.own, &self.tree, (&self.base, &new)).await?;
         let (added, removed) = count_lines(&text);
         let files = changes.iter().map(|change| change.path.to_string_lossy().into_owned()).collect();
         let mut kept = None;
         if !changes.is_empty() {
-            let file = self.home.patches.join(format!("{}-{}.patch", self.home.owner, plain(&self.agent)));
+            let file =
+                self.home.patches.join(format!("{}-{}.patch", self.home.owner, file_name_part(&self.agent)));
             let path = file.clone();
             blocking(move || write_private(&path, &text))
                 .await?
@@ -234,10 +236,10 @@ impl IsolatedCopy for Copy {
     }
 
     async fn finish(&self) -> Result<CopyChanges, IsolationError> {
-        match self.take().await {
+        match self.take_changes().await {
             Ok(changes) => {
                 let dir = self.dir.clone();
-                // A rest is removed with this process, or by the next one.
+                // Files that cannot be removed now are removed on drop, or by the sweep of a later process.
                 let _ = blocking(move || std::fs::remove_dir_all(dir)).await;
                 Ok(changes)
             }
@@ -289,8 +291,8 @@ fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)
 }
 
-/// Name of an agent as a part of a file name.
-fn plain(agent: &str) -> String {
+/// Converts the name of an agent to a part of a file name.
+fn file_name_part(agent: &str) -> String {
     agent.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' }).collect()
 }
 
@@ -299,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_has_at_most_so_many_files_and_bytes() {
+    fn a_copy_is_limited_in_files_and_bytes() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("project");
         std::fs::create_dir(&root).unwrap();

@@ -4,18 +4,18 @@ use similar::TextDiff;
 
 use crate::patch::Content;
 
-/// Size of a file of which a diff is drawn, in bytes.
+/// Maximum size of a file whose diff is computed, in bytes.
 const MAX_DIFF_BYTES: usize = 1 << 20;
 
 /// Unified diff of one file with its change of mode; `None` for a side without the file.
 pub(crate) fn unified(path: &Path, old: Option<&Content>, new: Option<&Content>) -> String {
-    let modes = modes(path, old, new);
+    let modes = mode_lines(path, old, new);
     let (old, new) = (old.map(|old| &*old.bytes), new.map(|new| &*new.bytes));
-    if old == new { modes } else { modes + &content(path, old, new) }
+    if old == new { modes } else { modes + &content_diff(path, old, new) }
 }
 
-/// Lines about the mode, as git has them, if it changes or a new file can be executed.
-fn modes(path: &Path, old: Option<&Content>, new: Option<&Content>) -> String {
+/// Lines of a git diff about the file mode, if it changes or a new file is executable.
+fn mode_lines(path: &Path, old: Option<&Content>, new: Option<&Content>) -> String {
     let shown = path.display();
     let mode = |side: &Content| if side.is_executable { "100755" } else { "100644" };
     match (old, new) {
@@ -29,13 +29,13 @@ fn modes(path: &Path, old: Option<&Content>, new: Option<&Content>) -> String {
     }
 }
 
-fn content(path: &Path, old: Option<&[u8]>, new: Option<&[u8]>) -> String {
+fn content_diff(path: &Path, old: Option<&[u8]>, new: Option<&[u8]>) -> String {
     let name = |prefix: &str, side: Option<&[u8]>| match side {
         Some(_) => format!("{prefix}/{}", path.display()),
         None => "/dev/null".to_owned(),
     };
     let (old_name, new_name) = (name("a", old), name("b", new));
-    match (text(old), text(new)) {
+    match (side_text(old), side_text(new)) {
         (Some(before), Some(after)) => {
             let diff = TextDiff::from_lines(before, after);
             diff.unified_diff().header(&old_name, &new_name).to_string()
@@ -50,8 +50,8 @@ fn content(path: &Path, old: Option<&[u8]>, new: Option<&[u8]>) -> String {
     }
 }
 
-/// Text of a side; `None` if it cannot be shown as a text.
-fn text(side: Option<&[u8]>) -> Option<&str> {
+/// Text of one side of a diff; `None` for a binary or too large file.
+fn side_text(side: Option<&[u8]>) -> Option<&str> {
     let bytes = side.unwrap_or_default();
     if bytes.len() > MAX_DIFF_BYTES || bytes.contains(&0) { None } else { std::str::from_utf8(bytes).ok() }
 }

@@ -8,14 +8,14 @@ use zk_core::service::{Exec, ExecRequest, Exit, OutputStream, visible_lines};
 
 use crate::WorktreeError;
 
-/// Longest time of one call of git.
+/// Time limit of one git command.
 const GIT_TIME_LIMIT: Duration = Duration::from_secs(120);
-/// Maximum size of the output of one call of git, in bytes.
+/// Maximum size of the output of one git command, in bytes.
 const MAX_PRINTED_BYTES: usize = 256 << 20;
 /// Bytes of git's errors that a message quotes.
 const MAX_SAID_BYTES: usize = 2_000;
 
-/// Configuration of every call: no hooks, no monitors, no helpers, and files byte by byte.
+/// Git configuration of every command: no hooks, no monitors, no helpers, and files without conversion.
 const CONFIGURATION: [&str; 10] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -29,8 +29,8 @@ const CONFIGURATION: [&str; 10] = [
     "safe.bareRepository=explicit",
 ];
 
-/// Variables of every call: no settings of the person or the machine, no locks in a repository that is only
-/// read, and messages in English.
+/// Environment of every git command: no settings of the person or the machine, no locks in a repository that is
+/// only read, and messages in English.
 const ENVIRONMENT: [(&str, &str); 7] = [
     ("GIT_CONFIG_GLOBAL", "/dev/null"),
     ("GIT_CONFIG_NOSYSTEM", "1"),
@@ -41,7 +41,7 @@ const ENVIRONMENT: [(&str, &str); 7] = [
     ("LC_ALL", "C"),
 ];
 
-/// The one place where this crate builds arguments of git.
+/// Runner of git commands, the only place in this crate that builds their arguments.
 #[derive(Clone)]
 pub(crate) struct Git {
     pub(crate) exec: Arc<dyn Exec>,
@@ -55,18 +55,18 @@ pub(crate) struct Printed {
 }
 
 impl Git {
-    /// Runs git in `dir` and returns what it printed.
-    pub(crate) async fn print(&self, dir: &Path, args: &[&str]) -> Result<Vec<u8>, WorktreeError> {
+    /// Runs git in `dir` and returns its standard output. Fails with a non-zero exit code.
+    pub(crate) async fn output_in(&self, dir: &Path, args: &[&str]) -> Result<Vec<u8>, WorktreeError> {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
         let printed = self.run(dir, &args, &[]).await?;
         match printed.code {
             0 => Ok(printed.bytes),
-            _ => Err(failed(&args, printed.said)),
+            _ => Err(command_error(&args, printed.said)),
         }
     }
 
-    /// Runs git on the repository `git_dir` with the files of `tree`.
-    pub(crate) async fn print_on(
+    /// Runs git on the repository `git_dir` with the work tree `tree`, and returns its standard output.
+    pub(crate) async fn output_on(
         &self,
         git_dir: &Path,
         tree: &Path,
@@ -77,11 +77,11 @@ impl Git {
         let printed = self.run(tree, &args, &variables).await?;
         match printed.code {
             0 => Ok(printed.bytes),
-            _ => Err(failed(&args, printed.said)),
+            _ => Err(command_error(&args, printed.said)),
         }
     }
 
-    /// Runs git and returns its exit code with what it printed.
+    /// Runs git and returns its exit code with its standard output.
     pub(crate) async fn run(
         &self,
         dir: &Path,
@@ -106,24 +106,24 @@ impl Git {
             OutputStream::Stderr => said.extend_from_slice(piece),
         };
         let ran = self.exec.run(request, &mut sink, &stop).await;
-        let exit = ran.map_err(|error| failed(args, error.to_string()))?.exit;
+        let exit = ran.map_err(|error| command_error(args, error.to_string()))?.exit;
         if is_too_much {
-            return Err(failed(args, format!("it printed more than {MAX_PRINTED_BYTES} bytes")));
+            return Err(command_error(args, format!("it printed more than {MAX_PRINTED_BYTES} bytes")));
         }
         said.truncate(MAX_SAID_BYTES);
-        // File names are a part of this text.
+        // Git quotes file names in its errors, which may contain control characters.
         let said = visible_lines(String::from_utf8_lossy(&said).trim()).join("; ");
         match exit {
             Exit::Code(code) => Ok(Printed { code, bytes, said }),
             Exit::TimedOut => {
-                Err(failed(args, format!("it took longer than {} s", GIT_TIME_LIMIT.as_secs())))
+                Err(command_error(args, format!("it took longer than {} s", GIT_TIME_LIMIT.as_secs())))
             }
-            Exit::Signal(_) | Exit::Stopped => Err(failed(args, "it was stopped".to_owned())),
+            Exit::Signal(_) | Exit::Stopped => Err(command_error(args, "it was stopped".to_owned())),
         }
     }
 }
 
-fn failed(args: &[OsString], why: String) -> WorktreeError {
+fn command_error(args: &[OsString], why: String) -> WorktreeError {
     let doing = args.iter().find(|arg| !arg.to_string_lossy().starts_with('-'));
     let doing = doing.map(|arg| arg.to_string_lossy().into_owned()).unwrap_or_default();
     WorktreeError::Git { doing, why }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zk_core::service::Resolved;
 
 use crate::WorktreeError;
-use crate::beneath::bytes_path;
+use crate::beneath::path_from_bytes;
 use crate::git::Git;
 
 /// Name of the tool that applies patches.
@@ -36,7 +36,7 @@ pub(crate) struct Patch {
     /// Root of the repository that the copy was made of.
     pub(crate) root: PathBuf,
     pub(crate) changes: Vec<FileChange>,
-    /// The changes as a text that `git apply` understands.
+    /// File with the patch, in the format of `git apply`.
     pub(crate) file: PathBuf,
     pub(crate) added: u64,
     pub(crate) removed: u64,
@@ -51,14 +51,14 @@ impl Patch {
         (old, new): (&str, &str),
     ) -> Result<(Vec<FileChange>, Vec<u8>), WorktreeError> {
         let listed = ["diff-tree", "-r", "-z", "--no-renames", old, new];
-        let listed = git.print_on(git_dir, tree, &listed).await?;
+        let listed = git.output_on(git_dir, tree, &listed).await?;
         let mut parts = listed.split(|byte| *byte == 0).filter(|part| !part.is_empty());
         let (mut changes, mut total) = (Vec::new(), 0_usize);
         while let (Some(facts), Some(path)) = (parts.next(), parts.next()) {
             let facts = String::from_utf8_lossy(facts).into_owned();
             let fields: Vec<&str> = facts.trim_start_matches(':').split(' ').collect();
             let [old_mode, new_mode, old_id, new_id, _] = fields.as_slice() else { continue };
-            let path = bytes_path(path);
+            let path = path_from_bytes(path);
             let mut side = async |mode: &str, id: &str| -> Result<Option<Content>, WorktreeError> {
                 let is_executable = match mode {
                     "000000" => return Ok(None),
@@ -70,14 +70,14 @@ impl Patch {
                         return Err(WorktreeError::io("take", tree.join(&path), why));
                     }
                 };
-                let size = git.print_on(git_dir, tree, &["cat-file", "-s", id]).await?;
+                let size = git.output_on(git_dir, tree, &["cat-file", "-s", id]).await?;
                 let size = String::from_utf8_lossy(&size).trim().parse().unwrap_or(usize::MAX);
                 total = total.saturating_add(size);
                 if total > MAX_PATCH_BYTES {
                     let why = format!("the changes have more than {MAX_PATCH_BYTES} bytes");
                     return Err(WorktreeError::io("take", tree, why));
                 }
-                let bytes = git.print_on(git_dir, tree, &["cat-file", "blob", id]).await?;
+                let bytes = git.output_on(git_dir, tree, &["cat-file", "blob", id]).await?;
                 Ok(Some(Content { bytes, is_executable }))
             };
             let (old, new) = (side(old_mode, old_id).await?, side(new_mode, new_id).await?);
@@ -85,11 +85,11 @@ impl Patch {
         }
         let text =
             ["diff-tree", "-p", "--binary", "--no-renames", "--no-ext-diff", "--no-textconv", old, new];
-        Ok((changes, git.print_on(git_dir, tree, &text).await?))
+        Ok((changes, git.output_on(git_dir, tree, &text).await?))
     }
 }
 
-/// Change of one file of the workspace, with what is there now.
+/// Change of one file of the workspace, with the file's present content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Edit {
     pub(crate) at: Resolved,
@@ -102,22 +102,22 @@ pub(crate) struct Edit {
 /// Outcome of comparing a patch with the workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// Changes to make, none of them against another one.
+    /// Edits that apply without a conflict.
     Edits(Vec<Edit>),
-    /// Files that both sides have changed in the same place.
+    /// Files that the agent and the workspace changed in the same place.
     Conflict(Vec<PathBuf>),
 }
 
-/// Patches of the agents of a conversation that wait to be applied, and which agent changed a file last.
+/// Pending patches of a conversation's agents, and the agent that changed each file last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Patches(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) waiting: BTreeMap<String, Arc<Patch>>,
-    /// Agent whose applied patch changed a file last, by absolute path.
+    /// Agent whose applied patch changed a file last, by the absolute path of the file.
     pub(crate) writers: BTreeMap<PathBuf, String>,
-    /// Plans as they were shown to a person last; `None` where that failed.
+    /// Plans as last shown to the person, by agent; `None` if the plan failed.
     pub(crate) shown: BTreeMap<String, Option<Plan>>,
 }
 
@@ -126,7 +126,7 @@ impl Patches {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn find(&self, agent: &str) -> Option<Arc<Patch>> {
+    pub(crate) fn find_pending(&self, agent: &str) -> Option<Arc<Patch>> {
         self.lock().waiting.get(agent).cloned()
     }
 }

@@ -48,7 +48,7 @@ impl Worktrees {
     /// Restricts copies to files below these directories. Without this, a copy has all of the repository.
     #[must_use]
     pub fn below(self, roots: impl IntoIterator<Item = PathBuf>) -> Self {
-        // Of two restrictions the first is the one that a copy may have been made with.
+        // A second restriction is ignored, since copies may have been made with the first.
         let _ = self.copies.roots.set(roots.into_iter().collect());
         self
     }

@@ -2,10 +2,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::WorktreeError;
-use crate::beneath::{Found, Tree, bytes_path};
+use crate::beneath::{Found, Tree, path_from_bytes};
 use crate::git::Git;
 
-/// Size of the attributes that are searched for filters of large files, in bytes.
+/// Size in bytes of the part of `.gitattributes` that is searched for the filter of Git LFS.
 const MAX_ATTRIBUTES_BYTES: u64 = 1 << 20;
 
 /// The repository that a copy is made of, as far as git tells without changing it.
@@ -36,7 +36,7 @@ impl Source {
             "objects",
             "--show-object-format",
         ];
-        let facts = git.print(cwd, &wanted).await.map_err(|error| {
+        let facts = git.output_in(cwd, &wanted).await.map_err(|error| {
             let why = match error {
                 WorktreeError::Git { why, .. } => why,
                 other => other.to_string(),
@@ -45,7 +45,8 @@ impl Source {
         })?;
         let mut lines = facts.split(|byte| *byte == b'\n');
         let mut line = || lines.next().unwrap_or_default().to_vec();
-        let (root, objects, format) = (bytes_path(&line()), bytes_path(&line()), text(&line()));
+        let (root, objects, format) =
+            (path_from_bytes(&line()), path_from_bytes(&line()), trimmed_text(&line()));
         // The repository's configuration can name any directory as its work tree.
         let real = |path: &Path| path.canonicalize().map_err(|error| WorktreeError::io("find", path, error));
         let (cwd, root) = (real(cwd)?, real(&root)?);
@@ -54,10 +55,10 @@ impl Source {
         }
         let unsupported =
             |what: &str| WorktreeError::Unsupported { root: root.clone(), what: what.to_owned() };
-        let head = git.print(&root, &["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).await;
-        let head = text(&head.map_err(|_| unsupported("no commit yet"))?);
-        let branch = git.print(&root, &["symbolic-ref", "--quiet", "--short", "HEAD"]).await.ok();
-        let staged = git.print(&root, &["ls-files", "-z", "--stage"]).await?;
+        let head = git.output_in(&root, &["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).await;
+        let head = trimmed_text(&head.map_err(|_| unsupported("no commit yet"))?);
+        let branch = git.output_in(&root, &["symbolic-ref", "--quiet", "--short", "HEAD"]).await.ok();
+        let staged = git.output_in(&root, &["ls-files", "-z", "--stage"]).await?;
         for entry in staged.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()) {
             if entry.starts_with(b"160000 ") {
                 return Err(unsupported("submodules"));
@@ -67,29 +68,29 @@ impl Source {
                 return Err(unsupported("a merge with conflicts in progress"));
             }
         }
-        let tagged = git.print(&root, &["ls-files", "-z", "-t"]).await?;
+        let tagged = git.output_in(&root, &["ls-files", "-z", "-t"]).await?;
         if tagged.split(|byte| *byte == 0).any(|entry| entry.starts_with(b"S ")) {
             return Err(unsupported("a sparse checkout"));
         }
         let listed = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"];
-        let listed = git.print(&root, &listed).await?;
+        let listed = git.output_in(&root, &listed).await?;
         let files: Vec<PathBuf> =
-            listed.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(bytes_path).collect();
+            listed.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(path_from_bytes).collect();
         let tree = Tree::open(&root).map_err(|error| WorktreeError::io("open", &root, error))?;
-        if files.iter().any(|path| path.ends_with(".gitattributes") && has_large_files(&tree, path)) {
+        if files.iter().any(|path| path.ends_with(".gitattributes") && uses_git_lfs(&tree, path)) {
             return Err(unsupported("large files by Git LFS"));
         }
-        let branch = branch.map(|name| text(&name)).filter(|name| !name.is_empty());
+        let branch = branch.map(|name| trimmed_text(&name)).filter(|name| !name.is_empty());
         Ok(Self { root, objects, head, branch, format, files })
     }
 }
 
-fn text(bytes: &[u8]) -> String {
+fn trimmed_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim().to_owned()
 }
 
-/// Whether attributes name the filter of Git LFS. Of a large file the beginning is searched.
-fn has_large_files(tree: &Tree, path: &Path) -> bool {
+/// Whether a `.gitattributes` file names the filter of Git LFS. Only the beginning of a large file is searched.
+fn uses_git_lfs(tree: &Tree, path: &Path) -> bool {
     let Ok(Some(Found::File { file, .. })) = tree.find(path) else { return false };
     let mut text = Vec::new();
     // An unreadable file is not copied either.

@@ -7,11 +7,11 @@ use zk_core::service::{StateFileError, StateFiles, StateLock, make_private_dir};
 
 use crate::WorktreeError;
 
-/// Directory of the patches, beside the copies.
+/// Name of the directory of patches, beside the copies.
 const PATCHES: &str = "patches";
-/// Ending of the lock files of owners.
+/// Extension of the lock files of owners.
 const LOCK_SUFFIX: &str = ".lock";
-/// Maximum number of names that a process tries.
+/// Maximum number of owner names that a process tries to lock before it fails.
 const MAX_OWNERS: usize = 8;
 /// Age after which a kept patch is removed.
 const MAX_PATCH_AGE: Duration = Duration::from_secs(14 * 24 * 3600);
@@ -21,22 +21,21 @@ const MAX_PATCH_AGE: Duration = Duration::from_secs(14 * 24 * 3600);
 pub(crate) struct Home {
     /// Directory of the copies.
     pub(crate) copies: PathBuf,
-    /// Directory of the patches.
     pub(crate) patches: PathBuf,
-    /// Name of this process in it.
+    /// Owner name of this process, which is a part of its directory and file names.
     pub(crate) owner: String,
     lock: PathBuf,
     _held: Mutex<StateLock>,
 }
 
 impl Home {
-    /// Makes the directory, and removes the copies of owners that are dead.
+    /// Creates the directory of this process, and removes the copies of processes that have ended.
     pub(crate) fn open(root: &Path, files: &dyn StateFiles) -> Result<Self, WorktreeError> {
         let patches = root.join(PATCHES);
         for dir in [root, &patches] {
             make_private_dir(dir).map_err(|error| WorktreeError::io("make", dir, error))?;
         }
-        let (owner, lock, held) = take_owner(root, files)?;
+        let (owner, lock, held) = lock_owner_name(root, files)?;
         let copies = root.join(&owner);
         make_private_dir(&copies).map_err(|error| WorktreeError::io("make", &copies, error))?;
         let this = Self { copies, patches, owner, lock, _held: Mutex::new(held) };
@@ -44,7 +43,7 @@ impl Home {
         Ok(this)
     }
 
-    /// Removes what dead owners left. A failure is no reason against a new copy.
+    /// Removes the files of processes that have ended. A failure does not prevent a new copy.
     fn sweep(&self, root: &Path, files: &dyn StateFiles) {
         for entry in fs::read_dir(root).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -72,15 +71,18 @@ impl Home {
     }
 }
 
-/// Takes a name for this process in `root`, with its lock, before anything is there that the lock guards.
-fn take_owner(root: &Path, files: &dyn StateFiles) -> Result<(String, PathBuf, StateLock), WorktreeError> {
+/// Locks a new owner name for this process in `root`, before any file exists that the lock guards.
+fn lock_owner_name(
+    root: &Path,
+    files: &dyn StateFiles,
+) -> Result<(String, PathBuf, StateLock), WorktreeError> {
     for _ in 0..MAX_OWNERS {
         let owner = format!("{}-{:08x}", std::process::id(), fastrand::u32(..));
         let lock = root.join(format!("{owner}{LOCK_SUFFIX}"));
         let failed = |error: StateFileError| WorktreeError::io("lock", &lock, error);
         let held = files.lock(&lock).map_err(failed)?;
-        // The sweep of another process may have removed the file just before it was locked: then a second lock
-        // is free, and this one guards nothing.
+        // The sweep of another process may have removed the lock file just before it was locked here. Then a
+        // second lock succeeds, and this one is void.
         if files.try_lock(&lock).map_err(failed)?.is_none() {
             return Ok((owner, lock, held));
         }

@@ -17,7 +17,7 @@ use crate::patch::{APPLY_TOOL, Edit, Patch, Patches, Plan};
 
 const ABOUT: &str = "Apply the changes that a sub-agent made in its copy of the project to the project itself, or discard them.";
 
-/// Tool that brings the changes of a copy into the workspace: one change, reviewed and asked about like an edit.
+/// Tool that applies the patch of a copy to the workspace: one change, reviewed and approved like an edit.
 pub(crate) struct ApplyChanges {
     spec: Arc<ToolSpec>,
     patches: Patches,
@@ -44,15 +44,15 @@ impl ApplyChanges {
         Self { spec: ToolSpec::new(APPLY_TOOL, ABOUT, schema), patches, git }
     }
 
-    /// Finds the changes of a sub-agent below the caller; those of others are for whoever started these.
+    /// Finds the patch of a sub-agent below the caller. Patches of other agents belong to their own parents.
     fn find(&self, agent: &str, cx: &Cx) -> Option<Arc<Patch>> {
-        self.patches.find(agent).filter(|_| is_below(agent, cx))
+        self.patches.find_pending(agent).filter(|_| is_descendant(agent, cx))
     }
 
-    fn patch(&self, agent: &str, cx: &Cx) -> Result<Arc<Patch>, ToolError> {
+    fn pending_patch(&self, agent: &str, cx: &Cx) -> Result<Arc<Patch>, ToolError> {
         self.find(agent, cx).ok_or_else(|| {
             let state = self.patches.lock();
-            let names = state.waiting.keys().filter(|name| is_below(name, cx));
+            let names = state.waiting.keys().filter(|name| is_descendant(name, cx));
             let names: Vec<String> = names.cloned().collect();
             let known = match names.as_slice() {
                 [] => "no changes wait".to_owned(),
@@ -62,15 +62,19 @@ impl ApplyChanges {
         })
     }
 
-    async fn plan(&self, patch: &Patch, place: &CallPlace) -> Result<(Plan, Arc<dyn Files>), ToolError> {
+    async fn plan_edits(
+        &self,
+        patch: &Patch,
+        place: &CallPlace,
+    ) -> Result<(Plan, Arc<dyn Files>), ToolError> {
         let files = place.cx.service::<dyn Files>();
         let files = files.ok_or_else(|| ToolError::failed("this conversation has no files"))?;
-        let plan = apply::plan(patch, files.clone(), place.cwd.clone(), &self.git).await;
+        let plan = apply::plan_edits(patch, files.clone(), place.cwd.clone(), &self.git).await;
         plan.map(|plan| (plan, files)).map_err(ToolError::failed)
     }
 
-    /// Describes a conflict by both sides. The workspace and the patch stay as they are.
-    fn conflict(&self, agent: &str, patch: &Patch, paths: &[PathBuf]) -> String {
+    /// Message about a conflict, with both sides. Neither the workspace nor the patch is changed.
+    fn describe_conflict(&self, agent: &str, patch: &Patch, paths: &[PathBuf]) -> String {
         let state = self.patches.lock();
         let describe = |path: &PathBuf| {
             let other = state.writers.get(&patch.root.join(path)).map_or("the workspace", String::as_str);
@@ -94,7 +98,7 @@ impl Tool for ApplyChanges {
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let Args { agent, discard } = call.parse()?;
-        let patch = self.patch(&agent, &cx.cx)?;
+        let patch = self.pending_patch(&agent, &cx.cx)?;
         if discard {
             self.patches.lock().waiting.remove(&agent);
             let kept = patch.file.display();
@@ -102,7 +106,7 @@ impl Tool for ApplyChanges {
                 "the changes of {agent} are discarded; for a while {kept} has them"
             )));
         }
-        let (plan, files) = self.plan(&patch, &cx.place()).await?;
+        let (plan, files) = self.plan_edits(&patch, &cx.place()).await?;
         let shown = self.patches.lock().shown.remove(&agent);
         if matches!(shown, Some(None)) {
             let why = "the changes could not be shown for a review; nothing was applied: call again";
@@ -114,19 +118,21 @@ impl Tool for ApplyChanges {
             return Err(ToolError::failed(why));
         }
         let edits = match plan {
-            Plan::Conflict(paths) => return Err(ToolError::failed(self.conflict(&agent, &patch, &paths))),
+            Plan::Conflict(paths) => {
+                return Err(ToolError::failed(self.describe_conflict(&agent, &patch, &paths)));
+            }
             Plan::Edits(edits) => edits,
         };
-        let (display, count) = (diff_of(&patch, &edits), edits.len());
+        let (display, count) = (combined_diff(&patch, &edits), edits.len());
         let written: BTreeSet<PathBuf> = edits.iter().map(|edit| patch.root.join(&edit.path)).collect();
         let root = patch.root.clone();
-        let done = blocking(move || apply::write(&edits, &root, &*files)).await;
+        let done = blocking(move || apply::write_all(&edits, &root, &*files)).await;
         done.map_err(|error| ToolError::failed(error.to_string()))?.map_err(ToolError::failed)?;
         {
             let mut state = self.patches.lock();
             state.writers.extend(written.into_iter().map(|path| (path, agent.clone())));
         }
-        self.forget(&agent, &patch).await;
+        self.discard_patch(&agent, &patch).await;
         let names: Vec<String> =
             patch.changes.iter().map(|change| change.path.display().to_string()).collect();
         let text = match count {
@@ -150,12 +156,12 @@ impl Tool for ApplyChanges {
         match self.find(&agent, &place.cx) {
             Some(_) if discard => Effects::none(),
             Some(patch) => Effects::writes(patch.changes.iter().map(|change| patch.root.join(&change.path))),
-            // Changes may come until the call runs, and then nobody has seen them.
+            // A patch that arrives before the call runs has not been reviewed.
             None => Effects::Unknown,
         }
     }
 
-    /// Diff to the present files, with what both sides changed merged.
+    /// Diff against the present files, with the changes of both sides merged.
     async fn preview(&self, args: &Value, place: &CallPlace) -> Option<Display> {
         let Args { agent, discard } = Args::deserialize(args).ok()?;
         if discard {
@@ -163,20 +169,22 @@ impl Tool for ApplyChanges {
         }
         let found = self.find(&agent, &place.cx);
         let plan = match &found {
-            Some(patch) => self.plan(patch, place).await.ok().map(|(plan, _)| plan),
+            Some(patch) => self.plan_edits(patch, place).await.ok().map(|(plan, _)| plan),
             None => None,
         };
         self.patches.lock().shown.insert(agent.clone(), plan.clone());
         let patch = found?;
         match plan? {
-            Plan::Edits(edits) => Some(diff_of(&patch, &edits)),
-            Plan::Conflict(paths) => Some(Display::Line { text: self.conflict(&agent, &patch, &paths) }),
+            Plan::Edits(edits) => Some(combined_diff(&patch, &edits)),
+            Plan::Conflict(paths) => {
+                Some(Display::Line { text: self.describe_conflict(&agent, &patch, &paths) })
+            }
         }
     }
 
     fn summary(&self, args: &Value) -> String {
         let agent = args.get("agent").and_then(Value::as_str).unwrap_or_default();
-        match self.patches.find(agent) {
+        match self.patches.find_pending(agent) {
             Some(patch) => {
                 let files = match patch.changes.len() {
                     1 => "1 file".to_owned(),
@@ -189,21 +197,21 @@ impl Tool for ApplyChanges {
     }
 }
 
-/// Whether an agent was started by the agent of this context, or by one below it.
-fn is_below(agent: &str, cx: &Cx) -> bool {
+/// Whether an agent is a descendant of the agent of this context.
+fn is_descendant(agent: &str, cx: &Cx) -> bool {
     agent.strip_prefix(&*cx.origin().agent).is_some_and(|rest| rest.starts_with('.'))
 }
 
 impl ApplyChanges {
-    async fn forget(&self, agent: &str, patch: &Patch) {
+    async fn discard_patch(&self, agent: &str, patch: &Patch) {
         self.patches.lock().waiting.remove(agent);
         let file = patch.file.clone();
         let _ = blocking(move || std::fs::remove_file(file)).await;
     }
 }
 
-/// One diff of all files.
-fn diff_of(patch: &Patch, edits: &[Edit]) -> Display {
+/// Diff of all files of a patch.
+fn combined_diff(patch: &Patch, edits: &[Edit]) -> Display {
     let text: Vec<String> =
         edits.iter().map(|edit| diff::unified(&edit.path, edit.now.as_ref(), edit.then.as_ref())).collect();
     let path = match patch.changes.as_slice() {

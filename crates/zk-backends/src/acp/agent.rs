@@ -15,22 +15,22 @@ use crate::definition::BackendDefinition;
 use crate::lock::lock;
 use crate::peer::{AUTH_REQUIRED, CallError, Peer};
 
-/// Time for the first answer: a package runner may have to get its package first.
+/// Time limit for the first answer of an agent, since a package runner may have to download its package.
 const START_LIMIT: Duration = Duration::from_secs(120);
 
-/// Time for an answer about a session, which may be long when it is repeated.
+/// Time limit for opening a session, since a loaded session replays its whole history.
 const SESSION_LIMIT: Duration = Duration::from_secs(60);
 
-/// Time for an answer about a setting of a session.
+/// Time limit for changing a setting of a session.
 const OPTION_LIMIT: Duration = Duration::from_secs(10);
 
-/// Longest wait for a cancelled prompt to end. After it, the agent is ended.
+/// Time limit for a cancelled prompt to end, after which the agent's process is ended.
 pub(crate) const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 
-/// Maximum length of an agent's last error output in a message, in characters.
-const SAID_CHARS: usize = 400;
+/// Maximum number of characters of the agent's error output that a message quotes.
+const MAX_STDERR_CHARS: usize = 400;
 
-/// Model of an agent that chooses its own.
+/// Name of the model of an agent that chooses its model itself.
 pub(crate) const DEFAULT_MODEL: &str = "default";
 
 /// Executors of the host for agents.
@@ -62,8 +62,7 @@ pub enum AgentFault {
     Protocol(String),
 }
 
-/// An agent that speaks the Agent Client Protocol, with its sessions. Its process is started when it is
-/// needed.
+/// Agent that speaks the Agent Client Protocol, with its sessions. The process is started on demand.
 pub(crate) struct AcpAgent {
     pub(crate) definition: BackendDefinition,
     execs: AgentExecs,
@@ -75,22 +74,22 @@ pub(crate) struct AcpAgent {
 struct Facts {
     /// Ids of the agent's sessions, by ids of zk's sessions.
     stored: HashMap<String, String>,
-    /// Ids of the agent's sessions that are stored in zk's sessions, by ids of zk's sessions.
+    /// Session ids that are recorded in zk's sessions already: the agent's ids by zk's ids.
     recorded: HashMap<String, String>,
-    /// Content of the last prompts, by ids of zk's sessions.
+    /// Blocks of each session's last prompt that the agent received, by ids of zk's sessions.
     delivered: HashMap<String, Delivered>,
     models: Vec<String>,
     has_told: bool,
 }
 
-/// A started agent.
+/// Running process of an agent, with its open sessions.
 pub(crate) struct RunningAgent {
     pub(crate) peer: Arc<Peer>,
     pub(crate) calls: Arc<AgentCalls>,
     pub(crate) answer: InitializeAnswer,
     /// Open sessions, by ids of zk's sessions.
     sessions: Mutex<HashMap<String, Arc<AcpSession>>>,
-    /// Method to choose the model of a session, by the session's id: the id of an option, or `None` for
+    /// Method to choose a session's model, by the agent's session id: the id of an option, or `None` for
     /// `session/set_model`.
     model_options: Mutex<HashMap<String, Option<String>>>,
 }
@@ -99,7 +98,7 @@ pub(crate) struct RunningAgent {
 pub(crate) struct OpenSession {
     pub(crate) running: Arc<RunningAgent>,
     pub(crate) session: Arc<AcpSession>,
-    /// Whether the agent knows nothing of the conversation yet.
+    /// Whether the session is new, so that the agent does not know the earlier conversation.
     pub(crate) is_new: bool,
 }
 
@@ -118,7 +117,7 @@ impl AcpAgent {
     }
 
     /// Describes in lines the limits that zk cannot enforce on the agent.
-    pub(crate) fn unenforced(&self) -> Vec<String> {
+    pub(crate) fn unenforced_limits(&self) -> Vec<String> {
         let mut lines = vec![
             "it runs tools of its own: zk asks you only about what it asks zk about, and modes, rules and hooks hold for \
              that alone"
@@ -143,24 +142,24 @@ impl AcpAgent {
         lines
     }
 
-    /// Shows the person once the limits that zk cannot enforce.
-    pub(crate) fn tell_unenforced(&self, cx: &Cx) {
-        if std::mem::replace(&mut self.facts().has_told, true) {
+    /// Shows the person the limits that zk cannot enforce, once.
+    pub(crate) fn show_limits_once(&self, cx: &Cx) {
+        if std::mem::replace(&mut self.lock_facts().has_told, true) {
             return;
         }
         if let Some(ui) = cx.service::<dyn Ui>() {
             ui.notify(&format!("{}: its own permissions", self.name()));
-            self.unenforced().iter().for_each(|line| ui.notify(&format!("  {line}")));
+            self.unenforced_limits().iter().for_each(|line| ui.notify(&format!("  {line}")));
         }
     }
 
-    /// Marks these limits as shown.
-    pub(crate) fn note_told(&self) {
-        self.facts().has_told = true;
+    /// Marks the limits that zk cannot enforce as shown.
+    pub(crate) fn mark_limits_shown(&self) {
+        self.lock_facts().has_told = true;
     }
 
     pub(crate) fn models(&self) -> Vec<String> {
-        self.facts().models.clone()
+        self.lock_facts().models.clone()
     }
 
     /// Starts the agent, unless it is running.
@@ -192,8 +191,8 @@ impl AcpAgent {
             Peer::connect(process, |_| Arc::new(AgentCalls::new(self.name().to_owned(), outside)));
         let answer = peer.request_within(START_LIMIT, "initialize", initialize_params()).await;
         let answer = match answer {
-            Ok(answer) => read::<InitializeAnswer>(answer, "initialize"),
-            Err(error) => Err(self.fault(&peer, &[], error)),
+            Ok(answer) => parse_answer::<InitializeAnswer>(answer, "initialize"),
+            Err(error) => Err(self.call_fault(&peer, &[], error)),
         };
         let answer = match answer {
             Ok(answer) if answer.protocol_version == PROTOCOL_VERSION => answer,
@@ -214,38 +213,38 @@ impl AcpAgent {
     }
 
     /// Returns the agent's session for a conversation: the open one, the stored one, or a new one.
-    pub(crate) async fn session(&self, key: &str, cwd: &Path) -> Result<OpenSession, AgentFault> {
+    pub(crate) async fn open_session(&self, key: &str, cwd: &Path) -> Result<OpenSession, AgentFault> {
         let running = self.start(cwd).await?;
         let known = lock(&running.sessions).get(key).cloned();
         if let Some(session) = known {
             return Ok(OpenSession { running, session, is_new: false });
         }
-        let stored = self.facts().stored.get(key).cloned();
+        let stored = self.lock_facts().stored.get(key).cloned();
         if let Some(id) = stored.filter(|_| running.answer.agent_capabilities.load_session)
-            && let Some(session) = self.load(&running, &id, self.delivered(key), cwd).await?
+            && let Some(session) = self.load_session(&running, &id, self.delivered_blocks(key), cwd).await?
         {
             lock(&running.sessions).insert(key.to_owned(), session.clone());
             return Ok(OpenSession { running, session, is_new: false });
         }
         let params = json!({ "cwd": cwd, "mcpServers": [] });
         let answer = running.peer.request_within(SESSION_LIMIT, "session/new", params).await;
-        let answer = answer.map_err(|error| self.fault_of(&running, error))?;
-        let answer: SessionAnswer = read(answer, "session/new")?;
+        let answer = answer.map_err(|error| self.prompt_fault(&running, error))?;
+        let answer: SessionAnswer = parse_answer(answer, "session/new")?;
         if answer.session_id.is_empty() {
             return Err(AgentFault::Protocol("its answer to `session/new` names no session".to_owned()));
         }
-        let delivered = self.delivered(key);
+        let delivered = self.delivered_blocks(key);
         lock(&delivered).clear();
         let session = AcpSession::new(answer.session_id.clone(), delivered, false);
-        self.learn(&running, &session.id, &answer);
+        self.store_models(&running, &session.id, &answer);
         running.calls.add(session.clone());
         lock(&running.sessions).insert(key.to_owned(), session.clone());
-        self.facts().stored.insert(key.to_owned(), session.id.clone());
+        self.lock_facts().stored.insert(key.to_owned(), session.id.clone());
         Ok(OpenSession { running, session, is_new: true })
     }
 
     /// Loads a stored session; `None` if the agent no longer has it.
-    async fn load(
+    async fn load_session(
         &self,
         running: &Arc<RunningAgent>,
         id: &str,
@@ -258,9 +257,9 @@ impl AcpAgent {
         let answer = running.peer.request_within(SESSION_LIMIT, "session/load", params).await;
         match answer {
             Ok(answer) => {
-                session.replayed();
+                session.end_replay();
                 if let Ok(answer) = serde_json::from_value::<SessionAnswer>(answer) {
-                    self.learn(running, id, &answer);
+                    self.store_models(running, id, &answer);
                 }
                 Ok(Some(session))
             }
@@ -268,12 +267,12 @@ impl AcpAgent {
                 running.calls.remove(id);
                 Ok(None)
             }
-            Err(error) => Err(self.fault_of(running, error)),
+            Err(error) => Err(self.prompt_fault(running, error)),
         }
     }
 
-    /// Stores the models that a session can use, and the method to choose one.
-    fn learn(&self, running: &RunningAgent, id: &str, answer: &SessionAnswer) {
+    /// Stores the available models of a session, and the method to choose one.
+    fn store_models(&self, running: &RunningAgent, id: &str, answer: &SessionAnswer) {
         let mut options = answer.config_options.iter().flatten();
         let option = options.find(|option| option.category.as_deref() == Some("model"));
         let (models, chosen_by) = match (option, &answer.models) {
@@ -284,7 +283,7 @@ impl AcpAgent {
             (None, None) => return,
         };
         lock(&running.model_options).insert(id.to_owned(), chosen_by);
-        self.facts().models = models;
+        self.lock_facts().models = models;
     }
 
     /// Sets the model of a session, if the agent allows that.
@@ -308,11 +307,11 @@ impl AcpAgent {
             }
         };
         let answer = open.running.peer.request_within(OPTION_LIMIT, method, params).await;
-        answer.map(|_| ()).map_err(|error| self.fault_of(&open.running, error))
+        answer.map(|_| ()).map_err(|error| self.prompt_fault(&open.running, error))
     }
 
-    /// Returns the open session of a conversation.
-    pub(crate) async fn present(&self, key: &str) -> Option<(Arc<RunningAgent>, Arc<AcpSession>)> {
+    /// Returns the running agent and the open session of a conversation.
+    pub(crate) async fn find_session(&self, key: &str) -> Option<(Arc<RunningAgent>, Arc<AcpSession>)> {
         let running = self.running.lock().await.clone()?;
         let session = lock(&running.sessions).get(key).cloned()?;
         Some((running, session))
@@ -324,30 +323,30 @@ impl AcpAgent {
             return;
         }
         let (running, session) = (running.clone(), session.clone());
-        tokio::spawn(async move { running.stopped(&session).await });
+        tokio::spawn(async move { running.wait_until_cancelled(&session).await });
     }
 
     /// Returns the id of the agent's session if it is not stored in the conversation yet, and marks it as
     /// stored.
-    pub(crate) fn unrecorded(&self, key: &str) -> Option<String> {
-        let mut facts = self.facts();
+    pub(crate) fn take_unrecorded_id(&self, key: &str) -> Option<String> {
+        let mut facts = self.lock_facts();
         let id = facts.stored.get(key)?.clone();
         (facts.recorded.insert(key.to_owned(), id.clone()).as_ref() != Some(&id)).then_some(id)
     }
 
     /// Sets the agent's session of a conversation, read from its stored entry.
-    pub(crate) fn restore(&self, key: &str, id: String) {
-        let mut facts = self.facts();
+    pub(crate) fn restore_session(&self, key: &str, id: String) {
+        let mut facts = self.lock_facts();
         facts.recorded.insert(key.to_owned(), id.clone());
         facts.stored.insert(key.to_owned(), id);
     }
 
-    /// Cancels prompts that are still running for an ended run, such as one that reached a limit.
-    pub(crate) fn run_over(&self, run: &str) {
+    /// Cancels the open prompts of a run that has ended, for example at a limit.
+    pub(crate) fn cancel_prompts_of_run(&self, run: &str) {
         let Ok(running) = self.running.try_lock() else { return };
         let Some(running) = running.clone() else { return };
         let of_run =
-            |session: &Arc<AcpSession>| session.place().is_some_and(|place| place.cx.run_id() == run);
+            |session: &Arc<AcpSession>| session.active_place().is_some_and(|place| place.cx.run_id() == run);
         let sessions: Vec<_> =
             lock(&running.sessions).values().filter(|session| of_run(session)).cloned().collect();
         sessions.iter().for_each(|session| Self::cancel(&running, session));
@@ -362,49 +361,50 @@ impl AcpAgent {
     }
 
     /// Converts the error of a prompt, with the end of the agent's error output.
-    pub(crate) fn fault_of(&self, running: &RunningAgent, error: CallError) -> AgentFault {
-        self.fault(&running.peer, &running.answer.auth_methods, error)
+    pub(crate) fn prompt_fault(&self, running: &RunningAgent, error: CallError) -> AgentFault {
+        self.call_fault(&running.peer, &running.answer.auth_methods, error)
     }
 
-    fn fault(&self, peer: &Peer, methods: &[AuthMethod], error: CallError) -> AgentFault {
+    fn call_fault(&self, peer: &Peer, methods: &[AuthMethod], error: CallError) -> AgentFault {
         match error {
             CallError::Refused { code: AUTH_REQUIRED, message } => {
                 AgentFault::SignIn(sign_in_advice(&message, methods))
             }
-            CallError::Gone(why) => AgentFault::Gone(with_words(&why, peer)),
-            CallError::Late { .. } => AgentFault::Gone(with_words(&error.to_string(), peer)),
+            CallError::Gone(why) => AgentFault::Gone(with_stderr_tail(&why, peer)),
+            CallError::Late { .. } => AgentFault::Gone(with_stderr_tail(&error.to_string(), peer)),
             CallError::Refused { .. } => AgentFault::Protocol(error.to_string()),
         }
     }
 
-    fn delivered(&self, key: &str) -> Delivered {
-        self.facts().delivered.entry(key.to_owned()).or_default().clone()
+    fn delivered_blocks(&self, key: &str) -> Delivered {
+        self.lock_facts().delivered.entry(key.to_owned()).or_default().clone()
     }
 
-    fn facts(&self) -> MutexGuard<'_, Facts> {
+    fn lock_facts(&self) -> MutexGuard<'_, Facts> {
         lock(&self.facts)
     }
 }
 
 impl RunningAgent {
     /// Waits for the end of a cancelled prompt, and ends an agent that continues.
-    pub(crate) async fn stopped(&self, session: &AcpSession) {
-        if tokio::time::timeout(CANCEL_LIMIT, session.settled()).await.is_err() {
+    pub(crate) async fn wait_until_cancelled(&self, session: &AcpSession) {
+        if tokio::time::timeout(CANCEL_LIMIT, session.wait_for_prompt_end()).await.is_err() {
             let seconds = CANCEL_LIMIT.as_secs();
-            self.peer.fail(format!("it was told to stop, did not within {seconds} s, and was ended"));
+            self.peer
+                .fail_connection(format!("it was told to stop, did not within {seconds} s, and was ended"));
         }
     }
 }
 
 /// Appends the end of the agent's error output to a reason.
-pub(crate) fn with_words(why: &str, peer: &Peer) -> String {
-    match peer.said(SAID_CHARS) {
+pub(crate) fn with_stderr_tail(why: &str, peer: &Peer) -> String {
+    match peer.stderr_tail(MAX_STDERR_CHARS) {
         said if said.is_empty() => why.to_owned(),
         said => format!("{why}; its last words: {said}"),
     }
 }
 
-/// Advice on the sign-in to the agent.
+/// Advice about the agent's sign-in, for an error message.
 pub(crate) fn sign_in_advice(message: &str, methods: &[AuthMethod]) -> String {
     let named = |method: &AuthMethod| {
         let name = if method.name.is_empty() { &method.id } else { &method.name };
@@ -421,12 +421,12 @@ pub(crate) fn sign_in_advice(message: &str, methods: &[AuthMethod]) -> String {
     format!("it wants you to sign in first ({message}): {ways}, then send the prompt again")
 }
 
-fn read<T: serde::de::DeserializeOwned>(answer: Value, method: &str) -> Result<T, AgentFault> {
+fn parse_answer<T: serde::de::DeserializeOwned>(answer: Value, method: &str) -> Result<T, AgentFault> {
     serde_json::from_value(answer)
         .map_err(|error| AgentFault::Protocol(format!("its answer to `{method}` cannot be read: {error}")))
 }
 
 /// Makes a path absolute, relative to `/`.
-pub(crate) fn absolute(cwd: &Path) -> PathBuf {
+pub(crate) fn absolute_path(cwd: &Path) -> PathBuf {
     if cwd.is_absolute() { cwd.to_owned() } else { Path::new("/").join(cwd) }
 }

@@ -8,7 +8,7 @@ use zk_core::service::{CallPlace, Tool, ToolCx};
 use super::protocol::{PermissionOption, PermissionParams};
 use super::session::{AcpSession, Place};
 
-/// A call of the agent for zk's gates. It is judged here and runs in the agent.
+/// Tool call that is judged by zk's gates and carried out by the agent.
 pub(crate) struct AskedCall {
     spec: Arc<ToolSpec>,
     effects: Effects,
@@ -56,7 +56,7 @@ impl Tool for AskedCall {
     }
 }
 
-/// Answers a request for permission by zk's gates: the permission mode, rules and the person.
+/// Answers a permission request of the agent by zk's gates: the permission mode, the rules and the person.
 pub(crate) async fn answer(
     agent: &str,
     outside: bool,
@@ -64,16 +64,16 @@ pub(crate) async fn answer(
     params: PermissionParams,
 ) -> Value {
     let cancelled = json!({ "outcome": { "outcome": "cancelled" } });
-    let Some(place) = session.place() else { return cancelled };
-    let step = session.asked(params.tool_call);
+    let Some(place) = session.active_place() else { return cancelled };
+    let step = session.step_of_request(params.tool_call);
     let (tool, effects) = step.effects(agent, outside);
     let call = AskedCall::new(tool, effects, step.preview());
-    let decided = call.approve(step.asked_args(agent), &place).await;
+    let decided = call.approve(step.args_for_question(agent), &place).await;
     if session.is_cancelled() || place.cx.is_stopped() {
         return cancelled;
     }
     let kinds: &[&str] = match decided {
-        // Options that allow further calls are never chosen.
+        // Options that allow later calls, too, are never chosen.
         Ok(_) => &["allow_once"],
         Err(_) => &["reject_once", "reject_always"],
     };

@@ -8,7 +8,7 @@ use zk_core::model::{Display, Effects};
 use zk_core::service::{Files, PathError};
 
 use super::asking::AskedCall;
-use super::refusal::{Refusal, read as read_params};
+use super::refusal::{Refusal, parse_params as read_params};
 use super::session::{AcpSession, Place};
 
 /// Maximum size of a file that an agent reads or writes, in bytes.
@@ -30,11 +30,11 @@ struct WriteParams {
 /// Reads a file for the agent, through the gates and the file service of the run.
 pub(crate) async fn read(agent: &str, session: &AcpSession, params: Value) -> Result<Value, Refusal> {
     let ReadParams { path, line, limit } = read_params(params)?;
-    let (place, files) = place_of(session)?;
+    let (place, files) = current_place(session)?;
     let call = AskedCall::new("read_file".to_owned(), Effects::reads([path.clone()]), None);
     let args = json!({ "agent": agent, "path": path });
     call.approve(args, &place).await.map_err(|error| Refusal::failed(error.message))?;
-    let text = blocking(move || contents(&*files, &place.cwd, &path)).await?;
+    let text = blocking(move || read_contents(&*files, &place.cwd, &path)).await?;
     let from = line.unwrap_or(1).saturating_sub(1);
     let content: String = match (line, limit) {
         (None, None) => text,
@@ -43,15 +43,15 @@ pub(crate) async fn read(agent: &str, session: &AcpSession, params: Value) -> Re
     Ok(json!({ "content": content }))
 }
 
-/// Writes a file for the agent after the gates of the run approved the difference.
+/// Writes a file for the agent after the gates of the run approved the diff.
 pub(crate) async fn write(agent: &str, session: &AcpSession, params: Value) -> Result<Value, Refusal> {
     let WriteParams { path, content } = read_params(params)?;
     if content.len() > MAX_FILE_BYTES {
         return Err(Refusal::invalid(format!("zk writes files of at most {} MB", MAX_FILE_BYTES >> 20)));
     }
-    let (place, files) = place_of(session)?;
+    let (place, files) = current_place(session)?;
     let (reading, cwd, at) = (files.clone(), place.cwd.clone(), path.clone());
-    let before = blocking(move || match contents(&*reading, &cwd, &at) {
+    let before = blocking(move || match read_contents(&*reading, &cwd, &at) {
         Err(PathError::Missing { .. }) => Ok(None),
         other => other.map(Some),
     })
@@ -66,8 +66,8 @@ pub(crate) async fn write(agent: &str, session: &AcpSession, params: Value) -> R
         .await
         .map_err(|error| Refusal::failed(error.message))?;
     blocking(move || {
-        // The approved difference applies to exactly these bytes.
-        let now = match contents(&*files, &place.cwd, &path) {
+        // The approved diff applies only to these bytes.
+        let now = match read_contents(&*files, &place.cwd, &path) {
             Err(PathError::Missing { .. }) => None,
             other => Some(other?),
         };
@@ -82,13 +82,13 @@ pub(crate) async fn write(agent: &str, session: &AcpSession, params: Value) -> R
     Ok(Value::Null)
 }
 
-fn place_of(session: &AcpSession) -> Result<(Place, Arc<dyn Files>), Refusal> {
-    let place = session.place().ok_or_else(|| Refusal::failed("there is no prompt to do this for"))?;
+fn current_place(session: &AcpSession) -> Result<(Place, Arc<dyn Files>), Refusal> {
+    let place = session.active_place().ok_or_else(|| Refusal::failed("there is no prompt to do this for"))?;
     let files = place.cx.service::<dyn Files>();
     Ok((place, files.ok_or_else(|| Refusal::failed("zk has no files here"))?))
 }
 
-fn contents(files: &dyn Files, cwd: &Path, path: &Path) -> Result<String, PathError> {
+fn read_contents(files: &dyn Files, cwd: &Path, path: &Path) -> Result<String, PathError> {
     let at = files.resolve(cwd, &path.to_string_lossy())?;
     let mut bytes = Vec::new();
     let mut reader = files.open(&at, Some(0..MAX_FILE_BYTES as u64 + 1))?;
@@ -100,7 +100,7 @@ fn contents(files: &dyn Files, cwd: &Path, path: &Path) -> Result<String, PathEr
     String::from_utf8(bytes).map_err(|_| invalid("it is no text".to_owned()))
 }
 
-/// Does file work on a thread that may block.
+/// Runs file operations on a thread that may block.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, PathError> + Send + 'static,
 ) -> Result<T, Refusal> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use super::protocol::{PermissionParams, SessionUpdate};
-use super::refusal::{Refusal, read};
+use super::refusal::{Refusal, parse_params};
 use super::session::AcpSession;
 use super::terminals::Terminals;
 use super::{asking, host_files};
@@ -39,7 +39,7 @@ impl AgentCalls {
         lock(&self.sessions).remove(id);
     }
 
-    fn session(&self, params: &Value) -> Option<Arc<AcpSession>> {
+    fn session_of(&self, params: &Value) -> Option<Arc<AcpSession>> {
         let id = params.get("sessionId").and_then(Value::as_str)?;
         lock(&self.sessions).get(id).cloned()
     }
@@ -50,7 +50,7 @@ impl Incoming for AgentCalls {
         if method != "session/update" {
             return Ok(());
         }
-        let Some(session) = self.session(&params) else { return Ok(()) };
+        let Some(session) = self.session_of(&params) else { return Ok(()) };
         match serde_json::from_value::<SessionUpdate>(params) {
             Ok(update) => session.update(update.update),
             // Updates of an unknown shape are ignored.
@@ -59,7 +59,7 @@ impl Incoming for AgentCalls {
     }
 
     fn request(&self, method: &str, params: Value, reply: Reply) {
-        let Some(session) = self.session(&params) else {
+        let Some(session) = self.session_of(&params) else {
             return reply.error(INVALID_PARAMS, "zk has no such session");
         };
         if self.open.fetch_add(1, Ordering::AcqRel) >= MAX_REQUESTS_AT_ONCE {
@@ -70,7 +70,7 @@ impl Incoming for AgentCalls {
         let (terminals, open) = (self.terminals.clone(), self.open.clone());
         tokio::spawn(async move {
             let answer = match method.as_str() {
-                "session/request_permission" => match read::<PermissionParams>(params) {
+                "session/request_permission" => match parse_params::<PermissionParams>(params) {
                     Ok(params) => Ok(asking::answer(&agent, outside, &session, params).await),
                     Err(refusal) => Err(refusal),
                 },

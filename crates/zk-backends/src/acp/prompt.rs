@@ -6,49 +6,49 @@ use zk_core::service::{QUERY_CONTEXT, is_said};
 
 use super::protocol::PromptCapabilities;
 
-/// Maximum size of the earlier conversation in a new session's prompt, in bytes.
+/// Maximum size of the earlier conversation in the first prompt of a session, in bytes.
 const MAX_HANDED_OVER_BYTES: usize = 16 << 10;
 
-/// Text of a prompt that would be empty otherwise.
+/// Text of a prompt without any content.
 const GO_ON: &str = "Continue.";
 
 /// Returns content blocks for the messages since the last answer.
-pub(crate) fn said_since(history: &[Arc<Message>], takes: &PromptCapabilities) -> Vec<Value> {
+pub(crate) fn blocks_since_answer(history: &[Arc<Message>], takes: &PromptCapabilities) -> Vec<Value> {
     let is_answer = |message: &Arc<Message>| message.role == Role::Assistant;
     let from = history.iter().rposition(is_answer).map_or(0, |at| at + 1);
     let behind = history.get(from..).unwrap_or_default().iter();
-    let said = behind.filter(|message| !is_context(message)).flat_map(|message| &message.content);
-    said.filter(|block| is_said(block)).filter_map(|block| content(block, takes)).collect()
+    let said = behind.filter(|message| !is_query_context(message)).flat_map(|message| &message.content);
+    said.filter(|block| is_said(block)).filter_map(|block| content_block(block, takes)).collect()
 }
 
-fn is_context(message: &Message) -> bool {
+fn is_query_context(message: &Message) -> bool {
     message.injected_by.as_deref() == Some(QUERY_CONTEXT)
 }
 
 /// Assembles the blocks of a prompt, with the text of the earlier conversation first.
-pub(crate) fn prompt(mut blocks: Vec<Value>, earlier: Option<String>) -> Vec<Value> {
+pub(crate) fn prompt_blocks(mut blocks: Vec<Value>, earlier: Option<String>) -> Vec<Value> {
     if blocks.is_empty() {
-        blocks.push(text(GO_ON));
+        blocks.push(text_block(GO_ON));
     }
     if let Some(earlier) = earlier {
-        blocks.insert(0, text(&earlier));
+        blocks.insert(0, text_block(&earlier));
     }
     blocks
 }
 
-fn content(block: &Block, takes: &PromptCapabilities) -> Option<Value> {
+fn content_block(block: &Block, takes: &PromptCapabilities) -> Option<Value> {
     match block {
-        Block::Text(said) => Some(text(&said.text)),
+        Block::Text(said) => Some(text_block(&said.text)),
         Block::Image(Image { media_type, data, .. }) if takes.image => {
             Some(json!({ "type": "image", "mimeType": media_type, "data": data }))
         }
-        Block::Image(_) => Some(text("[an image, which this agent does not take]")),
+        Block::Image(_) => Some(text_block("[an image, which this agent does not take]")),
         Block::Document(Document { media_type, name, data }) if takes.embedded_context => {
             let uri = format!("attachment:///{}", name.as_deref().unwrap_or("document"));
             let resource = json!({ "uri": uri, "mimeType": media_type, "blob": data });
             Some(json!({ "type": "resource", "resource": resource }))
         }
-        Block::Document(_) => Some(text("[a document, which this agent does not take]")),
+        Block::Document(_) => Some(text_block("[a document, which this agent does not take]")),
         Block::ToolCall(_)
         | Block::ToolResult(_)
         | Block::Thinking(_)
@@ -57,13 +57,13 @@ fn content(block: &Block, takes: &PromptCapabilities) -> Option<Value> {
     }
 }
 
-fn text(text: &str) -> Value {
+fn text_block(text: &str) -> Value {
     json!({ "type": "text", "text": text })
 }
 
-/// Returns the end of the conversation as text, for an agent that was not part of it; `None` before the first
+/// Returns the end of the conversation as text, for an agent that has not seen it; `None` before the first
 /// answer.
-pub(crate) fn handed_over(history: &[Arc<Message>]) -> Option<String> {
+pub(crate) fn earlier_conversation(history: &[Arc<Message>]) -> Option<String> {
     let last = history.iter().rposition(|message| message.role == Role::Assistant)?;
     let before = history.get(..=last)?;
     let mut parts = Vec::new();
@@ -71,7 +71,7 @@ pub(crate) fn handed_over(history: &[Arc<Message>]) -> Option<String> {
     for message in before.iter().rev() {
         let said = message.content.iter().filter(|block| is_said(block));
         let said = said.filter_map(Block::as_text).collect::<Vec<_>>().join("\n");
-        if is_context(message) || said.trim().is_empty() {
+        if is_query_context(message) || said.trim().is_empty() {
             continue;
         }
         let who = match message.role {
@@ -123,31 +123,34 @@ mod tests {
     #[test]
     fn a_prompt_is_what_the_person_said_since_the_last_answer() {
         let takes = PromptCapabilities::default();
-        assert_eq!(said_since(&history(), &takes), [text("second")]);
-        assert_eq!(prompt(Vec::new(), None), [text(GO_ON)]);
+        assert_eq!(blocks_since_answer(&history(), &takes), [text_block("second")]);
+        assert_eq!(prompt_blocks(Vec::new(), None), [text_block(GO_ON)]);
     }
 
     #[test]
-    fn what_a_failed_prompt_delivered_is_not_sent_again_with_the_next_one() {
+    fn blocks_that_a_failed_prompt_delivered_are_not_sent_again() {
         let session = AcpSession::new("s".to_owned(), Arc::default(), false);
-        session.note_delivered(vec![text("a")]);
-        assert_eq!(session.undelivered(vec![text("a"), text("b")]), [text("b")]);
-        // The person sends the text of a prompt again that was stopped.
-        assert_eq!(session.undelivered(vec![text("a")]), [text("a")]);
-        assert_eq!(session.undelivered(vec![text("b")]), [text("b")]);
-        session.answered();
-        assert_eq!(session.undelivered(vec![text("a"), text("b")]), [text("a"), text("b")]);
+        session.store_delivered(vec![text_block("a")]);
+        assert_eq!(session.without_delivered(vec![text_block("a"), text_block("b")]), [text_block("b")]);
+        // The person sends the text of a cancelled prompt again.
+        assert_eq!(session.without_delivered(vec![text_block("a")]), [text_block("a")]);
+        assert_eq!(session.without_delivered(vec![text_block("b")]), [text_block("b")]);
+        session.clear_delivered();
+        assert_eq!(
+            session.without_delivered(vec![text_block("a"), text_block("b")]),
+            [text_block("a"), text_block("b")]
+        );
     }
 
     #[test]
     fn a_new_session_is_told_what_was_said_before() {
-        let told = handed_over(&history()).unwrap();
+        let told = earlier_conversation(&history()).unwrap();
         assert!(told.contains("Person: first\n\nAgent: answer") && !told.contains("second"), "{told}");
-        assert_eq!(handed_over(&history()[..2]), None);
+        assert_eq!(earlier_conversation(&history()[..2]), None);
         let long: Vec<_> = (0..50)
             .map(|n| Message::assistant(vec![Block::text(format!("{n} {}", "x".repeat(1000)))]).shared())
             .collect();
-        let told = handed_over(&long).unwrap();
+        let told = earlier_conversation(&long).unwrap();
         assert!(
             told.len() < MAX_HANDED_OVER_BYTES + 500 && told.contains("left out") && told.contains("49 x")
         );
@@ -157,7 +160,7 @@ mod tests {
     fn images_go_to_agents_that_take_them() {
         let image = [Message::user(vec![Block::Image(Image::new("image/png", "AAAA"))]).shared()];
         let with = PromptCapabilities { image: true, ..PromptCapabilities::default() };
-        assert_eq!(said_since(&image, &with)[0]["mimeType"], "image/png");
-        assert!(said_since(&image, &PromptCapabilities::default())[0]["text"].is_string());
+        assert_eq!(blocks_since_answer(&image, &with)[0]["mimeType"], "image/png");
+        assert!(blocks_since_answer(&image, &PromptCapabilities::default())[0]["text"].is_string());
     }
 }

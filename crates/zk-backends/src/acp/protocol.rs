@@ -1,4 +1,4 @@
-//! Messages of the Agent Client Protocol, version 1, as far as zk reads them. What is unknown in them is passed over.
+//! Messages of the Agent Client Protocol, version 1, as far as zk reads them. Unknown fields are ignored.
 
 use std::path::PathBuf;
 
@@ -150,7 +150,7 @@ pub(crate) struct StepUpdate {
 }
 
 impl StepUpdate {
-    /// Returns the update without texts, which describe the question in a request for permission.
+    /// Removes the texts of the update, which in a permission request are the words of the question.
     pub(crate) fn without_words(mut self) -> Self {
         let is_diff = |part: &Value| part.get("type").and_then(Value::as_str) == Some("diff");
         self.content = self.content.map(|parts| parts.into_iter().filter(is_diff).collect::<Vec<_>>());
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_groups_count() {
+    fn options_in_groups_are_listed() {
         let option: ConfigOption = serde_json::from_value(json!({
             "id": "m", "category": "model",
             "options": [{"value": "a", "name": "A"}, {"name": "G", "options": [{"value": "b"}]}],

@@ -20,6 +20,6 @@ impl Refusal {
 }
 
 /// Reads the parameters of a request.
-pub(crate) fn read<T: DeserializeOwned>(params: Value) -> Result<T, Refusal> {
+pub(crate) fn parse_params<T: DeserializeOwned>(params: Value) -> Result<T, Refusal> {
     serde_json::from_value(params).map_err(|error| Refusal::invalid(error.to_string()))
 }

@@ -12,25 +12,25 @@ use super::step::Step;
 use crate::lock::lock;
 use crate::peer::{CallError, Peer};
 
-/// Maximum size of the agent's unread text in bytes.
+/// Maximum size of the agent's queued text that the turn has not read, in bytes.
 const MAX_WAITING_BYTES: usize = 8 << 20;
 
 /// Maximum number of steps of one prompt.
 const MAX_STEPS: usize = 10_000;
 
-/// Content of the last prompt, until its answer is part of the conversation.
+/// Blocks of the last prompt, kept until its answer is part of the conversation.
 pub(crate) type Delivered = Arc<Mutex<Vec<Value>>>;
 
 /// One session of the agent.
 pub(crate) struct AcpSession {
-    /// The agent's id of the session.
+    /// Session id of the agent.
     pub(crate) id: String,
     delivered: Delivered,
     state: Mutex<State>,
     changes: watch::Sender<u64>,
 }
 
-/// Content in the queue of a session.
+/// Item in the queue from a session to its turn.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Item {
     Text(String),
@@ -68,7 +68,7 @@ struct State {
     waiting: VecDeque<Item>,
     waiting_bytes: usize,
     steps: BTreeMap<String, Step>,
-    /// Steps with a title only. They are queued when more is known, or when other content follows.
+    /// Ids of steps with only a title. They are queued once more is known, or when other content follows.
     bare: Vec<String>,
     place: Option<Place>,
     is_cancelled: bool,
@@ -93,8 +93,8 @@ impl AcpSession {
     }
 
     /// Ends the replay of a loaded session's history.
-    pub(crate) fn replayed(&self) {
-        self.state().is_replaying = false;
+    pub(crate) fn end_replay(&self) {
+        self.lock_state().is_replaying = false;
     }
 
     /// Applies an update of the agent.
@@ -103,26 +103,30 @@ impl AcpSession {
     /// A message, when the agent sends more than anybody reads.
     pub(crate) fn update(&self, update: Update) -> Result<(), String> {
         let result = {
-            let mut state = self.state();
+            let mut state = self.lock_state();
             if state.is_replaying || matches!(state.phase, Phase::Idle | Phase::Over(_)) {
                 return Ok(());
             }
             match update {
-                Update::AgentMessageChunk { content } => state.wait(Item::Text(text_of(&content))),
-                Update::AgentThoughtChunk { content } => state.wait(Item::Thought(text_of(&content))),
-                Update::StepBegan(step) | Update::StepChanged(step) => state.step(step),
-                Update::Plan { entries } => state.wait(Item::Plan(plan(&entries))),
+                Update::AgentMessageChunk { content } => {
+                    state.queue_after_steps(Item::Text(text_of(&content)))
+                }
+                Update::AgentThoughtChunk { content } => {
+                    state.queue_after_steps(Item::Thought(text_of(&content)))
+                }
+                Update::StepBegan(step) | Update::StepChanged(step) => state.update_step(step),
+                Update::Plan { entries } => state.queue_after_steps(Item::Plan(check_items(&entries))),
                 Update::Other => Ok(()),
             }
         };
-        self.changed();
+        self.notify_change();
         result
     }
 
     /// Sends a prompt. Its answer arrives in the queue as [`Item`]s.
     pub(crate) fn prompt(self: &Arc<Self>, peer: &Arc<Peer>, prompt: Vec<Value>, place: Place) {
         {
-            let mut state = self.state();
+            let mut state = self.lock_state();
             state.phase = Phase::Prompted;
             state.waiting.clear();
             state.waiting_bytes = 0;
@@ -135,11 +139,11 @@ impl AcpSession {
         tokio::spawn(async move {
             let params = json!({ "sessionId": session.id, "prompt": prompt });
             let answer = peer.request("session/prompt", params).await;
-            session.finish(answer);
+            session.finish_prompt(answer);
         });
     }
 
-    fn finish(&self, answer: Result<Value, CallError>) {
+    fn finish_prompt(&self, answer: Result<Value, CallError>) {
         let over = match answer {
             Ok(answer) => stop_reason(&answer),
             Err(CallError::Refused { code: crate::peer::AUTH_REQUIRED, message }) => {
@@ -149,7 +153,7 @@ impl AcpSession {
             Err(error) => Err(PromptFailure::Refused(error.to_string())),
         };
         {
-            let mut state = self.state();
+            let mut state = self.lock_state();
             let over = if state.is_cancelled { Err(PromptFailure::Cancelled) } else { over };
             let why = match &over {
                 Ok(_) => "the agent ended its turn without saying how this went".to_owned(),
@@ -158,17 +162,17 @@ impl AcpSession {
                     why.clone()
                 }
             };
-            state.steps.values_mut().for_each(|step| step.give_up(&why));
-            state.release();
+            state.steps.values_mut().for_each(|step| step.fail_if_unfinished(&why));
+            state.queue_bare_steps();
             state.phase = Phase::Over(over);
         }
-        self.changed();
+        self.notify_change();
     }
 
-    /// Cancels the prompt once; returns whether there was one to cancel.
+    /// Cancels the prompt unless it is cancelled already; returns whether it was cancelled now.
     pub(crate) fn cancel(&self, peer: &Peer) -> bool {
         {
-            let mut state = self.state();
+            let mut state = self.lock_state();
             if !matches!(state.phase, Phase::Prompted) {
                 return false;
             }
@@ -177,25 +181,25 @@ impl AcpSession {
             }
         }
         peer.notify("session/cancel", &json!({ "sessionId": self.id }));
-        self.changed();
+        self.notify_change();
         true
     }
 
     /// Waits until no prompt is in progress.
-    pub(crate) async fn settled(&self) {
+    pub(crate) async fn wait_for_prompt_end(&self) {
         let mut changes = self.changes.subscribe();
-        while matches!(self.state().phase, Phase::Prompted) {
+        while matches!(self.lock_state().phase, Phase::Prompted) {
             if changes.changed().await.is_err() {
                 return;
             }
         }
     }
 
-    /// Waits for the next item; taking the end of the prompt closes it. Cancel-safe.
+    /// Waits for the next item. The end of the prompt, once taken, closes the prompt. Cancel-safe.
     pub(crate) async fn next(&self) -> Item {
         let mut changes = self.changes.subscribe();
         loop {
-            if let Some(item) = self.take_end() {
+            if let Some(item) = self.take_prompt_end() {
                 return item;
             }
             if changes.changed().await.is_err() {
@@ -204,9 +208,9 @@ impl AcpSession {
         }
     }
 
-    fn take_end(&self) -> Option<Item> {
-        let mut state = self.state();
-        if let Some(item) = state.take() {
+    fn take_prompt_end(&self) -> Option<Item> {
+        let mut state = self.lock_state();
+        if let Some(item) = state.take_item() {
             return Some(item);
         }
         match std::mem::take(&mut state.phase) {
@@ -222,22 +226,22 @@ impl AcpSession {
     }
 
     /// Takes the next item if it is a step or a plan.
-    pub(crate) fn take_call(&self) -> Option<Item> {
-        let mut state = self.state();
+    pub(crate) fn take_step_or_plan(&self) -> Option<Item> {
+        let mut state = self.lock_state();
         match state.waiting.front() {
-            Some(Item::Step(_) | Item::Plan(_)) => state.take(),
+            Some(Item::Step(_) | Item::Plan(_)) => state.take_item(),
             _ => None,
         }
     }
 
     /// Whether a prompt is unanswered, or its end was not taken yet.
-    pub(crate) fn is_open(&self) -> bool {
-        !matches!(self.state().phase, Phase::Idle)
+    pub(crate) fn has_open_prompt(&self) -> bool {
+        !matches!(self.lock_state().phase, Phase::Idle)
     }
 
-    /// Discards the rest of an ended prompt.
-    pub(crate) fn forget(&self) {
-        let mut state = self.state();
+    /// Discards the remaining items of a prompt that has ended.
+    pub(crate) fn discard_prompt(&self) {
+        let mut state = self.lock_state();
         state.phase = Phase::Idle;
         state.waiting.clear();
         state.waiting_bytes = 0;
@@ -245,16 +249,16 @@ impl AcpSession {
     }
 
     /// Returns the current state of a step.
-    pub(crate) fn step(&self, id: &str) -> Option<Step> {
-        self.state().steps.get(id).cloned()
+    pub(crate) fn current_step(&self, id: &str) -> Option<Step> {
+        self.lock_state().steps.get(id).cloned()
     }
 
     /// Waits until a step has ended; meanwhile passes its text to `progress`.
-    pub(crate) async fn step_over(&self, id: &str, progress: impl Fn(&str)) -> Option<Step> {
+    pub(crate) async fn wait_for_step(&self, id: &str, progress: impl Fn(&str)) -> Option<Step> {
         let mut changes = self.changes.subscribe();
         let mut shown = String::new();
         loop {
-            let step = self.step(id)?;
+            let step = self.current_step(id)?;
             if step.is_over() {
                 return Some(step);
             }
@@ -268,57 +272,57 @@ impl AcpSession {
     }
 
     /// Returns a step with the details of a request for permission applied.
-    pub(crate) fn asked(&self, update: StepUpdate) -> Step {
+    pub(crate) fn step_of_request(&self, update: StepUpdate) -> Step {
         let asked = {
-            let mut state = self.state();
+            let mut state = self.lock_state();
             // A request may be about a step that the agent does not show.
             let mut asked = state.steps.get(&update.tool_call_id).cloned().unwrap_or_default();
             asked.update(update.clone());
             if let Some(step) = state.steps.get_mut(&update.tool_call_id) {
                 step.update(update.without_words());
             }
-            state.release();
+            state.queue_bare_steps();
             asked
         };
-        self.changed();
+        self.notify_change();
         asked
     }
 
-    /// Whether a plan has other items than the one before.
-    pub(crate) fn is_other_plan(&self, items: &[CheckItem]) -> bool {
+    /// Whether a plan differs from the last one in its items, beyond their state.
+    pub(crate) fn has_changed_items(&self, items: &[CheckItem]) -> bool {
         let items: Vec<String> = items.iter().map(|item| item.text.clone()).collect();
-        let mut state = self.state();
+        let mut state = self.lock_state();
         let before = std::mem::replace(&mut state.plan, items);
         before != state.plan
     }
 
     /// Returns the place of the current run, unless it was cancelled.
-    pub(crate) fn place(&self) -> Option<Place> {
-        let state = self.state();
+    pub(crate) fn active_place(&self) -> Option<Place> {
+        let state = self.lock_state();
         state.place.clone().filter(|_| matches!(state.phase, Phase::Prompted) && !state.is_cancelled)
     }
 
-    /// Directs calls of the agent to the current turn of the run.
-    pub(crate) fn follow(&self, place: Place) {
-        self.state().place = Some(place);
+    /// Sets the context and working directory for the agent's later requests.
+    pub(crate) fn set_place(&self, place: Place) {
+        self.lock_state().place = Some(place);
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.state().is_cancelled
+        self.lock_state().is_cancelled
     }
 
-    pub(crate) fn note_delivered(&self, blocks: Vec<Value>) {
+    pub(crate) fn store_delivered(&self, blocks: Vec<Value>) {
         *lock(&self.delivered) = blocks;
     }
 
-    /// Marks the last prompt as answered within the conversation.
-    pub(crate) fn answered(&self) {
+    /// Clears the delivered blocks, since their answer is part of the conversation.
+    pub(crate) fn clear_delivered(&self) {
         lock(&self.delivered).clear();
     }
 
     /// Removes the blocks that the agent already received with an earlier prompt that failed without an
     /// answer.
-    pub(crate) fn undelivered(&self, mut blocks: Vec<Value>) -> Vec<Value> {
+    pub(crate) fn without_delivered(&self, mut blocks: Vec<Value>) -> Vec<Value> {
         let delivered = lock(&self.delivered);
         if blocks.len() > delivered.len() && blocks.starts_with(&delivered) {
             blocks.drain(..delivered.len());
@@ -326,24 +330,24 @@ impl AcpSession {
         blocks
     }
 
-    fn changed(&self) {
+    fn notify_change(&self) {
         self.changes.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
     /// Queues content after all earlier steps.
-    fn wait(&mut self, item: Item) -> Result<(), String> {
-        self.release();
+    fn queue_after_steps(&mut self, item: Item) -> Result<(), String> {
+        self.queue_bare_steps();
         self.queue(item)
     }
 
     /// Queues the steps with a title only.
-    fn release(&mut self) {
+    fn queue_bare_steps(&mut self) {
         let steps = std::mem::take(&mut self.bare).into_iter().map(Item::Step);
         self.waiting.extend(steps);
     }
@@ -366,7 +370,7 @@ impl State {
         Ok(())
     }
 
-    fn take(&mut self) -> Option<Item> {
+    fn take_item(&mut self) -> Option<Item> {
         let item = self.waiting.pop_front()?;
         if let Item::Text(text) | Item::Thought(text) = &item {
             self.waiting_bytes = self.waiting_bytes.saturating_sub(text.len());
@@ -374,12 +378,12 @@ impl State {
         Some(item)
     }
 
-    fn step(&mut self, update: StepUpdate) -> Result<(), String> {
+    fn update_step(&mut self, update: StepUpdate) -> Result<(), String> {
         let id = update.tool_call_id.clone();
         if let Some(step) = self.steps.get_mut(&id) {
             step.update(update);
-            if !step.is_bare() && self.bare.contains(&id) {
-                self.release();
+            if !step.has_only_title() && self.bare.contains(&id) {
+                self.queue_bare_steps();
             }
             return Ok(());
         }
@@ -388,17 +392,17 @@ impl State {
         }
         let mut step = Step::default();
         step.update(update);
-        let is_bare = step.is_bare();
+        let is_bare = step.has_only_title();
         self.steps.insert(id.clone(), step);
         if is_bare {
             self.bare.push(id);
             return Ok(());
         }
-        self.wait(Item::Step(id))
+        self.queue_after_steps(Item::Step(id))
     }
 }
 
-fn plan(entries: &[PlanEntry]) -> Vec<CheckItem> {
+fn check_items(entries: &[PlanEntry]) -> Vec<CheckItem> {
     let state = |status: &str| match status {
         "completed" => CheckState::Done,
         "in_progress" => CheckState::Current,
@@ -427,7 +431,7 @@ mod tests {
 
     use super::*;
 
-    fn began(fields: &Value) -> Update {
+    fn step_began(fields: &Value) -> Update {
         let mut update =
             json!({ "sessionUpdate": "tool_call", "toolCallId": "a", "title": "shell", "status": "pending" });
         let own = fields.as_object().cloned().unwrap_or_default();
@@ -442,19 +446,19 @@ mod tests {
         let text: Update = serde_json::from_value(text).unwrap();
         let step = Item::Step("a".to_owned());
         let more = [
-            (began(&json!({ "rawInput": { "command": "ls" } })), vec![step.clone()]),
-            (began(&json!({ "status": "in_progress" })), vec![step.clone()]),
+            (step_began(&json!({ "rawInput": { "command": "ls" } })), vec![step.clone()]),
+            (step_began(&json!({ "status": "in_progress" })), vec![step.clone()]),
             (text, vec![step, Item::Text("t".to_owned())]),
-            (began(&json!({ "title": "other" })), Vec::new()),
+            (step_began(&json!({ "title": "other" })), Vec::new()),
         ];
         for (more, shown) in more {
             let session = AcpSession::new("s".to_owned(), Arc::default(), false);
-            session.state().phase = Phase::Prompted;
-            session.follow(Place { cx: Bus::new().cx(), cwd: PathBuf::from("/") });
-            session.update(began(&json!({}))).unwrap();
-            assert_eq!(session.state().take(), None);
+            session.lock_state().phase = Phase::Prompted;
+            session.set_place(Place { cx: Bus::new().cx(), cwd: PathBuf::from("/") });
+            session.update(step_began(&json!({}))).unwrap();
+            assert_eq!(session.lock_state().take_item(), None);
             session.update(more).unwrap();
-            let items: Vec<Item> = std::iter::from_fn(|| session.state().take()).collect();
+            let items: Vec<Item> = std::iter::from_fn(|| session.lock_state().take_item()).collect();
             assert_eq!(items, shown);
         }
     }

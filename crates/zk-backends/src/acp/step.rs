@@ -8,13 +8,13 @@ use zk_core::service::shell_word;
 
 use super::protocol::{StepUpdate, text_of};
 
-/// Maximum size of a step's kept text in bytes.
+/// Maximum size of a step's text in bytes; the rest is dropped.
 const MAX_STEP_BYTES: usize = 256 << 10;
 
 /// Shells whose last argument is the command. For other programs the whole line is the command.
 const SHELLS: [&str; 8] = ["sh", "bash", "dash", "zsh", "/bin/sh", "/bin/bash", "/bin/dash", "/bin/zsh"];
 
-/// Maximum size of both texts of a difference in bytes; larger ones are not drawn.
+/// Maximum size of both texts of a diff in bytes; larger ones are not shown.
 const MAX_DIFF_BYTES: usize = 2 << 20;
 
 /// Prefix of the tools that represent steps of agents.
@@ -36,7 +36,7 @@ pub(crate) fn step_tool(kind: CallKind) -> String {
     format!("{STEP_PREFIX}{}", kind.name())
 }
 
-/// A tool call that the agent carries out itself.
+/// Step: a tool call that the agent carries out itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Step {
     title: String,
@@ -75,16 +75,17 @@ impl Step {
         }
     }
 
-    /// Marks a step as failed if the agent reports nothing more about it.
-    pub(crate) fn give_up(&mut self, why: &str) {
+    /// Marks an unfinished step as failed, since the agent reports nothing more about it.
+    pub(crate) fn fail_if_unfinished(&mut self, why: &str) {
         if !self.is_over() {
             "failed".clone_into(&mut self.status);
             self.content.push(json!({ "type": "content", "content": { "type": "text", "text": why } }));
         }
     }
 
-    /// Whether only a title is known, since an agent may announce a call before its model has written it.
-    pub(crate) fn is_bare(&self) -> bool {
+    /// Whether only the title is known. An agent may announce a call before its model has written the
+    /// arguments.
+    pub(crate) fn has_only_title(&self) -> bool {
         let has_begun = !matches!(self.status.as_str(), "" | "pending");
         !has_begun && self.input.is_null() && self.content.is_empty() && self.paths.is_empty()
     }
@@ -120,7 +121,7 @@ impl Step {
         }
     }
 
-    /// Returns the paths of the step, including those of its differences.
+    /// Returns the paths of the step, including those of its diffs.
     fn paths(&self) -> Vec<PathBuf> {
         let mut paths = self.paths.clone();
         for diff in self.diffs() {
@@ -161,7 +162,7 @@ impl Step {
         let block = |content: &Value| block(content).map(unfenced);
         let mut text = self.content.iter().filter_map(block).collect::<Vec<_>>().join("\n");
         if text.is_empty() && self.diffs().next().is_none() {
-            text = raw_text(&self.output);
+            text = output_text(&self.output);
         }
         let end = text.floor_char_boundary(MAX_STEP_BYTES);
         if end < text.len() {
@@ -204,7 +205,7 @@ impl Step {
         self.content.iter().filter_map(Diff::of)
     }
 
-    /// Returns the differences of all files that the step changes.
+    /// Returns the diffs of all files that the step changes.
     pub(crate) fn diff(&self) -> Option<Display> {
         let mut diffs = self.diffs();
         let first = diffs.next()?;
@@ -238,7 +239,7 @@ impl Step {
             CallKind::Read if !paths.is_empty() => ("read_file".to_owned(), Effects::reads(paths)),
             CallKind::Edit if !paths.is_empty() => ("edit".to_owned(), Effects::writes(paths)),
             CallKind::Execute => {
-                let Some(command) = self.command() else { return (self.own_name(), Effects::Unknown) };
+                let Some(command) = self.command() else { return (self.step_tool_name(), Effects::Unknown) };
                 let mut list = vec![Effect::Executes { command: Some(command), argv: Vec::new() }];
                 if outside {
                     let reason = format!("{agent} runs without a sandbox");
@@ -250,19 +251,19 @@ impl Step {
                 let host = self.input.get("url").and_then(Value::as_str).and_then(host_of);
                 match host {
                     Some(host) => ("fetch".to_owned(), Effects::one(Effect::Network { hosts: vec![host] })),
-                    None => (self.own_name(), Effects::Unknown),
+                    None => (self.step_tool_name(), Effects::Unknown),
                 }
             }
-            _ => (self.own_name(), Effects::Unknown),
+            _ => (self.step_tool_name(), Effects::Unknown),
         }
     }
 
-    fn own_name(&self) -> String {
+    fn step_tool_name(&self) -> String {
         step_tool(self.kind())
     }
 
     /// Returns the arguments that a person is shown when asked about the step.
-    pub(crate) fn asked_args(&self, agent: &str) -> Value {
+    pub(crate) fn args_for_question(&self, agent: &str) -> Value {
         let mut args = Map::new();
         args.insert("agent".to_owned(), agent.into());
         match (self.kind(), self.command()) {
@@ -272,7 +273,7 @@ impl Step {
                     args.insert("cwd".to_owned(), cwd.clone());
                 }
             }
-            // A lasting approval applies to exactly these texts.
+            // A permanent approval applies only to these texts.
             (CallKind::Edit, _) if self.diff().is_some() => {
                 let edits =
                     self.diffs().map(|diff| json!({ "path": diff.path, "old": diff.old, "new": diff.new }));
@@ -303,7 +304,7 @@ impl<'a> Diff<'a> {
         Some(Self { path: text("path")?, old: text("oldText").unwrap_or_default(), new: text("newText")? })
     }
 
-    /// Returns the unified difference; `None` if the texts are too long.
+    /// Returns the unified diff; `None` if the texts are too long.
     fn unified(&self) -> Option<String> {
         if self.old.len() + self.new.len() > MAX_DIFF_BYTES {
             return None;
@@ -313,7 +314,7 @@ impl<'a> Diff<'a> {
     }
 }
 
-fn raw_text(output: &Value) -> String {
+fn output_text(output: &Value) -> String {
     match output {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
@@ -382,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_names_its_files_and_draws_its_difference() {
+    fn an_edit_names_its_files_and_shows_its_diff() {
         let step = step(json!({"toolCallId": "1", "kind": "edit", "status": "completed", "content": [
             {"type": "diff", "path": "/p/a.txt", "oldText": "one\ntwo\n", "newText": "one\n2\n"},
         ]}));
@@ -394,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_hide_their_host_are_unknown() {
+    fn addresses_with_a_user_name_have_no_known_host() {
         assert_eq!(host_of("https://docs.rs/x?y").as_deref(), Some("docs.rs"));
         assert_eq!(host_of("https://docs.rs@evil/x"), None);
         assert_eq!(host_of("file:///etc"), None);
@@ -408,7 +409,7 @@ mod tests {
         let error = long.result().unwrap_err();
         assert!(error.message.len() < MAX_STEP_BYTES + 20 && error.message.ends_with("[cut]"));
         let mut open = step(json!({"toolCallId": "1", "status": "in_progress"}));
-        open.give_up("the agent ended");
+        open.fail_if_unfinished("the agent ended");
         assert_eq!(open.result().unwrap_err().message, "the agent ended");
     }
 }

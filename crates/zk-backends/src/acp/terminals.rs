@@ -12,7 +12,7 @@ use zk_core::model::{Effect, Effects};
 use zk_core::service::{CallJudge, Exec, ExecRequest, Exit, OutputStream, ReadExec, shell_word};
 
 use super::asking::AskedCall;
-use super::refusal::{Refusal, read as read_params};
+use super::refusal::{Refusal, parse_params as read_params};
 use super::session::{AcpSession, Place};
 use crate::lock::lock;
 
@@ -40,7 +40,7 @@ struct Variable {
     value: String,
 }
 
-/// Commands that zk runs for an agent.
+/// Terminals of an agent: commands that zk runs for it.
 #[derive(Default)]
 pub(crate) struct Terminals {
     open: Mutex<HashMap<String, Arc<Terminal>>>,
@@ -53,7 +53,7 @@ struct Terminal {
     stop: CancellationToken,
 }
 
-/// Kept end of an output.
+/// Tail of a command's output, of at most `limit` bytes.
 struct Kept {
     bytes: Vec<u8>,
     limit: usize,
@@ -78,7 +78,8 @@ impl Terminals {
         params: Value,
     ) -> Result<Value, Refusal> {
         let CreateParams { command, args, env, cwd, output_byte_limit } = read_params(params)?;
-        let place = session.place().ok_or_else(|| Refusal::failed("there is no prompt to do this for"))?;
+        let place =
+            session.active_place().ok_or_else(|| Refusal::failed("there is no prompt to do this for"))?;
         let exec =
             place.cx.service::<dyn Exec>().ok_or_else(|| Refusal::failed("zk runs no commands here"))?;
         if lock(&self.open).len() >= MAX_TERMINALS {
@@ -100,7 +101,7 @@ impl Terminals {
             fields.extend((!variables.is_empty()).then(|| ("env".to_owned(), Value::Object(variables))));
         }
         call.approve(shown, &place).await.map_err(|error| Refusal::failed(error.message))?;
-        let exec = held_as_read(&place, effects).await.unwrap_or(exec);
+        let exec = executor_for_read(&place, effects).await.unwrap_or(exec);
         let os = |text: String| OsString::from(text);
         let request = ExecRequest {
             env: env.into_iter().map(|one| (os(one.name), os(one.value))).collect::<BTreeMap<_, _>>(),
@@ -119,26 +120,26 @@ impl Terminals {
     }
 
     pub(crate) fn output(&self, params: &Value) -> Result<Value, Refusal> {
-        let terminal = self.find(params)?;
+        let terminal = self.find_terminal(params)?;
         let exit = *terminal.exit.borrow();
         let kept = lock(&terminal.output);
         let mut answer = json!({ "output": String::from_utf8_lossy(&kept.bytes), "truncated": kept.is_cut });
         if let (Some(fields), Some(exit)) = (answer.as_object_mut(), exit) {
-            fields.insert("exitStatus".to_owned(), exit_status(exit));
+            fields.insert("exitStatus".to_owned(), exit_status_json(exit));
         }
         Ok(answer)
     }
 
     pub(crate) async fn wait(&self, params: &Value) -> Result<Value, Refusal> {
-        let terminal = self.find(params)?;
+        let terminal = self.find_terminal(params)?;
         let mut exits = terminal.exit.subscribe();
         let exit = exits.wait_for(Option::is_some).await.map(|exit| *exit);
-        Ok(exit.ok().flatten().map_or_else(|| json!({}), exit_status))
+        Ok(exit.ok().flatten().map_or_else(|| json!({}), exit_status_json))
     }
 
     /// Ends the command of a terminal, and removes the terminal if it `is_released`.
     pub(crate) fn kill(&self, params: &Value, is_released: bool) -> Result<Value, Refusal> {
-        self.find(params)?.stop.cancel();
+        self.find_terminal(params)?.stop.cancel();
         if let Some(id) = params.get("terminalId").and_then(Value::as_str).filter(|_| is_released) {
             lock(&self.open).remove(id);
         }
@@ -152,7 +153,7 @@ impl Terminals {
         }
     }
 
-    fn find(&self, params: &Value) -> Result<Arc<Terminal>, Refusal> {
+    fn find_terminal(&self, params: &Value) -> Result<Arc<Terminal>, Refusal> {
         let id = params.get("terminalId").and_then(Value::as_str).unwrap_or_default();
         lock(&self.open)
             .get(id)
@@ -182,18 +183,18 @@ fn command_line(command: &str, args: &[String]) -> String {
     words.map(shell_word).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the executor for reads if the command is allowed only because it reads.
-async fn held_as_read(place: &Place, effects: Effects) -> Option<Arc<dyn Exec>> {
+/// Returns the read-only executor if the command is allowed only as a read.
+async fn executor_for_read(place: &Place, effects: Effects) -> Option<Arc<dyn Exec>> {
     let judge = place.cx.service::<dyn CallJudge>()?;
     let cwd = place.cwd.clone();
     let judging = tokio::task::spawn_blocking(move || judge.allows_as_read("shell", &effects, &cwd));
-    // After a failure of the judge, the command counts as a read, which is the stricter case.
+    // If the judge fails, the command counts as a read, which is the stricter case.
     let is_read = judging.await.unwrap_or(true);
     let reads = place.cx.service::<ReadExec>().filter(|_| is_read)?;
     Some(reads.0.clone())
 }
 
-fn exit_status(exit: Exit) -> Value {
+fn exit_status_json(exit: Exit) -> Value {
     match exit {
         Exit::Code(code) => json!({ "exitCode": code, "signal": null }),
         Exit::Signal(signal) => json!({ "exitCode": null, "signal": signal.to_string() }),

@@ -1,4 +1,5 @@
-//! JSON-RPC with a program: a message a line on its standard input and output, requests in both directions.
+//! JSON-RPC with a subprocess: one message per line on its standard input and output, requests in both
+//! directions.
 
 mod pump;
 
@@ -14,25 +15,25 @@ use zk_core::service::Process;
 
 use pump::Pump;
 
-/// Maximum size of a message in bytes, which bounds the memory.
+/// Maximum size of a message in bytes, to bound the memory.
 const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
-/// Most lines that wait to be written.
+/// Maximum number of lines in the queue to the program.
 const MAX_WAITING_LINES: usize = 256;
 
-/// Size of the kept end of the program's standard error in bytes.
+/// Maximum size of the kept tail of the program's standard error, in bytes.
 const MAX_SAID_BYTES: usize = 8 << 10;
 
-/// Code of a request that needs a sign-in first.
+/// Error code for a request that needs a sign-in first.
 pub(crate) const AUTH_REQUIRED: i64 = -32000;
 
-/// Code of a method that is not there.
+/// JSON-RPC error code for an unknown method.
 pub(crate) const NO_METHOD: i64 = -32601;
 
-/// Code of parameters that do not fit.
+/// JSON-RPC error code for invalid parameters.
 pub(crate) const INVALID_PARAMS: i64 = -32602;
 
-/// Code of a request that failed here.
+/// JSON-RPC error code for a request that failed in zk.
 pub(crate) const INTERNAL: i64 = -32603;
 
 /// Receiver of a program's requests and notifications. Its methods must not block.
@@ -56,7 +57,7 @@ pub(crate) enum CallError {
     /// The program answered with an error.
     #[error("{message} (error {code})")]
     Refused { code: i64, message: String },
-    /// No answer came in time.
+    /// The answer exceeded the time limit.
     #[error("it did not answer `{method}` within {seconds} s")]
     Late { method: String, seconds: u64 },
 }
@@ -77,10 +78,10 @@ impl Reply {
 
     /// Answers with an error.
     pub(crate) fn error(mut self, code: i64, message: &str) {
-        self.refuse(code, message);
+        self.send_error(code, message);
     }
 
-    fn refuse(&mut self, code: i64, message: &str) {
+    fn send_error(&mut self, code: i64, message: &str) {
         self.is_sent = true;
         let error = json!({ "code": code, "message": message });
         self.peer.write(&json!({ "jsonrpc": "2.0", "id": self.id, "error": error }));
@@ -90,7 +91,7 @@ impl Reply {
 impl Drop for Reply {
     fn drop(&mut self) {
         if !self.is_sent {
-            self.refuse(INTERNAL, "the request was given up");
+            self.send_error(INTERNAL, "the request was given up");
         }
     }
 }
@@ -100,7 +101,7 @@ pub(crate) struct Peer {
     outbox: mpsc::Sender<Vec<u8>>,
     state: Mutex<State>,
     next_id: AtomicU64,
-    /// Token that makes the program end.
+    /// Token that ends the program when it is cancelled.
     ending: CancellationToken,
     /// Token that is cancelled once the program and its children have ended.
     gone: CancellationToken,
@@ -142,17 +143,17 @@ impl Peer {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (sender, answer) = oneshot::channel();
         {
-            let mut state = self.state();
+            let mut state = self.lock_state();
             if let Some(fault) = &state.fault {
                 return Err(CallError::Gone(fault.clone()));
             }
             state.pending.insert(id, sender);
         }
-        let line = line(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        let line = encode_line(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
         if self.outbox.send(line).await.is_err() {
-            return Err(CallError::Gone(self.fault()));
+            return Err(CallError::Gone(self.end_reason()));
         }
-        answer.await.unwrap_or_else(|_| Err(CallError::Gone(self.fault())))
+        answer.await.unwrap_or_else(|_| Err(CallError::Gone(self.end_reason())))
     }
 
     /// Sends a request whose answer has to come within `limit`.
@@ -176,36 +177,37 @@ impl Peer {
 
     /// Queues a message without waiting. A program is ended if it leaves too many messages unread.
     fn write(&self, message: &Value) {
-        if let Err(mpsc::error::TrySendError::Full(_)) = self.outbox.try_send(line(message)) {
-            self.fail("it does not read what is sent to it".to_owned());
+        if let Err(mpsc::error::TrySendError::Full(_)) = self.outbox.try_send(encode_line(message)) {
+            self.fail_connection("it does not read what is sent to it".to_owned());
         }
     }
 
     /// Whether the program is still connected.
     pub(crate) fn is_alive(&self) -> bool {
-        self.state().fault.is_none()
+        self.lock_state().fault.is_none()
     }
 
     /// Reason for the end of the connection.
-    pub(crate) fn fault(&self) -> String {
-        self.state().fault.clone().unwrap_or_else(|| "it has ended".to_owned())
+    pub(crate) fn end_reason(&self) -> String {
+        self.lock_state().fault.clone().unwrap_or_else(|| "it has ended".to_owned())
     }
 
     /// Ends the connection with this reason, and then the program.
-    pub(crate) fn fail(&self, why: String) {
-        self.give_up(why);
+    pub(crate) fn fail_connection(&self, why: String) {
+        self.fail_pending(why);
         self.ending.cancel();
     }
 
     /// Ends the program and all that it started, and waits for that.
     pub(crate) async fn close(&self) {
-        self.fail("it was ended".to_owned());
+        self.fail_connection("it was ended".to_owned());
         self.gone.cancelled().await;
     }
 
-    /// Last lines of standard error in one line, without control characters, of at most `limit` characters.
-    pub(crate) fn said(&self, limit: usize) -> String {
-        let state = self.state();
+    /// Returns the tail of standard error in one line, without control characters, of at most `limit`
+    /// characters.
+    pub(crate) fn stderr_tail(&self, limit: usize) -> String {
+        let state = self.lock_state();
         let text = String::from_utf8_lossy(&state.said);
         let words: Vec<&str> = text.split_whitespace().collect();
         let line: Vec<char> = words.join(" ").chars().filter(|c| !c.is_control()).collect();
@@ -214,35 +216,35 @@ impl Peer {
 
     /// Sets the reason for the end of the connection, unless one is set, and fails all pending requests with
     /// it.
-    fn give_up(&self, why: String) -> String {
+    fn fail_pending(&self, why: String) -> String {
         let (why, pending) = {
-            let mut state = self.state();
+            let mut state = self.lock_state();
             let why = state.fault.get_or_insert(why).clone();
             (why, std::mem::take(&mut state.pending))
         };
         for waiting in pending.into_values() {
-            // Whoever asked may be gone.
+            // The caller may have stopped waiting.
             let _ = waiting.send(Err(CallError::Gone(why.clone())));
         }
         why
     }
 
-    fn answered(&self, id: &Value, answer: Result<Value, CallError>) {
-        let waiting = id.as_u64().and_then(|id| self.state().pending.remove(&id));
+    fn deliver_answer(&self, id: &Value, answer: Result<Value, CallError>) {
+        let waiting = id.as_u64().and_then(|id| self.lock_state().pending.remove(&id));
         if let Some(waiting) = waiting {
-            // Whoever asked may be gone.
+            // The caller may have stopped waiting.
             let _ = waiting.send(answer);
         }
     }
 
-    fn hear(&self, bytes: &[u8]) {
-        let said = &mut self.state().said;
+    fn keep_stderr(&self, bytes: &[u8]) {
+        let said = &mut self.lock_state().said;
         said.extend_from_slice(bytes);
         let above = said.len().saturating_sub(MAX_SAID_BYTES);
         said.drain(..above);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -253,7 +255,7 @@ impl Drop for Peer {
     }
 }
 
-fn line(message: &Value) -> Vec<u8> {
+fn encode_line(message: &Value) -> Vec<u8> {
     let mut line = message.to_string().into_bytes();
     line.push(b'\n');
     line

@@ -11,23 +11,24 @@ use zk_core::service::{Exit, KillSignal, LineSplitter, OutputStream, Process, Pr
 
 use super::{CallError, Incoming, MAX_MESSAGE_BYTES, Peer, Reply};
 
-/// Size of one write in bytes: small enough to be written atomically, so that a blocked one can be given up.
+/// Size of one write in bytes: small enough to be atomic on a pipe, so that a blocked write can be abandoned.
 const CHUNK_BYTES: usize = 4096;
 
-/// Time that a write may block before output is read: the program may be blocked on its output.
+/// Time that a write may block before the output is read, since the program may itself be blocked on its
+/// output.
 const STUCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// Longest time in which the program may leave its input unread.
+/// Time limit for the program to read its input.
 const NOT_READING_LIMIT: Duration = Duration::from_secs(30);
 
-/// Longest waits for the program to end: after its input is closed, after `SIGTERM`, and after `SIGKILL`.
+/// Time limits for the program to end: after its input is closed, after `SIGTERM`, and after `SIGKILL`.
 const END_WAITS: [Duration; 3] =
     [Duration::from_millis(300), Duration::from_millis(700), Duration::from_millis(700)];
 
-/// Time for the exit of a program that closed its output.
+/// Time limit for the exit status of a program that closed its output.
 const EXIT_WAIT: Duration = Duration::from_millis(200);
 
-/// Maximum number of output lines that are no messages. After them the connection ends.
+/// Maximum number of output lines that are not messages, after which the connection ends.
 const MAX_GARBAGE_LINES: u32 = 200;
 
 pub(super) struct Pump<I: Incoming> {
@@ -59,9 +60,9 @@ impl<I: Incoming> Pump<I> {
                 break over;
             }
         };
-        let why = self.peer.upgrade().map_or(why.clone(), |peer| peer.give_up(why));
+        let why = self.peer.upgrade().map_or(why.clone(), |peer| peer.fail_pending(why));
         self.incoming.ended(&why);
-        end(&mut *self.process).await;
+        end_process(&mut *self.process).await;
         gone.cancel();
     }
 
@@ -74,19 +75,19 @@ impl<I: Incoming> Pump<I> {
             },
             event = self.process.next() => {
                 let event = event.map_err(|error| Over(error.to_string()))?;
-                self.handle(event).await
+                self.handle_event(event).await
             }
         }
     }
 
-    /// Writes a line. While that blocks, output is read, which the program may be blocked on.
+    /// Writes a line. While the write blocks, output is read, since the program may be blocked on it.
     async fn write(&mut self, line: &[u8]) -> Result<(), Over> {
         for chunk in line.chunks(CHUNK_BYTES) {
             let give_up = Instant::now() + NOT_READING_LIMIT;
             loop {
                 match timeout(STUCK_PAUSE, self.process.write(chunk)).await {
                     Ok(Ok(())) => break,
-                    Ok(Err(error)) => return Err(self.exit_or(error.to_string()).await),
+                    Ok(Err(error)) => return Err(self.exit_reason_or(error.to_string()).await),
                     Err(_) if self.ending.is_cancelled() => return Err(Over("it was ended".to_owned())),
                     Err(_) if Instant::now() >= give_up => {
                         let seconds = NOT_READING_LIMIT.as_secs();
@@ -96,57 +97,57 @@ impl<I: Incoming> Pump<I> {
                 }
                 if let Ok(event) = timeout(STUCK_PAUSE, self.process.next()).await {
                     let event = event.map_err(|error| Over(error.to_string()))?;
-                    self.handle(event).await?;
+                    self.handle_event(event).await?;
                 }
             }
         }
         Ok(())
     }
 
-    async fn handle(&mut self, event: Option<ProcessEvent>) -> Result<(), Over> {
+    async fn handle_event(&mut self, event: Option<ProcessEvent>) -> Result<(), Over> {
         match event {
             Some(ProcessEvent::Output(OutputStream::Stdout, bytes)) => {
                 let lines = self.lines.feed(&bytes).map_err(|_| {
                     Over(format!("it sent a message of more than {} MB", MAX_MESSAGE_BYTES >> 20))
                 })?;
-                lines.iter().try_for_each(|line| self.line(line))
+                lines.iter().try_for_each(|line| self.handle_line(line))
             }
             Some(ProcessEvent::Output(OutputStream::Stderr, bytes)) => {
-                self.hear(&bytes);
+                self.keep_stderr(&bytes);
                 Ok(())
             }
             Some(ProcessEvent::Closed(OutputStream::Stderr)) => Ok(()),
             Some(ProcessEvent::Closed(OutputStream::Stdout)) | None => {
-                Err(self.exit_or("it closed its output".to_owned()).await)
+                Err(self.exit_reason_or("it closed its output".to_owned()).await)
             }
             Some(ProcessEvent::Exited(exit)) => {
                 // Error output may still arrive after the exit.
                 let (_, said) = self.process.exit_within(EXIT_WAIT).await;
-                self.hear(&said);
+                self.keep_stderr(&said);
                 Err(Over(describe(exit)))
             }
         }
     }
 
-    /// Describes the program's exit if it follows at once, since it says more than `why`.
-    async fn exit_or(&mut self, why: String) -> Over {
+    /// Reason for the end: the program's exit if it follows at once, since it is more precise than `why`.
+    async fn exit_reason_or(&mut self, why: String) -> Over {
         let (exit, said) = self.process.exit_within(EXIT_WAIT).await;
-        self.hear(&said);
+        self.keep_stderr(&said);
         Over(exit.map_or(why, describe))
     }
 
-    fn hear(&self, bytes: &[u8]) {
+    fn keep_stderr(&self, bytes: &[u8]) {
         if let Some(peer) = self.peer.upgrade() {
-            peer.hear(bytes);
+            peer.keep_stderr(bytes);
         }
     }
 
-    fn line(&mut self, line: &[u8]) -> Result<(), Over> {
+    fn handle_line(&mut self, line: &[u8]) -> Result<(), Over> {
         let Some(peer) = self.peer.upgrade() else { return Err(Over("nobody needs it any more".to_owned())) };
         let Ok(Value::Object(mut message)) = serde_json::from_slice(line) else {
-            // Package runners print their progress to standard output.
-            peer.hear(line.get(..line.len().min(1024)).unwrap_or_default());
-            peer.hear(b"\n");
+            // Lines that are not messages are kept as error output: package runners print their progress there.
+            peer.keep_stderr(line.get(..line.len().min(1024)).unwrap_or_default());
+            peer.keep_stderr(b"\n");
             self.garbage += 1;
             return match self.garbage {
                 MAX_GARBAGE_LINES => {
@@ -166,10 +167,10 @@ impl<I: Incoming> Pump<I> {
             (Some(method), None) => self.incoming.notification(method, params).map_err(Over),
             (None, Some(id)) => {
                 let answer = match message.remove("error") {
-                    Some(error) => Err(refused(&error)),
+                    Some(error) => Err(answer_error(&error)),
                     None => Ok(message.remove("result").unwrap_or_default()),
                 };
-                peer.answered(&id, answer);
+                peer.deliver_answer(&id, answer);
                 Ok(())
             }
             (None, None) => Ok(()),
@@ -177,7 +178,7 @@ impl<I: Incoming> Pump<I> {
     }
 }
 
-fn refused(error: &Value) -> CallError {
+fn answer_error(error: &Value) -> CallError {
     let message = error.get("message").and_then(Value::as_str).unwrap_or("it gave no reason");
     let more = error.get("data").and_then(|data| match data {
         Value::String(text) => Some(text.clone()),
@@ -189,7 +190,7 @@ fn refused(error: &Value) -> CallError {
 }
 
 /// Ends the program: closes its input, then terminates it, then kills it with all processes that it started.
-async fn end(process: &mut dyn Process) {
+async fn end_process(process: &mut dyn Process) {
     // The pipe may be closed already.
     let _ = process.close_input().await;
     for (signal, wait) in
@@ -199,18 +200,18 @@ async fn end(process: &mut dyn Process) {
             // The process may have ended already.
             let _ = process.kill(signal).await;
         }
-        if timeout(wait, is_over(process)).await.is_ok() && is_alone(process).await {
+        if timeout(wait, wait_for_exit(process)).await.is_ok() && has_no_members(process).await {
             return;
         }
     }
 }
 
-async fn is_over(process: &mut dyn Process) {
+async fn wait_for_exit(process: &mut dyn Process) {
     while let Ok(Some(_)) = process.next().await {}
 }
 
 /// Whether all processes that the program started have ended.
-async fn is_alone(process: &mut dyn Process) -> bool {
+async fn has_no_members(process: &mut dyn Process) -> bool {
     process.members().await.is_ok_and(|members| members.is_empty())
 }
 

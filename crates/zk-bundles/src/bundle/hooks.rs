@@ -1,21 +1,21 @@
 use serde_json::{Map, Value};
 use zk_core::service::visible_line;
 
-use super::manifest::Written;
+use super::manifest::ManifestPart;
 use super::{Bundle, BundleError, HookPart};
 use crate::tree::Tree;
 
-/// Standard file of hooks.
+/// Path of the standard hooks file in a bundle.
 const HOOKS_FILE: &str = "hooks/hooks.json";
 
-/// Fields of a hook that zk supports; others are left out with a note.
+/// Fields of a hook that zk supports. Other fields are removed, with a note.
 const HOOK_FIELDS: [&str; 5] = ["type", "command", "timeout", "async", "statusMessage"];
 
-/// Longest time limit of a hook, in seconds.
+/// Maximum time limit of a hook, in seconds.
 const MAX_HOOK_SECONDS: f64 = 3600.0;
 
-/// Reads `hooks/hooks.json` and the hooks of the manifest.
-pub(super) fn find(bundle: &mut Bundle, tree: &Tree) -> Result<(), BundleError> {
+/// Reads `hooks/hooks.json` and the hooks in the manifest.
+pub(super) fn read_hooks(bundle: &mut Bundle, tree: &Tree) -> Result<(), BundleError> {
     let mut files = Vec::new();
     if tree.get(HOOKS_FILE).is_some() {
         files.push(HOOKS_FILE.to_owned());
@@ -23,15 +23,15 @@ pub(super) fn find(bundle: &mut Bundle, tree: &Tree) -> Result<(), BundleError> 
     let mut inline = Vec::new();
     for written in bundle.manifest.hooks.clone() {
         match written {
-            Written::Inline(value) => inline.push(value),
-            // The manifest may also name the standard file.
-            Written::File(path) if files.contains(&path) => {}
-            Written::File(path) => files.push(path),
+            ManifestPart::Inline(value) => inline.push(value),
+            // The manifest may also name the standard file, which is read already.
+            ManifestPart::File(path) if files.contains(&path) => {}
+            ManifestPart::File(path) => files.push(path),
         }
     }
     for place in files {
         let Some(file) = tree.get(&place) else {
-            bundle.leads_nowhere("hooks", &place);
+            bundle.note_missing_path("hooks", &place);
             continue;
         };
         let wrong = |why: String| BundleError::Part { place: place.clone(), why };
@@ -45,23 +45,23 @@ pub(super) fn find(bundle: &mut Bundle, tree: &Tree) -> Result<(), BundleError> 
             let why = format!("the event `{}` stands outside of `hooks`", visible_line(event));
             return Err(wrong(why));
         }
-        add(bundle, &place, events);
+        add_hooks(bundle, &place, events);
     }
     for value in inline {
         let events = value.get("hooks").unwrap_or(&value).as_object().cloned().unwrap_or_default();
-        add(bundle, "plugin.json: hooks", &events);
+        add_hooks(bundle, "plugin.json: hooks", &events);
     }
     Ok(())
 }
 
-fn add(bundle: &mut Bundle, place: &str, events: &Map<String, Value>) {
+fn add_hooks(bundle: &mut Bundle, place: &str, events: &Map<String, Value>) {
     let mut kept = Map::new();
     for (event, groups) in events {
         let Value::Array(groups) = groups else {
             kept.insert(event.clone(), groups.clone());
             continue;
         };
-        let groups = groups.iter().map(|group| known_fields(group, event, &mut bundle.notes)).collect();
+        let groups = groups.iter().map(|group| supported_fields(group, event, &mut bundle.notes)).collect();
         kept.insert(event.clone(), Value::Array(groups));
     }
     if !kept.is_empty() {
@@ -70,7 +70,7 @@ fn add(bundle: &mut Bundle, place: &str, events: &Map<String, Value>) {
 }
 
 /// Matcher and hooks of a group, without fields that have no effect.
-fn known_fields(group: &Value, event: &str, notes: &mut Vec<String>) -> Value {
+fn supported_fields(group: &Value, event: &str, notes: &mut Vec<String>) -> Value {
     let (Some(fields), Some(hooks)) = (group.as_object(), group.get("hooks").and_then(Value::as_array))
     else {
         return group.clone();

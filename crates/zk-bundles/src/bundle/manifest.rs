@@ -46,11 +46,11 @@ const KNOWN_KEYS: [&str; 32] = [
     "experimental",
 ];
 
-/// Keys whose values are texts.
+/// Keys of the manifest whose values are strings.
 const TEXT_KEYS: [&str; 8] =
     ["displayName", "version", "description", "homepage", "repository", "license", "category", "icon"];
 
-/// Keys of unsupported parts, with their names for a person.
+/// Keys of the manifest for parts that zk does not support, with their names for a person.
 const UNSERVED_KEYS: [(&str, &str); 9] = [
     ("lspServers", "language servers"),
     ("outputStyles", "output styles"),
@@ -82,17 +82,17 @@ pub struct Manifest {
     pub(crate) agents: Option<Vec<String>>,
     /// Directories of skills in addition to the directory `skills`.
     pub(crate) skills: Vec<String>,
-    /// Hooks in addition to `hooks/hooks.json`.
-    pub(crate) hooks: Vec<Written>,
-    /// Servers in addition to `.mcp.json`.
-    pub(crate) servers: Vec<Written>,
+    /// Hooks in addition to those of `hooks/hooks.json`.
+    pub(crate) hooks: Vec<ManifestPart>,
+    /// MCP servers in addition to those of `.mcp.json`.
+    pub(crate) servers: Vec<ManifestPart>,
     /// Unsupported parts.
     pub(crate) unserved: Vec<String>,
     /// Notes for the author.
     pub(crate) notes: Vec<String>,
 }
 
-/// Commands of a manifest.
+/// Commands that a manifest lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Commands {
     /// Files and directories.
@@ -101,9 +101,9 @@ pub(crate) enum Commands {
     Named(Vec<(String, String, Option<String>)>),
 }
 
-/// Part in a file of its own, or in the manifest.
+/// Hooks or servers of a manifest: in a separate file, or inline.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Written {
+pub(crate) enum ManifestPart {
     /// Path of the file.
     File(String),
     /// Value in the manifest.
@@ -127,30 +127,30 @@ impl Manifest {
     /// # Errors
     /// [`BundleError`] for broken JSON, a wrong type of a known key, and a path that is not below the bundle.
     pub fn read(bytes: &[u8]) -> Result<Self, BundleError> {
-        let value: Value =
-            serde_json::from_slice(bytes).map_err(|error| wrong(format!("it is no JSON: {error}")))?;
-        let Value::Object(fields) = value else { return Err(wrong("it is no JSON object")) };
-        let name = fields.get("name").ok_or_else(|| wrong("it has no `name`"))?;
-        let name = name.as_str().ok_or_else(|| wrong("`name` must be a text"))?;
+        let value: Value = serde_json::from_slice(bytes)
+            .map_err(|error| invalid_manifest(format!("it is no JSON: {error}")))?;
+        let Value::Object(fields) = value else { return Err(invalid_manifest("it is no JSON object")) };
+        let name = fields.get("name").ok_or_else(|| invalid_manifest("it has no `name`"))?;
+        let name = name.as_str().ok_or_else(|| invalid_manifest("`name` must be a text"))?;
         if !is_bundle_name(name) {
-            return Err(wrong(format!(
+            return Err(invalid_manifest(format!(
                 "`{}` is no name for a plugin: use letters, digits, `-`, `_` and `.`",
                 visible_line(name)
             )));
         }
         let mut manifest = Self { name: name.to_owned(), ..Self::default() };
         manifest.read_texts(&fields)?;
-        manifest.commands = fields.get("commands").map(commands).transpose()?;
-        manifest.agents = fields.get("agents").map(agents).transpose()?;
+        manifest.commands = fields.get("commands").map(parse_commands).transpose()?;
+        manifest.agents = fields.get("agents").map(parse_agents).transpose()?;
         manifest.skills =
-            fields.get("skills").map(|value| paths("skills", value)).transpose()?.unwrap_or_default();
+            fields.get("skills").map(|value| parse_paths("skills", value)).transpose()?.unwrap_or_default();
         manifest.hooks =
-            fields.get("hooks").map(|value| written("hooks", value)).transpose()?.unwrap_or_default();
-        let servers = fields.get("mcpServers").map(|value| written("mcpServers", value)).transpose()?;
+            fields.get("hooks").map(|value| parse_parts("hooks", value)).transpose()?.unwrap_or_default();
+        let servers = fields.get("mcpServers").map(|value| parse_parts("mcpServers", value)).transpose()?;
         manifest.servers = servers.unwrap_or_default();
-        manifest.options = fields.get("userConfig").map(options).transpose()?.unwrap_or_default();
+        manifest.options = fields.get("userConfig").map(parse_options).transpose()?.unwrap_or_default();
         for (key, what) in UNSERVED_KEYS {
-            if fields.get(key).is_some_and(|value| !is_empty(value)) {
+            if fields.get(key).is_some_and(|value| !is_empty_value(value)) {
                 manifest.unserved.push(format!("{what} (`{key}`)"));
             }
         }
@@ -164,32 +164,32 @@ impl Manifest {
     fn read_texts(&mut self, fields: &Map<String, Value>) -> Result<(), BundleError> {
         for key in TEXT_KEYS {
             if fields.get(key).is_some_and(|value| !value.is_string()) {
-                return Err(wrong(format!("`{key}` must be a text")));
+                return Err(invalid_manifest(format!("`{key}` must be a text")));
             }
         }
         let text = |key: &str| fields.get(key).and_then(Value::as_str).map(str::to_owned);
         (self.version, self.description) = (text("version"), text("description"));
         if let Some(author) = fields.get("author") {
             let name = author.as_object().and_then(|author| author.get("name")).and_then(Value::as_str);
-            let why = || wrong("`author` must be an object with a text `name`");
+            let why = || invalid_manifest("`author` must be an object with a text `name`");
             self.author = Some(name.ok_or_else(why)?.to_owned());
         }
         for key in ["keywords", "tags"] {
             let is_texts =
                 |value: &Value| value.as_array().is_some_and(|all| all.iter().all(Value::is_string));
             if fields.get(key).is_some_and(|value| !is_texts(value)) {
-                return Err(wrong(format!("`{key}` must be a list of texts")));
+                return Err(invalid_manifest(format!("`{key}` must be a list of texts")));
             }
         }
         Ok(())
     }
 }
 
-fn wrong(why: impl Into<String>) -> BundleError {
+fn invalid_manifest(why: impl Into<String>) -> BundleError {
     BundleError::Manifest { why: why.into() }
 }
 
-fn is_empty(value: &Value) -> bool {
+fn is_empty_value(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Array(items) => items.is_empty(),
@@ -198,9 +198,10 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Path below the bundle's root: it begins with `./` and has no `..`.
+/// Checks that a path begins with `./` and has no `..`; returns it without the `./`.
 pub(crate) fn below_root(key: &str, text: &str) -> Result<String, BundleError> {
-    let refused = |why: &str| wrong(format!("`{key}` has the path `{}`, which {why}", visible_line(text)));
+    let refused =
+        |why: &str| invalid_manifest(format!("`{key}` has the path `{}`, which {why}", visible_line(text)));
     let below = text.strip_prefix("./").ok_or_else(|| refused("does not begin with `./`"))?;
     let parts: Vec<&str> = below.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     if parts.contains(&"..") || below.contains('\\') {
@@ -209,10 +210,11 @@ pub(crate) fn below_root(key: &str, text: &str) -> Result<String, BundleError> {
     Ok(parts.join("/"))
 }
 
-fn paths(key: &str, value: &Value) -> Result<Vec<String>, BundleError> {
+fn parse_paths(key: &str, value: &Value) -> Result<Vec<String>, BundleError> {
     let one = |value: &Value| {
-        let text =
-            value.as_str().ok_or_else(|| wrong(format!("`{key}` must be a path or a list of paths")))?;
+        let text = value
+            .as_str()
+            .ok_or_else(|| invalid_manifest(format!("`{key}` must be a path or a list of paths")))?;
         below_root(key, text)
     };
     match value {
@@ -223,34 +225,36 @@ fn paths(key: &str, value: &Value) -> Result<Vec<String>, BundleError> {
     }
 }
 
-fn agents(value: &Value) -> Result<Vec<String>, BundleError> {
-    let paths = paths("agents", value)?;
+fn parse_agents(value: &Value) -> Result<Vec<String>, BundleError> {
+    let paths = parse_paths("agents", value)?;
     match paths.iter().find(|path| !path.ends_with(".md")) {
-        Some(path) => {
-            Err(wrong(format!("`agents` has the path `./{}`, which is no .md file", visible_line(path))))
-        }
+        Some(path) => Err(invalid_manifest(format!(
+            "`agents` has the path `./{}`, which is no .md file",
+            visible_line(path)
+        ))),
         None => Ok(paths),
     }
 }
 
-fn commands(value: &Value) -> Result<Commands, BundleError> {
-    let Value::Object(named) = value else { return Ok(Commands::Paths(paths("commands", value)?)) };
+fn parse_commands(value: &Value) -> Result<Commands, BundleError> {
+    let Value::Object(named) = value else { return Ok(Commands::Paths(parse_paths("commands", value)?)) };
     let one = |(name, command): (&String, &Value)| {
         let source = command.get("source").and_then(Value::as_str);
         let shown = visible_line(name);
-        let source = source.ok_or_else(|| wrong(format!("the command `{shown}` has no text `source`")))?;
+        let source =
+            source.ok_or_else(|| invalid_manifest(format!("the command `{shown}` has no text `source`")))?;
         let description = command.get("description").and_then(Value::as_str).map(str::to_owned);
         Ok((name.clone(), below_root("commands", source)?, description))
     };
     named.iter().map(one).collect::<Result<_, _>>().map(Commands::Named)
 }
 
-fn written(key: &str, value: &Value) -> Result<Vec<Written>, BundleError> {
+fn parse_parts(key: &str, value: &Value) -> Result<Vec<ManifestPart>, BundleError> {
     let one = |value: &Value| match value {
-        Value::String(path) => below_root(key, path).map(Written::File),
-        Value::Object(_) => Ok(Written::Inline(value.clone())),
+        Value::String(path) => below_root(key, path).map(ManifestPart::File),
+        Value::Object(_) => Ok(ManifestPart::Inline(value.clone())),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
-            Err(wrong(format!("`{key}` must be a path, an object, or a list of these")))
+            Err(invalid_manifest(format!("`{key}` must be a path, an object, or a list of these")))
         }
     };
     match value {
@@ -261,12 +265,13 @@ fn written(key: &str, value: &Value) -> Result<Vec<Written>, BundleError> {
     }
 }
 
-fn options(value: &Value) -> Result<BTreeMap<String, OptionField>, BundleError> {
-    let fields = value.as_object().ok_or_else(|| wrong("`userConfig` must be an object"))?;
+fn parse_options(value: &Value) -> Result<BTreeMap<String, OptionField>, BundleError> {
+    let fields = value.as_object().ok_or_else(|| invalid_manifest("`userConfig` must be an object"))?;
     let one = |(key, field): (&String, &Value)| {
         let shown = visible_line(key);
-        let field =
-            field.as_object().ok_or_else(|| wrong(format!("`userConfig.{shown}` must be an object")))?;
+        let field = field
+            .as_object()
+            .ok_or_else(|| invalid_manifest(format!("`userConfig.{shown}` must be an object")))?;
         let default = match field.get("default") {
             None | Some(Value::Null) => None,
             Some(Value::String(text)) => Some(text.clone()),

@@ -16,7 +16,7 @@ use manifest::{Commands, MANIFEST_FILE, Manifest};
 /// Longest name of a bundle, in bytes.
 const MAX_NAME_BYTES: usize = 64;
 
-/// Files and directories for other programs, with their names for a person.
+/// Files and directories in a bundle that only other programs use, with their names for a person.
 const UNSERVED_PLACES: [(&str, &str); 7] = [
     ("output-styles", "output styles"),
     ("themes", "themes"),
@@ -142,8 +142,8 @@ impl Bundle {
         bundle.find_commands(tree);
         bundle.find_agents(tree);
         bundle.find_skills(tree)?;
-        hooks::find(&mut bundle, tree)?;
-        servers::find(&mut bundle, tree)?;
+        hooks::read_hooks(&mut bundle, tree)?;
+        servers::read_servers(&mut bundle, tree)?;
         for (place, what) in UNSERVED_PLACES {
             if tree.get(place).is_some() || tree.has_dir(place) {
                 bundle.unserved.push(format!("{what} (`{place}`)"));
@@ -211,7 +211,7 @@ impl Bundle {
                     match file.strip_suffix(".md").filter(|_| tree.get(&path).is_some()) {
                         Some(stem) => listed.push((stem.to_owned(), path, None)),
                         None => match in_dir(&path) {
-                            files if files.is_empty() => self.leads_nowhere("commands", &path),
+                            files if files.is_empty() => self.note_missing_path("commands", &path),
                             files => listed.extend(files),
                         },
                     }
@@ -225,7 +225,7 @@ impl Bundle {
                 continue;
             }
             if tree.get(&path).is_none() {
-                self.leads_nowhere("commands", &path);
+                self.note_missing_path("commands", &path);
                 continue;
             }
             let name = format!("{}:{name}", self.manifest.name);
@@ -246,7 +246,7 @@ impl Bundle {
         for path in paths {
             match tree.get(&path) {
                 Some(_) => self.agents.push(AgentPart { path }),
-                None => self.leads_nowhere("agents", &path),
+                None => self.note_missing_path("agents", &path),
             }
         }
     }
@@ -273,7 +273,7 @@ impl Bundle {
             let below = tree.below(&dir).filter_map(|(path, _)| path.strip_suffix("/SKILL.md"));
             let below: Vec<String> = below.filter(|path| !path.contains('/')).map(str::to_owned).collect();
             if below.is_empty() && listed.contains(&dir) {
-                self.leads_nowhere("skills", &dir);
+                self.note_missing_path("skills", &dir);
             }
             let join = |name| if dir.is_empty() { name } else { format!("{dir}/{name}") };
             dirs.extend(below.into_iter().map(join));
@@ -282,7 +282,7 @@ impl Bundle {
         Ok(())
     }
 
-    fn leads_nowhere(&mut self, key: &str, path: &str) {
+    fn note_missing_path(&mut self, key: &str, path: &str) {
         self.notes.push(format!("`{key}` names ./{}, which is not there", visible_line(path)));
     }
 }

@@ -1,4 +1,4 @@
-//! A bundle at its place on this machine.
+//! Bundle with its directories on this machine.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,12 @@ use serde_json::{Map, Value, json};
 
 use super::{Bundle, ServerPart};
 
-/// Variable of the directory of a bundle, and of its data.
+/// Environment variables with the directory of a bundle, and with the directory of its data.
 const ROOT_VARIABLE: &str = "CLAUDE_PLUGIN_ROOT";
 const DATA_VARIABLE: &str = "CLAUDE_PLUGIN_DATA";
 const PROJECT_VARIABLE: &str = "CLAUDE_PROJECT_DIR";
 
-/// Prefix of variables with values of options.
+/// Prefix of the environment variables with the values of a bundle's options.
 const OPTION_PREFIX: &str = "CLAUDE_PLUGIN_OPTION_";
 
 /// Bundle with its directories and the values of its options.
@@ -28,7 +28,7 @@ pub struct PlacedBundle {
     pub options: BTreeMap<String, String>,
 }
 
-/// Variables in the texts of a bundle.
+/// Variables that are expanded in the texts of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variables {
     values: Vec<(String, String)>,
@@ -94,7 +94,7 @@ impl PlacedBundle {
     }
 }
 
-/// Name of the variable of an option.
+/// Name of the environment variable with the value of an option.
 fn option_variable(key: &str) -> String {
     let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     format!("{OPTION_PREFIX}{}", key.chars().map(upper).collect::<String>())
@@ -109,7 +109,7 @@ impl Variables {
         self.values.iter().fold(text.to_owned(), replaced)
     }
 
-    /// Replaces `${user_config.KEY}` as well, in every text of a value.
+    /// Expands variables like [`expand`](Self::expand), and `${user_config.KEY}`, in every text of a value.
     #[must_use]
     pub fn expand_all(&self, value: &Value) -> Value {
         match value {
@@ -128,7 +128,8 @@ impl Variables {
         }
     }
 
-    /// Directories of the bundle and of the project, by variable. Options are not included.
+    /// Directories of the bundle and of the project, each with the name of its variable. Options are not
+    /// included.
     #[must_use]
     pub fn directories(&self) -> Vec<(String, String)> {
         self.values.clone()

@@ -1,4 +1,4 @@
-//! Files of a bundle, from where they are.
+//! Fetching the files of a bundle from its source.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::bundle::manifest::MANIFEST_FILE;
 use crate::bundle::{Bundle, BundleError};
 use crate::tree::{Tree, TreeError, TreeFile};
 
-/// Largest archive, in bytes.
+/// Maximum size of an archive, in bytes.
 const MAX_ARCHIVE_BYTES: usize = 64 << 20;
 
-/// Largest file of a marketplace, in bytes.
+/// Maximum size of a marketplace's file, in bytes.
 const MAX_MARKETPLACE_BYTES: usize = 4 << 20;
 
 /// Bundle with all of its files, from a source.
@@ -102,12 +102,12 @@ impl std::fmt::Debug for Fetcher {
     }
 }
 
-/// Directory that is removed when this is dropped.
+/// Temporary directory, removed on drop.
 struct Scratch(PathBuf);
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A directory that cannot be removed has no effect.
+        // A temporary directory that cannot be removed does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -130,24 +130,24 @@ impl Fetcher {
         marketplaces: &dyn Fn(&str) -> Option<Source>,
     ) -> Result<Fetched, FetchError> {
         match source {
-            Source::Directory { path } => self.of_directory(path, None, None),
+            Source::Directory { path } => self.read_directory(path, None, None),
             Source::Archive { path } => {
                 let read = self.files.read(path, &HostRead::whole(MAX_ARCHIVE_BYTES));
                 let bytes = read.map_err(|source| FetchError::Read { path: path.clone(), source })?.bytes;
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 let stem = name.split(".tar").next().unwrap_or_default();
                 let stem = stem.trim_end_matches(".tgz").trim_end_matches(".zip");
-                finish(Tree::read_archive(&bytes)?, stem, None, None)
+                read_bundle(Tree::read_archive(&bytes)?, stem, None, None)
             }
             Source::Git { url, path, reference, sha } => {
                 let dir = self.make_scratch()?;
                 let commit = self.git.check_out(url, reference.as_deref(), sha.as_deref(), &dir.0).await?;
-                self.of_repository(&dir.0, url, path.as_deref(), Some(commit), None)
+                self.check_out_repository(&dir.0, url, path.as_deref(), Some(commit), None)
             }
             Source::Marketplace { plugin, marketplace } => {
                 let source = marketplaces(marketplace);
                 let source = source.ok_or_else(|| FetchError::NoMarketplace(marketplace.clone()))?;
-                self.of_marketplace(&source, plugin).await
+                self.fetch_of_marketplace(&source, plugin).await
             }
         }
     }
@@ -160,18 +160,18 @@ impl Fetcher {
         Ok(self.open_marketplace(source).await?.1)
     }
 
-    async fn of_marketplace(&self, source: &Source, plugin: &str) -> Result<Fetched, FetchError> {
+    async fn fetch_of_marketplace(&self, source: &Source, plugin: &str) -> Result<Fetched, FetchError> {
         let (opened, marketplace) = self.open_marketplace(source).await?;
         let entry = marketplace.get(plugin).ok_or_else(|| FetchError::NoEntry(visible_line(plugin)))?;
         match &entry.place {
             EntryPlace::Own(path) => {
-                let dir = inside(&opened.dir, path)?;
-                self.of_directory(&dir, opened.commit.clone(), Some(entry))
+                let dir = directory_inside(&opened.dir, path)?;
+                self.read_directory(&dir, opened.commit.clone(), Some(entry))
             }
             EntryPlace::Other(Source::Git { url, path, reference, sha }) => {
                 let dir = self.make_scratch()?;
                 let commit = self.git.check_out(url, reference.as_deref(), sha.as_deref(), &dir.0).await?;
-                self.of_repository(&dir.0, url, path.as_deref(), Some(commit), Some(entry))
+                self.check_out_repository(&dir.0, url, path.as_deref(), Some(commit), Some(entry))
             }
             EntryPlace::Other(
                 Source::Directory { .. } | Source::Archive { .. } | Source::Marketplace { .. },
@@ -186,7 +186,7 @@ impl Fetcher {
                 let scratch = self.make_scratch()?;
                 let commit =
                     self.git.check_out(url, reference.as_deref(), sha.as_deref(), &scratch.0).await?;
-                let dir = inside(&scratch.0, path.as_deref().unwrap_or_default())?;
+                let dir = directory_inside(&scratch.0, path.as_deref().unwrap_or_default())?;
                 Opened { dir, commit: Some(commit), _scratch: Some(scratch) }
             }
             Source::Archive { path } => {
@@ -203,7 +203,7 @@ impl Fetcher {
         Ok((opened, marketplace))
     }
 
-    fn of_repository(
+    fn check_out_repository(
         &self,
         dir: &Path,
         url: &str,
@@ -211,21 +211,21 @@ impl Fetcher {
         commit: Option<String>,
         entry: Option<&MarketplaceEntry>,
     ) -> Result<Fetched, FetchError> {
-        let root = inside(dir, path.unwrap_or_default())?;
+        let root = directory_inside(dir, path.unwrap_or_default())?;
         let tree = Tree::read_dir(&root, &*self.files)?;
         let place = path.filter(|path| !path.is_empty()).unwrap_or(url);
         let name = place.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or_default();
-        finish(tree, name.trim_end_matches(".git"), commit, entry)
+        read_bundle(tree, name.trim_end_matches(".git"), commit, entry)
     }
 
-    fn of_directory(
+    fn read_directory(
         &self,
         dir: &Path,
         commit: Option<String>,
         entry: Option<&MarketplaceEntry>,
     ) -> Result<Fetched, FetchError> {
         let name = dir.file_name().unwrap_or_default().to_string_lossy();
-        finish(Tree::read_dir(dir, &*self.files)?, &name, commit, entry)
+        read_bundle(Tree::read_dir(dir, &*self.files)?, &name, commit, entry)
     }
 
     fn make_scratch(&self) -> Result<Scratch, FetchError> {
@@ -237,28 +237,28 @@ impl Fetcher {
             std::fs::remove_dir_all(&dir).map_err(failed)?;
         }
         Tree::default().write_to(&dir)?;
-        // Links of the temporary directory must not look like links that lead out.
+        // Symbolic links above the temporary directory must not look like links that lead out of it.
         dir.canonicalize().map(Scratch).map_err(failed)
     }
 }
 
-/// Opened marketplace. Dropping this removes its cloned repository.
+/// Marketplace with its directory. A cloned repository is removed on drop.
 struct Opened {
     dir: PathBuf,
     commit: Option<String>,
     _scratch: Option<Scratch>,
 }
 
-/// Returns a directory below another one; an error if a link leads outside.
-fn inside(dir: &Path, below: &str) -> Result<PathBuf, FetchError> {
+/// Returns the directory at `below` inside of `dir`; an error if it is missing, or a link leads outside.
+fn directory_inside(dir: &Path, below: &str) -> Result<PathBuf, FetchError> {
     let none = || FetchError::NoDirectory(visible_line(below));
     let root = dir.canonicalize().map_err(|_| none())?;
     let real = root.join(below).canonicalize().map_err(|_| none())?;
     if real.starts_with(&root) && real.is_dir() { Ok(real) } else { Err(none()) }
 }
 
-/// Reads the bundle. The entry of a marketplace replaces a missing manifest.
-fn finish(
+/// Reads the bundle in a tree. The entry of a marketplace replaces a missing manifest.
+fn read_bundle(
     mut tree: Tree,
     name: &str,
     commit: Option<String>,

@@ -7,13 +7,13 @@ use zk_core::service::{Exec, ExecRequest, Exit, OutputStream, visible_lines};
 
 use super::fetch::FetchError;
 
-/// Longest time of one call of git.
+/// Time limit of one git command.
 const GIT_TIME_LIMIT: Duration = Duration::from_secs(300);
 
-/// Bytes of git's errors that a message quotes.
+/// Maximum number of bytes of git's errors that a message quotes.
 const MAX_SAID_BYTES: usize = 2000;
 
-/// Configuration of every call: no hooks, no helpers from the repository, and no transport that starts a
+/// Git configuration of every command: no hooks, no helpers from the repository, and no transport that starts a
 /// program.
 const CONFIGURATION: [&str; 6] = [
     "core.hooksPath=/dev/null",
@@ -24,7 +24,7 @@ const CONFIGURATION: [&str; 6] = [
     "credential.interactive=false",
 ];
 
-/// Variables that keep git and ssh from prompting on the terminal, and from fetching large files.
+/// Environment variables that keep git and ssh from prompting on the terminal, and from fetching large files.
 const ENVIRONMENT: [(&str, &str); 5] = [
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_LFS_SKIP_SMUDGE", "1"),
@@ -33,7 +33,7 @@ const ENVIRONMENT: [(&str, &str); 5] = [
     ("LC_ALL", "C"),
 ];
 
-/// The person's git, as a program of its own.
+/// Runner of the person's git as a subprocess.
 pub(super) struct Git {
     pub(super) exec: Arc<dyn Exec>,
 }
@@ -55,7 +55,7 @@ impl Git {
             (Ok(_), _) => {
                 self.run(dir, &["checkout", "--quiet", "--detach", "FETCH_HEAD"]).await?;
             }
-            // Some servers only give out commits at the end of a branch.
+            // Some servers only provide the commit at the tip of a branch.
             (Err(_), Some(sha)) => {
                 let all = ["fetch", "--quiet", "--tags", "--", url, "+refs/heads/*:refs/remotes/origin/*"];
                 self.run(dir, &all).await?;
@@ -91,7 +91,7 @@ impl Git {
             Exit::TimedOut => Err(failed(format!("it took longer than {} s", GIT_TIME_LIMIT.as_secs()))),
             Exit::Code(_) | Exit::Signal(_) | Exit::Stopped => {
                 said.truncate(MAX_SAID_BYTES);
-                // A part of this text comes from the server.
+                // Git's errors contain text from the server.
                 let lines = visible_lines(String::from_utf8_lossy(&said).trim());
                 Err(failed(lines.join("; ")))
             }

@@ -10,7 +10,7 @@ use crate::bundle::manifest::below_root;
 /// Path of the file below the root of a marketplace.
 pub(crate) const MARKETPLACE_FILE: &str = ".claude-plugin/marketplace.json";
 
-/// Keys of an entry that are no keys of a manifest.
+/// Keys of a marketplace's entry that are not keys of a manifest.
 const ENTRY_KEYS: [&str; 4] = ["source", "strict", "category", "tags"];
 
 /// Marketplace: a list of bundles with their origins.
@@ -31,7 +31,7 @@ pub struct MarketplaceEntry {
     pub name: String,
     /// Description for a person.
     pub description: Option<String>,
-    /// Origin of its files.
+    /// Origin of the bundle's files.
     pub(crate) place: EntryPlace,
     /// Fields that replace a missing manifest.
     pub(crate) manifest: Map<String, Value>,
@@ -66,7 +66,7 @@ impl Marketplace {
         let plugins = plugins.ok_or_else(|| wrong("it has no list `plugins`"))?;
         let mut marketplace = Self { name: name.to_owned(), entries: Vec::new(), problems: Vec::new() };
         for (at, plugin) in plugins.iter().enumerate() {
-            match entry(plugin) {
+            match parse_entry(plugin) {
                 Ok(entry) if marketplace.get(&entry.name).is_some() => {
                     marketplace
                         .problems
@@ -90,18 +90,18 @@ impl Marketplace {
     }
 }
 
-fn entry(plugin: &Value) -> Result<MarketplaceEntry, String> {
+fn parse_entry(plugin: &Value) -> Result<MarketplaceEntry, String> {
     let fields = plugin.as_object().ok_or("it is no object")?;
     let name = fields.get("name").and_then(Value::as_str).filter(|name| is_bundle_name(name));
     let name = name.ok_or("it has no usable `name`")?.to_owned();
-    let place = place(fields.get("source").ok_or("it has no `source`")?)?;
+    let place = parse_place(fields.get("source").ok_or("it has no `source`")?)?;
     let description = fields.get("description").and_then(Value::as_str).map(str::to_owned);
     let mut manifest = fields.clone();
     manifest.retain(|key, _| !ENTRY_KEYS.contains(&key.as_str()));
     Ok(MarketplaceEntry { name, description, place, manifest })
 }
 
-fn place(source: &Value) -> Result<EntryPlace, String> {
+fn parse_place(source: &Value) -> Result<EntryPlace, String> {
     if let Some(path) = source.as_str() {
         let below = if path == "." { Ok(String::new()) } else { below_root("source", path) };
         return below.map(EntryPlace::Own).map_err(|error| error.to_string());

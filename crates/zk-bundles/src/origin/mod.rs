@@ -11,10 +11,10 @@ use zk_core::service::visible_line;
 
 use crate::bundle::is_bundle_name;
 
-/// Endings of archives.
+/// File name extensions of supported archives.
 const ARCHIVE_ENDINGS: [&str; 3] = [".tar.gz", ".tgz", ".zip"];
 
-/// Beginnings of addresses that git may fetch from.
+/// Beginnings of addresses from which git may fetch.
 const SCHEMES: [&str; 4] = ["https://", "http://", "ssh://", "file://"];
 
 /// Origin of a bundle, or of a marketplace.
@@ -178,7 +178,7 @@ impl std::fmt::Display for Source {
     }
 }
 
-/// Whether a text is an address as `scp` has them: `user@host:path`.
+/// Whether a text is an address in the form of `scp`: `user@host:path`.
 fn is_scp_address(text: &str) -> bool {
     let Some((host, path)) = text.split_once(':') else { return false };
     let is_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -191,7 +191,7 @@ fn is_scp_address(text: &str) -> bool {
         && !path.starts_with([':', '-'])
 }
 
-/// Whether a text can be a branch or tag, and no option of git.
+/// Whether a text can name a branch or tag, and is not an option of git.
 fn is_reference(name: &str) -> bool {
     let is_usable = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | '+');
     !name.is_empty()

@@ -21,13 +21,13 @@ use crate::origin::marketplace::Marketplace;
 use crate::tree::{Tree, TreeError};
 use records::{KeptBundle, KeptMarketplace, RECORDS_VERSION, Records};
 
-/// Name of the file of records.
+/// Name of the file with the records of bundles and marketplaces.
 const RECORDS_FILE: &str = "plugins.json";
 
-/// Largest file of records, in bytes.
+/// Maximum size of the records file, in bytes.
 const MAX_RECORDS_BYTES: usize = 4 << 20;
 
-/// Digits of a digest in the name of a directory.
+/// Number of a digest's digits in the name of a bundle's directory.
 const DIRECTORY_DIGITS: usize = 16;
 
 /// Bundles of a person in a private directory of state: `plugins.json`, `kept/NAME/DIGEST` and `data/NAME`.
@@ -47,10 +47,10 @@ impl std::fmt::Debug for BundleStore {
 /// Error of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The file of records cannot be used.
+    /// The records file cannot be used.
     #[error(transparent)]
     State(#[from] StateFileError),
-    /// The file of records has another form.
+    /// The records file cannot be parsed.
     #[error("{} cannot be read: {why}; move it away to begin anew", path.display())]
     Records {
         /// The file.
@@ -69,10 +69,10 @@ pub enum StoreError {
         /// Cause of the failure.
         source: std::io::Error,
     },
-    /// There is nothing of that name.
+    /// No bundle or marketplace has this name.
     #[error("there is no {what} `{name}`; `zk plugin list` shows what there is")]
     Unknown {
-        /// Kind of the thing.
+        /// Kind of the missing item: plugin or marketplace.
         what: &'static str,
         /// Name as given.
         name: String,
@@ -82,9 +82,9 @@ pub enum StoreError {
         "there is a plugin `{name}` already, from {from}; remove it first: two of one name cannot be told apart"
     )]
     Taken {
-        /// Name of both.
+        /// Name of both bundles.
         name: String,
-        /// Origin of the first.
+        /// Origin of the bundle that is stored already.
         from: String,
     },
 }
@@ -96,9 +96,9 @@ pub struct Loaded {
     pub bundles: Vec<PlacedBundle>,
     /// Reasons why other bundles are not loaded.
     pub problems: Vec<String>,
-    /// Names of bundles that are only used for this start.
+    /// Names of bundles that are only used in this process.
     given: Vec<String>,
-    /// Marks of copies of projects as used, so that no other start removes them.
+    /// Locked files that mark the copies of project bundles as used, so that no other process removes them.
     in_use: Vec<Arc<File>>,
 }
 
@@ -112,7 +112,7 @@ impl Loaded {
         self.in_use.extend(in_use);
     }
 
-    /// Adds bundles in directories that the person named for this start. They replace added bundles of the
+    /// Adds bundles in directories that the person named for this process. They replace stored bundles of the
     /// same name, and their files are not copied.
     #[must_use]
     pub fn with_directories(mut self, dirs: &[PathBuf], store: &BundleStore, files: &dyn HostFiles) -> Self {
@@ -147,7 +147,7 @@ fn place_directory(dir: &Path, store: &BundleStore, files: &dyn HostFiles) -> Re
 }
 
 impl BundleStore {
-    /// Store in a directory, which need not exist.
+    /// Creates a store in a directory, which need not exist.
     #[must_use]
     pub fn new(dir: PathBuf, state: Arc<dyn StateFiles>, files: Arc<dyn HostFiles>) -> Self {
         Self { dir, state, files }
@@ -181,7 +181,10 @@ impl BundleStore {
         }
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Records) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    fn change_records<T>(
+        &self,
+        change: impl FnOnce(&mut Records) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let path = self.dir.join(RECORDS_FILE);
         let _lock = self.state.lock(&path)?;
         let mut records = self.records()?;
@@ -192,7 +195,7 @@ impl BundleStore {
         Ok(changed)
     }
 
-    fn kept_dir(&self, name: &str, digest: &str) -> PathBuf {
+    fn bundle_dir(&self, name: &str, digest: &str) -> PathBuf {
         let digits: String = digest.chars().take(DIRECTORY_DIGITS).collect();
         self.dir.join("kept").join(name).join(digits)
     }
@@ -216,10 +219,10 @@ impl BundleStore {
     ) -> Result<(), StoreError> {
         let name = fetched.bundle.name().to_owned();
         self.check_name(&name, source)?;
-        let dir = self.kept_dir(&name, &fetched.bundle.digest);
-        remove(&dir)?;
+        let dir = self.bundle_dir(&name, &fetched.bundle.digest);
+        remove_dir(&dir)?;
         fetched.tree.write_to(&dir)?;
-        let before = self.change(|records| {
+        let before = self.change_records(|records| {
             let before = records.plugins.get(&name).cloned();
             let mut kept = KeptBundle {
                 source: source.clone(),
@@ -234,7 +237,7 @@ impl BundleStore {
             Ok(before)
         })?;
         match before.filter(|before| before.digest != fetched.bundle.digest) {
-            Some(before) => remove(&self.kept_dir(&name, &before.digest)),
+            Some(before) => remove_dir(&self.bundle_dir(&name, &before.digest)),
             None => Ok(()),
         }
     }
@@ -256,12 +259,12 @@ impl BundleStore {
     /// # Errors
     /// [`StoreError`].
     pub fn remove(&self, name: &str) -> Result<(), StoreError> {
-        self.change(|records| {
+        self.change_records(|records| {
             let removed = records.plugins.remove(name);
-            removed.map(|_| ()).ok_or_else(|| unknown("plugin", name))
+            removed.map(|_| ()).ok_or_else(|| unknown_name("plugin", name))
         })?;
-        remove(&self.dir.join("kept").join(name))?;
-        remove(&self.data_dir(name))
+        remove_dir(&self.dir.join("kept").join(name))?;
+        remove_dir(&self.data_dir(name))
     }
 
     /// Enables or disables a bundle.
@@ -269,8 +272,8 @@ impl BundleStore {
     /// # Errors
     /// [`StoreError`].
     pub fn set_enabled(&self, name: &str, enabled: bool) -> Result<(), StoreError> {
-        self.change(|records| {
-            let kept = records.plugins.get_mut(name).ok_or_else(|| unknown("plugin", name))?;
+        self.change_records(|records| {
+            let kept = records.plugins.get_mut(name).ok_or_else(|| unknown_name("plugin", name))?;
             kept.enabled = enabled;
             Ok(())
         })
@@ -283,7 +286,7 @@ impl BundleStore {
     pub fn add_marketplace(&self, marketplace: &Marketplace, source: &Source) -> Result<(), StoreError> {
         let plugins = marketplace.entries.iter().map(|entry| entry.name.clone()).collect();
         let name = marketplace.name.clone();
-        self.change(|records| match records.marketplaces.get(&name) {
+        self.change_records(|records| match records.marketplaces.get(&name) {
             Some(known) if known.source != *source => {
                 Err(StoreError::Taken { name: name.clone(), from: known.source.to_string() })
             }
@@ -299,9 +302,9 @@ impl BundleStore {
     /// # Errors
     /// [`StoreError`].
     pub fn remove_marketplace(&self, name: &str) -> Result<(), StoreError> {
-        self.change(|records| {
+        self.change_records(|records| {
             let removed = records.marketplaces.remove(name);
-            removed.map(|_| ()).ok_or_else(|| unknown("marketplace", name))
+            removed.map(|_| ()).ok_or_else(|| unknown_name("marketplace", name))
         })
     }
 
@@ -310,7 +313,7 @@ impl BundleStore {
     /// # Errors
     /// A text with the reason.
     pub fn tree(&self, name: &str, kept: &KeptBundle) -> Result<Tree, String> {
-        let dir = self.kept_dir(name, &kept.digest);
+        let dir = self.bundle_dir(name, &kept.digest);
         let tree = Tree::read_dir(&dir, &*self.files).map_err(|error| error.to_string())?;
         if tree.digest() == kept.digest {
             return Ok(tree);
@@ -347,21 +350,21 @@ impl BundleStore {
         if bundle.name() != name {
             return Err(format!("it is called `{}` by now", bundle.name()));
         }
-        let root = self.kept_dir(name, &kept.digest);
+        let root = self.bundle_dir(name, &kept.digest);
         let root = root.canonicalize().map_err(|error| error.to_string())?;
         let data = self.data_dir(name);
-        // A bundle's programs expect the directory.
+        // Programs of a bundle expect their data directory to exist.
         make_private_dir(&data).map_err(|error| error.to_string())?;
         let data = data.canonicalize().map_err(|error| error.to_string())?;
         Ok(PlacedBundle { bundle, root, data, options: kept.options.clone() })
     }
 }
 
-fn unknown(what: &'static str, name: &str) -> StoreError {
+fn unknown_name(what: &'static str, name: &str) -> StoreError {
     StoreError::Unknown { what, name: visible_line(name) }
 }
 
-fn remove(dir: &Path) -> Result<(), StoreError> {
+fn remove_dir(dir: &Path) -> Result<(), StoreError> {
     match std::fs::remove_dir_all(dir) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),

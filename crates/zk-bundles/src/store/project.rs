@@ -1,4 +1,4 @@
-//! Bundles in directories of a project, which its settings name.
+//! Bundles in directories of a project, named in the project's settings.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -12,7 +12,8 @@ use crate::bundle::{Bundle, BundleError};
 use crate::tree::digest::digest_of;
 use crate::tree::{Tree, TreeError};
 
-/// Bundle of a project as its directory is now. Nothing of it is used before a person approved its digest.
+/// Bundle of a project, with the present files of its directory. No part of it is used before a person approved
+/// the digest.
 #[derive(Clone, Debug)]
 pub struct ProjectBundle {
     /// Parts of the bundle.
@@ -24,7 +25,7 @@ pub struct ProjectBundle {
 /// Reason why a directory of a project is no bundle.
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectBundleError {
-    /// The path leads elsewhere.
+    /// The directory is not inside the project.
     #[error(
         "its directory has to be one inside the project, without links that lead out or control characters"
     )]
@@ -64,7 +65,7 @@ impl ProjectBundle {
         let tree = Tree::read_dir(&root, files)?;
         let name = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let bundle = Bundle::read(&tree, &name)?;
-        match file_of_project(&bundle, project) {
+        match find_project_file(&bundle, project) {
             Some(word) => Err(ProjectBundleError::RunsProjectFile(word)),
             None => Ok(Self { bundle, tree, project: project.to_path_buf() }),
         }
@@ -77,11 +78,11 @@ impl ProjectBundle {
     }
 }
 
-/// Variables of the environment that lead to the directory of the project.
+/// Environment variables that contain the directory of the project.
 const PROJECT_VARIABLES: [&str; 2] = ["CLAUDE_PROJECT_DIR", "PWD"];
 
-/// Word in a hook or a server that names a file of the project beside the bundle.
-fn file_of_project(bundle: &Bundle, project: &Path) -> Option<String> {
+/// First word in a hook or a server that names a file of the project outside of the bundle.
+fn find_project_file(bundle: &Bundle, project: &Path) -> Option<String> {
     let mut texts = Vec::new();
     bundle.hooks.iter().for_each(|part| add_texts(&part.events, &mut texts));
     bundle.servers.iter().for_each(|server| add_texts(&server.definition, &mut texts));
@@ -95,7 +96,7 @@ fn file_of_project(bundle: &Bundle, project: &Path) -> Option<String> {
     words.map(|word| word.trim_start_matches('$')).find(is_of_project).map(str::to_owned)
 }
 
-/// Adds the texts in a value, such as the commands of hooks.
+/// Adds all strings in a JSON value, such as the commands of hooks.
 fn add_texts<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {
     match value {
         Value::String(text) => texts.push(text),
@@ -122,7 +123,7 @@ impl BundleStore {
         if found.is_empty() && !dir.is_dir() {
             return loaded;
         }
-        let kept = found.iter().map(|one| self.copy_of(one)).collect();
+        let kept = found.iter().map(|one| self.copy_dir(one)).collect();
         match copies::use_copies(&dir, &kept, &*self.state) {
             Ok(mark) => loaded.in_use.push(mark),
             Err(error) => {
@@ -139,7 +140,7 @@ impl BundleStore {
             let placed = if used.bundles.iter().chain(&loaded.bundles).any(is_used) {
                 Err("another one has that name".to_owned())
             } else {
-                self.place_of_project(one).map_err(|error| error.to_string())
+                self.place_copy(one).map_err(|error| error.to_string())
             };
             match placed {
                 Ok(placed) => loaded.bundles.push(placed),
@@ -151,20 +152,20 @@ impl BundleStore {
         loaded
     }
 
-    /// Whether a bundle is that of a project.
+    /// Whether a loaded bundle is from a project.
     #[must_use]
     pub fn is_of_project(&self, placed: &PlacedBundle) -> bool {
         let dir = self.projects_dir();
         dir.canonicalize().is_ok_and(|dir| placed.root.starts_with(dir))
     }
 
-    fn place_of_project(&self, found: &ProjectBundle) -> Result<PlacedBundle, StoreError> {
+    fn place_copy(&self, found: &ProjectBundle) -> Result<PlacedBundle, StoreError> {
         let own = self.project_dir(&found.project).join(found.bundle.name());
-        let root = self.copy_of(found);
+        let root = self.copy_dir(found);
         let is_kept =
             Tree::read_dir(&root, &*self.files).is_ok_and(|kept| kept.digest() == found.bundle.digest);
         if !is_kept {
-            super::remove(&root)?;
+            super::remove_dir(&root)?;
             found.tree.write_to(&root)?;
         }
         let io =
@@ -177,13 +178,13 @@ impl BundleStore {
     }
 
     /// Directory of the private copy of a bundle.
-    fn copy_of(&self, found: &ProjectBundle) -> PathBuf {
+    fn copy_dir(&self, found: &ProjectBundle) -> PathBuf {
         let own = self.project_dir(&found.project).join(found.bundle.name());
-        own.join("kept").join(short(&found.bundle.digest))
+        own.join("kept").join(short_digest(&found.bundle.digest))
     }
 
     fn project_dir(&self, project: &Path) -> PathBuf {
-        self.projects_dir().join(short(&digest_of(project.as_os_str().as_encoded_bytes())))
+        self.projects_dir().join(short_digest(&digest_of(project.as_os_str().as_encoded_bytes())))
     }
 
     fn projects_dir(&self) -> PathBuf {
@@ -191,7 +192,7 @@ impl BundleStore {
     }
 }
 
-/// Beginning of a digest, as directories are named by it.
-fn short(digest: &str) -> String {
+/// First digits of a digest, which are the name of a directory.
+fn short_digest(digest: &str) -> String {
     digest.chars().take(DIRECTORY_DIGITS).collect()
 }

@@ -40,7 +40,7 @@ pub struct KeptBundle {
     /// Version as written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Whether it is used.
+    /// Whether the bundle is enabled.
     pub enabled: bool,
     /// Values of options that are not secret.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -52,6 +52,6 @@ pub struct KeptBundle {
 pub struct KeptMarketplace {
     /// Origin of its file.
     pub source: Source,
-    /// Names of its bundles when it was last read.
+    /// Names of its bundles when the marketplace was last read.
     pub plugins: Vec<String>,
 }

@@ -5,10 +5,10 @@ use zk_core::service::{HostFiles, HostRead};
 
 use crate::bundle::is_bundle_name;
 
-/// Settings files of a project that may request bundles.
+/// Paths of a project's settings files that may request bundles.
 const SETTINGS_FILES: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];
 
-/// Largest settings file, in bytes.
+/// Maximum size of a settings file, in bytes.
 const MAX_SETTINGS_BYTES: usize = 1 << 20;
 
 /// Returns the bundles requested by a project's settings, as `NAME@MARKETPLACE`. They are only shown to the

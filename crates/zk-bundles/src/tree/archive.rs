@@ -8,7 +8,7 @@ use super::{MAX_TREE_BYTES, Tree, TreeError, tar, zip};
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const ZIP_MAGIC: [u8; 4] = *b"PK\x03\x04";
 
-/// Room for headers and padding of a tar archive beside its files, in bytes.
+/// Maximum size of the headers and padding of a tar archive, in bytes.
 const TAR_OVERHEAD_BYTES: usize = 16 << 20;
 
 impl Tree {
@@ -26,14 +26,14 @@ impl Tree {
         } else {
             return Err(TreeError::Archive("it begins neither like .tar.gz nor like .zip".to_owned()));
         };
-        Ok(tree.without_single_root())
+        Ok(tree.strip_single_root())
     }
 
-    fn without_single_root(self) -> Self {
+    fn strip_single_root(self) -> Self {
         let has_manifest = self.has_dir(".claude-plugin");
         let mut tops = self.files.keys().map(|path| path.split_once('/').map(|(top, _)| top));
         let Some(Some(first)) = tops.next() else { return self };
-        // A bundle without a manifest may have a single directory, such as `skills`.
+        // A single directory with such a name, such as `skills`, is a part of a bundle without a manifest.
         let is_part = ["commands", "agents", "skills", "hooks"].contains(&first);
         if has_manifest || is_part || !tops.all(|top| top == Some(first)) {
             return self;
@@ -43,7 +43,7 @@ impl Tree {
     }
 }
 
-/// Reads a decompressor to its end, up to a limit.
+/// Decompresses a stream to its end, up to a limit.
 pub(super) fn inflate(from: impl std::io::Read, max_bytes: usize) -> Result<Vec<u8>, TreeError> {
     let mut out = Vec::new();
     let limit = u64::try_from(max_bytes).unwrap_or(u64::MAX).saturating_add(1);

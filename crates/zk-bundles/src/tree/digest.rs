@@ -11,7 +11,7 @@ impl Tree {
         let mut context = Context::new(&SHA256);
         for (path, file) in &self.files {
             let mode = if file.is_executable { 'x' } else { '-' };
-            // Lengths stand before contents, so that one file cannot imitate two.
+            // Each content is preceded by its length, so that one file cannot imitate two.
             context.update(format!("{}:{path}\0{mode}{}\0", path.len(), file.bytes.len()).as_bytes());
             context.update(&file.bytes);
         }

@@ -7,7 +7,7 @@ use zk_core::service::{HostFileError, HostFiles, HostRead};
 
 use super::{MAX_DEPTH, MAX_FILES, Tree, TreeError, TreeFile};
 
-/// Directory of a repository that belongs to git, not to the bundle.
+/// Directory of git in a repository, which is not part of a bundle.
 const GIT_DIR: &str = ".git";
 
 impl Tree {
@@ -44,10 +44,10 @@ impl Tree {
             };
             let below = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
             let kind = entry.file_type().map_err(|error| io(&path, error))?;
-            let real = if kind.is_symlink() { linked(root, dir, &path)? } else { path.clone() };
+            let real = if kind.is_symlink() { link_target(root, dir, &path)? } else { path.clone() };
             let meta = fs::metadata(&real).map_err(|error| io(&path, error))?;
             if meta.is_dir() {
-                // Links can make the same directory occur many times.
+                // Links can make the same directory occur many times, so entries are counted.
                 *left = left.checked_sub(1).ok_or(TreeError::TooMany)?;
                 self.walk((root, &real), &below, files, left)?;
                 continue;
@@ -71,13 +71,13 @@ impl Tree {
     pub fn write_to(&self, dir: &Path) -> Result<(), TreeError> {
         let wrong = |path: &Path, source| TreeError::Write { path: path.to_path_buf(), source };
         if let Some(parent) = dir.parent() {
-            private_dirs(parent, true).map_err(|source| wrong(parent, source))?;
+            create_private_dirs(parent, true).map_err(|source| wrong(parent, source))?;
         }
-        private_dirs(dir, false).map_err(|source| wrong(dir, source))?;
+        create_private_dirs(dir, false).map_err(|source| wrong(dir, source))?;
         for (path, file) in self.files() {
             let to = dir.join(path);
             let parent = to.parent().unwrap_or(dir);
-            private_dirs(parent, true).map_err(|source| wrong(parent, source))?;
+            create_private_dirs(parent, true).map_err(|source| wrong(parent, source))?;
             let mode = if file.is_executable { 0o700 } else { 0o600 };
             let made = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&to);
             made.and_then(|mut made| made.write_all(&file.bytes)).map_err(|source| wrong(&to, source))?;
@@ -86,13 +86,13 @@ impl Tree {
     }
 }
 
-fn private_dirs(dir: &Path, recursive: bool) -> std::io::Result<()> {
+fn create_private_dirs(dir: &Path, recursive: bool) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(recursive).mode(0o700).create(dir)
 }
 
-/// Returns the target of a link in `dir`. The target must be inside of the bundle and must not contain the
-/// link.
-fn linked(root: &Path, dir: &Path, link: &Path) -> Result<PathBuf, TreeError> {
+/// Returns the target of the symbolic link `link` in `dir`. The target must be inside of the bundle, and must
+/// not contain the link.
+fn link_target(root: &Path, dir: &Path, link: &Path) -> Result<PathBuf, TreeError> {
     let leads_out = || TreeError::LeadsOut { path: link.to_path_buf() };
     let real = link.canonicalize().map_err(|_| leads_out())?;
     let is_circle = dir.starts_with(&real);

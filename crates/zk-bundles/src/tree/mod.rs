@@ -11,16 +11,16 @@ use std::path::PathBuf;
 
 use zk_core::service::{HostFileError, visible_line};
 
-/// Most bytes of all files of a bundle.
+/// Maximum total size of a bundle's files, in bytes.
 pub(crate) const MAX_TREE_BYTES: usize = 64 << 20;
 
-/// Most files of a bundle.
+/// Maximum number of files in a bundle.
 pub(crate) const MAX_FILES: usize = 10_000;
 
-/// Most levels of directories in a bundle.
+/// Maximum depth of a bundle's directories.
 const MAX_DEPTH: usize = 24;
 
-/// Longest path of a file in a bundle, in bytes.
+/// Maximum length of the path of a file in a bundle, in bytes.
 const MAX_PATH_BYTES: usize = 512;
 
 /// One file of a bundle.
@@ -28,7 +28,7 @@ const MAX_PATH_BYTES: usize = 512;
 pub struct TreeFile {
     /// Content of the file.
     pub bytes: Vec<u8>,
-    /// Whether the file is a program.
+    /// Whether the file is executable.
     pub is_executable: bool,
 }
 

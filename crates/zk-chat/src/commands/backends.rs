@@ -13,13 +13,13 @@ use crate::opening::factory::ConversationFactory;
 /// Status text for a backend whose tools zk does not control.
 pub(crate) const OWN_PERMISSIONS: &str = "its own permissions";
 
-/// The command.
+/// Creates the command.
 pub(crate) fn command(agent: Agent, factory: Arc<dyn ConversationFactory>) -> Arc<dyn Command> {
     Arc::new(BackendCommand { agent, factory, left: Mutex::default() })
 }
 
 /// Active backend; `None` for the built-in agent.
-pub(crate) fn foreign_backend(agent: &Agent) -> Option<Arc<dyn Backend>> {
+pub(crate) fn active_foreign_backend(agent: &Agent) -> Option<Arc<dyn Backend>> {
     let backend = agent.bus().item::<dyn Backend>(&agent.model().provider)?;
     backend.provider().is_some().then_some(backend)
 }
@@ -40,8 +40,8 @@ struct BackendCommand {
 }
 
 impl BackendCommand {
-    fn list(&self, cx: &Cx) -> String {
-        let present = foreign_backend(&self.agent);
+    fn list_backends(&self, cx: &Cx) -> String {
+        let present = active_foreign_backend(&self.agent);
         let present = present.as_ref().map_or(BUILT_IN_BACKEND, |backend| backend.name());
         let items = cx.items::<dyn Backend>();
         let width = items.iter().map(|item| item.name.chars().count()).max().unwrap_or_default();
@@ -71,7 +71,7 @@ impl BackendCommand {
     async fn switch(&self, name: &str, cx: &Cx) -> Result<String, BoxError> {
         let mut found = cx.item::<dyn Backend>(name);
         if found.is_none() {
-            // One of an extension comes once that runs.
+            // A backend that an extension provides is known once the extension runs.
             self.factory.programs_ready(&self.agent).await;
             found = cx.item::<dyn Backend>(name);
         }
@@ -80,7 +80,7 @@ impl BackendCommand {
                 cx.items::<dyn Backend>().iter().map(|item| item.name.to_string()).collect();
             return Err(format!("there is no backend `{name}`; there are: {}", names.join(", ")).into());
         };
-        let before = foreign_backend(&self.agent);
+        let before = active_foreign_backend(&self.agent);
         let present = before.as_ref().map_or(BUILT_IN_BACKEND, |backend| backend.name());
         if present == backend.name() {
             return Ok(format!("{name} answers already"));
@@ -88,7 +88,7 @@ impl BackendCommand {
         let now = self.agent.model();
         let model = match backend.provider() {
             Some(provider) => provider.model(&provider.default_model().unwrap_or_default()),
-            None => self.own_model().await?,
+            None => self.built_in_model().await?,
         };
         self.agent.set_model(model).await?;
         if let Some(before) = before {
@@ -96,11 +96,11 @@ impl BackendCommand {
         } else {
             *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
         }
-        Ok(told(&*backend, &self.agent.model()))
+        Ok(switch_message(&*backend, &self.agent.model()))
     }
 
     /// Model that the built-in agent used last, or its initial one.
-    async fn own_model(&self) -> Result<Model, BoxError> {
+    async fn built_in_model(&self) -> Result<Model, BoxError> {
         let left = self.left.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match left {
             Some(model) => Ok(model),
@@ -110,7 +110,7 @@ impl BackendCommand {
 }
 
 /// Message about the switch to a backend, with the limits that zk cannot enforce on it.
-fn told(backend: &dyn Backend, model: &Model) -> String {
+fn switch_message(backend: &dyn Backend, model: &Model) -> String {
     if backend.provider().is_none() {
         return format!("{} answers from the next prompt on, with {}", backend.name(), model.reference());
     }
@@ -147,7 +147,7 @@ impl Command for BackendCommand {
 
     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
         Ok(CommandOutcome::Show(match args {
-            "" => self.list(cx),
+            "" => self.list_backends(cx),
             name => self.switch(name, cx).await?,
         }))
     }

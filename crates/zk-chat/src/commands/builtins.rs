@@ -10,7 +10,7 @@ use zk_tui::plain::{folded, help};
 use zk_tui::{Modes, ScreenKind, thousands};
 use zk_view::{Block, Content, Intent, ViewDriver};
 
-use super::backends::foreign_backend;
+use super::backends::active_foreign_backend;
 use super::kept_choices::KeptChoice;
 use super::models;
 use super::session_lines::session_lines;
@@ -21,7 +21,7 @@ use crate::opening::sessions::ConversationSessions;
 /// Maximum number of sessions that `/sessions` lists.
 const LISTED_SESSIONS: usize = 20;
 
-/// The commands every conversation has.
+/// Built-in commands of every conversation.
 pub(crate) fn all(
     opened: &OpenedConversation,
     factory: &Arc<dyn ConversationFactory>,
@@ -157,28 +157,28 @@ impl Command for Builtin {
         let text = match self.kind {
             BuiltinKind::Exit | BuiltinKind::Quit => return Ok(CommandOutcome::Quit),
             BuiltinKind::Reload => return Ok(CommandOutcome::Reload),
-            BuiltinKind::Copy => self.context.copy(),
+            BuiltinKind::Copy => self.context.copy_answer(),
             BuiltinKind::Help => help(cx, self.context.wanted.is_drawn(), Modes::size().width),
-            BuiltinKind::Login => self.context.login(args)?,
-            BuiltinKind::Permissions => permissions(args, cx)?,
-            BuiltinKind::Model => self.context.model(args).await?,
+            BuiltinKind::Login => self.context.request_sign_in(args)?,
+            BuiltinKind::Permissions => run_permissions(args, cx)?,
+            BuiltinKind::Model => self.context.switch_model(args).await?,
             BuiltinKind::Models => {
                 let others = self.context.factory.known_models().await;
-                models::list(args, &self.context.agent.model().reference(), others, cx).await?
+                models::list_models(args, &self.context.agent.model().reference(), others, cx).await?
             }
-            BuiltinKind::Provider => self.context.provider(args).await?,
-            BuiltinKind::Screen => self.context.screen(args)?,
-            BuiltinKind::Sessions => self.context.sessions(args, cx).await?,
-            BuiltinKind::Show => self.context.show(args)?,
-            BuiltinKind::Effort | BuiltinKind::Thinking => self.context.thinking(args).await?,
-            BuiltinKind::Tools => tools(cx),
+            BuiltinKind::Provider => self.context.switch_provider(args).await?,
+            BuiltinKind::Screen => self.context.request_screen(args)?,
+            BuiltinKind::Sessions => self.context.run_sessions(args, cx).await?,
+            BuiltinKind::Show => self.context.request_result(args)?,
+            BuiltinKind::Effort | BuiltinKind::Thinking => self.context.set_thinking(args).await?,
+            BuiltinKind::Tools => list_tools(cx),
         };
         Ok(CommandOutcome::Show(text))
     }
 }
 
 impl CommandContext {
-    async fn model(&self, name: &str) -> Result<String, BoxError> {
+    async fn switch_model(&self, name: &str) -> Result<String, BoxError> {
         let before = (self.agent.model(), self.agent.thinking().level);
         if !name.is_empty() {
             let NamedModel { model, thinking } = self.factory.find_model(name, &self.agent).await?;
@@ -186,42 +186,42 @@ impl CommandContext {
             if let Some(level) = thinking {
                 self.agent.set_thinking(ThinkingRequest { level, budget: None }).await?;
             }
-            let thinking = self.carry_thinking(&before).await?;
+            let thinking = self.adapt_thinking(&before).await?;
             let unkept = self.keep_model(&before).await;
-            return Ok(self.describe_model() + &thinking + self.holds_from() + &unkept);
+            return Ok(self.describe_model() + &thinking + self.effect_note() + &unkept);
         }
-        let thinking = self.carry_thinking(&before).await?;
+        let thinking = self.adapt_thinking(&before).await?;
         Ok(self.describe_model() + &thinking)
     }
 
     /// Keeps the present model for the next start in this directory, and the reasoning if that changed with it.
     /// Returns a message if that fails. The model of another program's agent is not kept.
     async fn keep_model(&self, before: &(Model, ThinkingLevel)) -> String {
-        if foreign_backend(&self.agent).is_some() {
+        if active_foreign_backend(&self.agent).is_some() {
             return String::new();
         }
         let thinking = Some(self.agent.thinking().level).filter(|level| *level != before.1);
-        self.keep(KeptChoice { model: Some(self.agent.model().reference()), thinking }).await
+        self.keep_choice(KeptChoice { model: Some(self.agent.model().reference()), thinking }).await
     }
 
-    async fn keep(&self, choice: KeptChoice) -> String {
+    async fn keep_choice(&self, choice: KeptChoice) -> String {
         let kept = self.factory.keep_choice(choice).await;
         kept.map_or_else(|why| format!("\nnot kept for the next start: {why}"), |()| String::new())
     }
 
-    /// Time at which a choice made during a run takes effect, in words.
-    fn holds_from(&self) -> &'static str {
+    /// Note about when a choice made during a run takes effect; empty without a run.
+    fn effect_note(&self) -> &'static str {
         if self.agent.is_running() { "\nthis holds from the next turn of the run on" } else { "" }
     }
 
-    async fn provider(&self, args: &str) -> Result<String, BoxError> {
+    async fn switch_provider(&self, args: &str) -> Result<String, BoxError> {
         let mut words = args.split_whitespace();
         let before = (self.agent.model(), self.agent.thinking().level);
         let named = words.next();
         if let Some(name) = named {
             self.agent.set_model(self.factory.find_provider(name, words.next(), &self.agent).await?).await?;
         }
-        let thinking = self.carry_thinking(&before).await?;
+        let thinking = self.adapt_thinking(&before).await?;
         let unkept = if named.is_some() { self.keep_model(&before).await } else { String::new() };
         Ok(self.describe_model() + &thinking + &unkept)
     }
@@ -235,25 +235,25 @@ impl CommandContext {
         format!("{}{window}{note}", model.reference())
     }
 
-    async fn thinking(&self, level: &str) -> Result<String, BoxError> {
+    async fn set_thinking(&self, level: &str) -> Result<String, BoxError> {
         if !level.is_empty() {
             let level: ThinkingLevel = level.parse()?;
             self.agent.set_thinking(ThinkingRequest { level, budget: None }).await?;
-            let unkept = self.keep(KeptChoice { model: None, thinking: Some(level) }).await;
-            return Ok(format!("thinking: {}{}{unkept}", self.describe_thinking(), self.holds_from()));
+            let unkept = self.keep_choice(KeptChoice { model: None, thinking: Some(level) }).await;
+            return Ok(format!("thinking: {}{}{unkept}", self.describe_thinking(), self.effect_note()));
         }
         Ok(self.describe_thinking())
     }
 
     /// Whether the requested reasoning exceeds the known limits of the model.
-    fn asks_too_much(&self) -> bool {
+    fn exceeds_thinking_limits(&self) -> bool {
         self.agent.model().capabilities.thinking == ThinkingSupport::None
             && !matches!(self.agent.thinking().level, ThinkingLevel::Off | ThinkingLevel::Adaptive)
     }
 
     fn describe_thinking(&self) -> String {
         let (level, model) = (self.agent.thinking().level, self.agent.model());
-        let note = if self.asks_too_much() {
+        let note = if self.exceeds_thinking_limits() {
             format!(" (as far as zk knows, {} cannot)", model.id)
         } else {
             String::new()
@@ -263,11 +263,11 @@ impl CommandContext {
 
     /// Turns reasoning off if the new model does not support it. Returns a message if the provider or the
     /// effective level differs from `before`.
-    async fn carry_thinking(&self, (before, _): &(Model, ThinkingLevel)) -> Result<String, BoxError> {
+    async fn adapt_thinking(&self, (before, _): &(Model, ThinkingLevel)) -> Result<String, BoxError> {
         let ThinkingRequest { level, budget } = self.agent.thinking();
         let now = self.agent.model();
         // Reasoning stays as it is for a model without metadata.
-        if now.window.is_some() && self.asks_too_much() && now.reference() != before.reference() {
+        if now.window.is_some() && self.exceeds_thinking_limits() && now.reference() != before.reference() {
             self.agent.set_thinking(ThinkingRequest { level: ThinkingLevel::Off, budget: None }).await?;
             let level = level.as_str();
             return Ok(format!(
@@ -275,10 +275,10 @@ impl CommandContext {
                 now.id
             ));
         }
-        Ok(self.kept_thinking(&before.provider, level, budget))
+        Ok(self.thinking_message(&before.provider, level, budget))
     }
 
-    fn kept_thinking(&self, before: &str, level: ThinkingLevel, budget: Option<u32>) -> String {
+    fn thinking_message(&self, before: &str, level: ThinkingLevel, budget: Option<u32>) -> String {
         if *self.agent.model().provider == *before || level == ThinkingLevel::Off {
             return String::new();
         }
@@ -288,7 +288,7 @@ impl CommandContext {
     }
 
     /// Has the host put the last answer into the clipboard.
-    fn copy(&self) -> String {
+    fn copy_answer(&self) -> String {
         let blocks = self.view.view().blocks;
         let answer = blocks.iter().rev().find_map(|block| match &block.content {
             Content::Answer { text, .. } if block.agent.is_none() && !text.is_empty() => {
@@ -298,7 +298,7 @@ impl CommandContext {
         });
         match answer {
             Some(text) => {
-                self.wanted.copy(text);
+                self.wanted.request_copy(text);
                 String::new()
             }
             None => "there is no answer to copy yet".to_owned(),
@@ -306,7 +306,7 @@ impl CommandContext {
     }
 
     /// Requests the provider dialog from the host.
-    fn login(&self, name: &str) -> Result<String, BoxError> {
+    fn request_sign_in(&self, name: &str) -> Result<String, BoxError> {
         if self.factory.provider_access().is_none() {
             return Err("this program has only one provider".into());
         }
@@ -315,22 +315,22 @@ impl CommandContext {
                         type /login alone, and give the key where it is asked for, unseen"
                 .into());
         }
-        self.wanted.sign_in(Some(name.to_owned()).filter(|name| !name.is_empty()));
+        self.wanted.request_sign_in(Some(name.to_owned()).filter(|name| !name.is_empty()));
         Ok(String::new())
     }
 
     /// Requests another screen from the host.
-    fn screen(&self, name: &str) -> Result<String, BoxError> {
+    fn request_screen(&self, name: &str) -> Result<String, BoxError> {
         let kind = name.parse()?;
         if kind != ScreenKind::Plain && ScreenKind::is_plain_only(&self.factory.setup().terminal) {
             return Err("this terminal cannot move its cursor (TERM=dumb): only plain lines work here".into());
         }
-        self.wanted.set(kind);
+        self.wanted.request_screen(kind);
         Ok(String::new())
     }
 
     /// Sends the intent to print a whole tool result.
-    fn show(&self, number: &str) -> Result<String, BoxError> {
+    fn request_result(&self, number: &str) -> Result<String, BoxError> {
         let back: usize = match number {
             "" => 0,
             number => number.parse().map_err(|_| format!("/show takes a number, not `{number}`"))?,
@@ -347,7 +347,7 @@ impl CommandContext {
     }
 
     /// Lists sessions; `rename ID TITLE` and `remove ID` act like the keys of the session picker.
-    async fn sessions(&self, args: &str, cx: &Cx) -> Result<String, BoxError> {
+    async fn run_sessions(&self, args: &str, cx: &Cx) -> Result<String, BoxError> {
         let mut words = args.splitn(3, char::is_whitespace);
         match (words.next().unwrap_or_default(), words.next(), words.next()) {
             ("" | "list", None, _) => {}
@@ -375,7 +375,7 @@ impl CommandContext {
     }
 }
 
-fn permissions(name: &str, cx: &Cx) -> Result<String, BoxError> {
+fn run_permissions(name: &str, cx: &Cx) -> Result<String, BoxError> {
     let modes = cx.service::<ModeSwitch>().ok_or("this conversation has no permission modes")?;
     if !name.is_empty() {
         modes.choose_by_name(name)?;
@@ -383,7 +383,7 @@ fn permissions(name: &str, cx: &Cx) -> Result<String, BoxError> {
     Ok(format!("{}: {}", modes.name(), modes.describe()))
 }
 
-fn tools(cx: &Cx) -> String {
+fn list_tools(cx: &Cx) -> String {
     let lines: Vec<String> = cx
         .items::<dyn Tool>()
         .iter()

@@ -20,21 +20,24 @@ pub fn context_lines(report: &ContextReport) -> Vec<String> {
     let mut lines = vec![format!("about {} tokens", thousands(report.tokens))];
     lines.extend(parts.iter().map(|part| {
         let share = part.tokens * 100 / report.tokens.max(1);
-        named(&format!("{}  {share:>3} %  {:<9} ", amount(part.tokens), part.kind.as_str()), part)
+        line_with_name(
+            &format!("{}  {share:>3} %  {:<9} ", short_tokens(part.tokens), part.kind.as_str()),
+            part,
+        )
     }));
     if !report.files.is_empty() {
         lines.push("of these, results by file".to_owned());
-        let file = |part: &ContextPart| named(&format!("{}  ", amount(part.tokens)), part);
+        let file = |part: &ContextPart| line_with_name(&format!("{}  ", short_tokens(part.tokens)), part);
         lines.extend(report.files.iter().take(MAX_ROWS).map(file));
-        lines.extend(more(report.files.len(), "files"));
+        lines.extend(omitted_line(report.files.len(), "files"));
     }
     if report.turns.len() > 1 {
         lines.push("by turn, the largest first".to_owned());
         let mut turns: Vec<_> = report.turns.iter().enumerate().collect();
         turns.sort_by_key(|(_, tokens)| std::cmp::Reverse(**tokens));
-        let turn = |(at, tokens): &(usize, &u64)| format!("{}  turn {}", amount(**tokens), at + 1);
+        let turn = |(at, tokens): &(usize, &u64)| format!("{}  turn {}", short_tokens(**tokens), at + 1);
         lines.extend(turns.iter().take(MAX_ROWS).map(turn));
-        lines.extend(more(turns.len(), "turns"));
+        lines.extend(omitted_line(turns.len(), "turns"));
     }
     lines
 }
@@ -52,7 +55,7 @@ pub(crate) fn fill_line(fill: &WindowFill) -> String {
     }
 }
 
-/// Compactions so far, in a line; `None` before the first.
+/// Line about the compactions so far; `None` before the first.
 pub(crate) fn compaction_line(fill: &WindowFill) -> Option<String> {
     let last = fill.last?;
     let times = if fill.compactions == 1 { "once".to_owned() } else { format!("{} times", fill.compactions) };
@@ -63,12 +66,12 @@ pub(crate) fn compaction_line(fill: &WindowFill) -> Option<String> {
     ))
 }
 
-fn amount(tokens: u64) -> String {
+fn short_tokens(tokens: u64) -> String {
     format!("{:>8}", thousands(tokens))
 }
 
 /// A line that ends with the name of a part. A long name loses its beginning: the end of a path says more.
-fn named(begin: &str, part: &ContextPart) -> String {
+fn line_with_name(begin: &str, part: &ContextPart) -> String {
     let columns = |text: &str| Row::of(Style::PLAIN, text).columns();
     let times = if part.count > 1 { format!("  ×{}", part.count) } else { String::new() };
     let room = MAX_COLUMNS.saturating_sub(columns(begin) + columns(&times));
@@ -81,7 +84,7 @@ fn named(begin: &str, part: &ContextPart) -> String {
     format!("{begin}…{end}{times}")
 }
 
-fn more(count: usize, what: &str) -> Option<String> {
+fn omitted_line(count: usize, what: &str) -> Option<String> {
     let left = count.checked_sub(MAX_ROWS).filter(|left| *left > 0)?;
     Some(format!("{:>8}  and {left} more {what}", ""))
 }

@@ -1,4 +1,4 @@
-//! `/cd` and `/add-dir`: where the conversation works.
+//! `/cd` and `/add-dir`: the working directory, and additional ones.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Command for DirectoryCommand {
         if args.is_empty() {
             return Ok(CommandOutcome::Show(now.display().to_string()));
         }
-        let dir = go_to(args, &*conversation, cx, self.0).await?;
+        let dir = change_directory(args, &*conversation, cx, self.0).await?;
         let mut text = format!("tools and commands work in {} from the next turn on", dir.display());
         let skills = new_skills(&cx.with_service(Arc::new(TurnCwd(dir)))).await;
         if !skills.is_empty() {
@@ -89,7 +89,7 @@ fn unquoted(path: &str) -> &str {
 
 /// Changes the working directory and returns its path; `advice` is for a directory that tools may not work
 /// in.
-pub(crate) async fn go_to(
+pub(crate) async fn change_directory(
     wanted: &str,
     conversation: &dyn Conversation,
     cx: &Cx,
@@ -98,7 +98,7 @@ pub(crate) async fn go_to(
     let now = conversation.state().cwd;
     let files = cx.service::<dyn Files>().ok_or("this conversation has no files")?;
     let wanted = wanted.to_owned();
-    let found = tokio::task::spawn_blocking(move || directory(&*files, &now, &wanted)).await?;
+    let found = tokio::task::spawn_blocking(move || resolve_directory(&*files, &now, &wanted)).await?;
     let dir = found.map_err(|error| match error {
         PathError::Outside { .. } => format!("{error}; {advice}"),
         error => error.to_string(),
@@ -120,7 +120,7 @@ async fn new_skills(cx: &Cx) -> Vec<String> {
 }
 
 /// Resolves `wanted` against the directory `now`, if tools may work there.
-fn directory(files: &dyn Files, now: &Path, wanted: &str) -> Result<PathBuf, PathError> {
+fn resolve_directory(files: &dyn Files, now: &Path, wanted: &str) -> Result<PathBuf, PathError> {
     let at = files.resolve(now, wanted)?;
     if files.stat(&at)?.kind != FileKind::Directory {
         let (path, what) = (wanted.to_owned(), "something else".into());

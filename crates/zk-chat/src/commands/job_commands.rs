@@ -10,9 +10,9 @@ use zk_tools::{JobInfo, JobPhase, Jobs};
 use crate::opening::person_exec::PersonExec;
 
 /// Maximum size of the shown end of a job's output, in bytes.
-const TAIL: usize = 8 * 1024;
+const MAX_TAIL_BYTES: usize = 8 * 1024;
 
-/// The commands.
+/// Creates the commands.
 pub(crate) fn commands() -> [Arc<dyn Command>; 2] {
     [Arc::new(JobsCommand), Arc::new(BackgroundCommand)]
 }
@@ -61,10 +61,10 @@ impl Command for JobsCommand {
         let (verb, rest) = args.split_once(char::is_whitespace).unwrap_or((args, ""));
         let rest = rest.trim();
         let text = match (verb, rest) {
-            ("" | "list", "") => list(&jobs.list()),
+            ("" | "list", "") => job_lines(&jobs.list()),
             ("start", "") => return Err("/jobs start takes a command".into()),
             ("start", command) => {
-                // Limits of the model's commands do not apply to the person.
+                // Limits on the model's commands do not apply to the person's own commands.
                 let outside = cx.service::<PersonExec>().map(|outside| outside.0.clone());
                 let exec = outside.or_else(|| cx.service::<dyn Exec>());
                 let exec = exec.ok_or("nothing here can run commands")?;
@@ -72,8 +72,8 @@ impl Command for JobsCommand {
                 let id = jobs.start_command(&*exec, command, cwd).await?;
                 format!("{id} started; it ends with this conversation")
             }
-            ("tail", id) => tail(&jobs, id)?,
-            ("kill", id) => kill(&jobs, id)?,
+            ("tail", id) => job_tail(&jobs, id)?,
+            ("kill", id) => kill_job(&jobs, id)?,
             (verb, _) => {
                 return Err(format!("/jobs knows no `{verb}`: it is list, start, tail or kill").into());
             }
@@ -83,8 +83,8 @@ impl Command for JobsCommand {
 }
 
 /// Tail of a job's output.
-pub(crate) fn tail(jobs: &Jobs, id: &str) -> Result<String, String> {
-    let text = jobs.tail(id, TAIL).ok_or_else(|| missing(jobs, id))?;
+pub(crate) fn job_tail(jobs: &Jobs, id: &str) -> Result<String, String> {
+    let text = jobs.tail(id, MAX_TAIL_BYTES).ok_or_else(|| no_such_job(jobs, id))?;
     Ok(if text.trim().is_empty() {
         format!("{id} has printed nothing yet")
     } else {
@@ -93,11 +93,11 @@ pub(crate) fn tail(jobs: &Jobs, id: &str) -> Result<String, String> {
 }
 
 /// Kills a job.
-pub(crate) fn kill(jobs: &Jobs, id: &str) -> Result<String, String> {
-    if jobs.kill(id) { Ok(format!("{id} is asked to end")) } else { Err(missing(jobs, id)) }
+pub(crate) fn kill_job(jobs: &Jobs, id: &str) -> Result<String, String> {
+    if jobs.kill(id) { Ok(format!("{id} is asked to end")) } else { Err(no_such_job(jobs, id)) }
 }
 
-fn missing(jobs: &Jobs, id: &str) -> String {
+fn no_such_job(jobs: &Jobs, id: &str) -> String {
     let known: Vec<String> = jobs.list().into_iter().map(|job| job.id).collect();
     match known.as_slice() {
         [] => "no command runs in the background".to_owned(),
@@ -105,7 +105,7 @@ fn missing(jobs: &Jobs, id: &str) -> String {
     }
 }
 
-fn list(jobs: &[JobInfo]) -> String {
+fn job_lines(jobs: &[JobInfo]) -> String {
     let line = |job: &JobInfo| {
         let state = match &job.phase {
             JobPhase::Running => format!("runs for {} s", job.age.as_secs()),

@@ -1,4 +1,4 @@
-//! Choices of model and reasoning that a person made in a directory, kept for the next start there.
+//! Model and reasoning level that a person chose in a directory, kept for the next start there.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use zk_core::model::{ModelRef, ThinkingLevel};
 use zk_core::service::{StateFileError, StateFiles};
 
-/// Version of the file.
+/// Version of the file's format.
 const FILE_VERSION: u32 = 1;
 
-/// Maximum number of directories in the file; the one chosen in longest ago is dropped.
+/// Maximum number of directories in the file, beyond which the oldest choice is dropped.
 const MAX_DIRECTORIES: usize = 1_000;
 
 /// Size limit of the file, in bytes.
@@ -53,14 +53,14 @@ pub struct KeptChoices {
     files: Arc<dyn StateFiles>,
 }
 
-/// Content of the file.
+/// Content of the file: choices by directory.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Content {
     version: u32,
     directories: BTreeMap<String, Row>,
 }
 
-/// Choice in a directory, with its time.
+/// Choice in one directory, with the time of the choice.
 #[derive(Debug, Serialize, Deserialize)]
 struct Row {
     #[serde(flatten)]
@@ -80,7 +80,7 @@ impl KeptChoices {
     /// # Errors
     /// [`StateFileError`] when the file cannot be read or understood.
     pub fn read(&self, directory: &Path) -> Result<Option<KeptChoice>, StateFileError> {
-        let mut content = self.content()?;
+        let mut content = self.read_content()?;
         Ok(content.directories.remove(&key(directory)).map(|row| row.choice))
     }
 
@@ -90,7 +90,7 @@ impl KeptChoices {
     /// [`StateFileError`] when the file cannot be understood or written; it is unchanged then.
     pub fn keep(&self, directory: &Path, choice: &KeptChoice) -> Result<(), StateFileError> {
         let _lock = self.files.lock(&self.path)?;
-        let mut content = self.content()?;
+        let mut content = self.read_content()?;
         let before = content.directories.remove(&key(directory)).map(|row| row.choice).unwrap_or_default();
         let choice = KeptChoice {
             model: choice.model.clone().or(before.model),
@@ -103,23 +103,24 @@ impl KeptChoices {
             content.directories.remove(&oldest);
         }
         content.version = FILE_VERSION;
-        let bytes = serde_json::to_vec_pretty(&content).map_err(|error| self.unusable(error.to_string()))?;
+        let bytes =
+            serde_json::to_vec_pretty(&content).map_err(|error| self.unusable_error(error.to_string()))?;
         self.files.replace(&self.path, &bytes)
     }
 
-    fn content(&self) -> Result<Content, StateFileError> {
+    fn read_content(&self) -> Result<Content, StateFileError> {
         let Some(bytes) = self.files.read(&self.path, MAX_FILE_BYTES)? else {
             return Ok(Content { version: FILE_VERSION, ..Content::default() });
         };
         let content: Content =
-            serde_json::from_slice(&bytes).map_err(|error| self.unusable(error.to_string()))?;
+            serde_json::from_slice(&bytes).map_err(|error| self.unusable_error(error.to_string()))?;
         match content.version {
             FILE_VERSION => Ok(content),
-            newer => Err(self.unusable(format!("it has version {newer}, of another zk"))),
+            newer => Err(self.unusable_error(format!("it has version {newer}, of another zk"))),
         }
     }
 
-    fn unusable(&self, why: String) -> StateFileError {
+    fn unusable_error(&self, why: String) -> StateFileError {
         StateFileError::Unusable { path: self.path.clone(), why }
     }
 }
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_understood_is_told_and_left_as_it_is() {
+    fn a_file_that_cannot_be_parsed_is_reported_and_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("choices.json");
         let kept = KeptChoices::new(path.clone(), Arc::new(LocalStateFiles::default()));

@@ -10,25 +10,25 @@ use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::AgentError;
 use zk_core::service::{Command, CommandOutcome};
 
-use crate::conversation::line::note_expanded;
+use crate::conversation::line::mark_expanded;
 
 /// Maximum number of iterations of a loop, and the default.
 const MAX_ROUNDS: u32 = 1_000;
 
-/// Failed rounds in a row after which a loop ends.
+/// Number of consecutive failed iterations after which a loop ends.
 const MAX_FAILURES_IN_A_ROW: u32 = 5;
 
 /// Pause after a failed round of a loop without an interval.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(5);
 
-/// Shortest and longest interval between the beginnings of two rounds.
+/// Minimum and maximum interval between the starts of two iterations.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_INTERVAL: Duration = Duration::from_secs(7 * 24 * 3600);
 
 const USAGE: &str = "/loop takes a prompt, and before it how often and how far apart: `/loop 5 fix the next failing test`, \
     `/loop every 10m say what is new in the build`, `/loop 12 every 1h PROMPT`; Esc ends it";
 
-/// The command.
+/// Creates the command.
 pub(crate) fn command(conversation: &AgentConversation) -> Arc<dyn Command> {
     Arc::new(LoopCommand { conversation: conversation.clone() })
 }
@@ -37,11 +37,11 @@ struct LoopCommand {
     conversation: AgentConversation,
 }
 
-/// A loop as it was typed.
+/// Parsed arguments of `/loop`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PromptLoop {
     rounds: u32,
-    /// Time between the beginnings of two rounds; `None` for one round right after the other.
+    /// Interval between the starts of two iterations; `None` for iterations without a pause.
     interval: Option<Duration>,
     prompt: String,
 }
@@ -88,7 +88,7 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
     if (MIN_INTERVAL..=MAX_INTERVAL).contains(&interval) { Ok(interval) } else { Err(not()) }
 }
 
-/// Rounds of a loop so far.
+/// Counts of a loop's iterations so far.
 #[derive(Debug, Default)]
 struct Rounds {
     done: u32,
@@ -98,7 +98,7 @@ struct Rounds {
 }
 
 impl Rounds {
-    fn note(&mut self, failure: Option<String>) {
+    fn count(&mut self, failure: Option<String>) {
         match failure {
             None => (self.done, self.failed_in_a_row) = (self.done + 1, 0),
             Some(error) => {
@@ -109,7 +109,7 @@ impl Rounds {
         }
     }
 
-    /// Statement of the rounds at the end of a loop.
+    /// Message at the end of a loop, with the counts.
     fn describe(&self, end: &str) -> String {
         let failed = match (self.failed, &self.last_error) {
             (0, _) | (_, None) => String::new(),
@@ -141,19 +141,20 @@ impl Command for LoopCommand {
             // A plugin may have begun a run by itself.
             self.conversation.agent().wait_for_idle().await;
             if round > 1 {
-                // Nobody typed it again, and the earlier rounds may have read anything.
-                note_expanded(&looped.prompt, &self.conversation.command_cx());
+                // The prompt is marked as not typed, since nobody typed it again, and earlier iterations may
+                // have read untrusted text.
+                mark_expanded(&looped.prompt, &self.conversation.command_cx());
             }
             let ran = match self.conversation.run(RunOptions::from(&*looped.prompt)).await {
                 Ok(run) => run.wait().await.result,
                 Err(error) => Err(error),
             };
             match ran {
-                Ok(()) => rounds.note(None),
+                Ok(()) => rounds.count(None),
                 Err(AgentError::Aborted) => {
                     return Ok(CommandOutcome::Show(rounds.describe("was stopped")));
                 }
-                Err(error) => rounds.note(Some(error.to_string())),
+                Err(error) => rounds.count(Some(error.to_string())),
             }
             if rounds.failed_in_a_row >= MAX_FAILURES_IN_A_ROW {
                 let end = format!("ended after {MAX_FAILURES_IN_A_ROW} failures in a row");
@@ -184,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loop_is_its_number_its_interval_and_its_prompt() {
+    fn a_loop_has_a_number_an_interval_and_a_prompt() {
         let read = |text: &str| {
             PromptLoop::parse(text).map(|it| (it.rounds, it.interval.map(|i| i.as_secs()), it.prompt))
         };
@@ -216,7 +217,7 @@ mod tests {
             ("every h x", "no interval"),
         ] {
             match PromptLoop::parse(text) {
-                // A number alone is a prompt.
+                // A number without a prompt is itself the prompt.
                 Ok(it) => assert_eq!((text, &*it.prompt), ("5", "5")),
                 Err(why) => assert!(why.contains(said), "{text}: {why}"),
             }
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rounds_after_the_first_are_nobodys_words() {
+    async fn rounds_after_the_first_are_not_typed_by_the_person() {
         let seen: Arc<std::sync::Mutex<Vec<bool>>> = Arc::default();
         let bus = Bus::new();
         bus.scope("memory").provide_service(Arc::new(ExpandedPrompts::default()));
@@ -243,7 +244,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_loop_survives_failed_rounds_keeps_its_interval_and_ends_after_five_in_a_row() {
-        // Whether each round fails, and the loop's last words.
+        // Whether each iteration fails, and the loop's final message.
         for (fails, args, said, seconds) in [
             (&[false, true, false][..], "3 every 1m go", "is over: 2 done, 1 failed", 120),
             (&[true; 7][..], "go", "ended after 5 failures in a row: 0 done, 5 failed", 20),

@@ -7,9 +7,9 @@ use zk_core::model::{Model, ModelRef};
 /// Maximum number of listed models.
 const MAX_SHOWN_MODELS: usize = 40;
 
-/// Lists the models whose names contain every word, with the `current` one marked, and the providers whose
-/// listing failed.
-pub(crate) async fn list(
+/// Lists the models whose names contain every word, with a mark at the `current` one, and the providers that
+/// could not be listed.
+pub(crate) async fn list_models(
     words: &str,
     current: &ModelRef,
     others: Vec<Model>,
@@ -24,24 +24,24 @@ pub(crate) async fn list(
         words.iter().all(|word| name.contains(word.as_str()))
     };
     let fitting: Vec<&Model> = known.models.iter().filter(fits).collect();
-    let mut lines = lines(&fitting, current);
+    let mut lines = model_lines(&fitting, current);
     match fitting.len().saturating_sub(MAX_SHOWN_MODELS) {
         0 if fitting.is_empty() && words.is_empty() => lines.push("no model is known".to_owned()),
         0 if fitting.is_empty() => lines.push(format!("no model contains `{}`", words.join("` and `"))),
         0 => {}
         more => lines.push(format!("… and {more} more: /models WORD lists those that contain it")),
     }
-    lines.extend(known.failed.iter().filter_map(excuse));
+    lines.extend(known.failed.iter().filter_map(listing_failure));
     Ok(lines.join("\n"))
 }
 
-/// Reason for a failed model listing; `None` for a provider that has no list.
-fn excuse(failed: &ListingFailed) -> Option<String> {
+/// Message about a failed model listing; `None` for a provider without a list.
+fn listing_failure(failed: &ListingFailed) -> Option<String> {
     let ListingFailed { provider, error } = failed;
     error.map(|kind| format!("could not list {provider}'s models: {}", kind.as_str()))
 }
 
-fn lines(models: &[&Model], current: &ModelRef) -> Vec<String> {
+fn model_lines(models: &[&Model], current: &ModelRef) -> Vec<String> {
     let screen = || models.iter().take(MAX_SHOWN_MODELS);
     let names: Vec<String> = screen().map(|model| model.reference().to_string()).collect();
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
@@ -65,12 +65,12 @@ mod tests {
 
     use super::*;
 
-    fn told(words: &str, reply: &ModelsReply) -> String {
+    fn list_for_test(words: &str, reply: &ModelsReply) -> String {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let bus = Bus::new();
         let reply = reply.clone();
         bus.scope("test").on_sync(move |_: &ModelsQuery, _: &Cx| Some(reply.clone()));
-        runtime.block_on(list(words, &ModelRef::new("lab", "b"), Vec::new(), &bus.cx())).unwrap()
+        runtime.block_on(list_models(words, &ModelRef::new("lab", "b"), Vec::new(), &bus.cx())).unwrap()
     }
 
     #[test]
@@ -84,9 +84,9 @@ mod tests {
         let reply = ModelsReply::from(vec![priced, Model::unknown("lab", "b")]);
         let lines = "  lab/long-name     128000 tokens  $0.5 in, $2 out per million\n\
                      ● lab/b                  ? tokens";
-        assert_eq!(told("", &reply), lines);
-        assert_eq!(told("LAB long", &reply).lines().count(), 1);
-        assert_eq!(told("zzz lab", &reply), "no model contains `zzz` and `lab`");
+        assert_eq!(list_for_test("", &reply), lines);
+        assert_eq!(list_for_test("LAB long", &reply).lines().count(), 1);
+        assert_eq!(list_for_test("zzz lab", &reply), "no model contains `zzz` and `lab`");
     }
 
     #[test]
@@ -96,7 +96,7 @@ mod tests {
             ListingFailed { provider: "listless".into(), error: None },
         ];
         let models = (0..MAX_SHOWN_MODELS + 3).map(|at| Model::unknown("lab", at.to_string())).collect();
-        let told = told("", &ModelsReply { models, failed });
+        let told = list_for_test("", &ModelsReply { models, failed });
         let last: Vec<&str> = told.lines().skip(MAX_SHOWN_MODELS).collect();
         assert_eq!(last.len(), 2, "{told}");
         assert!(

@@ -1,11 +1,11 @@
-//! The names of the commands of a conversation on a terminal, which mean the same wherever a prompt is given.
+//! Names of zk's own commands in a conversation on a terminal, the same wherever a prompt is given.
 
 use std::sync::Arc;
 
 use zk_core::kernel::Bus;
 use zk_core::service::Command;
 
-/// Names of zk's own commands: no file takes them, and without a person they are no prompts.
+/// Names of zk's own commands. Command files cannot use them, and without a person they are not prompts.
 pub const OWN_COMMANDS: [&str; 45] = [
     "add-dir",
     "agents",
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_of_a_plugin_that_gives_way_to_one_of_zk_is_named() {
+    fn a_plugin_command_replaced_by_one_of_zk_is_reported() {
         let bus = Bus::new();
         let plugin = bus.scope("tracker");
         for name in ["model", "issues"] {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_are_none_of_zk_may_make_a_prompt() {
+    fn commands_not_of_zk_may_return_a_prompt() {
         for (line, expected) in [
             ("/review src", true),
             ("/git commit", true),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_leaves_the_run_as_it_is_runs_beside_it() {
+    fn only_commands_that_do_not_change_the_run_run_beside_it() {
         for line in [
             "/cd src",
             "/help",

@@ -24,12 +24,12 @@ use crate::opening::setup::ChatSetup;
 const GREETING_LINES: usize = 12;
 
 /// Maximum number of sessions that `/resume` lists.
-const LISTED: usize = 20;
+const MAX_LISTED_SESSIONS: usize = 20;
 
 /// Callback that replaces the draft in the editor.
 pub(crate) type SetDraft = Arc<dyn Fn(String) + Send + Sync>;
 
-/// The commands.
+/// Creates the commands.
 pub(crate) fn all(
     opened: &OpenedConversation,
     setup: &ChatSetup,
@@ -87,7 +87,7 @@ const COMMANDS: [(Kind, &str, Option<&str>, &str); 8] = [
 ];
 
 impl SessionCommand {
-    fn row(&self) -> (&'static str, Option<&'static str>, &'static str) {
+    fn table_row(&self) -> (&'static str, Option<&'static str>, &'static str) {
         let row = COMMANDS.iter().find(|(kind, ..)| *kind == self.kind);
         row.map_or(("", None, ""), |(_, name, hint, help)| (*name, *hint, *help))
     }
@@ -96,31 +96,31 @@ impl SessionCommand {
 #[async_trait]
 impl Command for SessionCommand {
     fn name(&self) -> &str {
-        self.row().0
+        self.table_row().0
     }
 
     fn help(&self) -> &str {
-        self.row().2
+        self.table_row().2
     }
 
     fn argument_hint(&self) -> Option<&str> {
-        self.row().1
+        self.table_row().1
     }
 
     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
         let lines = match (self.kind, args) {
-            (Kind::Resume, "") => self.list(cx).await?,
+            (Kind::Resume, "") => self.list_sessions(cx).await?,
             (Kind::Resume, id) => {
                 let id = self.sessions.find(id).await?;
-                self.go_on_with(SwitchTarget::Session(id)).await?
+                self.switch_to(SwitchTarget::Session(id)).await?
             }
-            (Kind::Tree, "") => self.tree().await?,
-            (Kind::Tree, args) => self.go_to(args).await?,
+            (Kind::Tree, "") => self.list_tree().await?,
+            (Kind::Tree, args) => self.move_leaf(args).await?,
             (Kind::Fork, id) => self.fork(id).await?,
-            (Kind::Back, "") => self.back().await?,
+            (Kind::Back, "") => self.move_leaf_back().await?,
             (Kind::Label, text) => self.label(text, cx).await?,
             (Kind::Name, title) => self.rename(title).await?,
-            (Kind::New | Kind::Clear, "") => self.go_on_with(SwitchTarget::New).await?,
+            (Kind::New | Kind::Clear, "") => self.switch_to(SwitchTarget::New).await?,
             (Kind::New | Kind::Clear | Kind::Back, _) => {
                 return Err(format!("/{} takes no arguments; type the prompt after it", self.name()).into());
             }
@@ -130,9 +130,9 @@ impl Command for SessionCommand {
 }
 
 impl SessionCommand {
-    async fn list(&self, cx: &Cx) -> Result<Vec<String>, BoxError> {
+    async fn list_sessions(&self, cx: &Cx) -> Result<Vec<String>, BoxError> {
         let cwd = Some(self.setup.cwd_now(cx));
-        let filter = SessionFilter { cwd, limit: Some(LISTED), unanswered: false };
+        let filter = SessionFilter { cwd, limit: Some(MAX_LISTED_SESSIONS), unanswered: false };
         let mut listed = self.sessions.list(&filter).await?;
         let present = self.conversation.state().session;
         listed.retain(|info| Some(&info.id) != present.as_ref());
@@ -144,14 +144,18 @@ impl SessionCommand {
         Ok(lines)
     }
 
-    pub(super) async fn go_on_with(&self, target: SwitchTarget) -> Result<Vec<String>, BoxError> {
+    pub(super) async fn switch_to(&self, target: SwitchTarget) -> Result<Vec<String>, BoxError> {
         let present = self.conversation.state().session;
         if matches!(&target, SwitchTarget::Session(id) if present.as_ref() == Some(id)) {
             return Ok(vec!["this is the present session".to_owned()]);
         }
         let switched = self.conversation.switch(target.clone()).await;
-        let mut lines: Vec<String> =
-            self.sessions.take_left().iter().filter_map(|left| describe_left(left, "/resume")).collect();
+        let mut lines: Vec<String> = self
+            .sessions
+            .take_left()
+            .iter()
+            .filter_map(|left| describe_left_session(left, "/resume"))
+            .collect();
         let state = match switched {
             Ok(state) => state,
             Err(error) => {
@@ -173,7 +177,7 @@ impl SessionCommand {
             }
             (_, None) => {}
         }
-        // The drawn screen shows its recorded blocks.
+        // A drawn screen shows the stored blocks of the session instead.
         if !self.wanted.is_drawn() {
             lines.extend(last_exchange(&self.view.view().blocks));
         }
@@ -182,7 +186,7 @@ impl SessionCommand {
 }
 
 /// Describes a session after a switch to another one; `back` is the command that returns to it.
-pub(crate) fn describe_left(left: &Result<LeftSession, StoreError>, back: &str) -> Option<String> {
+pub(crate) fn describe_left_session(left: &Result<LeftSession, StoreError>, back: &str) -> Option<String> {
     match left {
         Err(error) => Some(format!("session not saved: {error}")),
         Ok(LeftSession::All(id)) => Some(format!("to go on with the one before: {back} {id}")),

@@ -3,7 +3,7 @@ use std::time::SystemTime;
 use zk_core::service::{SessionInfo, visible_line};
 use zk_tui::plain::lines::shorten;
 
-/// Sessions in a line each.
+/// Sessions as lines, one for each.
 pub fn session_lines(sessions: &[SessionInfo], with_directory: bool) -> Vec<String> {
     sessions
         .iter()

@@ -1,4 +1,4 @@
-//! Commands for the branches of a session.
+//! Commands for the branches of a session's tree.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use zk_tui::plain::lines::shorten;
 use super::session_commands::SessionCommand;
 use crate::opening::sessions::ConversationSessions;
 
-/// Outline of the present session; empty if it is not stored.
+/// Outline of the present session's tree; empty if the session is not stored.
 pub(crate) async fn outline(sessions: &dyn ConversationSessions) -> Result<SessionOutline, StoreError> {
     match sessions.open_session() {
         Some(open) => SessionOutline::of_session(&*open).await,
@@ -22,7 +22,7 @@ pub(crate) async fn outline(sessions: &dyn ConversationSessions) -> Result<Sessi
     }
 }
 
-/// Row of a tree in a line, without its id.
+/// Line for a row of a tree, without the row's id.
 pub(crate) fn tree_line(row: &OutlineRow) -> String {
     let mark = match (row.is_leaf, row.is_present) {
         (true, _) => "●",
@@ -45,7 +45,7 @@ pub fn tree_lines(outline: &SessionOutline) -> Vec<String> {
 
 impl SessionCommand {
     /// Lists the tree of this session; each line starts with the id to go to.
-    pub(super) async fn tree(&self) -> Result<Vec<String>, BoxError> {
+    pub(super) async fn list_tree(&self) -> Result<Vec<String>, BoxError> {
         let mut lines = tree_lines(&outline(&*self.sessions).await?);
         lines.push(match lines.len() {
             0 => "there is no earlier prompt that is saved".to_owned(),
@@ -56,7 +56,7 @@ impl SessionCommand {
     }
 
     /// Moves the leaf to an entry. A prompt becomes the draft, and the branch begins before it.
-    pub(super) async fn go_to(&self, args: &str) -> Result<Vec<String>, BoxError> {
+    pub(super) async fn move_leaf(&self, args: &str) -> Result<Vec<String>, BoxError> {
         let (id, rest) = args.split_once(char::is_whitespace).unwrap_or((args, ""));
         let summary = match rest.trim().split_once(char::is_whitespace).unwrap_or((rest.trim(), "")) {
             ("", _) => None,
@@ -80,7 +80,7 @@ impl SessionCommand {
             None => None,
         };
         let to = before.unwrap_or(Some(entry));
-        let mut lines = self.go_on_with(SwitchTarget::Tree(TreeMove { to, summary })).await?;
+        let mut lines = self.switch_to(SwitchTarget::Tree(TreeMove { to, summary })).await?;
         if let Some(text) = draft {
             (self.set_draft)(text);
             lines.push("the prompt is typed again below: change it, and send it".to_owned());
@@ -88,7 +88,7 @@ impl SessionCommand {
         Ok(lines)
     }
 
-    /// Whole text of a prompt.
+    /// Complete text of a prompt.
     async fn prompt_text(&self, wanted: &EntryId) -> Result<Option<String>, StoreError> {
         let Some(open) = self.sessions.open_session() else { return Ok(None) };
         let (found, text) = (wanted.clone(), Arc::<Mutex<Option<String>>>::default());
@@ -115,15 +115,15 @@ impl SessionCommand {
         if !outline.contains(&entry) {
             return Err(format!("this session has no entry `{entry}`; /tree lists them").into());
         }
-        self.go_on_with(SwitchTarget::Fork(entry)).await
+        self.switch_to(SwitchTarget::Fork(entry)).await
     }
 
     /// Returns to the leaf before the last move.
-    pub(super) async fn back(&self) -> Result<Vec<String>, BoxError> {
+    pub(super) async fn move_leaf_back(&self) -> Result<Vec<String>, BoxError> {
         let outline = outline(&*self.sessions).await?;
         let left = outline.leaf_before_move().cloned();
         let left = left.ok_or("there is no branch to return to: /tree moves to another point")?;
-        self.go_on_with(SwitchTarget::Branch(left)).await
+        self.switch_to(SwitchTarget::Branch(left)).await
     }
 
     /// Labels the last prompt of the present branch.

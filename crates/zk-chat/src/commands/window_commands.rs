@@ -11,7 +11,7 @@ use zk_core::service::{Command, CommandOutcome, ContextWindow, Conversation, Ses
 use super::context_lines::{compaction_line, context_lines, fill_line};
 use zk_tui::thousands;
 
-/// The commands.
+/// Creates the commands.
 pub(crate) fn window_commands(conversation: &AgentConversation) -> Vec<Arc<dyn Command>> {
     let make =
         |kind| Arc::new(WindowCommand { kind, conversation: conversation.clone() }) as Arc<dyn Command>;
@@ -59,28 +59,28 @@ impl Command for WindowCommand {
         let text = match self.kind {
             Kind::Compact => self.compact(args).await?,
             Kind::Uncompact => self.uncompact(cx).await?,
-            Kind::Context => self.context(cx).await,
+            Kind::Context => self.describe_context(cx).await,
         };
         Ok(CommandOutcome::Show(text))
     }
 }
 
 impl WindowCommand {
-    fn window(&self) -> Result<Arc<dyn ContextWindow>, BoxError> {
+    fn context_window(&self) -> Result<Arc<dyn ContextWindow>, BoxError> {
         let window = self.conversation.agent().bus().service::<dyn ContextWindow>();
         Ok(window.ok_or("nothing makes conversations smaller here: `shorten` is false in the settings")?)
     }
 
-    fn fill(&self) -> Option<WindowFill> {
-        self.window().ok()?.fill(&self.conversation.agent().context())
+    fn window_fill(&self) -> Option<WindowFill> {
+        self.context_window().ok()?.fill(&self.conversation.agent().context())
     }
 
     async fn compact(&self, instructions: &str) -> Result<String, BoxError> {
-        self.window()?;
+        self.context_window()?;
         let instructions = Some(instructions.to_owned()).filter(|text| !text.is_empty());
-        let before = self.fill().map_or(0, |fill| fill.compactions);
+        let before = self.window_fill().map_or(0, |fill| fill.compactions);
         self.conversation.compact(instructions).await?;
-        Ok(match self.fill().filter(|fill| fill.compactions > before).and_then(|fill| fill.last) {
+        Ok(match self.window_fill().filter(|fill| fill.compactions > before).and_then(|fill| fill.last) {
             Some(last) => format!(
                 "compacted: about {} tokens are {} now; /uncompact takes it back, the session keeps everything",
                 thousands(last.before),
@@ -91,9 +91,9 @@ impl WindowCommand {
     }
 
     async fn uncompact(&self, cx: &Cx) -> Result<String, BoxError> {
-        let undone = self.window()?.restore(&self.conversation.agent().context(), cx).await?;
+        let undone = self.context_window()?.restore(&self.conversation.agent().context(), cx).await?;
         if undone && cx.service::<dyn SessionLog>().is_some_and(|log| log.earlier() > 0) {
-            // The omitted messages were not read.
+            // Messages before the compaction were not loaded with the session.
             self.conversation.reload().await?;
         }
         let text = if undone {
@@ -104,10 +104,10 @@ impl WindowCommand {
         Ok(text.to_owned())
     }
 
-    async fn context(&self, cx: &Cx) -> String {
+    async fn describe_context(&self, cx: &Cx) -> String {
         let agent = self.conversation.agent();
         let sent = self
-            .window()
+            .context_window()
             .ok()
             .and_then(|window| window.sent(&agent.context(), &agent.history()))
             .unwrap_or_else(|| agent.history());
@@ -116,7 +116,7 @@ impl WindowCommand {
         let mut report = report(&sent, &counter, cx).await;
         report.add_system(agent.system(), &counter);
         let mut lines = context_lines(&report);
-        if let Some(fill) = self.fill() {
+        if let Some(fill) = self.window_fill() {
             lines.insert(0, fill_line(&fill));
             lines.extend(compaction_line(&fill));
         }

@@ -11,7 +11,7 @@ use zk_core::service::{HostFiles, HostRead};
 /// Maximum size of an image in bytes: most providers refuse larger ones.
 pub(crate) const MAX_IMAGE_BYTES: usize = 5 << 20;
 
-/// The most bytes, in base64, of all images that were attached in a conversation.
+/// Maximum size of all images attached in a conversation, in bytes of base64.
 const MAX_ATTACHED_BYTES: usize = 256 << 20;
 
 /// Attached images by their marks in a text. Clones share them.
@@ -27,7 +27,7 @@ impl Attachments {
         let bytes = read.map_err(|error| cannot(&error.to_string()))?.bytes;
         let media_type = media_type(&bytes).ok_or_else(|| cannot("it is no PNG, JPEG, GIF or WebP image"))?;
         let name = Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
-        self.keep(&name.unwrap_or_default(), media_type, &bytes).map_err(|why| cannot(&why))
+        self.attach(&name.unwrap_or_default(), media_type, &bytes).map_err(|why| cannot(&why))
     }
 
     /// Attaches image bytes without a file and returns the mark, or the reason for a refusal.
@@ -39,10 +39,10 @@ impl Attachments {
         let media_type = media_type(bytes).ok_or("the image is no PNG, JPEG, GIF or WebP")?;
         let name =
             png_size(bytes).map_or("clipboard".to_owned(), |(width, height)| format!("{width}×{height}"));
-        self.keep(&name, media_type, bytes)
+        self.attach(&name, media_type, bytes)
     }
 
-    fn keep(&self, name: &str, media_type: &str, bytes: &[u8]) -> Result<String, String> {
+    fn attach(&self, name: &str, media_type: &str, bytes: &[u8]) -> Result<String, String> {
         let mut images = self.images();
         let size = bytes.len().div_ceil(3) * 4;
         if images.iter().map(|(_, image)| image.data.len()).sum::<usize>() + size > MAX_ATTACHED_BYTES {
@@ -57,7 +57,7 @@ impl Attachments {
     }
 
     /// Images whose marks occur in a text.
-    pub(crate) fn of(&self, text: &str) -> Vec<Block> {
+    pub(crate) fn images_of(&self, text: &str) -> Vec<Block> {
         let images = self.images();
         let named = images.iter().filter(|(mark, _)| text.contains(mark.as_str()));
         named.map(|(_, image)| Block::Image(image.clone())).collect()
@@ -96,7 +96,7 @@ mod tests {
         let attachments = Attachments::default();
         assert_eq!(attachments.add_unnamed(&png).as_deref(), Ok("[image 1: 640×480]"));
         assert_eq!(attachments.add_unnamed(b"\xff\xd8\xff\xe0").as_deref(), Ok("[image 2: clipboard]"));
-        assert_eq!(attachments.of("see [image 1: 640×480]").len(), 1);
+        assert_eq!(attachments.images_of("see [image 1: 640×480]").len(), 1);
         assert!(attachments.add_unnamed(b"text").unwrap_err().contains("no PNG"));
     }
 

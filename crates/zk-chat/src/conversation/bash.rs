@@ -51,7 +51,7 @@ fn failed(chat: &Chat, why: &str) -> LineOutcome {
     LineOutcome::Failed
 }
 
-/// Command output for the screen and for the model.
+/// Writer of a command's output to the screen and for the model.
 struct Shown<'a> {
     screen: SharedScreen,
     backlog: Option<Backlog>,
@@ -89,7 +89,7 @@ async fn execute(
     stop: &CancellationToken,
 ) -> Result<i32, String> {
     let bus = chat.agent.bus();
-    // Limits of the model's commands do not apply to the person.
+    // Limits on the model's commands do not apply to the person's own commands.
     let outside = bus.service::<PersonExec>().map(|outside| outside.0.clone());
     let exec = outside.or_else(|| bus.service::<dyn Exec>()).ok_or("nothing here can run commands")?;
     let mut shown = Shown {

@@ -23,7 +23,7 @@ use crate::opening::factory::{
 use crate::opening::interrupts::Interrupts;
 use crate::opening::sessions::ConversationSessions;
 use crate::opening::start::ChatEnd;
-use crate::screen::front_end::{AbortOnDrop, ConsoleFrontEnd, Lines, attend};
+use crate::screen::front_end::{AbortOnDrop, ConsoleFrontEnd, Lines, start_questions};
 
 /// Callback for the start and end of a command.
 type OnBusy = Arc<dyn Fn(bool) + Send + Sync>;
@@ -48,7 +48,7 @@ pub(crate) struct Chat {
     _following: AbortOnDrop,
     /// Images attached to the draft.
     pub(crate) attachments: Attachments,
-    /// The screen to go on with.
+    /// Screen that a command requested for the rest of the conversation.
     pub(crate) wanted: WantedScreen,
     /// Commands to run in parallel with the present run.
     pub(crate) beside: tokio::sync::Mutex<UnboundedReceiver<String>>,
@@ -68,14 +68,14 @@ pub(crate) enum LineOutcome {
 }
 
 /// Switches to the next permission mode; returns a message.
-pub(crate) fn next_mode(modes: &ModeSwitch) -> String {
+pub(crate) fn switch_to_next_mode(modes: &ModeSwitch) -> String {
     modes.cycle();
     format!("mode {}: {}", modes.name(), modes.describe())
 }
 
 /// Switches to the next permission mode and prints it.
-fn show_next_mode(modes: &ModeSwitch, screen: &SharedScreen) {
-    screen.line(Style::YELLOW, &next_mode(modes));
+fn switch_mode_on_screen(modes: &ModeSwitch, screen: &SharedScreen) {
+    screen.line(Style::YELLOW, &switch_to_next_mode(modes));
 }
 
 impl Chat {
@@ -92,15 +92,15 @@ impl Chat {
         let ConsoleFrontEnd { screen, keyboard, asking, view, draws_lines } = front_end;
         screen.take_notices(&factory.setup().notices);
         let ui = Arc::new(TerminalUi::new(screen.clone(), keyboard.clone()));
-        // A question may be asked before the conversation is open.
+        // The view may ask a question before the conversation is open.
         let following = view.clone();
         let following = tokio::spawn(async move { following.follow_questions().await });
         let following = AbortOnDrop(following);
-        let attending = draws_lines.then(|| attend(&view, &ui));
+        let attending = draws_lines.then(|| start_questions(&view, &ui));
         let factory = match (source, stop) {
             (ConversationSource::Carried(_), None) => factory.clone(),
             (ConversationSource::Carried(_) | ConversationSource::Start, _) => {
-                approval::ask(factory, &asking, &keyboard, &*interrupts, stop).await?
+                approval::ask_for_approval(factory, &asking, &keyboard, &*interrupts, stop).await?
             }
         };
         let setup = factory.setup();
@@ -112,7 +112,7 @@ impl Chat {
             stop,
             on_shown: Box::new(|not_shown| {
                 not_shown.iter().for_each(|line| screen.line(Style::DIM, line));
-                lines = attending.map(|attending| Lines::draw(&view, &screen, &ui, attending));
+                lines = attending.map(|attending| Lines::start(&view, &screen, &ui, attending));
             }),
         };
         let opened = factory.open(source, host).await?;
@@ -123,12 +123,12 @@ impl Chat {
         provide_commands(&opened, &factory, &view, &set_draft, &wanted);
         if let Some(modes) = opened.agent.bus().service::<ModeSwitch>() {
             let screen = screen.clone();
-            keyboard.on_back_tab(move || show_next_mode(&modes, &screen));
+            keyboard.on_back_tab(move || switch_mode_on_screen(&modes, &screen));
         }
         let attachments = match source {
             ConversationSource::Start => Attachments::default(),
             ConversationSource::Carried(carried) => {
-                let restoring = carried.restore(&opened.conversation, setup);
+                let restoring = carried.restore_choices(&opened.conversation, setup);
                 if let Err(error) = ConversationHost::unless_stopped(stop, restoring).await {
                     opened.sessions.keep_outputs();
                     // Commands of this conversation must not run in parallel with a replacement.
@@ -166,7 +166,7 @@ impl Chat {
     }
 
     /// Parts that effects of the view are carried out on.
-    pub(crate) fn effects(&self) -> EffectHost<'_> {
+    pub(crate) fn effect_host(&self) -> EffectHost<'_> {
         EffectHost {
             view: &self.view,
             conversation: &self.conversation,
@@ -180,19 +180,19 @@ impl Chat {
         *self.on_busy.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(tell));
     }
 
-    pub(crate) fn tell_busy(&self, is_busy: bool) {
+    pub(crate) fn report_busy(&self, is_busy: bool) {
         let tell = self.on_busy.lock().unwrap_or_else(PoisonError::into_inner).clone();
         tell.iter().for_each(|tell| tell(is_busy));
     }
 
-    pub(crate) fn cycle_mode(&self) {
+    pub(crate) fn switch_mode(&self) {
         if let Some(modes) = self.agent.bus().service::<ModeSwitch>() {
-            show_next_mode(&modes, &self.screen);
+            switch_mode_on_screen(&modes, &self.screen);
         }
     }
 
-    /// Shows the text that is being handled.
-    pub(crate) fn echo(&self, text: &str) {
+    /// Prints the text that is handled now.
+    pub(crate) fn echo_text(&self, text: &str) {
         let label = if self.screen.lock().is_labelled() { "you:" } else { "›" };
         self.screen.line(Style::PLAIN, &format!("{label} {text}"));
     }
@@ -220,12 +220,12 @@ impl Chat {
     pub(crate) fn draw_lines(&self, screen: Screen) {
         self.wanted.set_drawn(false);
         self.screen.replace(screen);
-        let attending = attend(&self.view, &self.ui);
-        *self.lines() = Some(Lines::draw(&self.view, &self.screen, &self.ui, attending));
+        let attending = start_questions(&self.view, &self.ui);
+        *self.lines() = Some(Lines::start(&self.view, &self.screen, &self.ui, attending));
     }
 
     /// Hands the drawing of the conversation, and of text printed to `screen`, to another front end.
-    pub(crate) fn draw_elsewhere(&self, screen: Screen) {
+    pub(crate) fn leave_drawing_to(&self, screen: Screen) {
         self.wanted.set_drawn(true);
         *self.lines() = None;
         self.screen.replace(screen);

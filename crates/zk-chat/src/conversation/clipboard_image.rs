@@ -1,4 +1,4 @@
-//! Image in the clipboard, as the tool of this system for it gives it.
+//! Image in the clipboard, read with the clipboard tool of this system.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use zk_core::service::{Exec, ExecRequest, Exit, OutputStream};
 
 use super::attachments::MAX_IMAGE_BYTES;
 
-/// Time limit for reading the clipboard: a tool may wait for ever for a display that is gone.
+/// Time limit for reading the clipboard, since a tool may hang if its display is gone.
 const CLIPBOARD_DEADLINE: Duration = Duration::from_secs(2);
 
 /// Tools that print the image of a clipboard: name, arguments, and the variable of the display that they need.
@@ -28,7 +28,7 @@ struct ClipboardTool {
 }
 
 impl ClipboardTool {
-    /// First tool on the path whose display is available; otherwise the first one found.
+    /// Finds the first tool on the path whose display is available, or else the first one.
     fn find(path: &OsStr, has_variable: impl Fn(&str) -> bool) -> Option<Self> {
         let find = |(name, args, variable): (&'static str, &'static [&'static str], Option<&str>)| {
             let program =

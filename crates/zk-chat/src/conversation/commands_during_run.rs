@@ -1,4 +1,4 @@
-//! Commands that leave a run as it is: they are done beside it.
+//! Commands that are carried out during a run.
 
 use std::collections::VecDeque;
 
@@ -11,14 +11,14 @@ use zk_tui::{ScreenKind, Style};
 use zk_view::{Effect, Intent};
 
 use super::chat::Chat;
-use super::line::{no_command, note_expanded, refresh_files};
+use super::line::{mark_expanded, refresh_files, unknown_command_message};
 use crate::screen::host_messages::{HostEvent, Made, OpenConversation};
 
 /// Runs a command that works during a run, and returns its output.
-async fn output(conversation: &AgentConversation, line: &str) -> String {
+async fn run_for_output(conversation: &AgentConversation, line: &str) -> String {
     let cx = conversation.command_cx();
     match match_command(line.trim_start_matches('/'), |name| typed_command(name, &cx)) {
-        None => no_command(line, &cx),
+        None => unknown_command_message(line, &cx),
         Some((command, args)) => match command.run(args, &cx).await {
             Ok(CommandOutcome::Show(text)) => text,
             Ok(
@@ -33,10 +33,10 @@ async fn output(conversation: &AgentConversation, line: &str) -> String {
 }
 
 /// Runs a command in the background and sends its output to the screen.
-pub(crate) fn run(opened: &OpenConversation, line: String, notes: UnboundedSender<HostEvent>) {
+pub(crate) fn run_in_background(opened: &OpenConversation, line: String, notes: UnboundedSender<HostEvent>) {
     let conversation = opened.conversation.clone();
     let running = async move {
-        let text = output(&conversation, &line).await;
+        let text = run_for_output(&conversation, &line).await;
         // The screen may have ended.
         let _ = notes.send(HostEvent::Beside { line, text });
     };
@@ -64,8 +64,8 @@ enum Typed {
 }
 
 impl PromptCommands {
-    /// Runs a command after the earlier ones, until `stop`; sends a [`Made`] for each to `notes`.
-    pub(crate) fn run(
+    /// Queues a command; it runs after the earlier ones, until `stop`. A [`Made`] for each is sent to `notes`.
+    pub(crate) fn queue_command(
         &mut self,
         conversation: &AgentConversation,
         notes: &UnboundedSender<HostEvent>,
@@ -74,7 +74,7 @@ impl PromptCommands {
     ) {
         let sender = self.worker.get_or_insert_with(|| {
             let (sender, typed) = unbounded_channel();
-            tokio::spawn(work(conversation.clone(), typed, notes.clone()));
+            tokio::spawn(run_queue(conversation.clone(), typed, notes.clone()));
             sender
         });
         let stop = stop.child_token();
@@ -83,8 +83,8 @@ impl PromptCommands {
         let _ = sender.send(Typed::Command { line, steers, stop });
     }
 
-    /// Queues a prompt typed after unfinished commands; returns it if there are none.
-    pub(crate) fn behind(&mut self, intent: Intent, stop: Option<CancellationToken>) -> Option<Intent> {
+    /// Queues a prompt typed after unfinished commands; returns it if the queue is empty.
+    pub(crate) fn queue_prompt(&mut self, intent: Intent, stop: Option<CancellationToken>) -> Option<Intent> {
         let (Intent::Submit { text } | Intent::Steer { text }) = &intent else { return Some(intent) };
         let Some(sender) = self.worker.as_ref().filter(|_| !self.waiting.is_empty()) else {
             return Some(intent);
@@ -95,13 +95,13 @@ impl PromptCommands {
         None
     }
 
-    /// Stops them all.
-    pub(crate) fn stop(&self) {
+    /// Stops all commands in the queue.
+    pub(crate) fn stop_all(&self) {
         self.waiting.iter().for_each(|waiting| waiting.stop.cancel());
     }
 
     /// Removes the first unfinished command; returns its text and outcome.
-    pub(crate) fn done(&mut self, made: Made) -> (String, Made) {
+    pub(crate) fn take_done(&mut self, made: Made) -> (String, Made) {
         let Some(Waiting { text, stop }) = self.waiting.pop_front() else { return (String::new(), made) };
         let made = if matches!(made, Made::Prompt(_)) && stop.is_cancelled() { Made::Stopped } else { made };
         if made == Made::Stopped {
@@ -117,15 +117,15 @@ impl PromptCommands {
     }
 
     /// Stops the queue; returns the texts that were not handled.
-    pub(crate) fn end(&mut self) -> Option<String> {
-        self.stop();
+    pub(crate) fn stop_and_take_texts(&mut self) -> Option<String> {
+        self.stop_all();
         self.worker = None;
         self.stopped.extend(self.waiting.drain(..).map(|waiting| waiting.text));
         self.take_stopped()
     }
 }
 
-async fn work(
+async fn run_queue(
     conversation: AgentConversation,
     mut typed: UnboundedReceiver<Typed>,
     notes: UnboundedSender<HostEvent>,
@@ -134,7 +134,7 @@ async fn work(
         let made = match typed {
             Typed::Prompt(intent) => Made::Prompt(intent),
             Typed::Command { line, steers, stop } => stop
-                .run_until_cancelled(made_by(&conversation, &line, steers, &stop))
+                .run_until_cancelled(run_prompt_command(&conversation, &line, steers, &stop))
                 .await
                 .unwrap_or(Made::Stopped),
         };
@@ -144,9 +144,9 @@ async fn work(
     }
 }
 
-/// Runs a command. If the prompt steers, the content of a command file replaces the command, since a steering
-/// message is read later.
-async fn made_by(
+/// Runs a command. If the prompt steers the run, the content of a command file is inserted here, since steering
+/// messages are not expanded later.
+async fn run_prompt_command(
     conversation: &AgentConversation,
     line: &str,
     steers: bool,
@@ -156,11 +156,11 @@ async fn made_by(
     refresh_files(&cx).await;
     let rest = line.trim_start_matches('/');
     let made = match match_command(rest, |name| typed_command(name, &cx)) {
-        // Text such as `/etc/hosts` is the beginning of a prompt.
+        // A first word with a slash, such as `/etc/hosts`, begins a prompt.
         None if rest.split_whitespace().next().is_some_and(|name| name.contains('/')) => Ok(line.to_owned()),
-        None => Err(Made::Said(no_command(line, &cx))),
+        None => Err(Made::Said(unknown_command_message(line, &cx))),
         Some((command, args)) => match command.run(args, &cx).await {
-            Ok(outcome) => prompt_of(outcome).inspect(|prompt| note_expanded(prompt, &cx)),
+            Ok(outcome) => expect_prompt(outcome).inspect(|prompt| mark_expanded(prompt, &cx)),
             Err(error) => Err(Made::Said(error.to_string())),
         },
     };
@@ -182,7 +182,7 @@ async fn made_by(
 
 /// Prompt of a command's outcome, or the other outcome as an error. Ending the conversation is not refused,
 /// since the command took effect.
-fn prompt_of(outcome: CommandOutcome) -> Result<String, Made> {
+fn expect_prompt(outcome: CommandOutcome) -> Result<String, Made> {
     match outcome {
         CommandOutcome::Prompt(text) => Ok(text),
         CommandOutcome::Show(text) => Err(Made::Said(text)),
@@ -209,32 +209,32 @@ impl Chat {
         };
         let beside = async {
             while let Some(Some(line)) = over.run_until_cancelled(typed.recv()).await {
-                self.command_beside(&line, stop).await;
+                self.run_during_run(&line, stop).await;
             }
         };
         tokio::join!(working, Box::pin(beside)).0
     }
 
-    /// Runs the commands still in the channel after the keyboard stopped listening.
+    /// Runs the commands that are left in the channel when the keyboard stops listening.
     pub(crate) async fn drain_commands(&self) {
         let Ok(mut typed) = self.beside.try_lock() else { return };
         while let Ok(line) = typed.try_recv() {
-            self.command_beside(&line, &CancellationToken::new()).await;
+            self.run_during_run(&line, &CancellationToken::new()).await;
         }
     }
 
-    async fn command_beside(&self, line: &str, stop: &CancellationToken) {
-        self.echo(line);
-        let Some(text) = stop.run_until_cancelled(output(&self.conversation, line)).await else {
+    async fn run_during_run(&self, line: &str, stop: &CancellationToken) {
+        self.echo_text(line);
+        let Some(text) = stop.run_until_cancelled(run_for_output(&self.conversation, line)).await else {
             return self.screen.line(Style::YELLOW, &format!("stopped: {line} was not done to its end"));
         };
         text.lines().for_each(|line| self.screen.line(Style::PLAIN, line));
         let loads = |effect: &Effect| matches!(effect, Effect::LoadBody { .. });
         while let Some(effect) = self.view.take_effect_where(loads) {
-            // The command is complete.
-            let _ = self.effects().carry_out(effect).await;
+            // The command itself is complete.
+            let _ = self.effect_host().carry_out(effect).await;
         }
-        if self.wanted.peek().is_some_and(|kind| kind != ScreenKind::Plain) {
+        if self.wanted.requested_screen().is_some_and(|kind| kind != ScreenKind::Plain) {
             self.screen.line(Style::DIM, "the other screen follows at the end of this run");
         }
     }
@@ -244,11 +244,11 @@ impl Chat {
 mod tests {
     use zk_core::service::CommandOutcome;
 
-    use super::{Made, prompt_of};
+    use super::{Made, expect_prompt};
 
     #[test]
-    fn a_command_that_ends_the_conversation_or_reads_it_anew_has_that_done_after_the_run() {
-        assert_eq!(prompt_of(CommandOutcome::Quit), Err(Made::Later("/quit")));
-        assert_eq!(prompt_of(CommandOutcome::Reload), Err(Made::Later("/reload")));
+    fn a_request_to_end_or_reload_is_carried_out_after_the_run() {
+        assert_eq!(expect_prompt(CommandOutcome::Quit), Err(Made::Later("/quit")));
+        assert_eq!(expect_prompt(CommandOutcome::Reload), Err(Made::Later("/reload")));
     }
 }

@@ -6,10 +6,10 @@ use zk_view::{BlockId, Effect, NoteLevel, ViewDriver, body_of};
 use super::attachments::Attachments;
 use crate::opening::sessions::ConversationSessions;
 
-/// Remaining work of an effect, for its caller.
+/// Part of an effect that its caller has to carry out.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Remainder {
-    /// Prompt or shell command of the person; its run is awaited in order.
+    /// Prompt or shell command of the person, whose run the caller awaits.
     Run(String),
     /// Text for the draft.
     GiveBack(String),
@@ -38,7 +38,7 @@ impl EffectHost<'_> {
         }
     }
 
-    /// Carries out an effect; returns the remaining work.
+    /// Carries out an effect; returns the part that is left to the caller.
     pub(crate) async fn carry_out(&self, effect: Effect) -> Option<Remainder> {
         match effect {
             Effect::Run { text } => return Some(Remainder::Run(text)),
@@ -46,24 +46,24 @@ impl EffectHost<'_> {
             Effect::LoadBody { id } => self.load_body(&id).await,
             Effect::Steer { text } => self.steer(&text),
             Effect::Abort | Effect::Reply { .. } | Effect::Switch { .. } | Effect::Compact { .. } => {
-                // The view driver handles these alone.
+                // The view driver carries these out completely.
                 let _ = self.view.carry_out(self.conversation, effect).await;
             }
-            // In plain lines, keys end waits and commands are read as lines.
+            // In plain lines, keys end the wait for a retry, and commands are typed as lines.
             Effect::Hurry | Effect::Command { .. } => {}
         }
         None
     }
 
-    /// Steers the run with a text, and with the images of its marks.
+    /// Steers the run with a text and the images that it refers to.
     fn steer(&self, text: &str) {
         let mut message = Message::injected(text, "steer");
-        message.content.extend(self.attachments.of(text));
-        // A steering text after the run's end waits in the queue of the view.
+        message.content.extend(self.attachments.images_of(text));
+        // If the run has ended, the text stays in the queue of the view.
         let _ = self.conversation.steer(message);
     }
 
-    /// Loads all lines of a result into the view, or reports that they are gone.
+    /// Loads all lines of a result into the view, or reports that they are no longer stored.
     async fn load_body(&self, id: &BlockId) {
         let entries = self.sessions.shown_entries().await.unwrap_or_default();
         match body_of(&entries, id) {

@@ -7,7 +7,7 @@ use zk_core::service::visible_line;
 use zk_skills::{CommandFilesFound, InstructionsLoaded, SkillsResolved};
 use zk_tui::plain::Notices;
 
-/// Shows notices about instructions that are not read and commands that are not used.
+/// Shows notices about unreadable instructions and unusable commands.
 pub fn tell_skipped_files(notices: &Notices, bus: &Bus) {
     let of_commands = notices.clone();
     bus.scope("command-notices").on_sync(move |found: &CommandFilesFound, _: &Cx| {

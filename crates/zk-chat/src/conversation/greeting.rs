@@ -25,7 +25,7 @@ impl Chat {
         let place = Workplace::of(&cwd, setup.home.as_deref(), &*setup.host_files).describe();
         let margin = if is_drawn { MARGIN } else { "" };
         let width = if is_drawn { Modes::size().width } else { 0 };
-        for line in beside(&first, &place, width.saturating_sub(margin.len())) {
+        for line in join_at_edges(&first, &place, width.saturating_sub(margin.len())) {
             self.screen.line(Style::DIM, &format!("{margin}{line}"));
         }
         if let Some(open) = self.sessions.open_session().filter(|_| self.sessions.is_resumed()) {
@@ -37,20 +37,20 @@ impl Chat {
             let text = format!("{margin}every tool runs without asking ({})", setup.phrases.allow_all);
             self.screen.line(Style::YELLOW, &text);
         } else if let Some(modes) = self.agent.bus().service::<ModeSwitch>() {
-            self.screen.line(Style::DIM, &format!("{margin}{}", self.walls(&modes)));
+            self.screen.line(Style::DIM, &format!("{margin}{}", self.describe_limits(&modes)));
             if !is_drawn {
                 let text = format!("mode {}: {} · Shift-Tab changes it", modes.name(), modes.describe());
                 self.screen.line(Style::DIM, &text);
             }
         }
-        let in_use = self.in_use(&cwd);
+        let in_use = self.list_loaded(&cwd);
         if !in_use.is_empty() {
             self.screen.line(Style::DIM, &format!("{margin}{in_use}"));
         }
         if !is_drawn {
             self.screen.line(Style::DIM, FIRST_WORDS);
         }
-        // The drawn screen shows its recorded blocks.
+        // A drawn screen shows the stored blocks of the session instead.
         if self.sessions.is_resumed() && !is_drawn {
             for line in session_commands::last_exchange(&self.view.view().blocks) {
                 self.screen.line(Style::DIM, &line);
@@ -59,7 +59,7 @@ impl Chat {
     }
 
     /// Sentence about the limits on the model's commands.
-    fn walls(&self, modes: &ModeSwitch) -> &'static str {
+    fn describe_limits(&self, modes: &ModeSwitch) -> &'static str {
         let has_sandbox = self.agent.bus().service::<PersonExec>().is_some();
         match (self.factory.setup().execution_place, has_sandbox, modes.is_contained()) {
             (ExecutionPlace::ThisMachine, true, true) => {
@@ -75,7 +75,7 @@ impl Chat {
     }
 
     /// Lists the instructions, skills and servers in use.
-    fn in_use(&self, cwd: &std::path::Path) -> String {
+    fn list_loaded(&self, cwd: &std::path::Path) -> String {
         let setup = self.factory.setup();
         let mut parts = Vec::new();
         if setup.execution_place != ExecutionPlace::OtherMachine {
@@ -102,7 +102,7 @@ impl Chat {
 }
 
 /// Two texts on one line of `width` columns, the second right-aligned; on two lines if they do not fit.
-fn beside(first: &str, second: &str, width: usize) -> Vec<String> {
+fn join_at_edges(first: &str, second: &str, width: usize) -> Vec<String> {
     let columns = |text: &str| Row::of(Style::PLAIN, text).columns();
     match width.checked_sub(columns(first) + columns(second)) {
         Some(gap) if gap >= 2 => vec![format!("{first}{}{second}", " ".repeat(gap))],
@@ -115,8 +115,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_place_stands_at_the_right_and_below_where_there_is_no_room() {
-        assert_eq!(beside("zk", "~/漢 · main", 20), [format!("zk{}~/漢 · main", " ".repeat(7))]);
-        assert_eq!(beside("zk 0.1.0", "~/src · main", 20), ["zk 0.1.0", "~/src · main"]);
+    fn the_place_is_right_aligned_or_below_without_room() {
+        assert_eq!(join_at_edges("zk", "~/漢 · main", 20), [format!("zk{}~/漢 · main", " ".repeat(7))]);
+        assert_eq!(join_at_edges("zk 0.1.0", "~/src · main", 20), ["zk 0.1.0", "~/src · main"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Commands in the background, as the view shows them.
+//! Rows of background commands in the view.
 
 use std::sync::Arc;
 
@@ -18,24 +18,24 @@ impl Plugin for JobRows {
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         let Some(jobs) = scope.bus().and_then(|bus| bus.service::<Jobs>()) else { return Ok(()) };
-        scope.spawn(follow(jobs, self.0.clone()));
+        scope.spawn(follow_jobs(jobs, self.0.clone()));
         Ok(())
     }
 }
 
-async fn follow(jobs: Arc<Jobs>, view: ViewDriver) {
+async fn follow_jobs(jobs: Arc<Jobs>, view: ViewDriver) {
     let mut changes = jobs.changes();
     // Some commands may have been moved to the background before.
     if !jobs.list().is_empty() {
         changes.mark_changed();
     }
     while changes.changed().await.is_ok() {
-        let rows: Vec<JobRow> = jobs.list().iter().map(row).collect();
+        let rows: Vec<JobRow> = jobs.list().iter().map(job_row).collect();
         view.set_jobs(&rows);
     }
 }
 
-fn row(job: &JobInfo) -> JobRow {
+fn job_row(job: &JobInfo) -> JobRow {
     let state = match &job.phase {
         JobPhase::Running => JobState::Running,
         JobPhase::Ending => JobState::Ending,

@@ -1,4 +1,4 @@
-//! Effect of a typed line: a command, or a run.
+//! Handling of a typed line: a command, or a prompt.
 
 use std::sync::Arc;
 
@@ -33,15 +33,15 @@ pub(crate) async fn refresh_files(cx: &Cx) {
     }
 }
 
-/// Notes that a command wrote a prompt, before it is sent.
-pub(crate) fn note_expanded(text: &str, cx: &Cx) {
+/// Marks a prompt as written by a command, before it is sent.
+pub(crate) fn mark_expanded(text: &str, cx: &Cx) {
     if let Some(expanded) = cx.service::<ExpandedPrompts>() {
         expanded.note(text);
     }
 }
 
 /// Hint for a command name known from other programs.
-fn other_words(name: &str) -> Option<&'static str> {
+fn hint_for_other_program(name: &str) -> Option<&'static str> {
     Some(match name {
         "rewind" | "undo" | "checkpoint" | "branch" => {
             "/tree goes back to an earlier prompt, in a branch of this session (files stay as they are)"
@@ -71,10 +71,10 @@ fn is_agent(name: &str, cx: &Cx) -> bool {
     names.is_some_and(|names| names.iter().any(|one| one == name))
 }
 
-/// Message for an unknown command.
-pub(crate) fn no_command(line: &str, cx: &Cx) -> String {
+/// Message about an unknown command.
+pub(crate) fn unknown_command_message(line: &str, cx: &Cx) -> String {
     let name = line.trim_start_matches('/').split_whitespace().next().unwrap_or_default();
-    if let Some(instead) = other_words(name) {
+    if let Some(instead) = hint_for_other_program(name) {
         return format!("zk has no /{name}: {instead}");
     }
     if is_agent(name, cx) {
@@ -112,13 +112,13 @@ impl Chat {
     }
 
     /// Waits until no question is open before a line is read. Escape and Ctrl-C decline the question.
-    pub(crate) async fn turn(&self) -> Result<OwnedMutexGuard<()>, LineOutcome> {
-        // Keys belong to the line once no question is open.
+    pub(crate) async fn wait_for_questions(&self) -> Result<OwnedMutexGuard<()>, LineOutcome> {
+        // A short wait, since follow-up questions come soon after an answer.
         if let Ok(turn) = timeout(2 * FOLLOW_UP_WAIT, self.keyboard.turn()).await {
             return Ok(turn);
         }
         let waited = self
-            .interruptible(async |stop: CancellationToken| {
+            .run_interruptible(async |stop: CancellationToken| {
                 stop.run_until_cancelled(self.keyboard.turn()).await.ok_or(LineOutcome::Failed)
             })
             .await;
@@ -137,33 +137,33 @@ impl Chat {
         if line.is_empty() {
             return LineOutcome::Done;
         }
-        // A person who types only this word wants to quit.
+        // A line with only this word quits.
         if matches!(line, "exit" | "quit") {
             return LineOutcome::Quit(ChatEnd::Done);
         }
         if let Some(command) = line.strip_prefix('!') {
-            return self.run_own(command).await;
+            return self.run_shell_command(command).await;
         }
-        match self.command(line).await {
+        match self.run_command(line).await {
             Err(outcome) => outcome,
-            Ok(outcome) => self.apply(line, outcome).await,
+            Ok(outcome) => self.apply_outcome(line, outcome).await,
         }
     }
 
     /// Runs a shell command of the person, without its `!`.
-    async fn run_own(&self, command: &str) -> LineOutcome {
+    async fn run_shell_command(&self, command: &str) -> LineOutcome {
         let (command, private) = command.strip_prefix('!').map_or((command, false), |rest| (rest, true));
         let work = |stop| bash::run(self, command.trim(), private, stop);
-        self.interruptible(work).await.unwrap_or_else(|outcome| outcome)
+        self.run_interruptible(work).await.unwrap_or_else(|outcome| outcome)
     }
 
     /// Runs a queued prompt or `!` command, then submits the next queued text.
-    pub(crate) async fn run_text(&self, text: &str) -> LineOutcome {
+    pub(crate) async fn run_queued_text(&self, text: &str) -> LineOutcome {
         let Some(command) = text.strip_prefix('!') else { return self.run_prompt(text).await };
         self.screen.echo(text);
-        self.tell_busy(true);
-        let outcome = self.run_own(command).await;
-        self.tell_busy(false);
+        self.report_busy(true);
+        let outcome = self.run_shell_command(command).await;
+        self.report_busy(false);
         let next = self.view.view().queue.iter().find(|queued| !queued.steers).cloned();
         if let Some(next) = next.filter(|_| matches!(outcome, LineOutcome::Done)) {
             self.view.intent(&Intent::Unqueue { id: next.id });
@@ -172,23 +172,23 @@ impl Chat {
         outcome
     }
 
-    /// Runs a queued text, and then carries out the effects that the view has for its host.
-    pub(crate) async fn run_waiting(&self, text: &str) -> LineOutcome {
-        let outcome = self.run_text(text).await;
+    /// Runs a queued text, then carries out the pending effects of the view.
+    pub(crate) async fn run_queued_text_and_effects(&self, text: &str) -> LineOutcome {
+        let outcome = self.run_queued_text(text).await;
         // A shell command of the person may have queued requests to the host.
-        match self.follow_view().await {
+        match self.carry_out_effects().await {
             LineOutcome::Done => outcome,
             next => next,
         }
     }
 
-    /// Carries out the effects that the view has for its host.
-    pub(crate) async fn follow_view(&self) -> LineOutcome {
+    /// Carries out the pending effects of the view.
+    pub(crate) async fn carry_out_effects(&self) -> LineOutcome {
         let mut outcome = LineOutcome::Done;
         while let Some(effect) = self.view.take_effect() {
-            match self.effects().carry_out(effect).await {
+            match self.effect_host().carry_out(effect).await {
                 // The outcome of a run is printed here.
-                Some(Remainder::Run(text)) => outcome = self.run_text(&text).await,
+                Some(Remainder::Run(text)) => outcome = self.run_queued_text(&text).await,
                 Some(Remainder::GiveBack(text)) => self.keyboard.give_back(&text),
                 None => {}
             }
@@ -197,25 +197,25 @@ impl Chat {
         outcome
     }
 
-    /// Has the view stop the run.
-    async fn stop(&self) {
+    /// Stops the run through the view.
+    async fn stop_run(&self) {
         self.view.intent(&Intent::Stop);
         while let Some(effect) = self.view.take_effect() {
-            // A stop returns queued texts to the person, so the remaining work of an effect is dropped.
-            let _ = self.effects().carry_out(effect).await;
+            // A stop returns the queued texts to the person, so what is left of the effect is dropped.
+            let _ = self.effect_host().carry_out(effect).await;
         }
     }
 
-    /// Sends a prompt and waits for the run's end.
+    /// Submits a prompt and waits for the end of its run.
     async fn submit(&self, text: String) -> LineOutcome {
         self.view.intent(&Intent::Submit { text });
         // Effects are carried out during a run, too.
-        Box::pin(self.follow_view()).await
+        Box::pin(self.carry_out_effects()).await
     }
 
     /// Applies the outcome of a line.
-    async fn apply(&self, line: &str, outcome: Option<CommandOutcome>) -> LineOutcome {
-        Box::pin(self.follow_view()).await;
+    async fn apply_outcome(&self, line: &str, outcome: Option<CommandOutcome>) -> LineOutcome {
+        Box::pin(self.carry_out_effects()).await;
         match outcome {
             Some(CommandOutcome::Done) => LineOutcome::Done,
             Some(CommandOutcome::Show(text)) => {
@@ -226,7 +226,7 @@ impl Chat {
                 LineOutcome::Done
             }
             Some(CommandOutcome::Prompt(text)) => {
-                note_expanded(&text, &self.conversation.command_cx());
+                mark_expanded(&text, &self.conversation.command_cx());
                 self.submit(text).await
             }
             Some(CommandOutcome::Quit) => LineOutcome::Quit(ChatEnd::Done),
@@ -243,7 +243,7 @@ impl Chat {
     }
 
     /// Runs `/name arguments`; `None` if the line is a prompt.
-    async fn command(&self, line: &str) -> Result<Option<CommandOutcome>, LineOutcome> {
+    async fn run_command(&self, line: &str) -> Result<Option<CommandOutcome>, LineOutcome> {
         let Some(rest) = line.strip_prefix('/') else { return Ok(None) };
         let cx = self.conversation.command_cx();
         // Skills of a project that was just approved may not be loaded yet.
@@ -260,21 +260,21 @@ impl Chat {
                 let text = "a command begins with / and its name; /help lists them";
                 return Ok(Some(CommandOutcome::Show(text.to_owned())));
             }
-            // Text such as `/etc/hosts` is the beginning of a prompt.
+            // A first word with a slash, such as `/etc/hosts`, begins a prompt.
             if name.is_empty() || name.contains('/') {
                 return Ok(None);
             }
-            return Ok(Some(CommandOutcome::Show(no_command(line, &cx))));
+            return Ok(Some(CommandOutcome::Show(unknown_command_message(line, &cx))));
         };
         let run = async |stop: CancellationToken| {
             let ran = stop.run_until_cancelled(command.run(args, &cx)).await;
             if ran.is_none() {
                 self.screen.line(Style::YELLOW, "stopped");
             }
-            self.end_of_run(&stop).await;
+            self.wait_for_run_end(&stop).await;
             ran
         };
-        Ok(match self.interruptible(run).await? {
+        Ok(match self.run_interruptible(run).await? {
             Some(Ok(outcome)) => Some(outcome),
             Some(Err(error)) => Some(CommandOutcome::Show(error.to_string())),
             None => return Err(LineOutcome::Failed),
@@ -282,17 +282,17 @@ impl Chat {
     }
 
     /// Waits for a run that a command started, and reports the sessions that it left.
-    async fn end_of_run(&self, stop: &CancellationToken) {
+    async fn wait_for_run_end(&self, stop: &CancellationToken) {
         if self.conversation.state().run.is_some() {
             if stop.run_until_cancelled(self.agent.wait_for_idle()).await.is_none() {
-                self.stop().await;
+                self.stop_run().await;
             }
             // The view returns typed texts to the draft; messages of plugins end with the run.
             let _ = self.conversation.idle().await;
             self.flush().await;
         }
         for left in self.sessions.take_left() {
-            if let Some(line) = session_commands::describe_left(&left, "/resume") {
+            if let Some(line) = session_commands::describe_left_session(&left, "/resume") {
                 self.screen.line(Style::DIM, &line);
             }
         }
@@ -300,9 +300,9 @@ impl Chat {
 
     /// Runs a prompt.
     pub(crate) async fn run_prompt(&self, prompt: &str) -> LineOutcome {
-        // A prompt that was returned and sent again unchanged is already in the conversation.
-        let images = self.attachments.of(prompt);
-        let options = if self.is_unanswered(prompt) {
+        // A prompt that was given back and sent again unchanged is in the conversation already.
+        let images = self.attachments.images_of(prompt);
+        let options = if self.is_last_and_unanswered(prompt) {
             RunOptions::resume()
         } else if images.is_empty() {
             RunOptions::from(prompt)
@@ -318,12 +318,12 @@ impl Chat {
                 return LineOutcome::Failed;
             }
         };
-        self.interruptible(async |stop: CancellationToken| {
+        self.run_interruptible(async |stop: CancellationToken| {
             let mut wait = std::pin::pin!(run.wait());
             let outcome = tokio::select! {
                 outcome = &mut wait => outcome,
                 () = stop.cancelled() => {
-                    self.stop().await;
+                    self.stop_run().await;
                     wait.await
                 }
             };
@@ -347,10 +347,10 @@ impl Chat {
             }
             self.sessions.print_notices();
             let failed = matches!(&outcome.result, Err(error) if !matches!(error, AgentError::Aborted));
-            if failed && self.is_unanswered(prompt) {
+            if failed && self.is_last_and_unanswered(prompt) {
                 self.keyboard.give_back(prompt);
             }
-            // A handler of `input` may have dealt with the prompt.
+            // A handler of `input` may have handled the prompt without a run.
             if !is_told && (outcome.stats.turns > 0 || outcome.result.is_err()) {
                 let mut totals = summary::totals(&outcome.stats);
                 if let Some(context) = summary::context(&self.view.view().status) {
@@ -365,7 +365,7 @@ impl Chat {
     }
 
     /// Runs `work` until Escape, Ctrl-C or the end of the conversation cancels it.
-    async fn interruptible<T, F: Future<Output = T>>(
+    async fn run_interruptible<T, F: Future<Output = T>>(
         &self,
         work: impl FnOnce(CancellationToken) -> F,
     ) -> Result<T, LineOutcome> {
@@ -387,12 +387,12 @@ impl Chat {
         }
     }
 
-    /// Whether the conversation ends with this prompt, without an answer.
-    fn is_unanswered(&self, prompt: &str) -> bool {
+    /// Whether the conversation ends with this prompt, still unanswered.
+    fn is_last_and_unanswered(&self, prompt: &str) -> bool {
         let is_it = |message: &Arc<Message>| {
             message.role == Role::User && message.injected_by.is_none() && message.text() == prompt
         };
-        // Attached files follow the prompt.
+        // Messages with attached files follow the prompt.
         let is_attached = |message: &&Arc<Message>| {
             let by = message.injected_by.as_deref().unwrap_or_default();
             by.starts_with(MENTIONED_BY) || by.starts_with("skill:")
@@ -401,7 +401,7 @@ impl Chat {
     }
 }
 
-/// Whether a command shows text of others, which may be code, so that its lines stay whole.
+/// Whether a command shows text that may be code, whose lines are not wrapped.
 pub(crate) fn is_verbatim(typed: &str) -> bool {
     typed.split_whitespace().next() == Some("/show")
 }
@@ -417,7 +417,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headings_of_the_list_of_commands_are_heavy() {
+    fn headings_of_the_help_are_bold() {
         assert_eq!(style_of("/help", "model"), Style::BOLD);
         assert_eq!(style_of("/help", "  /model   another"), Style::PLAIN);
         assert_eq!(style_of("/models", "model"), Style::PLAIN);

@@ -8,7 +8,7 @@ pub struct PlanWays {
 }
 
 impl PlanWays {
-    /// Creates the ways for the modes of a conversation.
+    /// Creates the choices for the permission modes of a conversation.
     pub fn new(modes: ModeSwitch) -> Self {
         Self { modes }
     }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_way_leads_beyond_the_widest_mode() {
+    fn no_choice_exceeds_the_widest_mode() {
         for widest in Mode::ALL {
             let around = Arc::new(HostPathClassifier::new(&["/".into()], None, &[]));
             let modes = ModeSwitch::new(Mode::ReadOnly).limited_to(widest);

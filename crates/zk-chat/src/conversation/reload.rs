@@ -1,4 +1,4 @@
-//! `/reload`: the conversation goes on with settings and plugins that are read anew.
+//! `/reload`: the conversation continues with newly read settings and plugins.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use zk_tui::{DRAFT_PAUSE, Drafts, ScreenKind, Style};
 
 use super::chat::Chat;
 use crate::opening::carried::Carried;
-use crate::opening::ending::{EndingConversation, reread};
+use crate::opening::ending::{EndingConversation, reread_settings};
 use crate::opening::error::ChatError;
 use crate::opening::factory::{ConversationFactory, ConversationSource, Reread};
 use crate::opening::interrupts::{Interruption, Interrupts};
@@ -28,13 +28,13 @@ const READ: &str = "settings, hooks, keys, theme, skills, agents and MCP servers
 impl Chat {
     /// Rereads the settings; fails if this conversation cannot continue with them.
     pub(crate) fn reread(&self) -> Result<Arc<dyn ConversationFactory>, String> {
-        let Reread { factory, warnings } = reread(&*self.factory, &self.agent)?;
+        let Reread { factory, warnings } = reread_settings(&*self.factory, &self.agent)?;
         warnings.iter().for_each(|warning| self.screen.line(Style::YELLOW, &format!("warning: {warning}")));
         Ok(factory)
     }
 
     /// Closes this conversation; returns the state for the next one.
-    async fn carry(self) -> Carried {
+    async fn close_and_carry(self) -> Carried {
         let ending = EndingConversation {
             factory: &*self.factory,
             agent: &self.agent,
@@ -44,20 +44,20 @@ impl Chat {
             asking: &self.asking,
             view: &self.view,
         };
-        let (carried, unsaved) = ending.carry().await;
+        let (carried, unsaved) = ending.close_and_carry().await;
         unsaved.iter().for_each(|line| self.screen.line(Style::YELLOW, line));
         carried
     }
 }
 
-/// Kind of the next screen: changes only if the setting changed.
-pub(crate) fn kind(now: ScreenKind, before: &ChatSetup, read: &ChatSetup) -> ScreenKind {
+/// Kind of screen after a reload: the present one, unless the setting changed.
+pub(crate) fn next_screen_kind(now: ScreenKind, before: &ChatSetup, read: &ChatSetup) -> ScreenKind {
     if before.screen == read.screen { now } else { read.screen_kind() }
 }
 
 /// Reopens a conversation with the new settings, or with the old ones after a failure or a stop. Typed text
 /// is kept.
-pub(crate) fn open(
+pub(crate) fn reopen(
     session: &mut TerminalSession,
     read: Arc<dyn ConversationFactory>,
     chat: Chat,
@@ -70,13 +70,13 @@ pub(crate) fn open(
     let TerminalSession { tty, interrupts, runtime, .. } = &*session;
     let mut reopening = Reopening { tty, interrupts, screen, pending };
     let opened = runtime.block_on(async {
-        let opened = reopening.open(read, before, chat).await;
+        let opened = reopening.reopen(read, before, chat).await;
         interrupts.disarm();
         opened
     });
     let pending = reopening.pending;
     if !matches!(opened, Ok(ControlFlow::Continue(_))) {
-        // The next conversation of this directory gets it.
+        // The unsent text is stored for the next conversation of this directory.
         Drafts::new(draft_files(session.factory.setup()), DRAFT_PAUSE).hand_on(pending.text());
     }
     let (chat, factory, said) = match opened? {
@@ -97,7 +97,7 @@ struct Reopening<'a> {
 }
 
 impl Reopening<'_> {
-    async fn open(
+    async fn reopen(
         &mut self,
         read: Arc<dyn ConversationFactory>,
         before: Arc<dyn ConversationFactory>,
@@ -109,35 +109,35 @@ impl Reopening<'_> {
         let limits = read.setup().limits.clone();
         let keyboard = Keyboard::new(self.tty.clone(), self.screen.clone(), move || limits.skip_waits());
         // Closing is awaited; a second signal ends the program.
-        let carried = self.listening(&keyboard, &stop, chat.carry()).await;
+        let carried = self.with_keyboard(&keyboard, &stop, chat.close_and_carry()).await;
         let opened = match stop.is_cancelled() {
             true => Err(ChatError::Stopped),
-            false => self.attempt(&read, &carried, Some(&stop)).await,
+            false => self.try_open(&read, &carried, Some(&stop)).await,
         };
         if self.is_terminated() {
-            return self.end(opened.ok()).await;
+            return self.end_reload(opened.ok()).await;
         }
         let failure = match opened {
             Ok(chat) => return Ok(ControlFlow::Continue((chat, read, READ.to_owned()))),
             Err(failure) => failure,
         };
-        // Text typed for the new settings is discarded with them. After a stop by the person, typed text is
-        // for the old settings.
+        // If the new settings fail, text typed for them is discarded. If the person stopped the reload, all
+        // text was typed for the old settings.
         let count = if stop.is_cancelled() { came_with } else { self.pending.work.len() };
-        // Ctrl-C does not cancel this, since there is no earlier state; a second signal ends the program.
+        // Ctrl-C cannot cancel the return to the old settings; a second signal ends the program.
         self.interrupts.arm(CancellationToken::new());
-        let opened = self.attempt(&before, &carried, None).await;
+        let opened = self.try_open(&before, &carried, None).await;
         if self.is_terminated() {
-            return self.end(opened.ok()).await;
+            return self.end_reload(opened.ok()).await;
         }
         let mut said = format!("cannot go on with the new settings, so those before stay: {failure}");
-        if self.pending.give_back(count) {
+        if self.pending.return_to_draft(count) {
             said.push_str("; what was typed behind it was not sent");
         }
         opened.map(|chat| ControlFlow::Continue((chat, before, said)))
     }
 
-    async fn attempt(
+    async fn try_open(
         &mut self,
         factory: &Arc<dyn ConversationFactory>,
         carried: &Carried,
@@ -145,12 +145,12 @@ impl Reopening<'_> {
     ) -> Result<Chat, ChatError> {
         let shown = (carried.asking.clone(), carried.view.clone());
         let front_end =
-            ConsoleFrontEnd::showing(factory.setup(), self.tty.clone(), self.screen.clone(), shown, true);
+            ConsoleFrontEnd::for_view(factory.setup(), self.tty.clone(), self.screen.clone(), shown, true);
         let keyboard = front_end.keyboard.clone();
         let source = ConversationSource::Carried(carried);
         let opening = Box::pin(Chat::open(factory, source, front_end, self.interrupts.clone(), stop));
-        let chat = self.listening(&keyboard, &stop.cloned().unwrap_or_default(), opening).await?;
-        // From here on this conversation continues.
+        let chat = self.with_keyboard(&keyboard, &stop.cloned().unwrap_or_default(), opening).await?;
+        // The new conversation cannot fail any more.
         if let Some(jobs) = chat.agent.bus().service::<Jobs>() {
             jobs.take_over(&carried.jobs);
         }
@@ -158,14 +158,14 @@ impl Reopening<'_> {
     }
 
     /// Awaits `work`; Escape and Ctrl-C cancel `stop`. Typed text is kept.
-    async fn listening<T>(
+    async fn with_keyboard<T>(
         &mut self,
         keyboard: &Keyboard,
         stop: &CancellationToken,
         work: impl Future<Output = T>,
     ) -> T {
         keyboard.set_draft(std::mem::take(&mut self.pending.draft));
-        // Without a keyboard, a signal still cancels it.
+        // If the keyboard cannot be read, a signal still cancels `work`.
         let watching = keyboard.watch(stop.clone());
         let worked = work.await;
         drop(watching);
@@ -177,7 +177,7 @@ impl Reopening<'_> {
         self.interrupts.seen() == Some(Interruption::Terminated)
     }
 
-    async fn end<T>(&self, opened: Option<Chat>) -> Result<ControlFlow<ChatEnd, T>, ChatError> {
+    async fn end_reload<T>(&self, opened: Option<Chat>) -> Result<ControlFlow<ChatEnd, T>, ChatError> {
         if let Some(chat) = opened {
             chat.close().await;
         }

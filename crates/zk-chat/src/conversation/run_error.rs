@@ -29,7 +29,7 @@ enum SignIn {
 
 impl SignIn {
     /// Returns the next step; `command` is the program's.
-    fn step(self, command: &str, provider: &str) -> String {
+    fn next_step(self, command: &str, provider: &str) -> String {
         match self {
             Self::InShell => format!("run `{command} {provider}`"),
             Self::InConversation => {
@@ -71,7 +71,7 @@ fn hook_error(error: &EmitError) -> String {
 
 fn provider_error(error: &ProviderError, phrases: &ProgramPhrases, sign_in: SignIn) -> String {
     let provider = &error.provider;
-    let step = sign_in.step(phrases.sign_in, provider);
+    let step = sign_in.next_step(phrases.sign_in, provider);
     if error.code.as_deref() == Some(ProviderError::NOT_SIGNED_IN) {
         return format!("{error}; {step}");
     }
@@ -81,25 +81,25 @@ fn provider_error(error: &ProviderError, phrases: &ProgramPhrases, sign_in: Sign
         _ if error.rejects_key() => format!("invalid API key for {provider}"),
         _ => return other_provider_error(error, phrases),
     };
-    format!("{what}{}: {}; {step}", facts(error), error.message.trim_end_matches('.'))
+    format!("{what}{}: {}; {step}", support_facts(error), error.message.trim_end_matches('.'))
 }
 
-/// Message on a run that had all of its turns.
+/// Message about a run that reached its limit of turns.
 fn turn_limit(turns: u32, phrases: &ProgramPhrases) -> String {
     let many = if turns == 1 { "" } else { "s" };
     format!("stopped after {turns} turn{many}, the limit of this run: {} raises it", phrases.turn_limit)
 }
 
-/// Message on a run whose budget is used up.
+/// Message about a run that used up its budget.
 fn budget_used(shortage: &str, is_money: bool, phrases: &ProgramPhrases) -> String {
     let flag = if is_money { phrases.money_budget } else { phrases.token_budget };
     format!("stopped: {shortage}: {flag} raises it")
 }
 
-/// Message on an error of a provider that is not about its key.
+/// Message about a provider error that does not concern its key.
 fn other_provider_error(error: &ProviderError, phrases: &ProgramPhrases) -> String {
     let ProviderError { provider, model, message, hint, .. } = error;
-    let (facts, message) = (facts(error), message.trim_end_matches('.'));
+    let (facts, message) = (support_facts(error), message.trim_end_matches('.'));
     let hint = hint.as_deref().map_or(String::new(), |hint| format!(". {}", hint.trim_end_matches('.')));
     match error.kind {
         ErrorKind::Quota => format!("Out of credit at {provider}{facts}: \"{message}\"{hint}"),
@@ -112,7 +112,7 @@ fn other_provider_error(error: &ProviderError, phrases: &ProgramPhrases) -> Stri
                 "The connection to {provider} broke in the middle of the answer{attempts}: {message}{facts}{hint}"
             )
         }
-        // The message says that the server cannot be reached, and where.
+        // The error's own message names the unreachable server.
         ErrorKind::Transport if error.phase == Phase::Connect => {
             let attempts = match error.attempts {
                 1 => String::new(),
@@ -152,7 +152,7 @@ fn is_unknown_model(error: &ProviderError) -> bool {
 }
 
 /// Lists the facts about an error that the provider's support needs.
-fn facts(error: &ProviderError) -> String {
+fn support_facts(error: &ProviderError) -> String {
     let status = error.status.map(|status| status.to_string());
     let request = error.request_id.as_ref().map(|id| format!("request {id}"));
     let waited = (error.elapsed >= Duration::from_secs(1) && error.status.is_none())
@@ -177,7 +177,7 @@ mod tests {
         list_models: "zk models",
     };
 
-    fn provider(error: &ProviderError) -> String {
+    fn describe_provider_error(error: &ProviderError) -> String {
         describe_run_error(&error.clone().into(), &PHRASES)
     }
 
@@ -189,11 +189,14 @@ mod tests {
     fn an_error_is_said_in_words_with_what_to_do() {
         let mut poor = error(ErrorKind::Quota, Phase::Response, "Your credit balance is too low.");
         poor.status = Some(400);
-        assert_eq!(provider(&poor), "Out of credit at lab (400): \"Your credit balance is too low\"");
+        assert_eq!(
+            describe_provider_error(&poor),
+            "Out of credit at lab (400): \"Your credit balance is too low\""
+        );
         let mut broken = error(ErrorKind::Transport, Phase::Stream, "unexpected end");
         broken.hint = Some("Check the network connection, and try again".to_owned());
         assert_eq!(
-            provider(&broken),
+            describe_provider_error(&broken),
             "The connection to lab broke in the middle of the answer: unexpected end. Check the network connection, and \
              try again"
         );
@@ -201,19 +204,19 @@ mod tests {
             error(ErrorKind::Transport, Phase::Connect, "cannot reach http://127.0.0.1:1: refused");
         (down.hint, down.attempts) = (Some("Is the server running?".to_owned()), 3);
         assert_eq!(
-            provider(&down),
+            describe_provider_error(&down),
             "lab: cannot reach http://127.0.0.1:1: refused, also in 3 attempts. Is the server running?"
         );
         let mut unknown = error(ErrorKind::Rejected, Phase::Response, "model: big-1");
         (unknown.status, unknown.code) = (Some(404), Some("not_found_error".to_owned()));
         unknown.hint = Some("Did you mean `big-2`?".to_owned());
         assert_eq!(
-            provider(&unknown),
+            describe_provider_error(&unknown),
             "lab does not know big-1 (404): /model lists what it has, outside of a conversation `zk models`. Did you mean \
              `big-2`?"
         );
         let elsewhere = error(ErrorKind::Rejected, Phase::Response, "no such page");
-        assert_eq!(provider(&elsewhere), elsewhere.to_string());
+        assert_eq!(describe_provider_error(&elsewhere), elsewhere.to_string());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Summaries of a run, in one line each, for a person.
+//! One-line summaries of a run, for a person.
 
 use zk_agent::RunOutcome;
 use zk_core::model::{AgentError, Stats, StopReason};

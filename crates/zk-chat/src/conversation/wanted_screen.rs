@@ -3,8 +3,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zk_tui::ScreenKind;
 
-/// Requests from commands to the host of the screen: another screen, a sign-in, or a text for the clipboard.
-/// Also tells commands the present screen.
+/// Requests of commands to the screen's host: another screen, a sign-in, or a text for the clipboard. Commands
+/// also read the present screen here.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WantedScreen(Arc<Mutex<Wanted>>);
 
@@ -18,24 +18,24 @@ pub(crate) struct WantedSignIn {
 struct Wanted {
     kind: Option<ScreenKind>,
     copy: Option<String>,
-    /// File to open in the editor.
+    /// File that a command asked to open in the editor.
     edited: Option<PathBuf>,
-    /// Theme chosen last.
+    /// Last theme that the person chose.
     theme: Option<&'static str>,
     sign_in: Option<WantedSignIn>,
     is_drawn: bool,
 }
 
 impl WantedScreen {
-    pub(crate) fn set(&self, kind: ScreenKind) {
+    pub(crate) fn request_screen(&self, kind: ScreenKind) {
         self.lock().kind = Some(kind);
     }
 
-    pub(crate) fn peek(&self) -> Option<ScreenKind> {
+    pub(crate) fn requested_screen(&self) -> Option<ScreenKind> {
         self.lock().kind
     }
 
-    pub(crate) fn take(&self) -> Option<ScreenKind> {
+    pub(crate) fn take_screen(&self) -> Option<ScreenKind> {
         self.lock().kind.take()
     }
 
@@ -48,19 +48,19 @@ impl WantedScreen {
         self.lock().is_drawn
     }
 
-    pub(crate) fn copy(&self, text: String) {
+    pub(crate) fn request_copy(&self, text: String) {
         self.lock().copy = Some(text);
     }
 
-    pub(crate) fn take_clipboard_text(&self) -> Option<String> {
+    pub(crate) fn take_copy(&self) -> Option<String> {
         self.lock().copy.take()
     }
 
-    pub(crate) fn edit(&self, file: PathBuf) {
+    pub(crate) fn request_edit(&self, file: PathBuf) {
         self.lock().edited = Some(file);
     }
 
-    pub(crate) fn take_edited(&self) -> Option<PathBuf> {
+    pub(crate) fn take_edit(&self) -> Option<PathBuf> {
         self.lock().edited.take()
     }
 
@@ -73,7 +73,7 @@ impl WantedScreen {
     }
 
     /// Requests the provider dialog from the host.
-    pub(crate) fn sign_in(&self, provider: Option<String>) {
+    pub(crate) fn request_sign_in(&self, provider: Option<String>) {
         self.lock().sign_in = Some(WantedSignIn { provider });
     }
 

@@ -4,7 +4,7 @@ use zk_skills::{Skills, typed_command};
 use zk_view::Intent;
 
 use super::conversation::{HostedConversation, HostedEvent, Present};
-use crate::conversation::line::{no_command, note_expanded, refresh_files};
+use crate::conversation::line::{mark_expanded, refresh_files, unknown_command_message};
 
 /// Error for a command that needs a terminal.
 const NO_TERMINAL: &str = "this is for a conversation on a terminal: nothing is drawn here";
@@ -44,14 +44,14 @@ impl HostedConversation {
         let outcome = {
             let _one_at_a_time = self.changing.lock().await;
             let present = self.present();
-            let outcome = run(&present, bare(line)?).await?;
+            let outcome = run(&present, without_slash(line)?).await?;
             screen_outcome(&present).unwrap_or(Ok(outcome))?
         };
         Ok(match outcome {
             CommandOutcome::Done => HostedOutcome::Done,
             CommandOutcome::Show(text) => HostedOutcome::Said(text),
             CommandOutcome::Prompt(text) => {
-                note_expanded(&text, &self.present().opened.conversation.command_cx());
+                mark_expanded(&text, &self.present().opened.conversation.command_cx());
                 HostedOutcome::Prompt(text)
             }
             CommandOutcome::Quit => HostedOutcome::Quit,
@@ -66,7 +66,7 @@ impl HostedConversation {
     #[must_use]
     pub fn find_command(&self, line: &str) -> Option<(String, String)> {
         let cx = self.present().opened.conversation.command_cx();
-        let (name, args) = match_command(bare(line).ok()?, |name| {
+        let (name, args) = match_command(without_slash(line).ok()?, |name| {
             typed_command(name, &cx).map(|command| command.name().to_owned())
         })?;
         Some((name, args.to_owned()))
@@ -84,7 +84,7 @@ impl HostedConversation {
             }
             HostedOutcome::Prompt(text) => self.intent(&Intent::Submit { text }),
             HostedOutcome::Reloaded(warnings) => warnings.iter().for_each(|warning| say(warning)),
-            HostedOutcome::Quit => self.tell(HostedEvent::Ended),
+            HostedOutcome::Quit => self.send_event(HostedEvent::Ended),
         }
     }
 
@@ -114,7 +114,7 @@ impl HostedConversation {
 }
 
 /// The line of a command without its slash.
-fn bare(line: &str) -> Result<&str, String> {
+fn without_slash(line: &str) -> Result<&str, String> {
     let line = line.trim();
     let line = line.strip_prefix('/').unwrap_or(line);
     if line.starts_with('/') || line.starts_with(char::is_whitespace) || line.is_empty() {
@@ -127,7 +127,7 @@ async fn run(present: &Present, line: &str) -> Result<CommandOutcome, String> {
     let cx = present.opened.conversation.command_cx();
     refresh(line, &cx).await;
     let Some((command, args)) = match_command(line, |name| typed_command(name, &cx)) else {
-        return Err(no_command(line, &cx));
+        return Err(unknown_command_message(line, &cx));
     };
     command.run(args, &cx).await.map_err(|error| error.to_string())
 }
@@ -142,13 +142,13 @@ async fn refresh(line: &str, cx: &Cx) {
     refresh_files(cx).await;
 }
 
-/// Outcome of a command's request to the screen; `None` if it made none.
+/// Outcome of a request that a command made to the screen; `None` without a request.
 fn screen_outcome(present: &Present) -> Option<Result<CommandOutcome, String>> {
     let wanted = &present.wanted;
-    if let Some(text) = wanted.take_clipboard_text() {
+    if let Some(text) = wanted.take_copy() {
         return Some(Ok(CommandOutcome::Show(text)));
     }
-    let screen = wanted.take().is_some();
-    let asked = wanted.take_sign_in().is_some() || wanted.take_edited().is_some();
+    let screen = wanted.take_screen().is_some();
+    let asked = wanted.take_sign_in().is_some() || wanted.take_edit().is_some();
     (screen || asked).then(|| Err(NO_TERMINAL.to_owned()))
 }

@@ -14,7 +14,7 @@ use crate::commands::session_commands::SetDraft;
 use crate::conversation::attachments::Attachments;
 use crate::conversation::wanted_screen::WantedScreen;
 use crate::opening::carried::Carried;
-use crate::opening::ending::{EndingConversation, reread};
+use crate::opening::ending::{EndingConversation, reread_settings};
 use crate::opening::error::ChatError;
 use crate::opening::factory::{
     ConversationFactory, ConversationHost, ConversationSource, OpenedConversation, Reread,
@@ -22,7 +22,7 @@ use crate::opening::factory::{
 use crate::opening::sessions::ConversationSessions;
 use crate::screen::front_end::AbortOnDrop;
 
-/// Capacity of an event receiver; a slower receiver misses events.
+/// Capacity of the channel of hosted events, beyond which a slow receiver misses events.
 const MAX_WAITING_EVENTS: usize = 256;
 
 /// Conversation driven by another program: view, questions and commands, without a terminal. Effects of the
@@ -60,7 +60,7 @@ pub struct HostedConversation {
     attachments: Attachments,
     /// Parts replaced by a reload.
     present: RwLock<Arc<Present>>,
-    /// Lock for commands, and for opening, closing and replacing the conversation.
+    /// Lock held while a command runs, or while the conversation is opened, closed or replaced.
     pub(super) changing: tokio::sync::Mutex<()>,
     events: broadcast::Sender<HostedEvent>,
     /// Whether a front end answers questions.
@@ -68,7 +68,7 @@ pub struct HostedConversation {
     driving: std::sync::Mutex<Option<AbortOnDrop>>,
 }
 
-/// Conversation as it was opened last.
+/// Parts of the conversation that a reload replaces.
 pub(super) struct Present {
     pub(super) factory: Arc<dyn ConversationFactory>,
     pub(super) opened: OpenedConversation,
@@ -101,7 +101,7 @@ pub enum HostedEvent {
     Ended,
 }
 
-/// Notices as rows of the view.
+/// Sink of notices, which appear as rows of the view.
 struct ViewNotices(ViewDriver);
 
 impl Ui for ViewNotices {
@@ -151,7 +151,7 @@ impl HostedConversation {
         };
         let (events, _) = broadcast::channel(MAX_WAITING_EVENTS);
         let shared = Shared { asking: &asking, view: &view, events: &events, attended: options.attended };
-        let present = shared.present(factory, ConversationSource::Start).await?;
+        let present = shared.open_present(factory, ConversationSource::Start).await?;
         let hosted = Arc::new(Self {
             present: RwLock::new(Arc::new(present)),
             asking,
@@ -162,7 +162,10 @@ impl HostedConversation {
             attended: options.attended,
             driving: std::sync::Mutex::default(),
         });
-        let driving = AbortOnDrop(tokio::spawn(driving::drive(Arc::downgrade(&hosted), hosted.view.clone())));
+        let driving = AbortOnDrop(tokio::spawn(driving::carry_out_effects(
+            Arc::downgrade(&hosted),
+            hosted.view.clone(),
+        )));
         *hosted.driving.lock().unwrap_or_else(PoisonError::into_inner) = Some(driving);
         Ok(hosted)
     }
@@ -239,7 +242,7 @@ impl HostedConversation {
         self.present.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn tell(&self, event: HostedEvent) {
+    pub(super) fn send_event(&self, event: HostedEvent) {
         // There may be no receiver.
         let _ = self.events.send(event);
     }
@@ -253,8 +256,8 @@ impl HostedConversation {
     pub async fn reload(&self) -> Result<Vec<String>, ChatError> {
         let _changing = self.changing.lock().await;
         let present = self.present();
-        let Reread { factory, warnings } =
-            reread(&*present.factory, &present.opened.agent).map_err(|why| ChatError::Factory(why.into()))?;
+        let Reread { factory, warnings } = reread_settings(&*present.factory, &present.opened.agent)
+            .map_err(|why| ChatError::Factory(why.into()))?;
         let ending = EndingConversation {
             factory: &*present.factory,
             agent: &present.opened.agent,
@@ -264,30 +267,30 @@ impl HostedConversation {
             asking: &self.asking,
             view: &self.view,
         };
-        let (carried, unsaved) = ending.carry().await;
+        let (carried, unsaved) = ending.close_and_carry().await;
         unsaved.iter().for_each(|line| self.view.note(NoteLevel::Warning, line));
-        let failure = match self.attempt(factory, &carried).await {
+        let failure = match self.try_open(factory, &carried).await {
             Ok(()) => return Ok(warnings),
             Err(failure) => failure,
         };
-        self.attempt(present.factory.clone(), &carried).await?;
+        self.try_open(present.factory.clone(), &carried).await?;
         let why = format!("cannot go on with the new settings, so those before stay: {failure}");
         Err(ChatError::Factory(why.into()))
     }
 
-    async fn attempt(
+    async fn try_open(
         &self,
         factory: Arc<dyn ConversationFactory>,
         carried: &Carried,
     ) -> Result<(), ChatError> {
         let shared =
             Shared { asking: &self.asking, view: &self.view, events: &self.events, attended: self.attended };
-        let present = shared.present(factory, ConversationSource::Carried(carried)).await?;
+        let present = shared.open_present(factory, ConversationSource::Carried(carried)).await?;
         if let Some(jobs) = present.opened.agent.bus().service::<Jobs>() {
             jobs.take_over(&carried.jobs);
         }
         *self.present.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(present);
-        self.tell(HostedEvent::Reloaded);
+        self.send_event(HostedEvent::Reloaded);
         Ok(())
     }
 
@@ -299,13 +302,13 @@ impl HostedConversation {
         present.opened.conversation.close().await;
         present.opened.agent.bus().close().await;
         self.driving.lock().unwrap_or_else(PoisonError::into_inner).take();
-        self.tell(HostedEvent::Ended);
+        self.send_event(HostedEvent::Ended);
         let left = present.opened.sessions.take_left().into_iter();
         left.filter_map(|left| left.err().map(|error| format!("session not saved: {error}"))).collect()
     }
 }
 
-/// Parts that every opening of a conversation has.
+/// Parts that stay the same when the conversation is reopened.
 struct Shared<'a> {
     asking: &'a Arc<Questions>,
     view: &'a ViewDriver,
@@ -314,7 +317,7 @@ struct Shared<'a> {
 }
 
 impl Shared<'_> {
-    async fn present(
+    async fn open_present(
         &self,
         factory: Arc<dyn ConversationFactory>,
         source: ConversationSource<'_>,
@@ -334,12 +337,12 @@ impl Shared<'_> {
         wanted.set_drawn(true);
         let events = self.events.clone();
         let set_draft: SetDraft = Arc::new(move |text| {
-            // There may be no receiver.
+            // There may be no receiver of events.
             let _ = events.send(HostedEvent::GivenBack(text));
         });
         provide_commands(&opened, &factory, self.view, &set_draft, &wanted);
         if let ConversationSource::Carried(carried) = source
-            && let Err(error) = carried.restore(&opened.conversation, factory.setup()).await
+            && let Err(error) = carried.restore_choices(&opened.conversation, factory.setup()).await
         {
             opened.sessions.keep_outputs();
             opened.agent.bus().close().await;

@@ -1,4 +1,4 @@
-//! Effects of the view of a hosted conversation, carried out.
+//! Loop that carries out the effects of a hosted conversation's view.
 
 use std::sync::Weak;
 
@@ -10,7 +10,7 @@ use super::conversation::{HostedConversation, HostedEvent};
 use crate::conversation::effects::{EffectHost, Remainder};
 
 /// Carries out effects in order until the conversation is dropped. Runs and commands proceed in parallel.
-pub(super) async fn drive(hosted: Weak<HostedConversation>, view: ViewDriver) {
+pub(super) async fn carry_out_effects(hosted: Weak<HostedConversation>, view: ViewDriver) {
     loop {
         let effect = view.next_effect().await;
         let Some(hosted) = hosted.upgrade() else { return };
@@ -35,13 +35,13 @@ impl HostedConversation {
         };
         match host.carry_out(effect).await {
             Some(Remainder::Run(text)) => {
-                let images = self.attachments().of(&text);
+                let images = self.attachments().images_of(&text);
                 let prompt = std::iter::once(Block::text(text)).chain(images).collect();
                 if let Err(error) = present.opened.conversation.submit(prompt).await {
                     self.view().note(NoteLevel::Warning, &error.to_string());
                 }
             }
-            Some(Remainder::GiveBack(text)) => self.tell(HostedEvent::GivenBack(text)),
+            Some(Remainder::GiveBack(text)) => self.send_event(HostedEvent::GivenBack(text)),
             None => {}
         }
     }

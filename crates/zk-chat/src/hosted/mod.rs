@@ -1,4 +1,4 @@
-//! Conversations that other programs drive: no terminal, no keys, nothing drawn.
+//! Conversations driven by other programs, without a terminal, keys or drawing.
 
 pub(crate) mod command;
 pub(crate) mod conversation;

@@ -10,8 +10,9 @@ use super::factory::ConversationFactory;
 use super::interrupts::{Interruption, Interrupts};
 
 /// Asks the person to approve parts of the project, such as its hooks; returns the factory with the approved
-/// ones. `stop` is cancelled by the caller on an interrupt; without it, this function watches for interrupts.
-pub(crate) async fn ask(
+/// parts. The caller cancels `stop` on an interrupt; without `stop`, this function watches for interrupts
+/// itself.
+pub(crate) async fn ask_for_approval(
     factory: &Arc<dyn ConversationFactory>,
     questions: &Questions,
     keyboard: &Keyboard,

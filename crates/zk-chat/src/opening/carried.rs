@@ -17,7 +17,7 @@ use super::setup::ChatSetup;
 use crate::commands::directory;
 use crate::conversation::attachments::Attachments;
 
-/// State carried over to the next conversation.
+/// State that a conversation carries over to its successor.
 pub struct Carried {
     /// Session to go on with.
     pub session: CarriedSession,
@@ -49,7 +49,7 @@ impl fmt::Debug for Carried {
     }
 }
 
-/// Session carried over.
+/// Session that is carried over to the next conversation.
 #[derive(Debug)]
 pub enum CarriedSession {
     /// Stored session.
@@ -62,7 +62,7 @@ pub enum CarriedSession {
 
 impl Carried {
     /// Restores the choices made in the conversation.
-    pub(crate) async fn restore(
+    pub(crate) async fn restore_choices(
         &self,
         conversation: &AgentConversation,
         setup: &ChatSetup,
@@ -86,9 +86,13 @@ impl Carried {
         modes.iter().filter(|_| self.plans).for_each(|modes| modes.plan());
         if conversation.state().cwd != self.cwd {
             let cx = conversation.command_cx();
-            if let Err(why) =
-                directory::go_to(&self.cwd.to_string_lossy(), conversation, &cx, setup.phrases.add_directory)
-                    .await
+            if let Err(why) = directory::change_directory(
+                &self.cwd.to_string_lossy(),
+                conversation,
+                &cx,
+                setup.phrases.add_directory,
+            )
+            .await
             {
                 let now = conversation.state().cwd;
                 setup.notices.show(&format!("tools work in {} now: {why}", now.display()));

@@ -14,7 +14,7 @@ use crate::commands::session_commands;
 use crate::conversation::attachments::Attachments;
 
 /// Rereads the settings; fails if a conversation of this agent cannot continue with them.
-pub(crate) fn reread(factory: &dyn ConversationFactory, agent: &Agent) -> Result<Reread, String> {
+pub(crate) fn reread_settings(factory: &dyn ConversationFactory, agent: &Agent) -> Result<Reread, String> {
     let jobs = agent.bus().service::<Jobs>().map(|jobs| jobs.list()).unwrap_or_default();
     let runs = |phase: &JobPhase| matches!(phase, JobPhase::Running | JobPhase::Ending);
     if let Some(job) = jobs.iter().find(|job| runs(&job.phase) && !job.detached) {
@@ -27,7 +27,7 @@ pub(crate) fn reread(factory: &dyn ConversationFactory, agent: &Agent) -> Result
     factory.reread().map_err(|error| error.to_string())
 }
 
-/// Conversation that is closed so that its successor takes over its state.
+/// Conversation to be closed, whose state its successor takes over.
 pub(crate) struct EndingConversation<'a> {
     pub(crate) factory: &'a dyn ConversationFactory,
     pub(crate) agent: &'a Agent,
@@ -41,7 +41,7 @@ pub(crate) struct EndingConversation<'a> {
 impl EndingConversation<'_> {
     /// Closes the conversation; returns the state for its successor, and a warning if the session is not
     /// fully stored.
-    pub(crate) async fn carry(&self) -> (Carried, Option<String>) {
+    pub(crate) async fn close_and_carry(&self) -> (Carried, Option<String>) {
         let session = self.sessions.unsaved();
         let is_unsaved = self.sessions.open_session().is_none();
         let messages = self.agent.history();
@@ -63,10 +63,10 @@ impl EndingConversation<'_> {
         let session = carried.unwrap_or_else(|| match left {
             Some(Ok(LeftSession::All(id))) => CarriedSession::Stored(id),
             Some(Ok(LeftSession::Nothing)) | None if !is_answered => CarriedSession::Empty,
-            // The session could not be stored from some moment on.
+            // The session is no longer stored, since writing failed at some moment.
             Some(Ok(LeftSession::Nothing)) | None => CarriedSession::Unsaved(session, messages.clone()),
             Some(left @ (Ok(LeftSession::Part { .. }) | Err(_))) => {
-                remark = session_commands::describe_left(&left, self.factory.setup().phrases.resume);
+                remark = session_commands::describe_left_session(&left, self.factory.setup().phrases.resume);
                 CarriedSession::Unsaved(session, messages.clone())
             }
         });

@@ -41,7 +41,7 @@ fn parse(text: &str) -> (Keymap, Vec<String>) {
             ("vim", Value::Boolean(wanted)) => vim = *wanted,
             ("keys", Value::Table(keys)) => {
                 for (action, value) in keys {
-                    match texts(value) {
+                    match string_list(value) {
                         Some(keys) => bindings.push((action.clone(), keys)),
                         None => said.push(format!("`{action}` takes a key, or a list of keys: \"ctrl-t\"")),
                     }
@@ -56,7 +56,7 @@ fn parse(text: &str) -> (Keymap, Vec<String>) {
     (keymap.vim(vim), said)
 }
 
-fn texts(value: &Value) -> Option<Vec<String>> {
+fn string_list(value: &Value) -> Option<Vec<String>> {
     match value {
         Value::String(text) => Some(vec![text.clone()]),
         Value::Array(values) => values.iter().map(|value| value.as_str().map(str::to_owned)).collect(),

@@ -170,7 +170,7 @@ impl ChatSetup {
         own.unwrap_or(theme)
     }
 
-    /// Custom colours in place of a theme, unless colours are off.
+    /// Theme with the person's own colours, unless colours are off.
     fn own_colours(&self, theme: Theme) -> Option<Theme> {
         self.palette.filter(|_| theme != Theme::Mono).map(Theme::Own)
     }

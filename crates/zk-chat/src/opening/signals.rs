@@ -26,7 +26,7 @@ struct State {
     armed: Mutex<Option<Armed>>,
     on_leave: Box<dyn Fn(Interruption) + Send + Sync>,
     on_suspend: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    /// Wakes the watcher once there is `on_suspend`.
+    /// Wakes the watching thread once `on_suspend` is set.
     draws: Notify,
 }
 
@@ -63,7 +63,7 @@ impl Signals {
                     Ok(both) => both,
                     Err(error) => return drop(ready.send(Err(error))),
                 };
-                // A write beyond the limit of file sizes fails then, and ends no process.
+                // A write beyond the file size limit fails then, instead of ending the process.
                 let _too_large = signal(SignalKind::from_raw(Sent::XFSZ.as_raw()));
                 drop(ready.send(Ok(())));
                 let mut suspend = None;
@@ -72,11 +72,11 @@ impl Signals {
                         Some(()) = interrupt.recv() => Interruption::Interrupted,
                         Some(()) = terminate.recv() => Interruption::Terminated,
                         () = watcher.0.draws.notified() => {
-                            watcher.watch_deadly();
+                            watcher.watch_fatal_signals();
                             suspend = signal(SignalKind::from_raw(Sent::TSTP.as_raw())).ok();
                             continue;
                         }
-                        Some(()) = received(suspend.as_mut()) => {
+                        Some(()) = next_signal(suspend.as_mut()) => {
                             if let Some(suspend) = watcher.0.on_suspend.get() {
                                 suspend();
                             }
@@ -84,7 +84,7 @@ impl Signals {
                         }
                         else => return,
                     };
-                    watcher.take(received_signal);
+                    watcher.handle_signal(received_signal);
                 }
             });
         })?;
@@ -92,8 +92,8 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Ends the process in order for signals that would kill it without restoring the terminal.
-    fn watch_deadly(&self) {
+    /// Watches the signals that would end the process without restoring the terminal, and ends it in order.
+    fn watch_fatal_signals(&self) {
         let kinds = [
             Sent::QUIT,
             Sent::ALARM,
@@ -116,7 +116,7 @@ impl Signals {
             let signals = self.clone();
             tokio::spawn(async move {
                 if watched.recv().await.is_some() {
-                    signals.leave(Interruption::Terminated);
+                    signals.end_process(Interruption::Terminated);
                 }
             });
         }
@@ -124,17 +124,17 @@ impl Signals {
 
     /// Makes the next signal cancel `stop` and call `on_stop`. The process ends soon after, by force after a time limit.
     pub fn arm_process(&self, stop: CancellationToken, on_stop: impl Fn() + Send + 'static) {
-        self.arm_with(Armed { stop, forced: true, on_stop: Box::new(on_stop) });
+        self.set_armed(Armed { stop, forced: true, on_stop: Box::new(on_stop) });
     }
 
-    fn arm_with(&self, armed: Armed) {
+    fn set_armed(&self, armed: Armed) {
         self.0.seen.store(0, Ordering::SeqCst);
-        *self.armed() = Some(armed);
+        *self.lock_armed() = Some(armed);
     }
 
-    fn take(&self, signal: Interruption) {
-        let armed = self.armed();
-        let again = self.0.seen.swap(number(signal), Ordering::SeqCst) != 0;
+    fn handle_signal(&self, signal: Interruption) {
+        let armed = self.lock_armed();
+        let again = self.0.seen.swap(code_of(signal), Ordering::SeqCst) != 0;
         match &*armed {
             None if signal == Interruption::Interrupted => {}
             Some(armed) if !again => {
@@ -146,21 +146,21 @@ impl Signals {
                 let signals = self.clone();
                 std::thread::spawn(move || {
                     std::thread::sleep(GRACE);
-                    if signals.armed().is_some() && signals.seen() == Some(signal) {
-                        signals.leave(signal);
+                    if signals.lock_armed().is_some() && signals.seen() == Some(signal) {
+                        signals.end_process(signal);
                     }
                 });
             }
-            None | Some(_) => self.leave(signal),
+            None | Some(_) => self.end_process(signal),
         }
     }
 
-    fn armed(&self) -> std::sync::MutexGuard<'_, Option<Armed>> {
+    fn lock_armed(&self) -> std::sync::MutexGuard<'_, Option<Armed>> {
         self.0.armed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the process at once: for a second signal, or a run that does not end.
-    fn leave(&self, signal: Interruption) {
+    fn end_process(&self, signal: Interruption) {
         (self.0.on_leave)(signal);
     }
 }
@@ -173,11 +173,11 @@ impl fmt::Debug for Signals {
 
 impl Interrupts for Signals {
     fn arm(&self, stop: CancellationToken) {
-        self.arm_with(Armed { stop, forced: false, on_stop: Box::new(|| ()) });
+        self.set_armed(Armed { stop, forced: false, on_stop: Box::new(|| ()) });
     }
 
     fn disarm(&self) {
-        *self.armed() = None;
+        *self.lock_armed() = None;
     }
 
     fn seen(&self) -> Option<Interruption> {
@@ -195,18 +195,18 @@ impl Interrupts for Signals {
     }
 }
 
-/// Number of SIGTERM in [`State::seen`].
+/// Code of a termination request in [`State::seen`].
 const TERMINATED: u8 = 2;
 
-fn number(signal: Interruption) -> u8 {
+fn code_of(signal: Interruption) -> u8 {
     match signal {
         Interruption::Interrupted => 1,
         Interruption::Terminated => TERMINATED,
     }
 }
 
-/// Next signal; never returns without a watched one.
-async fn received(watched: Option<&mut tokio::signal::unix::Signal>) -> Option<()> {
+/// Waits for the next signal; never returns if the signal is not watched.
+async fn next_signal(watched: Option<&mut tokio::signal::unix::Signal>) -> Option<()> {
     match watched {
         Some(watched) => watched.recv().await,
         None => std::future::pending().await,

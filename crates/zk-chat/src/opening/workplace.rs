@@ -1,4 +1,4 @@
-//! Place of a conversation in words: directory, branch, model and what holds commands.
+//! Description of a conversation's place: directory, branch and model.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -22,7 +22,7 @@ pub(crate) struct Workplace {
 impl Workplace {
     /// Workplace of `cwd`; the branch is read from the files of git, without a subprocess.
     pub(crate) fn of(cwd: &Path, home: Option<&Path>, files: &dyn HostFiles) -> Self {
-        Self { directory: short(cwd, home), branch: git_branch(cwd, files).unwrap_or_default() }
+        Self { directory: short_path(cwd, home), branch: git_branch(cwd, files).unwrap_or_default() }
     }
 
     /// Directory and branch, as one text.
@@ -35,7 +35,7 @@ impl Workplace {
     }
 }
 
-fn short(cwd: &Path, home: Option<&Path>) -> String {
+fn short_path(cwd: &Path, home: Option<&Path>) -> String {
     let below =
         home.filter(|home| home.components().count() > 1).and_then(|home| cwd.strip_prefix(home).ok());
     match below {
@@ -58,7 +58,7 @@ pub fn git_branch(cwd: &Path, files: &dyn HostFiles) -> Option<String> {
     // In a worktree and in a submodule it is a file that names the directory.
     let head = match read(&git.join("HEAD")) {
         Some(head) => head,
-        None => read(&joined(root, read(&git)?.strip_prefix("gitdir:")?.trim()).join("HEAD"))?,
+        None => read(&join_normalised(root, read(&git)?.strip_prefix("gitdir:")?.trim()).join("HEAD"))?,
     };
     match head.strip_prefix("ref:") {
         Some(name) => {
@@ -72,7 +72,7 @@ pub fn git_branch(cwd: &Path, files: &dyn HostFiles) -> Option<String> {
 }
 
 /// Joins `path` to `root` unless absolute, without `..` in the result.
-fn joined(root: &Path, path: &str) -> PathBuf {
+fn join_normalised(root: &Path, path: &str) -> PathBuf {
     let mut whole = PathBuf::new();
     for part in root.join(path).components() {
         match part {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worktree_says_its_own_branch() {
+    fn a_worktree_shows_its_own_branch() {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path().canonicalize().unwrap();
         let (tree, git) = (home.join("tree"), home.join("main/.git/worktrees/tree"));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_has_the_name_that_people_give_it_where_its_id_says_that() {
+    fn a_model_id_with_words_and_a_version_has_a_display_name() {
         for (id, title, short) in [
             ("claude-sonnet-5-5", "Claude Sonnet 5.5", "Sonnet 5.5"),
             ("claude-opus-5-20261101", "Claude Opus 5", "Opus 5"),

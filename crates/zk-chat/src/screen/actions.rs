@@ -1,4 +1,4 @@
-//! Actions of the screen for a person beside drawing.
+//! Actions of a drawn screen, other than drawing.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use super::draft::editor::Editing;
 use super::host_messages::{HostEvent, HostRequest, Made};
 use super::inline::InlineScreen;
 use crate::commands::job_commands;
-use crate::conversation::chat::next_mode;
+use crate::conversation::chat::switch_to_next_mode;
 use crate::conversation::clipboard_image::read_clipboard_image;
 use crate::conversation::commands_during_run;
 use crate::conversation::effects::EffectHost;
@@ -32,40 +32,40 @@ impl InlineScreen {
         Renderers::new(move |name| opened.get()?.agent.bus().item::<dyn Renderer>(name))
     }
 
-    pub(crate) async fn act(
+    pub(crate) async fn carry_out_action(
         &mut self,
         action: Action,
         app: &mut App,
         editor: &mut LineEditor,
     ) -> Result<(), ChatError> {
         if let Action::Line(line) | Action::Beside(line) | Action::PromptCommand { line, .. } = &action {
-            self.uses.note(line);
+            self.uses.count_command(line);
         }
         match action {
-            Action::Line(line) => self.work(HostRequest::Line(line)),
+            Action::Line(line) => self.request_work(HostRequest::Line(line)),
             Action::Beside(line) => match self.opened.get() {
-                Some(opened) => commands_during_run::run(opened, line, self.notes.clone()),
-                None => self.work(HostRequest::Line(line)),
+                Some(opened) => commands_during_run::run_in_background(opened, line, self.notes.clone()),
+                None => self.request_work(HostRequest::Line(line)),
             },
             Action::PromptCommand { line, steers } => match (self.opened.get(), self.keyboard.running()) {
                 (Some(opened), Some(run)) => {
-                    self.commands.run(&opened.conversation, &self.notes, (line, steers), &run);
+                    self.commands.queue_command(&opened.conversation, &self.notes, (line, steers), &run);
                     app.set_hint("the command makes its prompt: Esc stops it with the run");
                 }
-                // The run is over.
-                (_, _) => self.work(HostRequest::Line(line)),
+                // The run is over, so the line is queued for the worker.
+                (_, _) => self.request_work(HostRequest::Line(line)),
             },
-            Action::Intent(intent) => match self.commands.behind(intent, self.keyboard.running()) {
-                Some(intent) => self.take_prompt(&intent).await,
+            Action::Intent(intent) => match self.commands.queue_prompt(intent, self.keyboard.running()) {
+                Some(intent) => self.submit_intent(&intent).await,
                 None => app.set_hint("this waits for the command before it: Esc stops both"),
             },
             Action::Unsteer { id, text } => self.unsteer(id, &text, app).await,
             Action::Stop => {
-                self.commands.stop();
+                self.commands.stop_all();
                 self.keyboard.stop();
             }
             Action::Hurry => _ = self.setup.limits.skip_waits(),
-            Action::Job { id, kill } => self.job(&id, kill),
+            Action::Job { id, kill } => self.show_or_kill_job(&id, kill),
             Action::RenameSession { id, title } => self.change_session(id, Some(title)),
             Action::DeleteSession { id } => self.change_session(id, None),
             Action::Attach(path) => self.attach(&path, app),
@@ -73,13 +73,13 @@ impl InlineScreen {
             Action::Background => self.put_in_background(app),
             Action::NextMode => {
                 match self.opened.get().and_then(|opened| opened.agent.bus().service::<ModeSwitch>()) {
-                    Some(modes) => app.set_hint(next_mode(&modes)),
+                    Some(modes) => app.set_hint(switch_to_next_mode(&modes)),
                     None => self.keyboard.back_tab(),
                 }
             }
             Action::Remember(text) => editor.remember(&text),
             Action::Suspend => self.suspend(app, true).map_err(ChatError::TerminalAfterStop)?,
-            Action::Quit => self.work(HostRequest::Quit),
+            Action::Quit => self.request_work(HostRequest::Quit),
             // Handled by the loop, since the editor then reads the input.
             Action::Edit(_) => {}
         }
@@ -87,20 +87,20 @@ impl InlineScreen {
     }
 
     /// Sends a prompt or other intent to the view and handles the effects.
-    pub(crate) async fn take_prompt(&self, intent: &Intent) {
+    pub(crate) async fn submit_intent(&self, intent: &Intent) {
         self.view.intent(intent);
-        self.follow_view().await;
+        self.carry_out_urgent_effects().await;
     }
 
     /// Applies the outcome of a command typed during a run. A stopped line returns to the draft.
-    pub(crate) async fn made(&mut self, made: Made, app: &mut App) {
-        match self.commands.done(made) {
-            (_, Made::Prompt(intent)) => self.take_prompt(&intent).await,
-            (line, Made::Said(text)) => self.show_beside(&line, &text, app).await,
+    pub(crate) async fn handle_command_outcome(&mut self, made: Made, app: &mut App) {
+        match self.commands.take_done(made) {
+            (_, Made::Prompt(intent)) => self.submit_intent(&intent).await,
+            (line, Made::Said(text)) => self.show_command_output(&line, &text, app).await,
             (line, Made::Later(does)) => {
                 let text = format!("{does} follows at the end of this run");
-                self.show_beside(&line, &text, app).await;
-                self.work(HostRequest::Line(does.to_owned()));
+                self.show_command_output(&line, &text, app).await;
+                self.request_work(HostRequest::Line(does.to_owned()));
             }
             (_, Made::Stopped) => {}
         }
@@ -109,7 +109,7 @@ impl InlineScreen {
         }
     }
 
-    /// Attaches a pasted image path if the model accepts images; otherwise it stays text.
+    /// Attaches the image at a pasted path if the model accepts images; otherwise the path is inserted as text.
     fn attach(&self, path: &str, app: &mut App) {
         let Some(opened) = self.opened.get() else { return app.insert(path) };
         let model = opened.agent.model();
@@ -146,7 +146,8 @@ impl InlineScreen {
         let (setup, notes) = (self.setup.clone(), self.notes.clone());
         tokio::spawn(async move {
             let path = setup.program_path.clone().unwrap_or_default();
-            let image = read_clipboard_image(&*exec, &path, &setup.editor.display(), &setup.cwd).await;
+            let image =
+                read_clipboard_image(&*exec, &path, &setup.editor.display_variables(), &setup.cwd).await;
             // The screen may have ended.
             let _ = notes.send(HostEvent::Image(image));
         });
@@ -162,18 +163,18 @@ impl InlineScreen {
         }
     }
 
-    /// Takes a steering message back, as long as the model does not have it.
+    /// Takes a steering message back, unless the model has received it.
     async fn unsteer(&self, id: u64, text: &str, app: &mut App) {
         if self.opened.get().is_some_and(|opened| opened.conversation.unsteer(text)) {
             self.view.intent(&Intent::Unqueue { id });
-            self.follow_view().await;
+            self.carry_out_urgent_effects().await;
             app.give_back(text);
         } else {
             app.set_hint("too late: the model has this text already");
         }
     }
 
-    /// Shows the output of a background command or kills it, also during a run.
+    /// Moves the foreground command to the background.
     fn put_in_background(&self, app: &mut App) {
         let jobs = self.opened.get().and_then(|opened| opened.agent.bus().service::<Jobs>());
         if jobs.is_none_or(|jobs| job_commands::put_in_background(&jobs).is_err()) {
@@ -181,11 +182,11 @@ impl InlineScreen {
         }
     }
 
-    fn job(&self, id: &str, kill: bool) {
+    fn show_or_kill_job(&self, id: &str, kill: bool) {
         let Some(jobs) = self.opened.get().and_then(|opened| opened.agent.bus().service::<Jobs>()) else {
             return;
         };
-        let done = if kill { job_commands::kill(&jobs, id) } else { job_commands::tail(&jobs, id) };
+        let done = if kill { job_commands::kill_job(&jobs, id) } else { job_commands::job_tail(&jobs, id) };
         let (level, text) = match done {
             Ok(text) => (NoteLevel::Info, text),
             Err(why) => (NoteLevel::Warning, why),
@@ -214,7 +215,7 @@ impl InlineScreen {
     }
 
     /// Shows the output of a command that ran during a run.
-    pub(crate) async fn show_beside(&mut self, line: &str, text: &str, app: &mut App) {
+    pub(crate) async fn show_command_output(&mut self, line: &str, text: &str, app: &mut App) {
         app.echo(line);
         // Text without headings is shown at once, since an escape sequence may span lines.
         if text.lines().any(|said| style_of(line, said) != Style::PLAIN) {
@@ -224,17 +225,17 @@ impl InlineScreen {
         } else {
             app.print_words(Style::PLAIN, text);
         }
-        self.follow_view().await;
+        self.carry_out_urgent_effects().await;
         let theme = self.opened.get().and_then(|opened| opened.wanted.theme());
         if let Some(theme) = theme {
             self.set_theme(theme, app);
         }
         let Some(opened) = self.opened.get() else { return };
-        match opened.wanted.peek() {
+        match opened.wanted.requested_screen() {
             // The printed lines start at the end of the run; until then this screen draws everything.
             Some(ScreenKind::Plain) => app.set_hint("plain lines follow at the end of this run"),
             Some(kind) => {
-                opened.wanted.take();
+                opened.wanted.take_screen();
                 self.set_full(kind == ScreenKind::Full, app);
             }
             None => {}
@@ -242,24 +243,24 @@ impl InlineScreen {
     }
 
     /// Carries out urgent effects of the view; the others wait for their turn.
-    async fn follow_view(&self) {
+    async fn carry_out_urgent_effects(&self) {
         while let Some(effect) = self.view.take_effect() {
             match self.opened.get() {
-                // An urgent effect has no remaining run or text.
+                // An urgent effect leaves nothing to its caller.
                 Some(opened) if EffectHost::is_urgent(&effect) => {
-                    let _ = opened.effects(&self.view).carry_out(effect).await;
+                    let _ = opened.effect_host(&self.view).carry_out(effect).await;
                 }
-                Some(_) | None => self.work(HostRequest::Effect(effect)),
+                Some(_) | None => self.request_work(HostRequest::Effect(effect)),
             }
         }
     }
 
-    pub(crate) fn work(&self, work: HostRequest) {
+    pub(crate) fn request_work(&self, work: HostRequest) {
         // The conversation may have ended.
         let _ = self.todo.send(work);
     }
 
-    /// Stops the process as Ctrl-Z does, with the terminal as a shell expects it.
+    /// Stops the process as Ctrl-Z does, after restoring the terminal.
     pub(crate) fn suspend(&mut self, app: &mut App, with_group: bool) -> std::io::Result<()> {
         if self.is_away {
             return Ok(());
@@ -268,7 +269,7 @@ impl InlineScreen {
         self.write(&bytes, app)?;
         self.guard.modes().leave();
         self.is_away = true;
-        // The signal stops all threads; this one resumes here.
+        // The signal stops all threads; this one goes on here when the process is continued.
         if !stop_process(with_group) {
             app.print(Style::DIM, "zk was not stopped: no shell waits to continue it");
         }
@@ -276,7 +277,7 @@ impl InlineScreen {
     }
 
     /// Pauses drawing while another process has the terminal; reclaims it afterwards.
-    pub(super) fn follow_terminal(&mut self, app: &mut App) -> std::io::Result<()> {
+    pub(super) fn reclaim_terminal(&mut self, app: &mut App) -> std::io::Result<()> {
         match (self.is_away, self.guard.modes().is_in_foreground()) {
             (false, false) => {
                 app.abandon();
@@ -284,7 +285,7 @@ impl InlineScreen {
             }
             (true, true) => {
                 self.is_away = false;
-                // Modes that are still set were not restored.
+                // The modes are still set, so the other process did not restore them.
                 self.guard.modes().leave();
                 self.guard.modes().enter(Queries::default())?;
                 app.enter(self.began.elapsed());
@@ -297,7 +298,7 @@ impl InlineScreen {
     }
 
     /// Lends the terminal to an editor; takes it back if the editor does not start.
-    pub(crate) async fn lend(
+    pub(crate) async fn lend_terminal(
         &self,
         thing: EditedThing,
         app: &mut App,
@@ -373,7 +374,7 @@ pub(super) fn copy(text: &str, app: &mut App) {
     app.print(Style::DIM, said);
 }
 
-/// A line without its secrets; `None` if it has none.
+/// Redacts the secrets in a line; `None` if it has none.
 pub(crate) fn mask(line: &str) -> Option<String> {
     match redacted(line) {
         Cow::Owned(masked) if masked != line => Some(masked),

@@ -1,4 +1,4 @@
-//! Number of times that a person used each command, for the order of a list.
+//! Counts of how often a person used each command, by which a list is sorted.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use zk_core::service::{HostRead, make_private_dir};
 use super::draft::editor::write_private;
 use crate::opening::setup::ChatSetup;
 
-/// File in the directory of state.
+/// Name of the file in the state directory.
 const FILE: &str = "command-uses";
 
 /// Size limit of the file, in bytes.
@@ -33,7 +33,7 @@ const FIRST_DAY: [&str; 14] = [
     "help",
 ];
 
-/// Uses of commands by name. Clones share them.
+/// Counts of used commands by name. Clones share the counts.
 #[derive(Clone, Default)]
 pub(crate) struct CommandUses(Arc<Mutex<Uses>>);
 
@@ -57,7 +57,7 @@ impl CommandUses {
     }
 
     /// Counts the command at the beginning of a line, if any.
-    pub(crate) fn note(&self, line: &str) {
+    pub(crate) fn count_command(&self, line: &str) {
         let Some(name) = line.strip_prefix('/').and_then(|rest| rest.split_whitespace().next()) else {
             return;
         };
@@ -125,11 +125,11 @@ mod tests {
         setup.state_dir = Some(dir.path().join("state"));
         let uses = CommandUses::read(&setup);
         assert_eq!(sorted(&uses), ["model", "init", "help", "agents", "tools"]);
-        uses.note("/tools");
-        uses.note("/tools");
-        uses.note("/help me");
-        uses.note("/etc/hosts is wrong");
-        uses.note("no command");
+        uses.count_command("/tools");
+        uses.count_command("/tools");
+        uses.count_command("/help me");
+        uses.count_command("/etc/hosts is wrong");
+        uses.count_command("no command");
         assert_eq!(sorted(&CommandUses::read(&setup)), ["tools", "help", "model", "init", "agents"]);
         std::fs::write(dir.path().join("state/command-uses"), "garbage\n-3 x\n\u{7}").unwrap();
         assert_eq!(sorted(&CommandUses::read(&setup)), ["model", "init", "help", "agents", "tools"]);

@@ -11,7 +11,8 @@ use zk_tui::{Asked, Offered};
 use super::command_uses::CommandUses;
 use super::host_messages::{HostEvent, OpenConversation};
 use super::offers::{
-    commands, file_preview, fixed, models, of_choices, programs, session_preview, stored, tree_offered, walk,
+    choices_offered, commands, file_preview, find_files, fixed, models, programs, session_preview,
+    stored_sessions, tree_rows_offered,
 };
 use crate::commands::tree_commands::outline;
 use crate::opening::factory::ConversationFactory;
@@ -20,14 +21,14 @@ use crate::opening::setup::{ChatSetup, ExecutionPlace};
 /// Maximum number of offered paths.
 pub(super) const MAX_PATHS: usize = 100_000;
 
-/// Cache lifetime of names.
-const FRESH: Duration = Duration::from_secs(10);
+/// Time for which cached names are used.
+const NAMES_TTL: Duration = Duration::from_secs(10);
 
-/// Cache lifetime of the present session's prompts.
-const CURRENT: Duration = Duration::from_secs(1);
+/// Time for which the cached prompts of the present session are used.
+const PROMPTS_TTL: Duration = Duration::from_secs(1);
 
-/// Cache lifetime of the servers' model lists.
-const LISTED: Duration = Duration::from_secs(300);
+/// Time for which the cached model lists of servers are used.
+const SERVER_MODELS_TTL: Duration = Duration::from_secs(300);
 
 /// Maximum number of cached previews and argument completions.
 const MAX_KEPT: usize = 200;
@@ -37,22 +38,22 @@ const MAX_KEPT: usize = 200;
 pub(crate) struct Completions {
     pub(crate) opened: Arc<OnceLock<OpenConversation>>,
     pub(crate) setup: ChatSetup,
-    /// Sender of a note after each background lookup.
+    /// Channel for the event that a background lookup has finished.
     pub(crate) notes: UnboundedSender<HostEvent>,
     pub(crate) uses: CommandUses,
     pub(crate) factory: Arc<dyn ConversationFactory>,
-    pub(crate) known: Arc<Mutex<Known>>,
+    pub(crate) known: Arc<Mutex<NameCache>>,
 }
 
-/// Cached names.
+/// Cached names of each kind.
 #[derive(Default)]
-pub(crate) struct Known {
-    /// Directory of the files and sessions.
+pub(crate) struct NameCache {
+    /// Working directory for which files and sessions are cached.
     cwd: PathBuf,
     files: Names,
     programs: Names,
     models: Names,
-    /// Time of the last model listing by servers.
+    /// Time at which the servers were last asked for their models.
     listed: Option<Instant>,
     sessions: Names,
     prompts: Names,
@@ -67,9 +68,9 @@ struct Names {
 }
 
 impl Names {
-    /// Whether the cache has expired.
-    fn is_due(&mut self) -> bool {
-        let is_due = self.asked.is_none_or(|asked| asked.elapsed() > FRESH);
+    /// Whether the cache has expired; it counts as renewed then.
+    fn renew_if_expired(&mut self) -> bool {
+        let is_due = self.asked.is_none_or(|asked| asked.elapsed() > NAMES_TTL);
         if is_due {
             self.asked = Some(Instant::now());
         }
@@ -77,7 +78,7 @@ impl Names {
     }
 }
 
-impl Known {
+impl NameCache {
     /// Drops the cached sessions after a rename or a removal.
     pub(crate) fn forget_sessions(&mut self) {
         self.sessions.asked = None;
@@ -92,7 +93,7 @@ impl Completions {
             Asked::Command => commands(opened, &self.uses),
             Asked::Program => self.programs(),
             Asked::File | Asked::ShellWord => self.files(opened, &self.cwd(opened)),
-            Asked::FilePreview(_) | Asked::SessionPreview(_) => self.kept(opened, asked),
+            Asked::FilePreview(_) | Asked::SessionPreview(_) => self.preview_or_arguments(opened, asked),
             Asked::Argument(line) => match line.as_str() {
                 "model" => self.models(opened),
                 "resume" => self.sessions(opened, self.cwd(opened)),
@@ -102,7 +103,7 @@ impl Completions {
                 "thinking" | "effort" => {
                     fixed(&["off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive"])
                 }
-                _ => self.kept(opened, asked),
+                _ => self.preview_or_arguments(opened, asked),
             },
         }
     }
@@ -110,7 +111,7 @@ impl Completions {
     /// Present working directory. A change drops the cached files and sessions.
     fn cwd(&self, opened: &OpenConversation) -> PathBuf {
         let cwd = self.setup.cwd_now(&opened.agent.bus().cx());
-        let mut known = self.known();
+        let mut known = self.lock_cache();
         if known.cwd != cwd {
             (known.files, known.sessions) = (Names::default(), Names::default());
             known.kept.clear();
@@ -119,26 +120,26 @@ impl Completions {
         cwd
     }
 
-    /// A preview, or the arguments of a command that completes them itself.
-    fn kept(&self, opened: &OpenConversation, asked: &Asked) -> Offered {
+    /// Cached preview, or cached arguments of a command that completes them itself.
+    fn preview_or_arguments(&self, opened: &OpenConversation, asked: &Asked) -> Offered {
         let cwd = self.cwd(opened);
-        let mut known = self.known();
+        let mut known = self.lock_cache();
         if known.kept.len() > MAX_KEPT {
             known.kept.clear();
         }
         let names = known.kept.entry(asked.clone()).or_default();
-        let (is_due, offered) = (names.is_due(), names.offered.clone());
+        let (is_due, offered) = (names.renew_if_expired(), names.offered.clone());
         drop(known);
         if is_due {
-            self.find_kept(opened, asked.clone(), cwd);
+            self.look_up_preview_or_arguments(opened, asked.clone(), cwd);
         }
         offered
     }
 
-    fn find_kept(&self, opened: &OpenConversation, asked: Asked, cwd: PathBuf) {
+    fn look_up_preview_or_arguments(&self, opened: &OpenConversation, asked: Asked, cwd: PathBuf) {
         let completions = self.clone();
         let found = move |asked: Asked, offered: Offered| {
-            completions.found(move |known| known.kept.entry(asked).or_default(), offered);
+            completions.store_names(move |known| known.kept.entry(asked).or_default(), offered);
         };
         match &asked {
             Asked::FilePreview(path) => {
@@ -160,7 +161,7 @@ impl Completions {
                     else {
                         return;
                     };
-                    let offered = of_choices(command.complete(before, &cx).await);
+                    let offered = choices_offered(command.complete(before, &cx).await);
                     if !offered.names.is_empty() {
                         found(asked, offered);
                     }
@@ -171,14 +172,14 @@ impl Completions {
     }
 
     fn files(&self, opened: &OpenConversation, cwd: &Path) -> Offered {
-        let mut known = self.known();
-        if known.files.is_due()
+        let mut known = self.lock_cache();
+        if known.files.renew_if_expired()
             && let Some(files) = opened.agent.bus().service::<dyn Files>()
         {
             let (completions, cwd) = (self.clone(), cwd.to_path_buf());
             tokio::task::spawn_blocking(move || {
-                let offered = walk(&*files, &cwd, MAX_PATHS);
-                completions.found_in(&cwd, |known| &mut known.files, offered);
+                let offered = find_files(&*files, &cwd, MAX_PATHS);
+                completions.store_names_of(&cwd, |known| &mut known.files, offered);
             });
         }
         known.files.offered.clone()
@@ -187,13 +188,13 @@ impl Completions {
     /// Programs on the path; none if commands run on another machine or in a container.
     fn programs(&self) -> Offered {
         let is_here = self.setup.execution_place == ExecutionPlace::ThisMachine;
-        let mut known = self.known();
-        if is_here && known.programs.is_due() {
+        let mut known = self.lock_cache();
+        if is_here && known.programs.renew_if_expired() {
             let (completions, path) = (self.clone(), self.setup.program_path.clone());
             tokio::task::spawn_blocking(move || {
                 let names = programs(&path.unwrap_or_default());
                 let offered = Offered { names: names.into(), ..Offered::default() };
-                completions.found(|known| &mut known.programs, offered);
+                completions.store_names(|known| &mut known.programs, offered);
             });
         }
         known.programs.offered.clone()
@@ -201,9 +202,9 @@ impl Completions {
 
     /// Models of every provider with a key: known ones at once, the servers' lists when they arrive.
     fn models(&self, opened: &OpenConversation) -> Offered {
-        let mut known = self.known();
-        if known.models.is_due() {
-            let asks_servers = known.listed.is_none_or(|listed| listed.elapsed() > LISTED);
+        let mut known = self.lock_cache();
+        if known.models.renew_if_expired() {
+            let asks_servers = known.listed.is_none_or(|listed| listed.elapsed() > SERVER_MODELS_TTL);
             if asks_servers {
                 known.listed = Some(Instant::now());
             }
@@ -216,7 +217,7 @@ impl Completions {
                     let query = ModelsQuery { refresh, ..ModelsQuery::default() };
                     let own = cx.emit(query).await.map(|reply| reply.models).unwrap_or_default();
                     let offered = models(own, others.clone(), &agent, &*factory);
-                    completions.found(|known| &mut known.models, offered);
+                    completions.store_names(|known| &mut known.models, offered);
                 }
             });
         }
@@ -224,12 +225,12 @@ impl Completions {
     }
 
     fn sessions(&self, opened: &OpenConversation, cwd: PathBuf) -> Offered {
-        let mut known = self.known();
-        if known.sessions.is_due() {
+        let mut known = self.lock_cache();
+        if known.sessions.renew_if_expired() {
             let (completions, sessions) = (self.clone(), opened.sessions.clone());
             tokio::spawn(async move {
-                let offered = stored(&*sessions, cwd.clone()).await;
-                completions.found_in(&cwd, |known| &mut known.sessions, offered);
+                let offered = stored_sessions(&*sessions, cwd.clone()).await;
+                completions.store_names_of(&cwd, |known| &mut known.sessions, offered);
             });
         }
         known.sessions.offered.clone()
@@ -237,32 +238,32 @@ impl Completions {
 
     /// Prompts of the present session; not cached across sessions.
     fn prompts(&self, opened: &OpenConversation) -> Offered {
-        let mut known = self.known();
-        if known.prompts.asked.is_none_or(|asked| asked.elapsed() > CURRENT) {
+        let mut known = self.lock_cache();
+        if known.prompts.asked.is_none_or(|asked| asked.elapsed() > PROMPTS_TTL) {
             known.prompts.asked = Some(Instant::now());
             let (completions, sessions) = (self.clone(), opened.sessions.clone());
             tokio::spawn(async move {
-                let offered = tree_offered(&outline(&*sessions).await.unwrap_or_default().rows());
-                completions.found(|known| &mut known.prompts, offered);
+                let offered = tree_rows_offered(&outline(&*sessions).await.unwrap_or_default().rows());
+                completions.store_names(|known| &mut known.prompts, offered);
             });
         }
         known.prompts.offered.clone()
     }
 
     /// Stores names like [`found`](Self::found), unless the directory changed meanwhile.
-    fn found_in(&self, cwd: &Path, place: impl FnOnce(&mut Known) -> &mut Names, offered: Offered) {
-        if self.known().cwd == cwd {
-            self.found(place, offered);
+    fn store_names_of(&self, cwd: &Path, place: impl FnOnce(&mut NameCache) -> &mut Names, offered: Offered) {
+        if self.lock_cache().cwd == cwd {
+            self.store_names(place, offered);
         }
     }
 
-    fn found(&self, place: impl FnOnce(&mut Known) -> &mut Names, offered: Offered) {
-        *place(&mut self.known()) = Names { offered, asked: Some(Instant::now()) };
+    fn store_names(&self, place: impl FnOnce(&mut NameCache) -> &mut Names, offered: Offered) {
+        *place(&mut self.lock_cache()) = Names { offered, asked: Some(Instant::now()) };
         // The screen may have ended.
         let _ = self.notes.send(HostEvent::Names);
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+    fn lock_cache(&self) -> std::sync::MutexGuard<'_, NameCache> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

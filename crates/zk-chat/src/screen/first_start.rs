@@ -1,4 +1,4 @@
-//! Questions for a provider before a conversation, and between two screens of one.
+//! Provider dialog before the first conversation, and between two screens of a conversation.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -16,25 +16,25 @@ use crate::opening::factory::ConversationFactory;
 use crate::opening::start::ChatEnd;
 use crate::sign_in::{Choice, Purpose, TerminalDialog, choose};
 
-/// Asks for a provider if none is configured, then rereads the settings.
-pub(crate) fn run(session: &mut TerminalSession) -> Result<ControlFlow<ChatEnd>, ChatError> {
+/// Runs the provider dialog if no provider is configured, then rereads the settings.
+pub(crate) fn run_if_needed(session: &mut TerminalSession) -> Result<ControlFlow<ChatEnd>, ChatError> {
     let Some(access) = session.factory.provider_access() else { return Ok(ControlFlow::Continue(())) };
     if !session.runtime.block_on(access.is_missing()) {
         return Ok(ControlFlow::Continue(()));
     }
-    match ask(session, Purpose::FirstStart)? {
+    match run_dialog(session, Purpose::FirstStart)? {
         Choice::Provider { .. } => {
             let read = session.factory.reread().map_err(ChatError::Factory)?;
             session.factory = read.factory;
             Ok(ControlFlow::Continue(()))
         }
         Choice::Demo => Ok(ControlFlow::Break(ChatEnd::Demo)),
-        // The opening reports the missing part.
+        // Opening the conversation reports the missing provider.
         Choice::Left => Ok(ControlFlow::Continue(())),
     }
 }
 
-/// Next step after a sign-in.
+/// Next step after a sign-in in a conversation.
 pub(crate) enum SignedIn {
     /// Continue the conversation.
     GoOn(ScreenStart),
@@ -54,7 +54,7 @@ pub(crate) fn log_in(
         *chat.lines() = None;
     }
     let mut said = None;
-    if let Choice::Provider { name, model } = ask(session, Purpose::LogIn(wanted.provider))? {
+    if let Choice::Provider { name, model } = run_dialog(session, Purpose::LogIn(wanted.provider))? {
         let is_open = chat.agent.bus().item::<dyn Provider>(&name).is_some();
         let model = model.map_or(String::new(), |model| format!(" {model}"));
         let line = HostRequest::Line(format!("/provider {name}{model}"));
@@ -67,12 +67,12 @@ pub(crate) fn log_in(
             Some(Err(why)) => said = Some(format!("{name} goes on with the key of before: {why}")),
         }
     }
-    // Plain lines announce themselves unless there is another message.
+    // A switch to plain lines is announced, unless there is another message.
     let said = said.or_else(|| (kind == ScreenKind::Plain).then(String::new));
     Ok(SignedIn::GoOn(ScreenStart::GoOn { chat, pending, said }))
 }
 
-fn ask(session: &TerminalSession, purpose: Purpose) -> Result<Choice, ChatError> {
+fn run_dialog(session: &TerminalSession, purpose: Purpose) -> Result<Choice, ChatError> {
     let Some(access) = session.factory.provider_access() else { return Ok(Choice::Left) };
     let setup = session.factory.setup();
     let is_drawn = setup.screen_kind() != ScreenKind::Plain;

@@ -19,18 +19,18 @@ pub(crate) struct ConsoleFrontEnd {
 }
 
 impl ConsoleFrontEnd {
-    pub(crate) fn of_lines(setup: &ChatSetup, tty: Tty) -> Self {
-        Self::of(setup, tty, SharedScreen::with_keys(setup.plain_screen()), true)
+    pub(crate) fn for_lines(setup: &ChatSetup, tty: Tty) -> Self {
+        Self::with_screen(setup, tty, SharedScreen::with_keys(setup.plain_screen()), true)
     }
 
-    pub(crate) fn of(setup: &ChatSetup, tty: Tty, screen: SharedScreen, draws_lines: bool) -> Self {
+    pub(crate) fn with_screen(setup: &ChatSetup, tty: Tty, screen: SharedScreen, draws_lines: bool) -> Self {
         let asking = Arc::new(Questions::new());
         let view = ViewDriver::answering(&asking);
-        Self::showing(setup, tty, screen, (asking, view), draws_lines)
+        Self::for_view(setup, tty, screen, (asking, view), draws_lines)
     }
 
     /// Creates a front end for an existing view and its questions.
-    pub(crate) fn showing(
+    pub(crate) fn for_view(
         setup: &ChatSetup,
         tty: Tty,
         screen: SharedScreen,
@@ -52,15 +52,15 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Drawing of a conversation in lines.
+/// Tasks that draw a conversation as lines.
 pub(crate) struct Lines {
     pub(crate) painting: Painting,
-    /// Draws the questions, and answers them.
+    /// Task that draws the questions and reads their answers.
     _attending: AbortOnDrop,
 }
 
 impl Lines {
-    pub(crate) fn draw(
+    pub(crate) fn start(
         view: &ViewDriver,
         screen: &SharedScreen,
         ui: &Arc<TerminalUi>,
@@ -72,7 +72,7 @@ impl Lines {
     }
 }
 
-/// Draws the questions of a view in lines.
-pub(crate) fn attend(view: &ViewDriver, ui: &Arc<TerminalUi>) -> AbortOnDrop {
+/// Starts the task that draws the questions of a view as lines.
+pub(crate) fn start_questions(view: &ViewDriver, ui: &Arc<TerminalUi>) -> AbortOnDrop {
     AbortOnDrop(tokio::spawn(plain::attend(view.clone(), ui.clone())))
 }

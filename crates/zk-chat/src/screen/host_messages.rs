@@ -1,4 +1,4 @@
-//! Messages between a screen and the conversation beside it.
+//! Messages between a screen and the worker of its conversation.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -13,14 +13,14 @@ use crate::conversation::wanted_screen::WantedScreen;
 use crate::opening::sessions::ConversationSessions;
 use crate::visits::terminal_loan::TerminalLoan;
 
-/// Work of the conversation.
+/// Request of the screen to the worker.
 pub(crate) enum HostRequest {
     Line(String),
     Effect(Effect),
     Quit,
 }
 
-/// Note of the conversation to the screen.
+/// Event from the worker, or from a background task, for the screen.
 pub(crate) enum HostEvent {
     /// Start or end of a command that does not appear in the view.
     Busy(bool),
@@ -50,7 +50,7 @@ pub(crate) enum HostEvent {
         line: String,
         text: String,
     },
-    /// The next command of the prompt queue finished.
+    /// Outcome of the first command in the queue of prompt commands.
     Made(Made),
     /// The conversation has nothing left to do, and only visits this terminal.
     Rested,
@@ -63,7 +63,7 @@ pub(crate) enum HostEvent {
 pub(crate) enum Made {
     Prompt(Intent),
     Said(String),
-    /// Line to run at the end of the run for the command's request.
+    /// The command's request is carried out by this line at the end of the run.
     Later(&'static str),
     /// The command was stopped.
     Stopped,
@@ -79,8 +79,8 @@ pub(crate) struct OpenConversation {
 }
 
 impl OpenConversation {
-    /// Parts that effects of `view` are carried out on.
-    pub(crate) fn effects<'a>(&'a self, view: &'a ViewDriver) -> EffectHost<'a> {
+    /// Parts of the conversation on which the effects of `view` are carried out.
+    pub(crate) fn effect_host<'a>(&'a self, view: &'a ViewDriver) -> EffectHost<'a> {
         let (conversation, sessions) = (&self.conversation, &*self.sessions);
         EffectHost { view, conversation, sessions, attachments: &self.attachments }
     }

@@ -1,4 +1,4 @@
-//! The drawn screen of a conversation: what is typed and what happens go in, frames come out.
+//! Drawn screen of a conversation: reads input and events, writes frames.
 
 use std::path::PathBuf;
 use std::pin::pin;
@@ -17,9 +17,9 @@ use zk_view::{Reader, ViewDriver};
 
 use super::actions::{copy, mask};
 use super::command_uses::CommandUses;
-use super::completions::{Completions, Known};
+use super::completions::{Completions, NameCache};
 use super::draft::draft_files::draft_files;
-use super::draft::edited::{Edited, EditedThing, edited, typed};
+use super::draft::edited::{Edited, EditedThing, next_input, wait_for_editor};
 use super::front_end::ConsoleFrontEnd;
 use super::host_messages::{HostEvent, HostRequest, OpenConversation};
 use super::pending_input::PendingInput;
@@ -34,17 +34,17 @@ use crate::opening::start::ChatEnd;
 use crate::opening::workplace::Workplace;
 use crate::visits::Visit;
 
-/// Maximum wait for the last frame.
+/// Time limit for drawing the last frame.
 const FINAL_DRAW_WAIT: Duration = Duration::from_millis(30);
 
-/// Poll interval for being the foreground process: no signal announces that.
-const AWAY: Duration = Duration::from_secs(1);
+/// Poll interval for the return to the foreground, which no signal announces.
+const FOREGROUND_POLL: Duration = Duration::from_secs(1);
 
 /// Pause in typing after which earlier input has been processed.
-const SETTLED: Duration = Duration::from_millis(20);
+const TYPING_PAUSE: Duration = Duration::from_millis(20);
 
 /// Size in bytes at which an incomplete line is printed in part.
-const PART: usize = 16 * 1024;
+const MAX_PARTIAL_BYTES: usize = 16 * 1024;
 
 /// Signal that continues a stopped process.
 const CONTINUED: i32 = rustix::process::Signal::CONT.as_raw();
@@ -59,14 +59,14 @@ pub(crate) fn run(
     let TerminalSession { factory, tty, guard, interrupts, runtime, editor, visit } = session;
     let setup = factory.setup();
     let suspending = guard.clone();
-    interrupts.on_suspend(Box::new(move || suspending.suspend()));
+    interrupts.on_suspend(Box::new(move || suspending.restore_before_stop()));
     guard.hold_panics();
     let (sender, printed) = unbounded_channel();
     let backlog = Backlog::default();
     let drawn = Screen::drawn_by(Sink { sender, backlog: backlog.clone() }, &setup.terminal);
     let (start, front_end, pending) = match start {
         ScreenStart::Open(start) => {
-            let front_end = ConsoleFrontEnd::of(setup, tty.clone(), SharedScreen::new(drawn), false);
+            let front_end = ConsoleFrontEnd::with_screen(setup, tty.clone(), SharedScreen::new(drawn), false);
             let shared = (front_end.keyboard.clone(), front_end.view.clone());
             (
                 Begin::Open(Box::new(Opening {
@@ -80,7 +80,7 @@ pub(crate) fn run(
             )
         }
         ScreenStart::GoOn { chat, pending, said } => {
-            chat.draw_elsewhere(drawn);
+            chat.leave_drawing_to(drawn);
             said.iter().for_each(|said| chat.screen.line(Style::DIM, said));
             let shared = (chat.keyboard.clone(), chat.view.clone());
             (Begin::GoOn(chat), shared, pending)
@@ -119,7 +119,7 @@ pub(crate) fn run(
     let shortcuts = keymap.commands().map(str::to_owned).collect();
     let text = pending.text();
     let PendingInput { work: before, draft } = pending;
-    before.into_iter().for_each(|work| screen.work(work));
+    before.into_iter().for_each(|work| screen.request_work(work));
     let composing = Composing { keymap, said, draft, text };
     let loans = visit.as_ref().map(|visit| visit.loans.clone()).unwrap_or_default();
     loans.set_screen(Some(notes.clone()));
@@ -138,7 +138,7 @@ struct Composing {
     /// Messages about invalid key bindings.
     said: Vec<String>,
     draft: String,
-    /// Draft and the lines before it, as the earlier screen stored them.
+    /// Text of the draft that the earlier screen stored.
     text: String,
 }
 
@@ -147,18 +147,18 @@ pub(crate) struct InlineScreen {
     pub(crate) guard: TerminalGuard,
     pub(crate) keyboard: Keyboard,
     pub(crate) view: ViewDriver,
-    /// Whether the conversation is on all of the terminal.
+    /// Whether the full screen is used instead of the inline one.
     is_full: bool,
     /// Whether another process has the terminal: this one is stopped or in the background.
     pub(super) is_away: bool,
     pub(crate) opened: Arc<OnceLock<OpenConversation>>,
     pub(crate) todo: UnboundedSender<HostRequest>,
     pub(crate) notes: UnboundedSender<HostEvent>,
-    /// Working directory, the time of the last check, and its workplace.
+    /// Workplace of the conversation, with the working directory and the time of the last check.
     pub(super) place: Option<(PathBuf, Instant, Workplace)>,
     /// Incomplete line of printed text.
     partial: String,
-    /// Printed text to draw.
+    /// Text that was printed and is not drawn yet.
     backlog: Backlog,
     pub(crate) began: Instant,
     pub(crate) commands: PromptCommands,
@@ -166,7 +166,7 @@ pub(crate) struct InlineScreen {
     pub(crate) uses: CommandUses,
     factory: Arc<dyn ConversationFactory>,
     /// Cached completions.
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<NameCache>>,
     visit: Option<Visit>,
 }
 
@@ -211,15 +211,15 @@ impl InlineScreen {
             let tick_at = tick.unwrap_or(self.began);
             tokio::select! {
                 exit = &mut working => break exit,
-                typed = typed(input.as_mut()) => match typed {
+                typed = next_input(input.as_mut()) => match typed {
                     Typed::Keys(keys) => {
                         for action in app.keys(&keys, self.began.elapsed()) {
                             match action {
                                 Action::Edit(text) => {
-                                    let lent = self.lend(EditedThing::Text(text), &mut app, &mut input).await;
+                                    let lent = self.lend_terminal(EditedThing::Text(text), &mut app, &mut input).await;
                                     editing = lent.map_err(cannot)?;
                                 }
-                                action => self.act(action, &mut app, editor).await?,
+                                action => self.carry_out_action(action, &mut app, editor).await?,
                             }
                         }
                     }
@@ -242,69 +242,70 @@ impl InlineScreen {
                         self.known.lock().unwrap_or_else(PoisonError::into_inner).forget_sessions();
                         app.names_changed();
                     }
-                    HostEvent::Beside { line, text } => self.show_beside(&line, &text, &mut app).await,
-                    HostEvent::Made(made) => self.made(made, &mut app).await,
+                    HostEvent::Beside { line, text } => self.show_command_output(&line, &text, &mut app).await,
+                    HostEvent::Made(made) => self.handle_command_outcome(made, &mut app).await,
                     HostEvent::ChooseSession => app.choose_session(),
                     HostEvent::Copy(text) => copy(&text, &mut app),
                     HostEvent::Theme(theme) => self.set_theme(theme, &mut app),
                     HostEvent::Failed(why) => app.print(Style::YELLOW, &why),
                     HostEvent::EditFile(file) if editing.is_none() => {
-                        let lent = self.lend(EditedThing::File(file), &mut app, &mut input).await;
+                        let lent = self.lend_terminal(EditedThing::File(file), &mut app, &mut input).await;
                         editing = lent.map_err(cannot)?;
                     }
-                    // The open editor takes the whole terminal.
+                    // An editor is open already and has the terminal.
                     HostEvent::EditFile(_) => {}
                     HostEvent::Lend(loan) if editing.is_none() => {
-                        let lent = self.lend(EditedThing::Loan(loan), &mut app, &mut input).await;
+                        let lent = self.lend_terminal(EditedThing::Loan(loan), &mut app, &mut input).await;
                         editing = lent.map_err(cannot)?;
                     }
-                    // The dropped loan fails for its borrower.
+                    // Dropping the loan fails it for the borrower.
                     HostEvent::Lend(_) => {}
-                    HostEvent::Rested if app.draft().is_empty() => self.work(HostRequest::Quit),
+                    HostEvent::Rested if app.draft().is_empty() => self.request_work(HostRequest::Quit),
                     HostEvent::Rested => {}
                     HostEvent::Image(image) => self.attach_pasted(image, &mut app),
                 },
-                edited = edited(editing.as_mut()) => {
+                edited = wait_for_editor(editing.as_mut()) => {
                     editing = None;
                     self.end_editing(edited, &mut app).map_err(cannot)?;
                     input = Some(Input::read().map_err(cannot)?);
                 }
                 // The size is checked before each frame.
                 _ = resized.recv(), if editing.is_none() => {}
-                () = self.is_over(), if !is_over => {
+                () = self.wait_for_visit_end(), if !is_over => {
                     is_over = true;
                     self.keyboard.stop();
-                    self.work(HostRequest::Quit);
+                    self.request_work(HostRequest::Quit);
                 }
                 _ = hung_up.recv() => break Ok(WorkEnd::End(ChatEnd::Terminated)),
                 () = self.guard.leaves() => break Ok(WorkEnd::End(ChatEnd::Terminated)),
                 () = self.guard.suspends(), if editing.is_none() => self.suspend(&mut app, false).map_err(cannot)?,
                 _ = continued.recv(), if editing.is_none() => {
                     if !self.is_away && self.guard.modes().are_changed() {
-                        // A shell had the terminal, although this process did not stop by itself.
+                        // A shell used the terminal while this process was in the background.
                         app.abandon();
                         self.is_away = true;
                     }
                 }
-                () = sleep(AWAY), if self.is_away => {}
+                () = sleep(FOREGROUND_POLL), if self.is_away => {}
                 () = sleep_until(tick_at), if tick.is_some() => {
                     for action in app.tick(self.began.elapsed()) {
-                        self.act(action, &mut app, editor).await?;
+                        self.carry_out_action(action, &mut app, editor).await?;
                     }
                 }
             }
-            // Back-pressure keeps printing near the drawn state.
+            // All printed text is drawn; the backlog bounds its size.
             while let Ok(text) = printed.try_recv() {
                 self.print(&mut app, text);
             }
             drafts.note(|| app.unsent());
             if app.is_resting(self.began.elapsed()) {
-                // Text may arrive a thousand times a second. The terminal is checked before each frame.
+                // Text may arrive a thousand times a second, so the terminal is checked before each frame
+                // instead.
                 continue;
             }
-            app.set_model(self.model());
+            app.set_model(self.model_facts());
             if editing.is_none() {
-                self.follow_terminal(&mut app).map_err(cannot)?;
+                self.reclaim_terminal(&mut app).map_err(cannot)?;
                 if let Some(input) = input.as_ref().filter(|_| is_unread && !self.is_away) {
                     is_unread = false;
                     input.resume();
@@ -312,7 +313,7 @@ impl InlineScreen {
             }
             if !self.is_away {
                 if editing.is_none() {
-                    self.follow_size(&mut app, input.as_ref()).map_err(cannot)?;
+                    self.apply_size(&mut app, input.as_ref()).map_err(cannot)?;
                 }
                 let frame = app.frame(self.began.elapsed());
                 self.write(&frame, &app).map_err(cannot)?;
@@ -333,7 +334,7 @@ impl InlineScreen {
                 Some(input) => input.finish().await,
                 None => Vec::new(),
             };
-            self.take_last(&keys, &mut told, &mut app, editor).await?;
+            self.handle_last_input(&keys, &mut told, &mut app, editor).await?;
         }
         // A disconnected terminal ends the drawing.
         let bytes = app.leave();
@@ -368,7 +369,7 @@ impl InlineScreen {
     }
 
     /// Waits until the visit is over; never returns for a conversation that has the terminal throughout.
-    async fn is_over(&self) {
+    async fn wait_for_visit_end(&self) {
         match &self.visit {
             Some(visit) => visit.over.cancelled().await,
             None => std::future::pending().await,
@@ -380,7 +381,7 @@ impl InlineScreen {
     }
 
     /// Collects the last notes and keys of a closing screen: queued requests and the draft for the next one.
-    async fn take_last(
+    async fn handle_last_input(
         &mut self,
         keys: &[Key],
         told: &mut UnboundedReceiver<HostEvent>,
@@ -391,14 +392,14 @@ impl InlineScreen {
             match note {
                 HostEvent::Busy(is_busy) => app.set_busy(is_busy),
                 HostEvent::GiveBack(text) => app.give_back(&text),
-                HostEvent::Beside { line, text } => self.show_beside(&line, &text, app).await,
-                HostEvent::Made(made) => self.made(made, app).await,
+                HostEvent::Beside { line, text } => self.show_command_output(&line, &text, app).await,
+                HostEvent::Made(made) => self.handle_command_outcome(made, app).await,
                 HostEvent::Copy(text) => copy(&text, app),
                 HostEvent::Failed(why) => app.print(Style::YELLOW, &why),
-                // The next screen starts from the same state.
+                // The next screen starts in this mode.
                 HostEvent::Full(is_full) => self.is_full = is_full,
-                // On the next screen the command works without a picker.
-                HostEvent::ChooseSession => self.work(HostRequest::Line("/resume".to_owned())),
+                // The next screen may have no picker, so the command lists the sessions.
+                HostEvent::ChooseSession => self.request_work(HostRequest::Line("/resume".to_owned())),
                 HostEvent::Announce(_)
                 | HostEvent::Names
                 | HostEvent::SessionsChanged
@@ -409,29 +410,30 @@ impl InlineScreen {
                 | HostEvent::Image(_) => {}
             }
         }
-        if let Some(text) = self.commands.end() {
+        if let Some(text) = self.commands.stop_and_take_texts() {
             app.give_back(&text);
         }
         let now = self.began.elapsed();
         let mut actions = app.keys(keys, now);
-        // An Enter that waits for more of a paste.
-        actions.extend(app.tick(now + SETTLED));
+        // Time passes for a held-back Enter, so that it takes effect.
+        actions.extend(app.tick(now + TYPING_PAUSE));
         for action in actions {
             match action {
-                // Commands do not run in parallel with a closing conversation.
+                // Such a command does not run beside a closing conversation.
                 Action::Beside(line) | Action::PromptCommand { line, .. } => {
-                    self.work(HostRequest::Line(line))
+                    self.request_work(HostRequest::Line(line))
                 }
                 // The text remains the draft.
                 Action::Edit(_) | Action::Suspend => {}
-                action => self.act(action, app, editor).await?,
+                action => self.carry_out_action(action, app, editor).await?,
             }
         }
         Ok(())
     }
 
-    /// Applies the terminal's present size. An earlier reply to a size query is dropped.
-    fn follow_size(&self, app: &mut App, input: Option<&Input>) -> std::io::Result<()> {
+    /// Applies the present size of the terminal before `input` is handled, so that earlier replies to a size
+    /// query are ignored.
+    fn apply_size(&self, app: &mut App, input: Option<&Input>) -> std::io::Result<()> {
         let size = Modes::size();
         if size == app.size() {
             return Ok(());
@@ -468,7 +470,7 @@ impl InlineScreen {
         let Some((lines, rest)) = text.rsplit_once('\n') else {
             self.partial.push_str(&text);
             // A very long line is printed in parts.
-            if self.partial.len() > PART {
+            if self.partial.len() > MAX_PARTIAL_BYTES {
                 app.print(style, &std::mem::take(&mut self.partial));
             }
             return;

@@ -1,4 +1,4 @@
-//! Names that a person may type, as lists to choose from.
+//! Lists of completions: names to choose from.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
@@ -31,16 +31,16 @@ const SESSIONS: usize = 100;
 const PREVIEW_LINES: usize = 8;
 const PREVIEW_BYTES: u64 = 4096;
 
-/// Number of a session's last entries that make its preview.
+/// Number of the last entries of a session that are read for its preview.
 const PREVIEW_ENTRIES: usize = 40;
 
-/// Names that never change.
+/// Completions that are always the same.
 pub(super) fn fixed(names: &[&str]) -> Offered {
     Offered { names: names.iter().map(ToString::to_string).collect(), ..Offered::default() }
 }
 
 /// Completions that a command provides.
-pub(super) fn of_choices(choices: Vec<ArgumentChoice>) -> Offered {
+pub(super) fn choices_offered(choices: Vec<ArgumentChoice>) -> Offered {
     let (names, notes): (Vec<String>, Vec<String>) =
         choices.into_iter().map(|choice| (choice.value, choice.note)).unzip();
     Offered { names: names.into(), notes: notes.into(), ..Offered::default() }
@@ -59,19 +59,19 @@ pub(super) fn commands(opened: &OpenConversation, uses: &CommandUses) -> Offered
     }
 }
 
-/// Rows of the present session's tree, the newest first.
-pub(super) fn tree_offered(rows: &[OutlineRow]) -> Offered {
+/// Completions for the present session's tree: its rows, newest first.
+pub(super) fn tree_rows_offered(rows: &[OutlineRow]) -> Offered {
     let newest = || rows.iter().rev();
     Offered {
         names: newest().map(|row| row.id.as_str().to_owned()).collect(),
         labels: newest().map(tree_line).collect(),
-        notes: newest().map(tree_facts).collect(),
+        notes: newest().map(filter_keywords).collect(),
         ..Offered::default()
     }
 }
 
-/// Words about a row, by which the picker filters.
-fn tree_facts(row: &OutlineRow) -> String {
+/// Keywords of a row, by which the picker filters the tree.
+fn filter_keywords(row: &OutlineRow) -> String {
     let kind = match row.kind {
         OutlineKind::Prompt => "prompt",
         OutlineKind::Answer => "answer",
@@ -83,7 +83,7 @@ fn tree_facts(row: &OutlineRow) -> String {
 }
 
 /// The stored sessions of a directory, newest first.
-pub(super) async fn stored(sessions: &dyn ConversationSessions, cwd: PathBuf) -> Offered {
+pub(super) async fn stored_sessions(sessions: &dyn ConversationSessions, cwd: PathBuf) -> Offered {
     let filter = SessionFilter { cwd: Some(cwd), limit: Some(SESSIONS), unanswered: false };
     let listed = sessions.list(&filter).await.unwrap_or_default();
     let title = |info: &SessionInfo| match info.title.trim() {
@@ -93,13 +93,13 @@ pub(super) async fn stored(sessions: &dyn ConversationSessions, cwd: PathBuf) ->
     Offered {
         names: listed.iter().map(|info| info.id.as_str().to_owned()).collect(),
         labels: listed.iter().map(title).collect(),
-        notes: listed.iter().map(facts).collect(),
+        notes: listed.iter().map(session_facts).collect(),
         ..Offered::default()
     }
 }
 
 /// Age, size and state of a session.
-fn facts(info: &SessionInfo) -> String {
+fn session_facts(info: &SessionInfo) -> String {
     let mut facts = format!("{} · {} messages", age(info.updated), info.messages);
     if let Some(branch) = &info.branch {
         facts.push_str(&format!(" · {}", visible_line(branch)));
@@ -118,13 +118,13 @@ fn facts(info: &SessionInfo) -> String {
 /// Preview of a session: its last messages.
 pub(super) async fn session_preview(sessions: &dyn ConversationSessions, id: &str) -> Offered {
     let entries = sessions.last_entries(&SessionId::from(id), PREVIEW_ENTRIES).await.unwrap_or_default();
-    let mut lines: Vec<String> = entries.iter().filter_map(spoken).collect();
+    let mut lines: Vec<String> = entries.iter().filter_map(first_line_of_message).collect();
     lines.drain(..lines.len().saturating_sub(PREVIEW_LINES));
     Offered { names: lines.into(), ..Offered::default() }
 }
 
 /// First line of a message, if it has text.
-fn spoken(entry: &Entry) -> Option<String> {
+fn first_line_of_message(entry: &Entry) -> Option<String> {
     let EntryKind::Message { message, .. } = &entry.kind else { return None };
     let message: &Message = message;
     let mark = match message.role {
@@ -214,12 +214,12 @@ pub(super) fn programs(path: &OsStr) -> Vec<String> {
 }
 
 /// First `most` files below a directory that are not ignored, with their directories, shorter paths first.
-pub(super) fn walk(files: &dyn Files, cwd: &Path, most: usize) -> Offered {
+pub(super) fn find_files(files: &dyn Files, cwd: &Path, most: usize) -> Offered {
     let Ok(start) = files.resolve(cwd, ".") else { return Offered::default() };
     let (mut names, mut directories, mut is_cut) = (Vec::new(), BTreeSet::new(), false);
     let mut visit = |entry: zk_core::service::WalkEntry| {
         let name = entry.at.path.strip_prefix(&start.path).ok().and_then(Path::to_str);
-        // A path with a blank is quoted on insertion.
+        // A path with a space is quoted when it is inserted.
         let Some(name) = name.filter(|name| !name.is_empty() && !name.contains(char::is_control)) else {
             return ControlFlow::Continue(());
         };
@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directories_are_offered_and_nothing_that_git_keeps_for_itself() {
+    fn directories_are_offered_and_nothing_in_git_directories() {
         let dir = tempfile::tempdir().unwrap();
         for (path, text) in [("src/deep/a.rs", "fn a() {}\n\tlet x;\n"), (".git/config", ""), ("b.md", "")] {
             let path = dir.path().join(path);
@@ -273,7 +273,7 @@ mod tests {
             std::fs::write(path, text).unwrap();
         }
         let files = WorkspaceFiles::new([dir.path()]).unwrap();
-        let names = walk(&files, dir.path(), 100).names;
+        let names = find_files(&files, dir.path(), 100).names;
         assert_eq!(names[..], ["src/", "b.md", "src/deep/", "src/deep/a.rs"]);
         let preview = file_preview(&files, dir.path(), "src/deep/a.rs").names;
         assert_eq!(preview[..], ["fn a() {}", "    let x;"]);
@@ -282,15 +282,15 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_are_not_offered_are_told_of() {
+    fn omitted_paths_are_reported() {
         let dir = tempfile::tempdir().unwrap();
         for name in ["a", "b", "c"] {
             std::fs::write(dir.path().join(name), "").unwrap();
         }
         let files = WorkspaceFiles::new([dir.path()]).unwrap();
-        let all = walk(&files, dir.path(), 3);
+        let all = find_files(&files, dir.path(), 3);
         assert_eq!((all.names.len(), all.remark), (3, None));
-        let some = walk(&files, dir.path(), 2);
+        let some = find_files(&files, dir.path(), 2);
         assert_eq!(some.names.len(), 2);
         let remark = some.remark.unwrap();
         assert!(remark.starts_with("only the first 2 paths are offered"), "{remark}");

@@ -1,29 +1,29 @@
-//! Input for a conversation that leaves its screen: it goes on with the conversation.
+//! Unhandled input of a conversation that leaves its screen, for the next screen.
 
 use zk_tui::plain::{Keyboard, Waiting};
 use zk_view::Effect;
 
 use super::host_messages::{HostRequest, Queued};
 
-/// Splits a burst of input at the end of a command that leaves the screen, which takes only its own line.
-pub(crate) fn split_line(text: &str) -> (&str, Option<&str>) {
+/// Splits a burst of input after a line that leaves the screen, so that only that line is handled here.
+pub(crate) fn split_after_leaving_line(text: &str) -> (&str, Option<&str>) {
     let text = text.trim();
     let Some((first, behind)) = text.split_once('\n') else { return (text, None) };
     let is_leaving = matches!(first.split_whitespace().next(), Some("/login" | "/reload" | "/screen"));
     if is_leaving { (first, Some(behind)) } else { (text, None) }
 }
 
-/// Unhandled input and requests.
+/// Unhandled requests and the draft.
 #[derive(Default)]
 pub(crate) struct PendingInput {
-    /// Work of lines that Enter ended, in order.
+    /// Requests from submitted lines, in order.
     pub(crate) work: Vec<HostRequest>,
     /// Text that was not submitted.
     pub(crate) draft: String,
 }
 
 impl PendingInput {
-    /// The queued work of a screen that has ended, and its draft.
+    /// Pending input of a screen that has ended: its queued requests and its draft.
     pub(crate) fn of_screen(queued: Queued, draft: String) -> Self {
         let Queued { first, mut rest } = queued;
         let rest = std::iter::from_fn(|| rest.try_recv().ok());
@@ -42,27 +42,28 @@ impl PendingInput {
 
     /// Queued lines and draft, as one text for the composer or the file of drafts.
     pub(crate) fn text(&self) -> String {
-        join(self.work.iter().filter_map(typed).chain([self.draft.clone()]))
+        join(self.work.iter().filter_map(typed_text).chain([self.draft.clone()]))
     }
 
     /// Moves the first `count` requests back into the draft, since they were typed for a state that did not
     /// come. Returns whether any was a text.
-    pub(crate) fn give_back(&mut self, count: usize) -> bool {
+    pub(crate) fn return_to_draft(&mut self, count: usize) -> bool {
         let later = self.work.split_off(count.min(self.work.len()));
         let given_back = std::mem::replace(&mut self.work, later);
-        let texts: Vec<String> = given_back.iter().filter_map(typed).collect();
+        let texts: Vec<String> = given_back.iter().filter_map(typed_text).collect();
         let is_any = !texts.is_empty();
         self.draft = join(texts.into_iter().chain([std::mem::take(&mut self.draft)]));
         // Picker choices are not text, and quitting needs no draft.
-        let rest =
-            given_back.into_iter().filter(|work| typed(work).is_none() && !matches!(work, HostRequest::Quit));
+        let rest = given_back
+            .into_iter()
+            .filter(|work| typed_text(work).is_none() && !matches!(work, HostRequest::Quit));
         self.work.splice(..0, rest);
         is_any
     }
 }
 
-/// Typed text of a request.
-fn typed(work: &HostRequest) -> Option<String> {
+/// Text that the person typed for a request.
+fn typed_text(work: &HostRequest) -> Option<String> {
     match work {
         HostRequest::Line(text) | HostRequest::Effect(Effect::Run { text } | Effect::GiveBack { text }) => {
             Some(text.clone())
@@ -80,10 +81,10 @@ pub(crate) fn join(texts: impl IntoIterator<Item = String>) -> String {
 mod tests {
     use zk_view::Effect;
 
-    use super::{HostRequest, PendingInput, split_line};
+    use super::{HostRequest, PendingInput, split_after_leaving_line};
 
     #[test]
-    fn only_a_command_that_leaves_its_screen_is_split_from_what_came_with_it() {
+    fn only_a_command_that_leaves_the_screen_is_split_from_later_input() {
         for (text, expected) in [
             ("/reload\nhello\nyou\n", ("/reload", Some("hello\nyou"))),
             ("/screen plain\n/help", ("/screen plain", Some("/help"))),
@@ -92,22 +93,22 @@ mod tests {
             ("hello\n/reload", ("hello\n/reload", None)),
             ("/reloaded\nhello", ("/reloaded\nhello", None)),
         ] {
-            assert_eq!(split_line(text), expected, "{text:?}");
+            assert_eq!(split_after_leaving_line(text), expected, "{text:?}");
         }
     }
     #[test]
-    fn what_is_given_back_stands_before_the_draft_and_what_was_typed_later_stays_work() {
+    fn returned_text_precedes_the_draft_and_other_requests_stay() {
         let line = |text: &str| HostRequest::Line(text.to_owned());
         let prompt = HostRequest::Effect(Effect::Run { text: "/two".to_owned() });
         let work =
             vec![line("one"), prompt, HostRequest::Effect(Effect::Hurry), HostRequest::Quit, line("three")];
         let mut pending = PendingInput { work, draft: "four".to_owned() };
-        assert!(pending.give_back(4));
+        assert!(pending.return_to_draft(4));
         assert_eq!(pending.draft, "one\n/two\nfour");
         assert!(
             matches!(&pending.work[..], [HostRequest::Effect(Effect::Hurry), HostRequest::Line(text)] if text == "three")
         );
-        assert!(!pending.give_back(0) && pending.give_back(usize::MAX));
+        assert!(!pending.return_to_draft(0) && pending.return_to_draft(usize::MAX));
         assert_eq!(pending.draft, "three\none\n/two\nfour");
     }
 }

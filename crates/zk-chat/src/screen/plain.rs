@@ -1,4 +1,4 @@
-//! A conversation in plain lines.
+//! Screen of a conversation in plain lines.
 
 use tokio_util::sync::CancellationToken;
 use zk_tui::plain::{LineEditor, ReadLine, Waiting};
@@ -7,7 +7,7 @@ use zk_tui::{DRAFT_PAUSE, KeptDrafts, ScreenKind, Style};
 use super::draft::draft_files::draft_files;
 use super::front_end::ConsoleFrontEnd;
 use super::host_messages::HostRequest;
-use super::pending_input::{PendingInput, join, split_line};
+use super::pending_input::{PendingInput, join, split_after_leaving_line};
 use super::runtime::Runtime;
 use super::terminal_session::{ScreenExit, ScreenStart, TerminalSession};
 use crate::conversation::chat::{Chat, LineOutcome};
@@ -25,7 +25,7 @@ pub(crate) fn run(session: &mut TerminalSession, start: ScreenStart) -> Result<S
     let mut carried = None;
     let (chat, given) = match start {
         ScreenStart::Open(start) => {
-            let front_end = ConsoleFrontEnd::of_lines(setup, session.tty.clone());
+            let front_end = ConsoleFrontEnd::for_lines(setup, session.tty.clone());
             let (source, interrupts) = (ConversationSource::Start, session.interrupts.clone());
             let opening = Chat::open(factory, source, front_end, interrupts, None);
             let chat = runtime.block_on(opening)?;
@@ -48,7 +48,7 @@ pub(crate) fn run(session: &mut TerminalSession, start: ScreenStart) -> Result<S
         }
     };
     let mut drafts = KeptDrafts::new(draft_files(setup), DRAFT_PAUSE);
-    // The file of the draft is that of the screen before.
+    // The draft's file is the one that the earlier screen wrote.
     carried.iter().for_each(|text| drafts.noting()(text));
     if let Some(lost) = drafts.take_lost() {
         chat.screen.line(Style::DIM, &lost.note());
@@ -59,7 +59,7 @@ pub(crate) fn run(session: &mut TerminalSession, start: ScreenStart) -> Result<S
     let ended = converse(chat, runtime, editor, given);
     editor.on_change(None);
     if let Some(pending) = ended.as_ref().ok().and_then(ScreenExit::pending) {
-        // The text is kept until another screen takes it.
+        // The text stays stored until another screen takes it over.
         drafts.noting()(&pending.text());
     }
     ended
@@ -77,7 +77,7 @@ fn converse(
     let mut turn = None;
     let end = loop {
         drop(turn.take());
-        turn = match runtime.block_on(chat.turn()) {
+        turn = match runtime.block_on(chat.wait_for_questions()) {
             Ok(turn) => Some(turn),
             Err(LineOutcome::Quit(end)) => break end,
             Err(_) => continue,
@@ -85,13 +85,13 @@ fn converse(
         let waiting = given.take().map(Waiting::from).or_else(|| chat.next_queued(editor));
         let Waiting { text, is_prompt } = match waiting {
             Some(waiting) => {
-                chat.echo(&waiting.text);
+                chat.echo_text(&waiting.text);
                 waiting
             }
             None => match read_line(&chat, runtime, editor) {
                 ReadLine::Line(text) => text.into(),
                 ReadLine::BackTab(typed) => {
-                    chat.cycle_mode();
+                    chat.switch_mode();
                     chat.keyboard.set_draft(typed);
                     continue;
                 }
@@ -110,10 +110,14 @@ fn converse(
         };
         interrupted = false;
         drop(turn.take());
-        let (line, behind) = if is_prompt { (&*text, None) } else { split_line(&text) };
+        let (line, behind) = if is_prompt { (&*text, None) } else { split_after_leaving_line(&text) };
         given = behind.map(str::to_owned);
         let outcome = runtime.block_on(async {
-            if is_prompt { chat.run_waiting(line).await } else { chat.handle_line(line).await }
+            if is_prompt {
+                chat.run_queued_text_and_effects(line).await
+            } else {
+                chat.handle_line(line).await
+            }
         });
         match outcome {
             LineOutcome::Done => {}
@@ -123,19 +127,19 @@ fn converse(
             }
             LineOutcome::Quit(end) => break end,
             LineOutcome::Reload(factory) => {
-                let pending = pending(&chat, given);
+                let pending = take_pending(&chat, given);
                 return Ok(ScreenExit::Reload { factory, chat, pending, kind: ScreenKind::Plain });
             }
         }
-        if chat.wanted.take_clipboard_text().is_some() {
+        if chat.wanted.take_copy().is_some() {
             chat.screen.line(Style::YELLOW, "plain lines cannot use the clipboard; /screen inline can");
         }
         if let Some(wanted) = chat.wanted.take_sign_in() {
-            let pending = pending(&chat, given);
+            let pending = take_pending(&chat, given);
             return Ok(ScreenExit::SignIn { wanted, chat, pending, kind: ScreenKind::Plain });
         }
-        if let Some(next) = chat.wanted.take().filter(|kind| *kind != ScreenKind::Plain) {
-            let pending = pending(&chat, given);
+        if let Some(next) = chat.wanted.take_screen().filter(|kind| *kind != ScreenKind::Plain) {
+            let pending = take_pending(&chat, given);
             return Ok(ScreenExit::Screen { next, chat, pending });
         }
     };
@@ -161,8 +165,8 @@ fn read_line(chat: &Chat, runtime: &Runtime, editor: &mut LineEditor) -> ReadLin
     read
 }
 
-/// Takes all unsent text, for the next screen.
-fn pending(chat: &Chat, given: Option<String>) -> PendingInput {
+/// Takes all unsent text and queued requests, for the next screen.
+fn take_pending(chat: &Chat, given: Option<String>) -> PendingInput {
     chat.keyboard.on_change(None);
     let work = given.into_iter().map(HostRequest::Line).collect();
     let mut pending = PendingInput { work, ..PendingInput::default() };
@@ -170,15 +174,15 @@ fn pending(chat: &Chat, given: Option<String>) -> PendingInput {
     pending
 }
 
-/// Queues another screen's requests for plain lines and starts the next line with its draft. A prompt is
-/// never read as a command.
+/// Queues the requests of another screen, and starts the next line with its draft. A prompt is never taken for
+/// a command.
 async fn queue_pending(pending: PendingInput, chat: &Chat) {
     let mut draft = pending.draft;
     for work in pending.work {
         match work {
             HostRequest::Line(text) => chat.keyboard.queue(text.into()),
             HostRequest::Quit => chat.keyboard.queue("/quit".to_owned().into()),
-            HostRequest::Effect(effect) => match chat.effects().carry_out(effect).await {
+            HostRequest::Effect(effect) => match chat.effect_host().carry_out(effect).await {
                 // A shell command of the person is run as one.
                 Some(Remainder::Run(text)) => {
                     chat.keyboard.queue(Waiting { is_prompt: !text.starts_with('!'), text });

@@ -6,29 +6,29 @@ use zk_tui::ModelFacts;
 
 use super::host_messages::OpenConversation;
 use super::inline::InlineScreen;
-use crate::commands::backends::{OWN_PERMISSIONS, backend_title, foreign_backend};
+use crate::commands::backends::{OWN_PERMISSIONS, active_foreign_backend, backend_title};
 use crate::opening::person_exec::PersonExec;
 use crate::opening::setup::ExecutionPlace;
 use crate::opening::workplace::{Workplace, short_model_title};
 
 /// Interval between checks of the working directory, while there is activity.
-const LOOKED_AT_PLACE: Duration = Duration::from_secs(1);
+const PLACE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl InlineScreen {
-    /// Facts for the status row about the model and conversation.
-    pub(super) fn model(&mut self) -> ModelFacts {
+    /// Facts about model and conversation for the status row.
+    pub(super) fn model_facts(&mut self) -> ModelFacts {
         let Some(OpenConversation { agent, .. }) = self.opened.get() else { return ModelFacts::default() };
         let bus = agent.bus();
         let cwd = self.setup.cwd_now(&bus.cx());
         let now = Instant::now();
-        // A branch may change with any command, so it is checked regularly while there is activity.
-        if self.place.as_ref().is_none_or(|(seen, at, _)| *seen != cwd || now - *at >= LOOKED_AT_PLACE) {
+        // Any command may change the branch, so it is checked regularly while there is activity.
+        if self.place.as_ref().is_none_or(|(seen, at, _)| *seen != cwd || now - *at >= PLACE_CHECK_INTERVAL) {
             let place = Workplace::of(&cwd, self.setup.home.as_deref(), &*self.setup.host_files);
             self.place = Some((cwd, now, place));
         }
         let place = self.place.as_ref().map(|(_, _, place)| place.clone()).unwrap_or_default();
         let model = agent.model();
-        let backend = foreign_backend(agent);
+        let backend = active_foreign_backend(agent);
         let mode = match backend.as_ref().filter(|backend| backend.has_own_permissions()) {
             Some(_) => Some(OWN_PERMISSIONS.to_owned()),
             None => bus.service::<ModeSwitch>().map(|modes| modes.name().to_owned()),

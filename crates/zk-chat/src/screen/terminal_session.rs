@@ -23,7 +23,7 @@ pub(crate) struct TerminalSession {
     pub(crate) interrupts: Arc<dyn Interrupts>,
     pub(crate) runtime: Runtime,
     pub(crate) editor: LineEditor,
-    /// Present visit of a conversation that has the terminal only at times; `None` if it has it throughout.
+    /// Present visit, for a conversation on another program's terminal; `None` if the terminal is its own.
     pub(crate) visit: Option<Visit>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum ScreenExit {
         wanted: WantedSignIn,
         chat: Box<Chat>,
         pending: PendingInput,
-        /// The screen that it was drawn on.
+        /// Kind of the screen before the sign-in.
         kind: ScreenKind,
     },
     /// The conversation is opened anew, by this factory.
@@ -62,7 +62,7 @@ pub(crate) enum ScreenExit {
         factory: Arc<dyn ConversationFactory>,
         chat: Box<Chat>,
         pending: PendingInput,
-        /// The screen that it was drawn on.
+        /// Kind of the screen before the reload.
         kind: ScreenKind,
     },
 }

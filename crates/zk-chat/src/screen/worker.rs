@@ -1,4 +1,4 @@
-//! The conversation beside the screen: it runs prompts and commands, one after the other.
+//! Worker of a drawn screen: runs prompts and commands, one after the other.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -8,7 +8,7 @@ use zk_tui::{ScreenKind, Style};
 
 use super::front_end::ConsoleFrontEnd;
 use super::host_messages::{HostEvent, HostRequest, OpenConversation, Queued};
-use super::pending_input::{PendingInput, split_line};
+use super::pending_input::{PendingInput, split_after_leaving_line};
 use crate::conversation::chat::{Chat, LineOutcome};
 use crate::conversation::effects::Remainder;
 use crate::conversation::wanted_screen::WantedSignIn;
@@ -23,7 +23,7 @@ pub(crate) enum Begin {
     GoOn(Box<Chat>),
 }
 
-/// Parts that a new conversation begins with.
+/// Parts with which a new conversation is opened.
 pub(crate) struct Opening {
     pub(crate) factory: Arc<dyn ConversationFactory>,
     pub(crate) start: ChatStart,
@@ -31,13 +31,13 @@ pub(crate) struct Opening {
     pub(crate) interrupts: Arc<dyn Interrupts>,
 }
 
-/// Reason for a worker's end: quit, another conversation, or a reload.
+/// Reason for the end of a worker: quit, sign-in or reload.
 pub(crate) enum WorkEnd {
     End(ChatEnd),
     Screen(ScreenKind, Box<Chat>, Queued),
-    /// Provider dialog first.
+    /// A sign-in was requested.
     SignIn(WantedSignIn, Box<Chat>, Queued),
-    /// Reload with new settings.
+    /// The conversation continues with new settings.
     Reload(Arc<dyn ConversationFactory>, Box<Chat>, Queued),
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Worker {
     pub(crate) work: UnboundedReceiver<HostRequest>,
     pub(crate) notes: UnboundedSender<HostEvent>,
     pub(crate) opened: Arc<OnceLock<OpenConversation>>,
-    /// Commands that keys run.
+    /// Commands that are bound to keys.
     pub(crate) shortcuts: Vec<String>,
     /// Whether the conversation only visits the terminal.
     pub(crate) is_visit: bool,
@@ -59,7 +59,7 @@ impl Worker {
             Begin::Open(opening) => {
                 let Opening { factory, start, front_end, interrupts } = *opening;
                 if let Some(blocks) = factory.last_run().await {
-                    self.tell(HostEvent::Announce(blocks));
+                    self.send_event(HostEvent::Announce(blocks));
                 }
                 let source = ConversationSource::Start;
                 let chat = Chat::open(&factory, source, front_end, interrupts, None).await?;
@@ -84,8 +84,8 @@ impl Worker {
             // The screen may have ended.
             let _ = notes.send(HostEvent::Busy(is_busy));
         });
-        // Choices and names requested meanwhile are up to date from here on.
-        self.tell(if chooses { HostEvent::ChooseSession } else { HostEvent::Names });
+        // Names and choices that were requested meanwhile are current from here on.
+        self.send_event(if chooses { HostEvent::ChooseSession } else { HostEvent::Names });
         for name in chat.unknown_commands(&self.shortcuts).await {
             let text = format!("keys.toml: there is no command {name} to give a key to");
             chat.screen.line(Style::YELLOW, &text);
@@ -97,7 +97,7 @@ impl Worker {
             };
             let work = match work {
                 Some(HostRequest::Line(line)) => {
-                    let (line, behind) = split_line(&line);
+                    let (line, behind) = split_after_leaving_line(&line);
                     if let Some(behind) = behind {
                         given.push_front(HostRequest::Line(behind.to_owned()));
                     }
@@ -111,22 +111,22 @@ impl Worker {
                     return Ok(WorkEnd::Screen(ScreenKind::Inline, chat, queued));
                 }
                 None | Some(HostRequest::Quit) => break ChatEnd::Done,
-                Some(HostRequest::Line(line)) => self.line(&chat, line.trim()).await,
-                Some(HostRequest::Effect(effect)) => match chat.effects().carry_out(effect).await {
-                    Some(Remainder::Run(text)) => chat.run_waiting(&text).await,
+                Some(HostRequest::Line(line)) => self.handle_line(&chat, line.trim()).await,
+                Some(HostRequest::Effect(effect)) => match chat.effect_host().carry_out(effect).await {
+                    Some(Remainder::Run(text)) => chat.run_queued_text_and_effects(&text).await,
                     Some(Remainder::GiveBack(text)) => {
-                        self.tell(HostEvent::GiveBack(text));
+                        self.send_event(HostEvent::GiveBack(text));
                         LineOutcome::Done
                     }
                     None => LineOutcome::Done,
                 },
             };
             while let Some(waiting) = chat.keyboard.next_queued() {
-                self.tell(HostEvent::GiveBack(waiting.text));
+                self.send_event(HostEvent::GiveBack(waiting.text));
             }
             let draft = chat.keyboard.take_draft();
             if !draft.is_empty() {
-                self.tell(HostEvent::GiveBack(draft));
+                self.send_event(HostEvent::GiveBack(draft));
             }
             match outcome {
                 LineOutcome::Done | LineOutcome::Failed => {}
@@ -134,8 +134,8 @@ impl Worker {
                     let waiting = std::iter::from_fn(|| self.work.try_recv().ok());
                     let work = std::mem::take(&mut given).into_iter().chain(waiting).collect();
                     let mut pending = PendingInput { work, ..PendingInput::default() };
-                    if pending.give_back(usize::MAX) {
-                        self.tell(HostEvent::GiveBack(pending.draft));
+                    if pending.return_to_draft(usize::MAX) {
+                        self.send_event(HostEvent::GiveBack(pending.draft));
                     }
                     given.extend(pending.work);
                 }
@@ -144,51 +144,51 @@ impl Worker {
                     return Ok(WorkEnd::Reload(read, chat, Queued { first: given, rest: self.work }));
                 }
             }
-            if let Some(text) = chat.wanted.take_clipboard_text() {
-                self.tell(HostEvent::Copy(text));
+            if let Some(text) = chat.wanted.take_copy() {
+                self.send_event(HostEvent::Copy(text));
             }
             if let Some(theme) = chat.wanted.theme() {
-                self.tell(HostEvent::Theme(theme));
+                self.send_event(HostEvent::Theme(theme));
             }
-            if let Some(file) = chat.wanted.take_edited() {
-                self.tell(HostEvent::EditFile(file));
+            if let Some(file) = chat.wanted.take_edit() {
+                self.send_event(HostEvent::EditFile(file));
             }
             if let Some(wanted) = chat.wanted.take_sign_in() {
                 return Ok(WorkEnd::SignIn(wanted, chat, Queued { first: given, rest: self.work }));
             }
-            match chat.wanted.take() {
+            match chat.wanted.take_screen() {
                 Some(ScreenKind::Plain) => {
                     let queued = Queued { first: given, rest: self.work };
                     return Ok(WorkEnd::Screen(ScreenKind::Plain, chat, queued));
                 }
-                Some(kind) => self.tell(HostEvent::Full(kind == ScreenKind::Full)),
+                Some(kind) => self.send_event(HostEvent::Full(kind == ScreenKind::Full)),
                 None => {}
             }
             if self.is_visit && given.is_empty() && self.work.is_empty() {
-                self.tell(HostEvent::Rested);
+                self.send_event(HostEvent::Rested);
             }
         };
         chat.close().await;
         Ok(WorkEnd::End(end))
     }
 
-    async fn line(&self, chat: &Chat, line: &str) -> LineOutcome {
+    async fn handle_line(&self, chat: &Chat, line: &str) -> LineOutcome {
         let is_command = line.starts_with(['/', '!']);
         if is_command {
-            // A requested skill is part of a prompt, which is drawn itself.
+            // The skill at the beginning of a line is part of a prompt, which the view shows.
             if !chat.begins_with_skill(line) {
                 chat.screen.echo(line);
             }
-            self.tell(HostEvent::Busy(true));
+            self.send_event(HostEvent::Busy(true));
         }
         let outcome = chat.handle_line(line).await;
         if is_command {
-            self.tell(HostEvent::Busy(false));
+            self.send_event(HostEvent::Busy(false));
         }
         outcome
     }
 
-    fn tell(&self, note: HostEvent) {
+    fn send_event(&self, note: HostEvent) {
         // The screen may have ended.
         let _ = self.notes.send(note);
     }

@@ -156,7 +156,7 @@ impl Question for EntryQuestion {
     }
 }
 
-/// Text shown during a wait.
+/// Question without an answer, shown during a wait: only a cancellation ends it.
 struct WaitQuestion<'a>(&'a str);
 
 impl Question for WaitQuestion<'_> {
@@ -177,7 +177,7 @@ pub(crate) struct DrawnDialog {
     input: Input,
     resized: Signal,
     screen: InlineScreen,
-    /// Typed-ahead keys.
+    /// Keys that were typed and are not handled yet.
     keys: VecDeque<Key>,
 }
 
@@ -224,9 +224,9 @@ impl DrawnDialog {
             typed = self.input.next() => match typed {
                 Typed::Keys(keys) => self.keys.extend(keys),
                 Typed::Bytes(_) => {}
-                // The shell has the terminal until this process is continued.
+                // A shell has the terminal until this process is in the foreground again.
                 Typed::Away => {
-                    tokio::time::sleep(AWAY).await;
+                    tokio::time::sleep(FOREGROUND_POLL).await;
                     self.input.resume();
                 }
                 Typed::Gone => return Err(ChatError::Terminated),
@@ -252,8 +252,8 @@ impl DrawnDialog {
     }
 }
 
-/// Poll interval for being the foreground process.
-const AWAY: std::time::Duration = std::time::Duration::from_secs(1);
+/// Poll interval for the return to the foreground.
+const FOREGROUND_POLL: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Dialog with printed questions and typed lines as answers.
 pub(crate) struct LineDialog {

@@ -1,4 +1,4 @@
-//! Messages on the way to a provider.
+//! Messages of the provider dialog.
 
 use super::flow::Purpose;
 use crate::opening::provider_access::{AccessWay, LocalOffer, ProviderOffer};
@@ -22,13 +22,13 @@ pub(super) fn title(purpose: &Purpose) -> &'static str {
     }
 }
 
-/// Methods of a provider, in words.
-pub(super) fn ways(offer: &ProviderOffer) -> String {
-    offer.ways.iter().map(way).collect::<Vec<_>>().join(" · ")
+/// Authentication methods of a provider, for a person.
+pub(super) fn method_labels(offer: &ProviderOffer) -> String {
+    offer.ways.iter().map(method_label).collect::<Vec<_>>().join(" · ")
 }
 
-/// Label of a method.
-pub(super) fn way(way: &AccessWay) -> &str {
+/// Label of an authentication method.
+pub(super) fn method_label(way: &AccessWay) -> &str {
     match way {
         AccessWay::Key(_) => "paste an API key",
         AccessWay::SignIn { label, .. } => label,
@@ -36,7 +36,7 @@ pub(super) fn way(way: &AccessWay) -> &str {
 }
 
 /// Label of the row for the remaining providers.
-pub(super) fn others(others: &[&ProviderOffer]) -> String {
+pub(super) fn others_label(others: &[&ProviderOffer]) -> String {
     let named: Vec<&str> = others.iter().take(NAMED_OTHERS).map(|offer| offer.title.as_str()).collect();
     match others.len() - named.len() {
         0 => named.join(", "),
@@ -45,7 +45,7 @@ pub(super) fn others(others: &[&ProviderOffer]) -> String {
 }
 
 /// Remark on the model servers of this computer.
-pub(super) fn local(servers: &[LocalOffer]) -> String {
+pub(super) fn local_note(servers: &[LocalOffer]) -> String {
     let found: Vec<String> = servers
         .iter()
         .filter_map(|server| {
@@ -58,7 +58,7 @@ pub(super) fn local(servers: &[LocalOffer]) -> String {
 }
 
 /// Advice if no local model server answers.
-pub(super) fn nothing_local(servers: &[LocalOffer]) -> String {
+pub(super) fn no_local_server(servers: &[LocalOffer]) -> String {
     let each: Vec<String> =
         servers.iter().map(|server| format!("{} (port {})", server.provider, server.port)).collect();
     format!(
@@ -78,12 +78,12 @@ pub(super) const WHICH_MODEL: &str = "Which model?";
 pub(super) const WHICH_PROVIDER: &str = "Which provider?";
 
 /// Title of the list of a provider's methods.
-pub(super) fn which_way(offer: &ProviderOffer) -> String {
+pub(super) fn method_list_title(offer: &ProviderOffer) -> String {
     format!("{}: how?", offer.title)
 }
 
 /// Title of the entry of a key.
-pub(super) fn key(offer: &ProviderOffer, page: Option<&str>) -> String {
+pub(super) fn key_title(offer: &ProviderOffer, page: Option<&str>) -> String {
     let page = page.map_or(String::new(), |page| format!(" Keys are made at {page}"));
     format!(
         "Key for {}: paste it, it is not shown. Enter checks and stores it, Esc goes back.{page}",
@@ -92,19 +92,19 @@ pub(super) fn key(offer: &ProviderOffer, page: Option<&str>) -> String {
 }
 
 /// Message while a key is checked.
-pub(super) fn checking(offer: &ProviderOffer) -> String {
+pub(super) fn checking_key(offer: &ProviderOffer) -> String {
     format!("Asking {} about the key …", offer.title)
 }
 
 /// Message after a key is stored.
-pub(super) fn stored(offer: &ProviderOffer, remark: Option<&str>) -> String {
+pub(super) fn key_stored(offer: &ProviderOffer, remark: Option<&str>) -> String {
     match remark {
         None => format!("{}: the key works and is stored.", offer.title),
         Some(remark) => format!("{}: the key is stored, but not checked: {remark}.", offer.title),
     }
 }
 
-/// Message for an entry without a key.
+/// Message about an empty entry.
 pub(super) const NO_KEY: &str = "there is no key: paste it, or go back with Esc";
 
 /// Message for an entry that contains more than a key.
@@ -128,12 +128,12 @@ pub(super) fn sign_in_elsewhere(provider: &str) -> String {
 }
 
 /// Message for an unknown provider.
-pub(super) fn unknown(name: &str, hint: &str) -> String {
+pub(super) fn unknown_provider(name: &str, hint: &str) -> String {
     format!("there is no provider {name} to sign in to{hint}")
 }
 
 /// Message for settings that do not keep a choice.
-pub(super) fn not_kept(why: &str) -> String {
+pub(super) fn choice_not_kept(why: &str) -> String {
     format!("The choice is not kept for the next start: {why}")
 }
 

@@ -1,4 +1,4 @@
-//! The way to a provider: one is chosen, and a key or a sign-in makes it usable.
+//! Set-up of a provider: choice, and key or sign-in.
 
 mod dialog;
 mod flow;

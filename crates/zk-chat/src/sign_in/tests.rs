@@ -10,7 +10,7 @@ use super::flow::{Choice, Dialog, Purpose, choose};
 use crate::opening::error::ChatError;
 use crate::opening::provider_access::{AccessWay, LocalOffer, PendingSignIn, ProviderAccess, ProviderOffer};
 
-/// Scripted answers, in order: the label of a row, or a line; `None` cancels.
+/// Fake dialog with scripted answers: the label of a row, or a line; `None` cancels.
 #[derive(Default)]
 struct Person {
     answers: VecDeque<Option<&'static str>>,
@@ -132,7 +132,7 @@ impl ProviderAccess for Machine {
     }
 }
 
-/// A sign-in that takes the code `right`.
+/// Fake sign-in that accepts the code `right`.
 struct Page(String);
 
 #[async_trait]

@@ -66,7 +66,8 @@ impl VisitingConversation {
         let guard = TerminalGuard::of_stdin(tty.clone()).map_err(ChatError::Terminal)?;
         let restored = Restored(guard.clone());
         let leaving = guard.clone();
-        let interrupts = watch(Box::new(move || leaving.leave())).map_err(ChatError::Terminal)?;
+        let interrupts =
+            watch(Box::new(move || leaving.restore_before_exit())).map_err(ChatError::Terminal)?;
         interrupts.disarm();
         let editor = LineEditor::new(crate::line_history(setup))?;
         let runtime = Runtime::new()?;
@@ -90,7 +91,7 @@ impl VisitingConversation {
         let mut start = match self.chat.take() {
             Some((chat, pending)) => ScreenStart::GoOn { chat, pending, said: None },
             None => {
-                if let ControlFlow::Break(_) = first_start::run(&mut self.session)? {
+                if let ControlFlow::Break(_) = first_start::run_if_needed(&mut self.session)? {
                     return Ok(());
                 }
                 ScreenStart::Open(ChatStart::default())

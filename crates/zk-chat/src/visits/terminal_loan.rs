@@ -7,10 +7,10 @@ use tokio::sync::oneshot;
 
 use crate::screen::host_messages::HostEvent;
 
-/// Work that needs the terminal for itself.
+/// Work that borrows the terminal.
 pub(crate) struct TerminalLoan(pub(crate) Pin<Box<dyn Future<Output = ()> + Send>>);
 
-/// The conversation is not drawn, so that nobody has the terminal to lend.
+/// Error: no conversation is drawn, so there is no screen that could lend the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no screen of the conversation has the terminal now")]
 pub struct NoScreen;

@@ -1,4 +1,5 @@
-//! Containment of commands and what runs unasked: context and permission mode, which depend on each other.
+//! Containment of commands that run without a question: the execution context and the permission mode, which
+//! depend on each other.
 
 use std::fmt::Display;
 

@@ -7,7 +7,7 @@ use zk_exec::SandboxExec;
 use zk_tools::LostSandbox;
 use zk_tui::plain::Notices;
 
-/// Longest wait of a command for another attempt to set the sandbox up.
+/// Maximum time that a command waits for an attempt to set up the sandbox again.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Requires a question for each command after the sandbox was lost, until it can be set up again.
@@ -41,7 +41,7 @@ impl Handler<ToolPrepare> for Retry {
             return Ok(None);
         }
         let exec = self.exec.clone();
-        // Waits for a process that sets it up.
+        // The attempt blocks on a process that sets up the sandbox.
         let attempt = tokio::task::spawn_blocking(move || exec.start().is_ok());
         let is_set_up = matches!(tokio::time::timeout(RETRY_TIMEOUT, attempt).await, Ok(Ok(true)));
         if is_set_up && self.lost.clear() {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use zk_core::model::Spending;
 use zk_core::service::{Entry, EntryKind};
 
-/// Facts of a session that stand above a document.
+/// Facts about a session that the head of a document shows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DocumentFacts {
     /// Id of the session, if it is stored.
@@ -17,15 +17,15 @@ pub struct DocumentFacts {
     pub parent: Option<String>,
     /// Time of creation in milliseconds since 1970.
     pub created_ms: u64,
-    /// Model to name when no answer tells one.
+    /// Model to show if no answer names its model.
     pub model: Option<String>,
-    /// Sums over the session.
+    /// Totals over the session.
     pub totals: Totals,
     /// Whether all branches are exported.
     pub tree: bool,
 }
 
-/// Sums over the entries of a session, taken before it is written.
+/// Totals over the entries of a session, computed before the document is written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Totals {
     /// Number of messages.

@@ -26,7 +26,7 @@ pub enum ExportFormat {
 }
 
 impl ExportFormat {
-    /// Format that the ending of a file's name tells, if it is a known one.
+    /// Format for the extension of a file's name, if known.
     ///
     /// ```
     /// use zk_transcripts::ExportFormat;
@@ -44,7 +44,7 @@ impl ExportFormat {
         }
     }
 
-    /// Ending of the names of such files.
+    /// File name extension of the format.
     #[must_use]
     pub fn ending(self) -> &'static str {
         match self {
@@ -123,7 +123,7 @@ impl<W: Write> Exporter<W> {
             }
             ExportFormat::Html => {
                 let mut text = String::new();
-                page.begin(&mut text, &facts);
+                page.push_head(&mut text, &facts);
                 out.write_all(text.as_bytes())?;
             }
         }
@@ -137,13 +137,13 @@ impl<W: Write> Exporter<W> {
         Self { limits, page: self.page.with_limits(limits), ..self }
     }
 
-    /// Adds the next entry; `bytes` is its size as JSON, as far as it is known. An entry that cannot be written without its
-    /// secrets is left out, and [`Exporter::notice`] says so.
+    /// Adds the next entry; `bytes` is its size as JSON, if known. An entry that is invalid without its secrets
+    /// is left out, and [`Exporter::notice`] tells it.
     ///
     /// # Errors
     /// [`ExportError::Write`], or [`ExportError::Entry`] when it does not serialise.
     pub fn add(&mut self, entry: Entry, bytes: usize) -> Result<(), ExportError> {
-        let Some(entry) = self.clean.clean(entry) else { return Ok(()) };
+        let Some(entry) = self.clean.redact_entry(entry) else { return Ok(()) };
         self.entries += 1;
         if self.format == ExportFormat::Jsonl {
             let id = entry.id.to_string();
@@ -155,7 +155,7 @@ impl<W: Write> Exporter<W> {
             .is_some_and(|last| last.kind.message().is_some_and(|message| message.calls().next().is_some()));
         let is_run = matches!(entry.kind, EntryKind::RunStart { .. });
         if is_run || (self.run_bytes > self.limits.run_bytes && !is_pair_open) {
-            self.flush()?;
+            self.write_run()?;
         }
         self.run_bytes += bytes.max(256);
         self.run.push(entry);
@@ -168,7 +168,7 @@ impl<W: Write> Exporter<W> {
         self.clean.notice()
     }
 
-    fn flush(&mut self) -> Result<(), ExportError> {
+    fn write_run(&mut self) -> Result<(), ExportError> {
         let run = std::mem::take(&mut self.run);
         self.run_bytes = 0;
         let mut text = String::new();
@@ -178,9 +178,9 @@ impl<W: Write> Exporter<W> {
                 rebuild(&run).iter().for_each(|block| markdown_block(&mut text, block));
             }
             ExportFormat::Html => {
-                // A part of a run at a time goes out, so that the text of the page is not held as a whole.
+                // Each block is written at once, so that the page is never in memory as a whole.
                 for block in rebuild_whole(&run) {
-                    self.page.block(&mut text, &block);
+                    self.page.push_block(&mut text, &block);
                     if text.len() > 1 << 20 {
                         self.out.write_all(text.as_bytes())?;
                         text.clear();
@@ -197,7 +197,7 @@ impl<W: Write> Exporter<W> {
     /// # Errors
     /// [`ExportError::Write`].
     pub fn finish(mut self) -> Result<(W, u64), ExportError> {
-        self.flush()?;
+        self.write_run()?;
         match self.format {
             ExportFormat::Jsonl => {
                 let end = TranscriptLine::End { entries: self.entries };
@@ -211,7 +211,7 @@ impl<W: Write> Exporter<W> {
             ExportFormat::Html => {
                 let mut text = String::new();
                 let notice = self.notice();
-                self.page.end(&mut text, notice.as_deref());
+                self.page.push_foot(&mut text, notice.as_deref());
                 self.out.write_all(text.as_bytes())?;
             }
         }
@@ -235,11 +235,11 @@ fn write_header(
     write_line(out, &TranscriptLine::ZkSession(header), "the first line")
 }
 
-/// Writes a line, which has no secrets any more.
+/// Writes a line whose secrets are removed already.
 fn write_line(out: &mut impl Write, line: &TranscriptLine, entry: &str) -> Result<(), ExportError> {
     let mut json =
         serde_json::to_vec(line).map_err(|source| ExportError::Entry { entry: entry.to_owned(), source })?;
-    // The file may be printed on a terminal.
+    // Control characters are escaped, since the file may be printed on a terminal.
     escape_controls(&mut json, 0);
     json.push(b'\n');
     Ok(out.write_all(&json)?)

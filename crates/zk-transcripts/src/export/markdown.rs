@@ -19,7 +19,7 @@ pub fn export_markdown<B: Borrow<Block>>(blocks: &[B], session: Option<&str>, mo
     out
 }
 
-/// Title and facts above a conversation.
+/// Title and facts at the beginning of a document.
 pub(crate) fn markdown_head(session: Option<&str>, model: &str) -> String {
     let mut out = String::from("# Conversation with zk\n\n");
     let _ = writeln!(out, "Model: {model}");
@@ -33,23 +33,23 @@ pub(crate) fn markdown_head(session: Option<&str>, model: &str) -> String {
 pub(crate) fn markdown_block(out: &mut String, block: &Block) {
     let by = block.agent.as_ref().map_or(String::new(), |agent| format!(" ({})", agent.name));
     match &block.content {
-        Content::User { text, .. } => section(out, &format!("You{by}"), text),
-        Content::Injected { by, text } => section(out, by.as_str(), text),
+        Content::User { text, .. } => push_section(out, &format!("You{by}"), text),
+        Content::Injected { by, text } => push_section(out, by.as_str(), text),
         Content::Answer { text, .. } if text.is_empty() => {}
-        Content::Answer { text, .. } => section(out, &format!("Agent{by}"), text),
-        Content::Summary { text } => section(out, "Summary of what was compacted", text),
+        Content::Answer { text, .. } => push_section(out, &format!("Agent{by}"), text),
+        Content::Summary { text } => push_section(out, "Summary of what was compacted", text),
         Content::Call(call) => {
-            let _ = writeln!(out, "\n- {}{by}{}", call.summary, outcome(call));
+            let _ = writeln!(out, "\n- {}{by}{}", call.summary, failed_outcome(call));
             if let Some(body) = call.body.as_ref().filter(|body| !body.lines.is_empty()) {
-                fenced(out, &rows(body));
+                push_fenced(out, &body_lines(body));
             }
         }
         Content::Plugin(plugin) => {
             let rows: Vec<&str> = plugin.body.lines.iter().map(Text::as_str).collect();
             if plugin.title.is_empty() {
-                fenced(out, &[&format!("◦ {}: {}", plugin.source, rows.join("\n"))]);
+                push_fenced(out, &[&format!("◦ {}: {}", plugin.source, rows.join("\n"))]);
             } else {
-                fenced(out, &[&[plugin.title.as_str()], &*rows].concat());
+                push_fenced(out, &[&[plugin.title.as_str()], &*rows].concat());
             }
         }
         // These are transient, or not part of the conversation.
@@ -57,8 +57,9 @@ pub(crate) fn markdown_block(out: &mut String, block: &Block) {
     }
 }
 
-/// Outcome of a call that did not end well, with its exit code and the reason for which it did not run; empty for any other.
-fn outcome(call: &Call) -> String {
+/// Outcome of a failed or unfinished call, with its exit code and the reason why it did not run; empty for a
+/// successful call.
+fn failed_outcome(call: &Call) -> String {
     let exit = call.body.as_ref().and_then(|body| match body.form {
         Form::Command { exit: CommandExit::Code { code } } => (code != 0).then(|| format!("exit {code}")),
         Form::Command { exit: CommandExit::Signal { signal } } => Some(format!("signal {signal}")),
@@ -89,19 +90,19 @@ fn outcome(call: &Call) -> String {
     if facts.is_empty() { String::new() } else { format!(" — {}", facts.join(", ")) }
 }
 
-/// Lines of a body, with a remark on those that are left out.
-fn rows(body: &Body) -> Vec<String> {
+/// Lines of a body, with a remark on omitted lines.
+fn body_lines(body: &Body) -> Vec<String> {
     let left = body.total_lines.saturating_sub(body.lines.len() as u64);
     let more = (left > 0).then(|| format!("… {left} more lines"));
     body.lines.iter().map(|line| line.as_str().to_owned()).chain(more).collect()
 }
 
-fn section(out: &mut String, title: &str, text: &Text) {
+fn push_section(out: &mut String, title: &str, text: &Text) {
     let _ = write!(out, "\n## {title}\n\n{}\n", text.as_str().trim_end());
 }
 
 /// Writes rows as a code block, with a fence longer than any inside.
-fn fenced<S: AsRef<str>>(out: &mut String, rows: &[S]) {
+fn push_fenced<S: AsRef<str>>(out: &mut String, rows: &[S]) {
     let rows: Vec<&str> = rows.iter().map(AsRef::as_ref).collect();
     let lines = rows.iter().flat_map(|row| row.lines());
     let longest = lines.map(|row| row.chars().take_while(|c| *c == '`').count()).max();
@@ -125,7 +126,7 @@ mod tests {
                 "call_id": "c", "step": 0, "tool": "shell", "state": state, "summary": "$ false", "reason": reason,
                 "body": body,
             });
-            outcome(&serde_json::from_value(call).unwrap())
+            failed_outcome(&serde_json::from_value(call).unwrap())
         };
         assert_eq!(told("done", Some(0), None), "");
         assert_eq!(told("done", Some(3), None), " — exit 3");
@@ -136,7 +137,7 @@ mod tests {
     #[test]
     fn a_fence_is_longer_than_any_in_the_text() {
         let mut out = String::new();
-        fenced(&mut out, &["````", "a"]);
+        push_fenced(&mut out, &["````", "a"]);
         assert_eq!(out, "\n`````text\n````\na\n`````\n");
     }
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use zk_core::model::EntryId;
 use zk_core::service::{Entry, EntryKind, Redactor};
 
-/// Remover of secrets from the entries of one session.
+/// Redactor of the entries of one session.
 pub(crate) struct EntryRedactor {
     redactor: Arc<Redactor>,
-    /// Entries that were left out, with the one before each.
+    /// Entries that were left out, each with its parent.
     gone: HashMap<EntryId, Option<EntryId>>,
 }
 
@@ -16,9 +16,9 @@ impl EntryRedactor {
         Self { redactor, gone: HashMap::new() }
     }
 
-    /// Removes secrets from an entry; one without any is returned unchanged. `None` for an entry that is none without its
-    /// secrets; those that follow it then follow the one before.
-    pub(crate) fn clean(&mut self, mut entry: Entry) -> Option<Entry> {
+    /// Removes secrets from an entry. `None` if the entry is invalid without its secrets: it is left out, and
+    /// its children are attached to its parent.
+    pub(crate) fn redact_entry(&mut self, mut entry: Entry) -> Option<Entry> {
         self.relink(&mut entry.parent);
         if let EntryKind::Leaf { to, .. } = &mut entry.kind {
             self.relink(to);
@@ -63,17 +63,17 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_is_none_without_its_secrets_is_left_out() {
+    fn an_entry_that_is_invalid_without_its_secrets_is_left_out() {
         let redactor = Arc::new(Redactor::new());
-        // A form that JSON escapes, and the tag of an entry.
+        // Secrets: a text that JSON escapes, and the type tag of an entry.
         redactor.learn("pass\"word\\\n123");
         redactor.learn("run_start");
         let mut clean = EntryRedactor::new(redactor);
-        let first = clean.clean(entry("e_1", None, "it is pass\"word\\\n123")).unwrap();
+        let first = clean.redact_entry(entry("e_1", None, "it is pass\"word\\\n123")).unwrap();
         assert_eq!(first.kind.message().unwrap().text(), "it is [redacted]");
         let kind = EntryKind::RunStart { run_id: "r_1".into() };
-        assert_eq!(clean.clean(Entry { kind, ..entry("e_2", Some("e_1"), "") }), None);
-        let last = clean.clean(entry("e_3", Some("e_2"), "plain")).unwrap();
+        assert_eq!(clean.redact_entry(Entry { kind, ..entry("e_2", Some("e_1"), "") }), None);
+        let last = clean.redact_entry(entry("e_3", Some("e_2"), "plain")).unwrap();
         assert_eq!(last.parent, Some("e_1".into()));
         assert!(clean.notice().unwrap().starts_with("1 entry"));
     }

@@ -5,12 +5,12 @@ use zk_core::service::RunStatus;
 use zk_view::{AnswerEnd, Body, Call, CallState, Content, Form, RunEnd, Text, WholeBlock};
 
 use super::diff::push_diff;
-use super::escape::{cut, dollars, duration, grouped, push_text};
+use super::escape::{cut_text, dollars, duration, group_digits, push_text};
 use super::image::Images;
 use super::markdown::{push_code, push_markdown};
 use crate::Limits;
 
-/// Lines up to which a diff is shown unfolded.
+/// Maximum number of lines of a diff that is shown unfolded.
 const OPEN_DIFF_LINES: usize = 40;
 
 /// Appends the content of a block.
@@ -95,18 +95,18 @@ fn first_line(text: &Text) -> String {
 }
 
 fn push_plain(out: &mut String, text: &Text, limits: &Limits) {
-    let (text, rest) = cut(text.as_str().trim_end(), limits.text_bytes);
+    let (text, rest) = cut_text(text.as_str().trim_end(), limits.text_bytes);
     push_text(out, text);
-    push_rest(out, rest);
+    push_omission(out, rest);
 }
 
 fn push_rich(out: &mut String, text: &Text, limits: &Limits) {
-    let (text, rest) = cut(text.as_str(), limits.text_bytes);
+    let (text, rest) = cut_text(text.as_str(), limits.text_bytes);
     push_markdown(out, text);
-    push_rest(out, rest);
+    push_omission(out, rest);
 }
 
-fn push_rest(out: &mut String, rest: Option<String>) {
+fn push_omission(out: &mut String, rest: Option<String>) {
     if let Some(rest) = rest {
         let _ = write!(out, "<p class=\"left-out\">… {rest}</p>");
     }
@@ -122,7 +122,7 @@ fn push_images(out: &mut String, whole: &WholeBlock, images: &mut Images, limits
 }
 
 fn push_call(out: &mut String, whole: &WholeBlock, call: &Call, images: &mut Images, limits: &Limits) {
-    let (class, sign, state) = state_of(call.state);
+    let (class, sign, state) = state_label(call.state);
     let lines = whole.lines.as_deref().or(call.body.as_ref().map(|body| body.lines.as_slice()));
     let count = lines.map_or(0, <[Text]>::len);
     let is_open = match call.body.as_ref().map(|body| &body.form) {
@@ -143,7 +143,7 @@ fn push_call(out: &mut String, whole: &WholeBlock, call: &Call, images: &mut Ima
         Some(Form::Diff { added, removed, .. }) => {
             facts.push(format!("<ins>+{added}</ins> <del>−{removed}</del>"));
         }
-        Some(Form::Command { exit }) => facts.extend(exit_of(*exit)),
+        Some(Form::Command { exit }) => facts.extend(describe_exit(*exit)),
         Some(Form::Lines | Form::Line | Form::Table | Form::Markdown { .. } | Form::Checklist { .. })
         | None => {}
     }
@@ -176,7 +176,7 @@ fn push_call(out: &mut String, whole: &WholeBlock, call: &Call, images: &mut Ima
     out.push_str("</details>");
 }
 
-fn state_of(state: CallState) -> (&'static str, &'static str, Option<&'static str>) {
+fn state_label(state: CallState) -> (&'static str, &'static str, Option<&'static str>) {
     match state {
         CallState::Done => ("done", "✓", None),
         CallState::Failed => ("failed", "✗", Some("failed")),
@@ -191,7 +191,7 @@ fn state_of(state: CallState) -> (&'static str, &'static str, Option<&'static st
     }
 }
 
-fn exit_of(exit: CommandExit) -> Option<String> {
+fn describe_exit(exit: CommandExit) -> Option<String> {
     match exit {
         CommandExit::Code { code: 0 } => None,
         CommandExit::Code { code } => Some(format!("exit {code}")),
@@ -207,9 +207,9 @@ fn push_body(out: &mut String, whole: &WholeBlock, body: &Body, limits: &Limits)
     let joined = || texts().collect::<Vec<_>>().join("\n");
     match &body.form {
         Form::Diff { .. } => {
-            let (shown, rest) = within(lines, limits);
+            let (shown, rest) = lines_within(lines, limits);
             push_diff(out, shown.iter().map(Text::as_str));
-            push_rest(out, rest);
+            push_omission(out, rest);
         }
         Form::Markdown { outcome } => {
             if !outcome.is_empty() {
@@ -237,7 +237,7 @@ fn push_body(out: &mut String, whole: &WholeBlock, body: &Body, limits: &Limits)
         }
         Form::Table => {
             out.push_str("<div class=\"table\"><table>");
-            let (shown, rest) = within(lines, limits);
+            let (shown, rest) = lines_within(lines, limits);
             for (at, line) in shown.iter().enumerate() {
                 let tag = if at == 0 { "th" } else { "td" };
                 out.push_str("<tr>");
@@ -249,7 +249,7 @@ fn push_body(out: &mut String, whole: &WholeBlock, body: &Body, limits: &Limits)
                 out.push_str("</tr>");
             }
             out.push_str("</table></div>");
-            push_rest(out, rest);
+            push_omission(out, rest);
         }
         Form::Line | Form::Lines | Form::Command { .. } => {
             let discarded = body.total_lines.saturating_sub(lines.len() as u64);
@@ -264,12 +264,13 @@ fn push_lines(out: &mut String, lines: &[Text], discarded: u64, limits: &Limits)
         return;
     }
     if discarded > 0 {
-        let _ = write!(out, "<p class=\"left-out\">{} earlier lines were not kept</p>", grouped(discarded));
+        let _ =
+            write!(out, "<p class=\"left-out\">{} earlier lines were not kept</p>", group_digits(discarded));
     }
-    let (shown, rest) = within(lines, limits);
+    let (shown, rest) = lines_within(lines, limits);
     out.push_str("<pre>");
     for line in shown {
-        let (text, rest) = cut(line.as_str(), limits.result_bytes);
+        let (text, rest) = cut_text(line.as_str(), limits.result_bytes);
         push_text(out, text);
         if rest.is_some() {
             out.push('…');
@@ -277,20 +278,20 @@ fn push_lines(out: &mut String, lines: &[Text], discarded: u64, limits: &Limits)
         out.push('\n');
     }
     out.push_str("</pre>");
-    push_rest(out, rest);
+    push_omission(out, rest);
 }
 
-/// Lines within the limits, and a remark on the others.
-fn within<'a>(lines: &'a [Text], limits: &Limits) -> (&'a [Text], Option<String>) {
+/// Lines within the limits, and a remark on the omitted lines.
+fn lines_within<'a>(lines: &'a [Text], limits: &Limits) -> (&'a [Text], Option<String>) {
     let mut bytes = 0;
     let fits = |line: &&Text| {
         bytes += line.as_str().len() + 1;
         bytes <= limits.result_bytes
     };
-    // The first line is shown in part, however long it is.
+    // The first line is always shown, cut to the limit.
     let count = lines.iter().take(limits.result_lines).take_while(fits).count().max(1).min(lines.len());
     let rest = lines.len() - count;
-    let remark = (rest > 0).then(|| format!("{} more lines are left out", grouped(rest as u64)));
+    let remark = (rest > 0).then(|| format!("{} more lines are left out", group_digits(rest as u64)));
     (lines.get(..count).unwrap_or_default(), remark)
 }
 
@@ -304,8 +305,8 @@ fn push_end(out: &mut String, end: &RunEnd) {
     let turns = if end.turns == 1 { "turn" } else { "turns" };
     let mut facts = vec![format!("{} {turns}", end.turns)];
     if end.tokens_read + end.tokens_written > 0 {
-        facts.push(format!("{} tokens in", grouped(end.tokens_read)));
-        facts.push(format!("{} out", grouped(end.tokens_written)));
+        facts.push(format!("{} tokens in", group_digits(end.tokens_read)));
+        facts.push(format!("{} out", group_digits(end.tokens_written)));
     }
     if let Some(cost) = end.cost {
         let least = if end.cost_is_partial { "at least " } else { "" };

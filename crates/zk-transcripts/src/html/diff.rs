@@ -4,7 +4,7 @@ use zk_view::{DiffLine, DiffReader, changed_words};
 
 use super::escape::push_text;
 
-/// Changed line that waits for its counterpart.
+/// Changed line that is not paired with its counterpart yet.
 struct Change<'a> {
     is_added: bool,
     number: u64,
@@ -22,35 +22,35 @@ pub(super) fn push_diff<'a>(out: &mut String, lines: impl Iterator<Item = &'a st
             DiffLine::Added { number, text } => block.push(Change { is_added: true, number, text }),
             DiffLine::Removed { number, text } => {
                 if block.last().is_some_and(|last| last.is_added) {
-                    flush(out, &mut block);
+                    push_changes(out, &mut block);
                 }
                 block.push(Change { is_added: false, number, text });
             }
             DiffLine::Header(line) => {
-                flush(out, &mut block);
+                push_changes(out, &mut block);
                 let is_name = line.is_empty() || line.starts_with("--- ") || line.starts_with("+++ ");
                 if !is_name {
-                    row(out, "same", 0, |out| push_text(out, line));
+                    push_row(out, "same", 0, |out| push_text(out, line));
                 }
             }
             DiffLine::Hunk(_) => {
-                flush(out, &mut block);
+                push_changes(out, &mut block);
                 if out.len() > begin {
                     out.push_str("<div class=\"gap\">⋮</div>");
                 }
             }
             DiffLine::Kept { number, text } => {
-                flush(out, &mut block);
-                row(out, "same", number, |out| push_text(out, text));
+                push_changes(out, &mut block);
+                push_row(out, "same", number, |out| push_text(out, text));
             }
         }
     }
-    flush(out, &mut block);
+    push_changes(out, &mut block);
     out.push_str("</div>");
 }
 
-/// Appends changed lines; replaced ones are compared in pairs.
-fn flush(out: &mut String, block: &mut Vec<Change<'_>>) {
+/// Appends a block of changed lines. Replaced lines are compared in pairs.
+fn push_changes(out: &mut String, block: &mut Vec<Change<'_>>) {
     let (removed, added): (Vec<&Change<'_>>, Vec<&Change<'_>>) =
         block.iter().partition(|change| !change.is_added);
     let is_replaced = removed.len() == added.len();
@@ -60,7 +60,7 @@ fn flush(out: &mut String, block: &mut Vec<Change<'_>>) {
             let other = others.get(at).filter(|_| is_replaced);
             let words = other.and_then(|other| changed_words(change.text, other.text));
             let class = if change.is_added { "add" } else { "del" };
-            row(out, class, change.number, |out| match words {
+            push_row(out, class, change.number, |out| match words {
                 Some(words) => {
                     for (word, is_changed) in words {
                         if is_changed {
@@ -79,7 +79,7 @@ fn flush(out: &mut String, block: &mut Vec<Change<'_>>) {
     block.clear();
 }
 
-fn row(out: &mut String, class: &str, number: u64, text: impl FnOnce(&mut String)) {
+fn push_row(out: &mut String, class: &str, number: u64, text: impl FnOnce(&mut String)) {
     let _ = write!(out, "<div class=\"{class}\"><i>");
     if number > 0 {
         let _ = write!(out, "{number}");
@@ -91,6 +91,6 @@ fn row(out: &mut String, class: &str, number: u64, text: impl FnOnce(&mut String
     };
     let _ = write!(out, "</i><u>{sign}</u><span>");
     text(out);
-    // An empty line has the height of a line.
+    // The line end gives an empty line its height.
     out.push_str("\n</span></div>");
 }

@@ -30,8 +30,8 @@ pub(super) fn escaped(text: &str) -> String {
     out
 }
 
-/// Beginning of a text of at most `bytes`, and a remark on the rest.
-pub(super) fn cut(text: &str, bytes: usize) -> (&str, Option<String>) {
+/// Beginning of a text of at most `bytes`, and a remark on the omitted rest.
+pub(super) fn cut_text(text: &str, bytes: usize) -> (&str, Option<String>) {
     if text.len() <= bytes {
         return (text, None);
     }
@@ -40,8 +40,8 @@ pub(super) fn cut(text: &str, bytes: usize) -> (&str, Option<String>) {
     (text.get(..end).unwrap_or_default(), Some(format!("{rest} more bytes are left out")))
 }
 
-/// Number with thin groups of digits.
-pub(super) fn grouped(number: u64) -> Cow<'static, str> {
+/// Number with commas between groups of three digits.
+pub(super) fn group_digits(number: u64) -> Cow<'static, str> {
     let digits = number.to_string();
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -53,7 +53,7 @@ pub(super) fn grouped(number: u64) -> Cow<'static, str> {
     out.into()
 }
 
-/// Duration in the unit that fits.
+/// Duration in its largest suitable unit.
 pub(super) fn duration(millis: u64) -> String {
     let seconds = millis / 1000;
     match seconds {

@@ -1,6 +1,6 @@
 use zk_core::model::Image;
 
-use super::escape::grouped;
+use super::escape::group_digits;
 use crate::Limits;
 
 /// Media types that a browser shows without running anything.
@@ -22,7 +22,7 @@ impl Images {
             None => Some("of a kind that is not shown".to_owned()),
             Some(_) if !is_base64 => Some("that is damaged".to_owned()),
             Some(_) if size > limits.image_bytes || self.bytes + size > limits.all_image_bytes => {
-                Some(format!("of {} KB is left out", grouped(size as u64 * 3 / 4 / 1024)))
+                Some(format!("of {} KB is left out", group_digits(size as u64 * 3 / 4 / 1024)))
             }
             Some(kind) => {
                 self.bytes += size;

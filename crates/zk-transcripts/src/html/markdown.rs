@@ -13,7 +13,7 @@ pub(super) fn push_markdown(out: &mut String, text: &str) {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut writer = Writer { out, code: None, links: Vec::new(), cells: None };
     for event in Parser::new_ext(text, options) {
-        writer.event(event);
+        writer.handle_event(event);
     }
 }
 
@@ -45,45 +45,45 @@ pub(super) fn push_code(out: &mut String, info: &str, code: &str) {
 
 struct Writer<'o> {
     out: &'o mut String,
-    /// Language and text of the code block that is being read.
+    /// Language and text of the open code block.
     code: Option<(String, String)>,
-    /// Whether each open link is one.
+    /// Whether each open link was written as a link, outermost first.
     links: Vec<bool>,
-    /// Alignments of the open table, and the cell of the row.
+    /// Open table: column alignments, index of the current cell, and whether the row is the head.
     cells: Option<(Vec<Alignment>, usize, bool)>,
 }
 
 impl Writer<'_> {
-    fn event(&mut self, event: Event<'_>) {
+    fn handle_event(&mut self, event: Event<'_>) {
         match event {
             Event::Text(text) => match &mut self.code {
                 Some((_, code)) => code.push_str(&text),
                 None => push_text(self.out, &text),
             },
-            Event::Code(text) => self.around("code", &text),
+            Event::Code(text) => self.push_element("code", &text),
             Event::Html(text) | Event::InlineHtml(text) => push_text(self.out, &text),
-            Event::InlineMath(text) | Event::DisplayMath(text) => self.around("code", &text),
+            Event::InlineMath(text) | Event::DisplayMath(text) => self.push_element("code", &text),
             Event::SoftBreak => self.out.push('\n'),
             Event::HardBreak => self.out.push_str("<br>"),
             Event::Rule => self.out.push_str("<hr>"),
             Event::TaskListMarker(is_done) => self.out.push_str(if is_done { "☑ " } else { "☐ " }),
             Event::FootnoteReference(name) => push_text(self.out, &name),
-            Event::Start(tag) => self.start(tag),
-            Event::End(tag) => self.end(tag),
+            Event::Start(tag) => self.start_tag(tag),
+            Event::End(tag) => self.end_tag(tag),
         }
     }
 
-    fn around(&mut self, tag: &str, text: &str) {
+    fn push_element(&mut self, tag: &str, text: &str) {
         let _ = write!(self.out, "<{tag}>");
         push_text(self.out, text);
         let _ = write!(self.out, "</{tag}>");
     }
 
-    fn start(&mut self, tag: Tag<'_>) {
+    fn start_tag(&mut self, tag: Tag<'_>) {
         match tag {
             Tag::Paragraph => self.out.push_str("<p>"),
             Tag::Heading { level, .. } => {
-                let _ = write!(self.out, "<h{}>", heading(level));
+                let _ = write!(self.out, "<h{}>", heading_level(level));
             }
             Tag::BlockQuote(_) => self.out.push_str("<blockquote>"),
             Tag::CodeBlock(kind) => {
@@ -102,8 +102,8 @@ impl Writer<'_> {
                 self.cells = Some((alignments, 0, false));
                 self.out.push_str("<div class=\"table\"><table>");
             }
-            Tag::TableHead => self.row(true),
-            Tag::TableRow => self.row(false),
+            Tag::TableHead => self.start_row(true),
+            Tag::TableRow => self.start_row(false),
             Tag::TableCell => {
                 let Some((alignments, at, is_head)) = &mut self.cells else { return };
                 let class = match alignments.get(*at) {
@@ -139,18 +139,18 @@ impl Writer<'_> {
         }
     }
 
-    fn row(&mut self, is_head: bool) {
+    fn start_row(&mut self, is_head: bool) {
         if let Some((_, at, head)) = &mut self.cells {
             (*at, *head) = (0, is_head);
         }
         self.out.push_str("<tr>");
     }
 
-    fn end(&mut self, tag: TagEnd) {
+    fn end_tag(&mut self, tag: TagEnd) {
         match tag {
             TagEnd::Paragraph | TagEnd::HtmlBlock => self.out.push_str("</p>"),
             TagEnd::Heading(level) => {
-                let _ = write!(self.out, "</h{}>", heading(level));
+                let _ = write!(self.out, "</h{}>", heading_level(level));
             }
             TagEnd::BlockQuote(_) => self.out.push_str("</blockquote>"),
             TagEnd::CodeBlock => {
@@ -190,7 +190,7 @@ impl Writer<'_> {
     }
 }
 
-/// Level of a heading within a page, whose own heading is the first.
-fn heading(level: HeadingLevel) -> usize {
+/// Level of a heading in a page, whose title is the heading of level 1.
+fn heading_level(level: HeadingLevel) -> usize {
     (level as usize + 2).min(6)
 }

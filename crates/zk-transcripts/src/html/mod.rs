@@ -28,7 +28,7 @@ use crate::{DocumentFacts, Limits};
 pub fn export_page<B: Borrow<Block>>(blocks: &[B], facts: &DocumentFacts) -> String {
     let mut page = Page::new(Limits::default());
     let mut out = String::new();
-    page.begin(&mut out, facts);
+    page.push_head(&mut out, facts);
     for block in blocks {
         let block = WholeBlock {
             block: Arc::new(block.borrow().clone()),
@@ -37,8 +37,8 @@ pub fn export_page<B: Borrow<Block>>(blocks: &[B], facts: &DocumentFacts) -> Str
             time_ms: None,
             model: None,
         };
-        page.block(&mut out, &block);
+        page.push_block(&mut out, &block);
     }
-    page.end(&mut out, None);
+    page.push_foot(&mut out, None);
     out
 }

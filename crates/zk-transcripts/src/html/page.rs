@@ -3,7 +3,7 @@ use std::fmt::Write as _;
 use zk_view::{Content, WholeBlock};
 
 use super::block::push_content;
-use super::escape::{dollars, escaped, grouped, push_text};
+use super::escape::{dollars, escaped, group_digits, push_text};
 use super::image::Images;
 use crate::time::show_time;
 use crate::{DocumentFacts, Limits};
@@ -11,7 +11,7 @@ use crate::{DocumentFacts, Limits};
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// Digests of the style and the script, which the policy of the page allows and nothing else. A test computes them.
+/// Digest of the style, one of two that the page's Content-Security-Policy allows. A test computes them.
 const STYLE_SHA256: &str = include_str!("page.css.sha256");
 const SCRIPT_SHA256: &str = include_str!("page.js.sha256");
 
@@ -23,7 +23,7 @@ const MAX_HEADING_CHARS: usize = 90;
 pub(crate) struct Page {
     limits: Limits,
     images: Images,
-    /// Beginnings of the prompts.
+    /// First words of the prompts.
     prompts: Vec<String>,
     /// Sub-agent whose blocks are being written.
     agent: Option<String>,
@@ -41,8 +41,8 @@ impl Page {
         Self { limits, ..self }
     }
 
-    /// Writes everything above the conversation.
-    pub(crate) fn begin(&mut self, out: &mut String, facts: &DocumentFacts) {
+    /// Writes the head of the page, above the conversation.
+    pub(crate) fn push_head(&mut self, out: &mut String, facts: &DocumentFacts) {
         let title = if facts.title.trim().is_empty() { "Conversation" } else { facts.title.trim() };
         let title = escaped(&title.split_whitespace().collect::<Vec<_>>().join(" "));
         let _ = write!(
@@ -90,13 +90,17 @@ impl Page {
             fact("Last", &format!("{} UTC", show_time(totals.last_ms)));
         }
         if totals.messages > 0 {
-            fact("Messages", &grouped(totals.messages));
+            fact("Messages", &group_digits(totals.messages));
         }
         let spent = &totals.spending;
         if spent.usage.read() + spent.usage.output > 0 {
             fact(
                 "Tokens",
-                &format!("{} in · {} out", grouped(spent.usage.read()), grouped(spent.usage.output)),
+                &format!(
+                    "{} in · {} out",
+                    group_digits(spent.usage.read()),
+                    group_digits(spent.usage.output)
+                ),
             );
         }
         if let Some(cost) = spent.cost {
@@ -109,10 +113,10 @@ impl Page {
     }
 
     /// Writes a block.
-    pub(crate) fn block(&mut self, out: &mut String, whole: &WholeBlock) {
+    pub(crate) fn push_block(&mut self, out: &mut String, whole: &WholeBlock) {
         let agent = whole.block.agent.as_ref().map(|agent| agent.name.as_str().to_owned());
         if agent != self.agent {
-            self.close_agent(out);
+            self.close_agent_section(out);
             if let Some(name) = &agent {
                 out.push_str("<details class=\"agent\"><summary><span class=\"mark\">⤷</span> Sub-agent <b>");
                 push_text(out, name);
@@ -149,7 +153,7 @@ impl Page {
                     self.prompts.push(format!("<a href=\"#b{}\">{}</a>", self.blocks, escaped(&heading)));
                 }
                 out.push_str("<div class=\"by\"><span>You</span>");
-                self.time(out, whole);
+                self.push_time(out, whole);
                 out.push_str("</div>");
             }
             Content::Answer { .. } | Content::Thinking { .. } | Content::Call(_) => {
@@ -158,7 +162,7 @@ impl Page {
                     out.push_str("<div class=\"by\"><span>");
                     push_text(out, model.as_deref().unwrap_or_default());
                     out.push_str("</span>");
-                    self.time(out, whole);
+                    self.push_time(out, whole);
                     out.push_str("</div>");
                     self.model = model;
                 }
@@ -169,21 +173,21 @@ impl Page {
         out.push_str("</article>\n");
     }
 
-    fn time(&self, out: &mut String, whole: &WholeBlock) {
+    fn push_time(&self, out: &mut String, whole: &WholeBlock) {
         if let Some(millis) = whole.time_ms.filter(|millis| *millis > 0) {
             let _ = write!(out, "<a class=\"time\" href=\"#b{}\">{}</a>", self.blocks, show_time(millis));
         }
     }
 
-    fn close_agent(&mut self, out: &mut String) {
+    fn close_agent_section(&mut self, out: &mut String) {
         if self.agent.take().is_some() {
             out.push_str("</div></details>\n");
         }
     }
 
-    /// Writes everything below the conversation.
-    pub(crate) fn end(&mut self, out: &mut String, notice: Option<&str>) {
-        self.close_agent(out);
+    /// Writes the foot of the page, below the conversation.
+    pub(crate) fn push_foot(&mut self, out: &mut String, notice: Option<&str>) {
+        self.close_agent_section(out);
         if let Some(notice) = notice {
             let _ = write!(out, "<p class=\"left-out\">{notice}.</p>");
         }

@@ -13,17 +13,17 @@ use super::lines::JsonLines;
 use super::outcome::{self, Outcome};
 use super::session_builder::{PROGRAM, SessionBuilder};
 use super::transcript::{Facts, Transcript};
-use super::value::{anthropic_usage, content_of, is_set, list, media, text};
+use super::value::{anthropic_usage, content_of, is_true, list, media_block, text};
 use crate::ImportError;
 use crate::time::parse_time;
 
-/// Model that Claude Code names for messages that it wrote itself.
+/// Model name of messages that Claude Code itself wrote.
 const NO_MODEL: &str = "<synthetic>";
 
-/// Maximum size of the file about a sub-agent in bytes.
+/// Maximum size of the metadata file of a sub-agent, in bytes.
 const MAX_META_BYTES: u64 = 1 << 20;
 
-/// Beginnings of texts that Claude Code writes into prompts.
+/// Prefixes of texts that Claude Code adds to prompts.
 const OWN_TEXTS: [&str; 7] = [
     "<command-name>",
     "<command-message>",
@@ -34,7 +34,7 @@ const OWN_TEXTS: [&str; 7] = [
     "Caveat: The messages below",
 ];
 
-/// Place of a line in the tree of a transcript.
+/// Position of a line in the message tree of a transcript.
 #[derive(Deserialize)]
 struct Place {
     #[serde(default)]
@@ -81,7 +81,7 @@ struct PlacePart {
 }
 
 impl Place {
-    /// Whether the line tells results of calls.
+    /// Whether the line contains results of calls.
     fn has_results(&self) -> bool {
         match self.message.as_ref().map(|message| &message.content) {
             Some(PlaceContent::Parts(parts)) => parts.iter().any(|part| part.kind == "tool_result"),
@@ -94,13 +94,13 @@ impl Place {
 #[derive(Default)]
 struct Branch {
     lines: HashSet<String>,
-    /// Lines of sub-agents, with the key of each.
+    /// Lines of sub-agents by id, each with the key of its sub-agent.
     sidechains: HashMap<String, String>,
-    /// Messages of other branches.
+    /// Number of messages on other branches, which are left out.
     left: u64,
 }
 
-/// Reads a transcript of Claude Code: its present branch, with the sub-agents.
+/// Reads a transcript of Claude Code: the present branch, with its sub-agents.
 pub(super) fn read(found: &TranscriptRef) -> Result<Transcript, ImportError> {
     let branch = present_branch(&found.path)?;
     let mut lines = JsonLines::open(&found.path)?;
@@ -122,14 +122,18 @@ pub(super) fn read(found: &TranscriptRef) -> Result<Transcript, ImportError> {
         }
         let uuid = text(&line, "uuid");
         if let Some(agent) = branch.sidechains.get(uuid) {
-            agents.inner.entry(agent.clone()).or_insert_with(Reader::new).line(&line, &mut Agents::default());
+            agents
+                .inner
+                .entry(agent.clone())
+                .or_insert_with(Reader::new)
+                .add_line(&line, &mut Agents::default());
         } else if branch.lines.contains(uuid) {
-            reader.line(&line, &mut agents);
+            reader.add_line(&line, &mut agents);
         }
     }
-    // Of these it is not known which call began them.
+    // The calls that started these sub-agents are unknown.
     for agent in agents.take_all() {
-        reader.builder.agent(&agent.name, None, agent.entries);
+        reader.builder.add_agent(&agent.name, None, agent.entries);
     }
     let mut notices = lines.notices();
     if branch.left > 0 {
@@ -163,7 +167,8 @@ fn present_branch(path: &Path) -> Result<Branch, ImportError> {
         next = place.and_then(|place| place.parent.as_deref().or(place.logical_parent.as_deref()));
         next = next.filter(|uuid| by_id.contains_key(uuid));
     }
-    // Calls of one answer are lines of their own, and so are their results: only one of them leads on.
+    // Parallel calls of one answer are separate lines, and so are their results. Only one of them has the next
+    // message as its child.
     let answers: HashSet<&str> = places
         .iter()
         .filter(|place| place.uuid.as_ref().is_some_and(|uuid| branch.lines.contains(uuid)))
@@ -235,7 +240,7 @@ fn sub_agents(path: &Path) -> Result<Vec<SubAgent>, ImportError> {
         let mut lines = JsonLines::open(&file)?;
         let mut reader = Reader::new();
         while let Some(line) = lines.next_readable::<Value>()? {
-            reader.line(&line, &mut Agents::default());
+            reader.add_line(&line, &mut Agents::default());
         }
         let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let mut agent = SubAgent::new(stem.trim_start_matches("agent-").to_owned(), reader);
@@ -251,7 +256,7 @@ fn sub_agents(path: &Path) -> Result<Vec<SubAgent>, ImportError> {
     Ok(agents)
 }
 
-/// Sub-agents whose call was not found yet.
+/// Sub-agents that are not assigned to a call yet.
 #[derive(Default)]
 struct Agents {
     /// Sub-agents in files of their own.
@@ -262,7 +267,7 @@ struct Agents {
 
 impl Agents {
     /// Takes the sub-agent of a call.
-    fn take(&mut self, call_id: &str, agent_id: &str, prompt: &str) -> Option<SubAgent> {
+    fn take_agent(&mut self, call_id: &str, agent_id: &str, prompt: &str) -> Option<SubAgent> {
         let is_it = |agent: &SubAgent| match &agent.call_id {
             Some(id) => id == call_id,
             None => agent.id == agent_id || (!prompt.is_empty() && agent.prompt == prompt),
@@ -288,7 +293,7 @@ impl Agents {
     }
 }
 
-/// Lines of one conversation that become entries.
+/// Converter of one conversation's lines to entries.
 struct Reader {
     builder: SessionBuilder,
     first_prompt: String,
@@ -306,15 +311,15 @@ impl Reader {
         }
     }
 
-    fn line(&mut self, line: &Value, agents: &mut Agents) {
-        self.builder.at(parse_time(text(line, "timestamp")));
+    fn add_line(&mut self, line: &Value, agents: &mut Agents) {
+        self.builder.set_time(parse_time(text(line, "timestamp")));
         if self.agent_type.is_none() {
             let agent = text(line, "attributionAgent");
             self.agent_type = (!agent.is_empty()).then(|| agent.to_owned());
         }
         match text(line, "type") {
-            "user" => self.user(line, agents),
-            "assistant" => self.assistant(line),
+            "user" => self.add_user(line, agents),
+            "assistant" => self.add_assistant(line),
             "system" if text(line, "subtype") == "compact_boundary" => {
                 let before = line.get("compactMetadata").and_then(|meta| meta.get("preTokens"));
                 self.tokens_before = before.and_then(Value::as_u64).unwrap_or_default();
@@ -323,7 +328,7 @@ impl Reader {
         }
     }
 
-    fn user(&mut self, line: &Value, agents: &mut Agents) {
+    fn add_user(&mut self, line: &Value, agents: &mut Agents) {
         let Some(message) = line.get("message") else { return };
         let mut said = Vec::new();
         match message.get("content") {
@@ -331,8 +336,8 @@ impl Reader {
             Some(Value::Array(parts)) => {
                 for part in parts {
                     match text(part, "type") {
-                        "tool_result" => self.result(line, part, agents),
-                        _ => said.extend(part_of(part)),
+                        "tool_result" => self.add_result(line, part, agents),
+                        _ => said.extend(user_block(part)),
                     }
                 }
             }
@@ -343,56 +348,57 @@ impl Reader {
         if said.is_empty() {
             return;
         }
-        if is_set(line, "isCompactSummary") {
-            self.builder.compaction(&first, std::mem::take(&mut self.tokens_before));
-        } else if is_set(line, "isMeta") || OWN_TEXTS.iter().any(|own| first.starts_with(own)) {
+        if is_true(line, "isCompactSummary") {
+            self.builder.add_compaction(&first, std::mem::take(&mut self.tokens_before));
+        } else if is_true(line, "isMeta") || OWN_TEXTS.iter().any(|own| first.starts_with(own)) {
             if first.starts_with("[Request interrupted") {
-                self.builder.stopped();
+                self.builder.mark_stopped();
             }
-            self.builder.injected(PROGRAM, said);
+            self.builder.add_injected(PROGRAM, said);
         } else {
             if self.first_prompt.is_empty() {
                 self.first_prompt = first;
             }
-            self.builder.prompt(said);
+            self.builder.add_prompt(said);
         }
     }
 
-    fn result(&mut self, line: &Value, part: &Value, agents: &mut Agents) {
+    fn add_result(&mut self, line: &Value, part: &Value, agents: &mut Agents) {
         let call_id = text(part, "tool_use_id");
         let content = match part.get("content") {
             Some(Value::String(said)) => said.as_str().into(),
-            Some(Value::Array(parts)) => content_of(parts.iter().filter_map(part_of).collect()),
+            Some(Value::Array(parts)) => content_of(parts.iter().filter_map(user_block).collect()),
             _ => "".into(),
         };
-        let mut outcome = Outcome::new(content, is_set(part, "is_error"));
+        let mut outcome = Outcome::new(content, is_true(part, "is_error"));
         let details = line.get("toolUseResult").unwrap_or(&Value::Null);
-        let Some(call) = self.builder.call(call_id) else {
+        let Some(call) = self.builder.find_call(call_id) else {
             self.builder.orphans += 1;
             return;
         };
         if !outcome.is_error {
-            outcome.display = display(&call.name, &call.args, details);
+            outcome.display = result_display(&call.name, &call.args, details);
         }
         let agent = text(details, "agentId");
         let delegates = !agent.is_empty() || matches!(call.name.as_str(), "Task" | "Agent");
-        let agent = delegates.then(|| agents.take(call_id, agent, text(&call.args, "prompt"))).flatten();
+        let agent =
+            delegates.then(|| agents.take_agent(call_id, agent, text(&call.args, "prompt"))).flatten();
         outcome.elapsed_ms = super::value::count(details, "totalDurationMs");
-        self.builder.result(call_id, outcome);
+        self.builder.add_result(call_id, outcome);
         if let Some(SubAgent { name, entries, .. }) = agent {
-            self.builder.agent(&name, Some(call_id), entries);
+            self.builder.add_agent(&name, Some(call_id), entries);
         }
     }
 
-    fn assistant(&mut self, line: &Value) {
+    fn add_assistant(&mut self, line: &Value) {
         let Some(message) = line.get("message") else { return };
         let model = text(message, "model");
-        if model == NO_MODEL || is_set(line, "isApiErrorMessage") {
+        if model == NO_MODEL || is_true(line, "isApiErrorMessage") {
             return;
         }
         let model = ModelRef::new("anthropic", model);
-        let parts = list(message, "content").iter().filter_map(|part| answer_part(part, &model)).collect();
-        self.builder.answer(text(message, "id"), Some(&model), parts);
+        let parts = list(message, "content").iter().filter_map(|part| answer_block(part, &model)).collect();
+        self.builder.add_answer(text(message, "id"), Some(&model), parts);
         let stop = match text(message, "stop_reason") {
             "end_turn" => Some(StopReason::EndTurn),
             "tool_use" => Some(StopReason::ToolUse),
@@ -400,22 +406,22 @@ impl Reader {
             "refusal" => Some(StopReason::Refusal(None)),
             _ => None,
         };
-        self.builder.stop(stop);
+        self.builder.set_stop(stop);
         if let Some(usage) = message.get("usage") {
-            self.builder.usage(anthropic_usage(usage), None, true);
+            self.builder.set_usage(anthropic_usage(usage), None, true);
         }
     }
 }
 
-/// Part of a message of the person or of a result.
-fn part_of(part: &Value) -> Option<Block> {
+/// Block for a part of a person's message or of a result.
+fn user_block(part: &Value) -> Option<Block> {
     match text(part, "type") {
         "text" => Some(Block::text(text(part, "text"))),
         "image" | "document" => {
             let source = part.get("source")?;
             let data = text(source, "data");
             match text(source, "type") {
-                "base64" => Some(media(text(source, "media_type"), data, text(part, "title"))),
+                "base64" => Some(media_block(text(source, "media_type"), data, text(part, "title"))),
                 "text" => Some(Block::text(data)),
                 _ => None,
             }
@@ -425,8 +431,8 @@ fn part_of(part: &Value) -> Option<Block> {
     }
 }
 
-/// Part of an answer.
-fn answer_part(part: &Value, model: &ModelRef) -> Option<Block> {
+/// Block for a part of an answer.
+fn answer_block(part: &Value, model: &ModelRef) -> Option<Block> {
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     match text(part, "type") {
         "text" => Some(Block::Text(Text { text: text(part, "text").to_owned(), wire: None })),
@@ -450,8 +456,8 @@ fn answer_part(part: &Value, model: &ModelRef) -> Option<Block> {
     }
 }
 
-/// Result of a call as shown to people.
-fn display(tool: &str, args: &Value, details: &Value) -> Option<zk_core::model::Display> {
+/// Display of a call's result for people.
+fn result_display(tool: &str, args: &Value, details: &Value) -> Option<zk_core::model::Display> {
     let patch = list(details, "structuredPatch");
     if !patch.is_empty() {
         let mut diff = String::new();
@@ -469,7 +475,7 @@ fn display(tool: &str, args: &Value, details: &Value) -> Option<zk_core::model::
                 diff.push('\n');
             }
         }
-        return outcome::diff(text(details, "filePath"), &diff);
+        return outcome::diff_display(text(details, "filePath"), &diff);
     }
     match tool {
         "Write" => {
@@ -477,13 +483,13 @@ fn display(tool: &str, args: &Value, details: &Value) -> Option<zk_core::model::
             let count = content.lines().count();
             let lines: Vec<String> = content.lines().map(|line| format!("+{line}")).collect();
             let diff = format!("@@ -0,0 +1,{count} @@\n{}\n", lines.join("\n"));
-            outcome::diff(text(args, "file_path"), &diff)
+            outcome::diff_display(text(args, "file_path"), &diff)
         }
-        "TodoWrite" => outcome::checklist(args),
-        "Bash" if details.get("stdout").is_some() && !is_set(details, "interrupted") => {
+        "TodoWrite" => outcome::checklist_display(args),
+        "Bash" if details.get("stdout").is_some() && !is_true(details, "interrupted") => {
             let output = [text(details, "stdout"), text(details, "stderr")];
             let output: Vec<&str> = output.into_iter().filter(|output| !output.is_empty()).collect();
-            outcome::command(&output.join("\n"), Some(0))
+            outcome::command_display(&output.join("\n"), Some(0))
         }
         _ => None,
     }

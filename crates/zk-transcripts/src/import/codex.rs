@@ -9,11 +9,11 @@ use super::lines::JsonLines;
 use super::outcome::{self, Outcome};
 use super::session_builder::{PROGRAM, SessionBuilder};
 use super::transcript::{Facts, Transcript};
-use super::value::{content_of, count, list, of_data_url, text};
+use super::value::{block_of_data_url, content_of, count, list, text};
 use crate::ImportError;
 use crate::time::parse_time;
 
-/// Beginnings of texts that codex writes into prompts.
+/// Prefixes of texts that codex adds to prompts.
 const OWN_TEXTS: [&str; 6] = [
     "<environment_context>",
     "<user_instructions>",
@@ -23,7 +23,7 @@ const OWN_TEXTS: [&str; 6] = [
     "# AGENTS.md instructions",
 ];
 
-/// Exit and duration of a command that codex tells beside its result.
+/// Display and duration of a command, which codex reports in an event beside the result.
 struct Ended {
     display: Option<Display>,
     elapsed_ms: u64,
@@ -37,7 +37,7 @@ struct Reader {
     ended: HashMap<String, Ended>,
 }
 
-/// Reads a rollout of codex.
+/// Reads a rollout file of codex.
 pub(super) fn read(found: &TranscriptRef) -> Result<Transcript, ImportError> {
     let mut lines = JsonLines::open(&found.path)?;
     let mut reader = Reader {
@@ -48,7 +48,7 @@ pub(super) fn read(found: &TranscriptRef) -> Result<Transcript, ImportError> {
         ended: HashMap::new(),
     };
     while let Some(line) = lines.next_readable::<Value>()? {
-        reader.line(&line);
+        reader.add_line(&line);
     }
     let Reader { builder, mut own_id, cwd, .. } = reader;
     if own_id.is_empty() {
@@ -59,14 +59,14 @@ pub(super) fn read(found: &TranscriptRef) -> Result<Transcript, ImportError> {
 }
 
 impl Reader {
-    fn line(&mut self, line: &Value) {
-        self.builder.at(parse_time(text(line, "timestamp")));
+    fn add_line(&mut self, line: &Value) {
+        self.builder.set_time(parse_time(text(line, "timestamp")));
         let Some(payload) = line.get("payload") else {
-            // Older rollouts have the items without a frame, and their facts in the first line.
+            // Older rollouts have items without an envelope, and the session's metadata in the first line.
             if line.get("type").is_none() && self.own_id.is_empty() {
                 text(line, "id").clone_into(&mut self.own_id);
             }
-            return self.item(line);
+            return self.add_item(line);
         };
         match text(line, "type") {
             "session_meta" if self.own_id.is_empty() => {
@@ -79,15 +79,15 @@ impl Reader {
             "turn_context" if !text(payload, "model").is_empty() => {
                 text(payload, "model").clone_into(&mut self.model.model);
             }
-            "response_item" => self.item(payload),
-            "token_usage_record" => self.usage(payload.get("usage")),
-            "event_msg" => self.event(payload),
-            "compacted" => self.builder.compaction(text(payload, "message"), 0),
+            "response_item" => self.add_item(payload),
+            "token_usage_record" => self.set_usage(payload.get("usage")),
+            "event_msg" => self.add_event(payload),
+            "compacted" => self.builder.add_compaction(text(payload, "message"), 0),
             _ => {}
         }
     }
 
-    fn usage(&mut self, usage: Option<&Value>) {
+    fn set_usage(&mut self, usage: Option<&Value>) {
         let Some(usage) = usage else { return };
         let (read, cached) = (count(usage, "input_tokens"), count(usage, "cached_input_tokens"));
         let written = count(usage, "cache_write_input_tokens");
@@ -99,43 +99,43 @@ impl Reader {
             reasoning: count(usage, "reasoning_output_tokens"),
             ..Usage::default()
         };
-        self.builder.usage(usage, None, false);
+        self.builder.set_usage(usage, None, false);
     }
 
-    fn event(&mut self, event: &Value) {
+    fn add_event(&mut self, event: &Value) {
         match text(event, "type") {
-            "token_count" => self.usage(event.get("info").and_then(|info| info.get("last_token_usage"))),
-            "turn_aborted" => self.builder.stopped(),
-            "exec_command_end" => self.ended(text(event, "call_id"), event),
+            "token_count" => self.set_usage(event.get("info").and_then(|info| info.get("last_token_usage"))),
+            "turn_aborted" => self.builder.mark_stopped(),
+            "exec_command_end" => self.record_end(text(event, "call_id"), event),
             "item_completed" => {
                 let Some(item) = event.get("item") else { return };
                 if text(item, "type") == "CommandExecution" {
-                    self.ended(text(item, "id"), item);
+                    self.record_end(text(item, "id"), item);
                 }
             }
             _ => {}
         }
     }
 
-    fn ended(&mut self, call_id: &str, item: &Value) {
+    fn record_end(&mut self, call_id: &str, item: &Value) {
         let exit = item.get("exit_code").and_then(Value::as_i64);
         let duration = item.get("duration").unwrap_or(&Value::Null);
         let elapsed_ms = count(duration, "secs") * 1000 + count(duration, "nanos") / 1_000_000;
-        let display = outcome::command(text(item, "aggregated_output"), exit);
+        let display = outcome::command_display(text(item, "aggregated_output"), exit);
         self.ended.insert(call_id.to_owned(), Ended { display, elapsed_ms });
     }
 
-    fn item(&mut self, item: &Value) {
+    fn add_item(&mut self, item: &Value) {
         let model = self.model.clone();
         match text(item, "type") {
-            "message" => self.message(item),
+            "message" => self.add_message(item),
             "reasoning" => {
                 let parts = [list(item, "summary"), list(item, "content")].concat();
                 let texts: Vec<&str> = parts.iter().map(|part| text(part, "text")).collect();
-                // Encrypted reasoning is readable for the account that wrote it only.
+                // Encrypted reasoning is readable only for the account that wrote it.
                 let thinking =
                     Thinking { text: texts.join("\n\n"), origin: Some(model.clone()), ..Thinking::default() };
-                self.builder.answer("", Some(&model), vec![Block::Thinking(thinking)]);
+                self.builder.add_answer("", Some(&model), vec![Block::Thinking(thinking)]);
             }
             "function_call" => {
                 let said = text(item, "arguments");
@@ -147,48 +147,48 @@ impl Reader {
                         ..ToolCall::new(text(item, "call_id"), text(item, "name"), json!({}))
                     },
                 };
-                self.builder.answer("", Some(&model), vec![Block::ToolCall(call)]);
+                self.builder.add_answer("", Some(&model), vec![Block::ToolCall(call)]);
             }
             "custom_tool_call" => {
                 let args = json!({ "input": text(item, "input") });
                 let call = ToolCall::new(text(item, "call_id"), text(item, "name"), args);
-                self.builder.answer("", Some(&model), vec![Block::ToolCall(call)]);
+                self.builder.add_answer("", Some(&model), vec![Block::ToolCall(call)]);
             }
             "local_shell_call" => {
                 let command = item.get("action").and_then(|action| action.get("command")).cloned();
                 let args = json!({ "command": command.unwrap_or_default() });
                 let call = ToolCall::new(text(item, "call_id"), "local_shell", args);
-                self.builder.answer("", Some(&model), vec![Block::ToolCall(call)]);
+                self.builder.add_answer("", Some(&model), vec![Block::ToolCall(call)]);
             }
-            "function_call_output" | "custom_tool_call_output" => self.output(item),
+            "function_call_output" | "custom_tool_call_output" => self.add_output(item),
             _ => {}
         }
     }
 
-    fn message(&mut self, item: &Value) {
-        let parts: Vec<Block> = list(item, "content").iter().filter_map(part_of).collect();
+    fn add_message(&mut self, item: &Value) {
+        let parts: Vec<Block> = list(item, "content").iter().filter_map(message_block).collect();
         let first = parts.iter().find_map(Block::as_text).unwrap_or_default();
         match text(item, "role") {
             "assistant" => {
                 let model = self.model.clone();
-                self.builder.answer("", Some(&model), parts);
+                self.builder.add_answer("", Some(&model), parts);
             }
-            "user" if first.starts_with("<turn_aborted>") => self.builder.stopped(),
+            "user" if first.starts_with("<turn_aborted>") => self.builder.mark_stopped(),
             "user" if OWN_TEXTS.iter().any(|own| first.starts_with(own)) => {}
             "user" if first.starts_with('<') && first.trim_end().ends_with('>') => {
-                self.builder.injected(PROGRAM, parts);
+                self.builder.add_injected(PROGRAM, parts);
             }
-            "user" => self.builder.prompt(parts),
-            // Instructions belong to the program that gave them.
+            "user" => self.builder.add_prompt(parts),
+            // System and developer messages belong to the other program and are left out.
             _ => {}
         }
     }
 
-    fn output(&mut self, item: &Value) {
+    fn add_output(&mut self, item: &Value) {
         let call_id = text(item, "call_id");
         let (content, success) = match item.get("output") {
             Some(Value::String(said)) => (said.as_str().into(), None),
-            Some(Value::Array(parts)) => (content_of(parts.iter().filter_map(part_of).collect()), None),
+            Some(Value::Array(parts)) => (content_of(parts.iter().filter_map(message_block).collect()), None),
             Some(output) => (text(output, "content").into(), output.get("success").and_then(Value::as_bool)),
             None => ("".into(), None),
         };
@@ -197,12 +197,12 @@ impl Reader {
         let is_unknown =
             said.starts_with("unsupported call") || said.starts_with("unsupported custom tool call");
         let mut outcome = Outcome::new(content, success == Some(false) || is_unknown);
-        if let Some(call) = self.builder.call(call_id).filter(|_| !outcome.is_error) {
+        if let Some(call) = self.builder.find_call(call_id).filter(|_| !outcome.is_error) {
             outcome.display = match call.name.as_str() {
-                "apply_patch" => {
-                    outcome::codex_patch(&["input", "patch"].map(|key| text(&call.args, key)).concat())
-                }
-                "update_plan" => outcome::checklist(&call.args),
+                "apply_patch" => outcome::codex_patch_display(
+                    &["input", "patch"].map(|key| text(&call.args, key)).concat(),
+                ),
+                "update_plan" => outcome::checklist_display(&call.args),
                 _ => None,
             };
         }
@@ -210,14 +210,14 @@ impl Reader {
             outcome.display = outcome.display.or(display);
             outcome.elapsed_ms = elapsed_ms;
         }
-        self.builder.result(call_id, outcome);
+        self.builder.add_result(call_id, outcome);
     }
 }
 
-fn part_of(part: &Value) -> Option<Block> {
+fn message_block(part: &Value) -> Option<Block> {
     match text(part, "type") {
         "input_text" | "output_text" | "text" => Some(Block::text(text(part, "text"))),
-        "input_image" => of_data_url(text(part, "image_url"), ""),
+        "input_image" => block_of_data_url(text(part, "image_url"), ""),
         _ => None,
     }
 }

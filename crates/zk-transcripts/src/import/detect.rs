@@ -9,13 +9,13 @@ use super::lines::JsonLines;
 use super::opencode;
 use crate::ImportError;
 
-/// Bytes at the beginning of a file that tell a database of SQLite.
+/// Magic bytes of an SQLite database.
 const SQLITE_HEAD: &[u8; 16] = b"SQLite format 3\0";
 
-/// Lines at the beginning of a file that are looked at.
+/// Number of lines at the beginning of a file by which its format is detected.
 const LOOKED_AT_LINES: usize = 8;
 
-/// Depth of directories below one that is searched.
+/// Maximum depth of directories in which transcripts are searched.
 const MAX_DEPTH: usize = 6;
 
 /// Transcripts in a file, or in the files of a directory. Their format is found by their content; with `format`, other files
@@ -30,12 +30,12 @@ pub fn list_transcripts(
 ) -> Result<Vec<TranscriptRef>, ImportError> {
     let read = |source| ImportError::Read { path: path.to_path_buf(), source };
     if !std::fs::metadata(path).map_err(read)?.is_dir() {
-        // The person may name a link; links that are found are not followed.
+        // A symbolic link is followed only if the person named it.
         let path = match path.is_symlink() {
             true => &path.canonicalize().map_err(read)?,
             false => path,
         };
-        let found = detect(path)?.filter(|found| format.is_none_or(|format| format == *found));
+        let found = detect_format(path)?.filter(|found| format.is_none_or(|format| format == *found));
         return transcripts_of(path, found.ok_or_else(|| ImportError::Unknown(path.to_path_buf()))?);
     }
     let mut files = Vec::new();
@@ -43,7 +43,7 @@ pub fn list_transcripts(
     files.sort();
     let mut found = Vec::new();
     for file in files {
-        let Ok(Some(own)) = detect(&file) else { continue };
+        let Ok(Some(own)) = detect_format(&file) else { continue };
         if format.is_none_or(|format| format == own) {
             found.extend(transcripts_of(&file, own).unwrap_or_default());
         }
@@ -56,18 +56,18 @@ pub fn list_transcripts(
 
 fn transcripts_of(path: &Path, format: TranscriptFormat) -> Result<Vec<TranscriptRef>, ImportError> {
     if format == TranscriptFormat::Opencode && is_sqlite(path)? {
-        return opencode::sessions(path);
+        return opencode::list_sessions(path);
     }
     Ok(vec![TranscriptRef { format, path: path.to_path_buf(), session: None }])
 }
 
-/// Regular files with the endings of transcripts, without those of sub-agents.
+/// Collects the regular files with the extensions of transcripts, except those of sub-agents.
 pub(super) fn collect_files(dir: &Path, depth: usize, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;
         let (path, kind) = (entry.path(), entry.file_type()?);
         if kind.is_dir() && depth < MAX_DEPTH && entry.file_name() != "subagents" {
-            // A directory that cannot be read hides no others.
+            // A directory that cannot be read is skipped.
             let _ = collect_files(&path, depth + 1, files);
         } else if kind.is_file() {
             let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
@@ -87,8 +87,8 @@ fn is_sqlite(path: &Path) -> Result<bool, ImportError> {
     Ok(head == SQLITE_HEAD)
 }
 
-/// Finds the format of a file by its content; `None` if it is no known one.
-fn detect(path: &Path) -> Result<Option<TranscriptFormat>, ImportError> {
+/// Detects the format of a file by its content; `None` if the format is unknown.
+fn detect_format(path: &Path) -> Result<Option<TranscriptFormat>, ImportError> {
     if is_sqlite(path)? {
         return Ok(Some(TranscriptFormat::Opencode));
     }
@@ -110,7 +110,7 @@ fn detect(path: &Path) -> Result<Option<TranscriptFormat>, ImportError> {
         };
         return Ok(Some(format));
     }
-    // `opencode export` writes one object on many lines.
+    // `opencode export` writes a single JSON object over many lines.
     let mut head = Vec::new();
     let read = |source| ImportError::Read { path: path.to_path_buf(), source };
     open_plain(path).map_err(read)?.take(4096).read_to_end(&mut head).map_err(read)?;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Opens a regular file without following a link or waiting for a pipe.
+/// Opens a regular file without following a symbolic link or blocking on a pipe.
 pub(super) fn open_plain(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use super::file::open_plain;
 use crate::ImportError;
 
-/// Maximum length of a line in bytes; longer ones are left out.
+/// Maximum length of a line in bytes; a longer line is skipped.
 pub(super) const MAX_LINE_BYTES: usize = 48 << 20;
 
 /// Reader of JSON lines that never holds more than one line.
@@ -16,9 +16,9 @@ pub(super) struct JsonLines {
     reader: BufReader<File>,
     line: Vec<u8>,
     number: u64,
-    /// Lines that are no JSON objects of the expected form.
+    /// Number of lines that are not JSON objects of the expected form.
     pub(super) unreadable: u64,
-    /// Lines that exceed [`MAX_LINE_BYTES`].
+    /// Number of lines that exceed [`MAX_LINE_BYTES`].
     pub(super) too_long: u64,
 }
 
@@ -45,7 +45,7 @@ impl JsonLines {
     }
 
     /// Number of the last line, from 1.
-    pub(super) fn number(&self) -> u64 {
+    pub(super) fn line_number(&self) -> u64 {
         self.number
     }
 
@@ -115,7 +115,7 @@ impl JsonLines {
         Ok(has_bytes.then_some(is_whole))
     }
 
-    /// Messages for the person about lines that were left out.
+    /// Messages for the person about skipped lines.
     pub(super) fn notices(&self) -> Vec<String> {
         let mut notices = Vec::new();
         if self.unreadable > 0 {

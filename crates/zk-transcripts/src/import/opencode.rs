@@ -12,19 +12,19 @@ use super::format::{TranscriptFormat, TranscriptRef};
 use super::outcome::{self, Outcome};
 use super::session_builder::{PROGRAM, SessionBuilder};
 use super::transcript::{Facts, Transcript};
-use super::value::{billed, content_of, count, is_set, list, of_data_url, text};
+use super::value::{block_of_data_url, content_of, count, is_true, list, nano_dollars, text};
 use crate::ImportError;
 
-/// Time to wait for an opencode that is writing.
+/// Time limit of the wait for a database that opencode is writing to.
 const BUSY: Duration = Duration::from_secs(5);
 
-/// Depth to which sub-agents of sub-agents are followed.
+/// Maximum nesting depth of imported sub-agents.
 const MAX_DEPTH: usize = 1;
 
 /// Maximum size of an export of opencode in bytes, which is read as a whole.
 const MAX_EXPORT_BYTES: u64 = 256 << 20;
 
-/// Sessions of opencode: its database, or the JSON that `opencode export` writes.
+/// Source of opencode's sessions: its database, or the JSON that `opencode export` writes.
 enum Source {
     Database(Connection),
     Export(Value),
@@ -36,10 +36,10 @@ struct Message {
     parts: Vec<Value>,
 }
 
-/// Conversations of a database that are not those of sub-agents, oldest first.
-pub(super) fn sessions(path: &Path) -> Result<Vec<TranscriptRef>, ImportError> {
+/// Lists the conversations of a database, oldest first, without those of sub-agents.
+pub(super) fn list_sessions(path: &Path) -> Result<Vec<TranscriptRef>, ImportError> {
     let fail = |source| ImportError::Database { path: path.to_path_buf(), source };
-    let db = open(path)?;
+    let db = open_database(path)?;
     let is_known: Option<i64> = db
         .query_row("SELECT 1 FROM sqlite_master WHERE type='table' AND name='part'", [], |row| row.get(0))
         .optional()
@@ -59,7 +59,7 @@ pub(super) fn sessions(path: &Path) -> Result<Vec<TranscriptRef>, ImportError> {
     ids.map(|id| Ok(found(id.map_err(fail)?))).collect()
 }
 
-fn open(path: &Path) -> Result<Connection, ImportError> {
+fn open_database(path: &Path) -> Result<Connection, ImportError> {
     let fail = |source| ImportError::Database { path: path.to_path_buf(), source };
     let db =
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
@@ -72,7 +72,7 @@ fn open(path: &Path) -> Result<Connection, ImportError> {
 /// Reads a session of opencode with its sub-agents.
 pub(super) fn read(found: &TranscriptRef) -> Result<Transcript, ImportError> {
     let source = match &found.session {
-        Some(_) => Source::Database(open(&found.path)?),
+        Some(_) => Source::Database(open_database(&found.path)?),
         None => Source::Export(read_export(&found.path)?),
     };
     let fail = |source| ImportError::Database { path: found.path.clone(), source };
@@ -92,7 +92,7 @@ pub(super) fn read(found: &TranscriptRef) -> Result<Transcript, ImportError> {
     };
     let mut builder = SessionBuilder::new();
     let mut broken = 0;
-    add(&mut builder, &source, &own_id, 0, &mut broken).map_err(fail)?;
+    add_session(&mut builder, &source, &own_id, 0, &mut broken).map_err(fail)?;
     let notices = (broken > 0).then(|| format!("{broken} unreadable rows were left out"));
     let title = Some(title).filter(|title| !title.starts_with("New session - "));
     let facts = Facts { own_id, cwd, title, notices: notices.into_iter().collect() };
@@ -117,7 +117,7 @@ pub(super) fn is_export(value: &Value) -> bool {
         && value.get("info").is_some_and(|info| info.get("id").is_some())
 }
 
-fn messages(source: &Source, session: &str, broken: &mut u64) -> rusqlite::Result<Vec<Message>> {
+fn read_messages(source: &Source, session: &str, broken: &mut u64) -> rusqlite::Result<Vec<Message>> {
     let db = match source {
         Source::Database(db) => db,
         Source::Export(export) => {
@@ -153,28 +153,28 @@ fn messages(source: &Source, session: &str, broken: &mut u64) -> rusqlite::Resul
 }
 
 /// Adds the messages of a session.
-fn add(
+fn add_session(
     builder: &mut SessionBuilder,
     source: &Source,
     session: &str,
     depth: usize,
     broken: &mut u64,
 ) -> rusqlite::Result<()> {
-    for Message { info, parts } in messages(source, session, broken)? {
+    for Message { info, parts } in read_messages(source, session, broken)? {
         let time = info.get("time").unwrap_or(&Value::Null);
-        builder.at(Some(count(time, "created")));
+        builder.set_time(Some(count(time, "created")));
         if text(&info, "role") == "user" {
-            user(builder, &parts);
+            add_prompt(builder, &parts);
             continue;
         }
         let model = ModelRef::new(text(&info, "providerID"), text(&info, "modelID"));
-        if is_set(&info, "summary") {
+        if is_true(&info, "summary") {
             let summary: Vec<&str> = parts
                 .iter()
                 .filter(|part| text(part, "type") == "text")
                 .map(|part| text(part, "text"))
                 .collect();
-            builder.compaction(&summary.join("\n"), 0);
+            builder.add_compaction(&summary.join("\n"), 0);
             continue;
         }
         for part in &parts {
@@ -186,36 +186,36 @@ fn add(
                         origin: Some(model.clone()),
                         ..Thinking::default()
                     };
-                    builder.answer("", Some(&model), vec![Block::Thinking(thinking)]);
+                    builder.add_answer("", Some(&model), vec![Block::Thinking(thinking)]);
                 }
-                "text" => builder.answer("", Some(&model), vec![Block::text(text(part, "text"))]),
-                "tool" => tool(builder, source, part, &model, depth, broken)?,
+                "text" => builder.add_answer("", Some(&model), vec![Block::text(text(part, "text"))]),
+                "tool" => add_call(builder, source, part, &model, depth, broken)?,
                 "step-finish" => {
                     let tokens = part.get("tokens").unwrap_or(&Value::Null);
-                    usage(builder, tokens, part.get("cost"));
+                    set_usage(builder, tokens, part.get("cost"));
                 }
                 _ => {}
             }
         }
-        // Older messages have their usage at their end only.
-        usage(builder, info.get("tokens").unwrap_or(&Value::Null), info.get("cost"));
-        builder.stop(match text(&info, "finish") {
+        // Older messages report their usage only at their end.
+        set_usage(builder, info.get("tokens").unwrap_or(&Value::Null), info.get("cost"));
+        builder.set_stop(match text(&info, "finish") {
             "stop" => Some(StopReason::EndTurn),
             "tool-calls" => Some(StopReason::ToolUse),
             "length" => Some(StopReason::MaxTokens),
             _ => None,
         });
         if text(info.get("error").unwrap_or(&Value::Null), "name") == "MessageAbortedError" {
-            builder.stop(Some(StopReason::Aborted));
-            builder.stopped();
+            builder.set_stop(Some(StopReason::Aborted));
+            builder.mark_stopped();
         }
-        builder.at(Some(count(time, "completed")));
+        builder.set_time(Some(count(time, "completed")));
         builder.end_answer();
     }
     Ok(())
 }
 
-fn usage(builder: &mut SessionBuilder, tokens: &Value, cost: Option<&Value>) {
+fn set_usage(builder: &mut SessionBuilder, tokens: &Value, cost: Option<&Value>) {
     if tokens.is_null() {
         return;
     }
@@ -228,27 +228,27 @@ fn usage(builder: &mut SessionBuilder, tokens: &Value, cost: Option<&Value>) {
         cache_read: count(cache, "read"),
         cache_write: count(cache, "write"),
         reasoning,
-        billed: cost.and_then(billed),
+        billed: cost.and_then(nano_dollars),
         ..Usage::default()
     };
-    builder.usage(usage, cost, false);
+    builder.set_usage(usage, cost, false);
 }
 
-fn user(builder: &mut SessionBuilder, parts: &[Value]) {
+fn add_prompt(builder: &mut SessionBuilder, parts: &[Value]) {
     let (mut said, mut added) = (Vec::new(), Vec::new());
     for part in parts {
         match text(part, "type") {
-            "text" if is_set(part, "synthetic") => added.push(Block::text(text(part, "text"))),
+            "text" if is_true(part, "synthetic") => added.push(Block::text(text(part, "text"))),
             "text" => said.push(Block::text(text(part, "text"))),
-            "file" => said.extend(of_data_url(text(part, "url"), text(part, "filename"))),
+            "file" => said.extend(block_of_data_url(text(part, "url"), text(part, "filename"))),
             _ => {}
         }
     }
-    builder.prompt(said);
-    builder.injected(PROGRAM, added);
+    builder.add_prompt(said);
+    builder.add_injected(PROGRAM, added);
 }
 
-fn tool(
+fn add_call(
     builder: &mut SessionBuilder,
     source: &Source,
     part: &Value,
@@ -260,49 +260,51 @@ fn tool(
     let state = part.get("state").unwrap_or(&Value::Null);
     let args = state.get("input").filter(|input| input.is_object()).cloned();
     let args = args.unwrap_or_else(|| Value::Object(serde_json::Map::new()));
-    builder.answer("", Some(model), vec![Block::ToolCall(ToolCall::new(call_id, name, args.clone()))]);
+    builder.add_answer("", Some(model), vec![Block::ToolCall(ToolCall::new(call_id, name, args.clone()))]);
     let details = state.get("metadata").unwrap_or(&Value::Null);
     let mut outcome = match text(state, "status") {
         "completed" => {
             let mut blocks = vec![Block::text(text(state, "output"))];
             let files = list(state, "attachments").iter();
-            blocks.extend(files.filter_map(|file| of_data_url(text(file, "url"), text(file, "filename"))));
+            blocks.extend(
+                files.filter_map(|file| block_of_data_url(text(file, "url"), text(file, "filename"))),
+            );
             Outcome::new(content_of(blocks), false)
         }
         "error" => Outcome::new(text(state, "error").into(), true),
-        // The call was cut off.
+        // A call in another state was interrupted and has no result.
         _ => return Ok(()),
     };
     if !outcome.is_error {
         outcome.display = match name {
             "edit" | "write" | "multiedit" | "apply_patch" | "patch" => {
                 let path = text(&args, "filePath");
-                outcome::diff(path, &without_head(text(details, "diff")))
+                outcome::diff_display(path, &without_header(text(details, "diff")))
             }
             "bash" => {
                 let exit = details.get("exit").and_then(Value::as_i64);
-                outcome::command(text(details, "output"), exit)
+                outcome::command_display(text(details, "output"), exit)
             }
-            "todowrite" => outcome::checklist(&args),
+            "todowrite" => outcome::checklist_display(&args),
             _ => None,
         };
     }
     let time = state.get("time").unwrap_or(&Value::Null);
     outcome.elapsed_ms = count(time, "end").saturating_sub(count(time, "start"));
-    // Several steps may be in one message, and the next one begins behind this result.
+    // A message may contain several steps; the next one begins after this result.
     let child = text(details, "sessionId");
-    builder.result_in_turn(call_id, outcome);
+    builder.add_result_in_turn(call_id, outcome);
     if !child.is_empty() && depth < MAX_DEPTH && matches!(source, Source::Database(_)) {
         let mut inner = SessionBuilder::new();
-        add(&mut inner, source, child, depth + 1, broken)?;
+        add_session(&mut inner, source, child, depth + 1, broken)?;
         let agent = text(&args, "subagent_type");
-        builder.agent(agent, Some(call_id), inner.into_agent_entries());
+        builder.add_agent(agent, Some(call_id), inner.into_agent_entries());
     }
     Ok(())
 }
 
-/// Diff without the lines above it.
-fn without_head(diff: &str) -> String {
+/// Diff without the header above its first hunk.
+fn without_header(diff: &str) -> String {
     let lines = diff.lines().skip_while(|line| !line.starts_with("@@") && !line.starts_with("---"));
     lines.collect::<Vec<_>>().join("\n")
 }

@@ -3,10 +3,10 @@ use zk_core::model::{CheckItem, CheckState, CommandExit, Display, ToolContent};
 
 use super::value::{list, text};
 
-/// Lines of a command's output that are kept for display.
+/// Maximum number of lines of a command's output that are kept for display.
 const SHOWN_LINES: usize = 2000;
 
-/// Result of a foreign call: for the model as it was, and for people.
+/// Result of a call of another program: the content for the model, and the display for people.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) content: ToolContent,
@@ -22,7 +22,7 @@ impl Outcome {
     }
 }
 
-/// Summary of a foreign call in one line; `None` for tools that are not well known.
+/// One-line summary of a call of another program; `None` for an unknown tool.
 pub(super) fn summary(tool: &str, args: &Value) -> Option<String> {
     let path = ["file_path", "filePath", "path", "notebook_path"].map(|key| text(args, key));
     let path = path.into_iter().find(|path| !path.is_empty());
@@ -31,7 +31,7 @@ pub(super) fn summary(tool: &str, args: &Value) -> Option<String> {
             let command = match args.get("command").or_else(|| args.get("cmd"))? {
                 Value::String(command) => command.clone(),
                 Value::Array(words) => {
-                    // A shell that only runs a script is not worth a word.
+                    // Of `bash -lc SCRIPT` only the script is shown.
                     let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
                     match words.as_slice() {
                         [_, "-lc" | "-c", script] => (*script).to_owned(),
@@ -62,8 +62,8 @@ pub(super) fn summary(tool: &str, args: &Value) -> Option<String> {
     }
 }
 
-/// Output of a command as shown.
-pub(super) fn command(output: &str, exit: Option<i64>) -> Option<Display> {
+/// Display of a command's output.
+pub(super) fn command_display(output: &str, exit: Option<i64>) -> Option<Display> {
     let code = i32::try_from(exit?).ok()?;
     let all: Vec<&str> = output.trim_end().lines().collect();
     let from = all.len().saturating_sub(SHOWN_LINES);
@@ -71,14 +71,14 @@ pub(super) fn command(output: &str, exit: Option<i64>) -> Option<Display> {
     Some(Display::Command { lines, total_lines: all.len() as u64, exit: CommandExit::Code { code } })
 }
 
-/// Unified diff as shown.
-pub(super) fn diff(path: &str, diff: &str) -> Option<Display> {
+/// Display of a unified diff.
+pub(super) fn diff_display(path: &str, diff: &str) -> Option<Display> {
     let is_changed = diff.lines().any(|line| line.starts_with(['+', '-']));
     is_changed.then(|| Display::Diff { path: path.to_owned(), diff: diff.to_owned() })
 }
 
-/// Patch of codex as shown.
-pub(super) fn codex_patch(patch: &str) -> Option<Display> {
+/// Display of a patch in codex's format.
+pub(super) fn codex_patch_display(patch: &str) -> Option<Display> {
     let mut path = "";
     let mut lines = Vec::new();
     for line in patch.lines() {
@@ -95,11 +95,11 @@ pub(super) fn codex_patch(patch: &str) -> Option<Display> {
             None => lines.push(line.to_owned()),
         }
     }
-    diff(path, &lines.join("\n"))
+    diff_display(path, &lines.join("\n"))
 }
 
-/// Items of a to-do list as shown.
-pub(super) fn checklist(args: &Value) -> Option<Display> {
+/// Display of a to-do list.
+pub(super) fn checklist_display(args: &Value) -> Option<Display> {
     let items = [list(args, "todos"), list(args, "plan")].concat();
     let item = |item: &Value| {
         let said = ["content", "step", "text"].map(|key| text(item, key)).concat();

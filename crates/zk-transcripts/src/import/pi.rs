@@ -9,11 +9,11 @@ use super::lines::JsonLines;
 use super::outcome::{self, Outcome};
 use super::session_builder::{PROGRAM, SessionBuilder};
 use super::transcript::{Facts, Transcript};
-use super::value::{billed, content_of, count, is_set, list, media, text};
+use super::value::{content_of, count, is_true, list, media_block, nano_dollars, text};
 use crate::ImportError;
 use crate::time::parse_time;
 
-/// Newest version of pi's session files that is known.
+/// Newest known version of pi's session files.
 const KNOWN_VERSION: u64 = 3;
 
 /// Reads a session of pi: the branch of its last entry.
@@ -41,25 +41,27 @@ pub(super) fn read(found: &TranscriptRef) -> Result<Transcript, ImportError> {
     }
     let (branch, left) = present_branch(&entries);
     let mut builder = SessionBuilder::new();
-    // A summary stands before the entries that were kept beside it.
+    // In the new session, a summary precedes the entries that its compaction kept.
     let kept =
         |line: &&Value| text(line, "type") == "compaction" && !text(line, "firstKeptEntryId").is_empty();
     let summaries: HashMap<&str, &Value> =
         branch.iter().copied().filter(kept).map(|line| (text(line, "firstKeptEntryId"), line)).collect();
     let ids: HashSet<&str> = branch.iter().map(|line| text(line, "id")).collect();
     for line in &branch {
-        builder.at(parse_time(text(line, "timestamp")));
+        builder.set_time(parse_time(text(line, "timestamp")));
         if let Some(summary) = summaries.get(text(line, "id")) {
-            builder.compaction(text(summary, "summary"), count(summary, "tokensBefore"));
+            builder.add_compaction(text(summary, "summary"), count(summary, "tokensBefore"));
         }
         let is_placed = ids.contains(text(line, "firstKeptEntryId"));
         match text(line, "type") {
-            "message" => message(&mut builder, line.get("message").unwrap_or(&Value::Null)),
-            "custom_message" => builder.injected(text(line, "customType"), parts_of(line)),
+            "message" => add_message(&mut builder, line.get("message").unwrap_or(&Value::Null)),
+            "custom_message" => builder.add_injected(text(line, "customType"), message_blocks(line)),
             "compaction" if !is_placed => {
-                builder.compaction(text(line, "summary"), count(line, "tokensBefore"));
+                builder.add_compaction(text(line, "summary"), count(line, "tokensBefore"));
             }
-            "branch_summary" => builder.injected("branch summary", vec![Block::text(text(line, "summary"))]),
+            "branch_summary" => {
+                builder.add_injected("branch summary", vec![Block::text(text(line, "summary"))])
+            }
             _ => {}
         }
     }
@@ -78,7 +80,7 @@ fn present_branch(entries: &[Value]) -> (Vec<&Value>, u64) {
     let by_id: HashMap<&str, &Value> =
         entries.iter().map(|entry| (text(entry, "id"), entry)).filter(|(id, _)| !id.is_empty()).collect();
     if by_id.is_empty() {
-        // The first version had no tree.
+        // The first version of the format had no tree of entries.
         return (entries.iter().collect(), 0);
     }
     let mut branch = Vec::new();
@@ -97,37 +99,39 @@ fn present_branch(entries: &[Value]) -> (Vec<&Value>, u64) {
     (branch, left)
 }
 
-fn message(builder: &mut SessionBuilder, message: &Value) {
+fn add_message(builder: &mut SessionBuilder, message: &Value) {
     match text(message, "role") {
-        "user" => builder.prompt(parts_of(message)),
-        "assistant" => answer(builder, message),
+        "user" => builder.add_prompt(message_blocks(message)),
+        "assistant" => add_answer(builder, message),
         "toolResult" => {
             let call_id = text(message, "toolCallId");
-            let mut outcome = Outcome::new(content_of(parts_of(message)), is_set(message, "isError"));
+            let mut outcome = Outcome::new(content_of(message_blocks(message)), is_true(message, "isError"));
             let details = message.get("details").unwrap_or(&Value::Null);
-            if let Some(call) = builder.call(call_id).filter(|_| !outcome.is_error) {
+            if let Some(call) = builder.find_call(call_id).filter(|_| !outcome.is_error) {
                 let path = text(&call.args, "path").to_owned();
                 outcome.display = match text(message, "toolName") {
-                    "edit" => outcome::diff(&path, &numbered_diff(text(details, "diff"))),
-                    "bash" => outcome::command(&outcome.content.to_text(), Some(0)),
-                    "todo" | "todowrite" => outcome::checklist(&call.args),
+                    "edit" => outcome::diff_display(&path, &strip_line_numbers(text(details, "diff"))),
+                    "bash" => outcome::command_display(&outcome.content.to_text(), Some(0)),
+                    "todo" | "todowrite" => outcome::checklist_display(&call.args),
                     _ => None,
                 };
             }
-            builder.result(call_id, outcome);
+            builder.add_result(call_id, outcome);
         }
         "bashExecution" => {
             let said = format!("$ {}\n{}", text(message, "command"), text(message, "output"));
-            builder.injected("shell", vec![Block::text(said)]);
+            builder.add_injected("shell", vec![Block::text(said)]);
         }
-        "compactionSummary" => builder.compaction(text(message, "summary"), count(message, "tokensBefore")),
-        "branchSummary" | "custom" | "hookMessage" => builder.injected(PROGRAM, parts_of(message)),
+        "compactionSummary" => {
+            builder.add_compaction(text(message, "summary"), count(message, "tokensBefore"))
+        }
+        "branchSummary" | "custom" | "hookMessage" => builder.add_injected(PROGRAM, message_blocks(message)),
         _ => {}
     }
 }
 
-/// Diff of pi, whose lines have a number behind the sign, with the sign alone.
-fn numbered_diff(diff: &str) -> String {
+/// Converts a diff of pi, whose lines have a number after the sign, to one with signs only.
+fn strip_line_numbers(diff: &str) -> String {
     let line = |line: &str| {
         let (sign, rest) = match line.chars().next() {
             Some(sign @ ('+' | '-' | ' ')) => (sign, line.get(1..).unwrap_or_default()),
@@ -141,12 +145,13 @@ fn numbered_diff(diff: &str) -> String {
     diff.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn answer(builder: &mut SessionBuilder, message: &Value) {
+fn add_answer(builder: &mut SessionBuilder, message: &Value) {
     let model = ModelRef::new(text(message, "provider"), text(message, "model"));
     let part = |part: &Value| match text(part, "type") {
         "text" => Some(Block::text(text(part, "text"))),
         "thinking" => {
-            // Signatures of other interfaces than Anthropic's are names of fields or ids of items.
+            // Only signatures of Anthropic's interface are kept: those of others are field names or ids of
+            // items.
             let signature = text(part, "thinkingSignature").to_owned();
             let is_proof = text(message, "api") == "anthropic-messages" && !signature.is_empty();
             Some(Block::Thinking(Thinking {
@@ -165,7 +170,7 @@ fn answer(builder: &mut SessionBuilder, message: &Value) {
     };
     let parts = list(message, "content").iter().filter_map(part).collect();
     let group = format!("{}-{}", text(message, "responseId"), count(message, "timestamp"));
-    builder.answer(&group, Some(&model), parts);
+    builder.add_answer(&group, Some(&model), parts);
     let stop = match text(message, "stopReason") {
         "stop" => Some(StopReason::EndTurn),
         "toolUse" => Some(StopReason::ToolUse),
@@ -175,9 +180,9 @@ fn answer(builder: &mut SessionBuilder, message: &Value) {
         _ => None,
     };
     if stop == Some(StopReason::Aborted) {
-        builder.stopped();
+        builder.mark_stopped();
     }
-    builder.stop(stop);
+    builder.set_stop(stop);
     if let Some(usage) = message.get("usage") {
         let cost = usage.get("cost").and_then(|cost| cost.get("total")).and_then(Value::as_f64);
         let cost = cost.filter(|cost| *cost > 0.0);
@@ -186,22 +191,22 @@ fn answer(builder: &mut SessionBuilder, message: &Value) {
             output: count(usage, "output"),
             cache_read: count(usage, "cacheRead"),
             cache_write: count(usage, "cacheWrite"),
-            billed: cost.and_then(billed),
+            billed: cost.and_then(nano_dollars),
             ..Usage::default()
         };
-        builder.usage(usage, cost, true);
+        builder.set_usage(usage, cost, true);
     }
 }
 
-/// Parts of a message, whose content is a text or a list.
-fn parts_of(message: &Value) -> Vec<Block> {
+/// Blocks of a message, whose content is a text or a list.
+fn message_blocks(message: &Value) -> Vec<Block> {
     match message.get("content") {
         Some(Value::String(said)) => vec![Block::text(said.as_str())],
         Some(Value::Array(parts)) => parts
             .iter()
             .filter_map(|part| match text(part, "type") {
                 "text" => Some(Block::text(text(part, "text"))),
-                "image" => Some(media(text(part, "mimeType"), text(part, "data"), "")),
+                "image" => Some(media_block(text(part, "mimeType"), text(part, "data"), "")),
                 _ => None,
             })
             .collect(),

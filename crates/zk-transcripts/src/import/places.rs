@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use super::detect::{collect_files, list_transcripts};
 use super::format::TranscriptFormat;
 
-/// Directories below which programs keep their transcripts, as the environment names them.
+/// Root directories of the programs' transcripts, as the environment names them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlaceRoots {
     /// Home directory of the person.
@@ -14,11 +14,11 @@ pub struct PlaceRoots {
     pub codex: Option<PathBuf>,
     /// Directory of pi's agent, if it is not `~/.pi/agent`.
     pub pi: Option<PathBuf>,
-    /// Directory of data, if it is not `~/.local/share`.
+    /// Data directory, if it is not `~/.local/share`.
     pub data: Option<PathBuf>,
 }
 
-/// Place with transcripts.
+/// Place where transcripts were found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundPlace {
     /// Program that wrote them.

@@ -12,31 +12,31 @@ use zk_view::{AdoptedAgent, RunEnd, adopted_run};
 
 use super::outcome::{self, Outcome};
 
-/// Result of a call that has none in its transcript.
+/// Text of the result of a call that has none in its transcript.
 const NO_RESULT: &str = "The transcript has no result of this call.";
 
-/// Author of messages that another program put into a conversation.
+/// Author name of messages that another program put into a conversation.
 pub(super) const PROGRAM: &str = "program";
 
-/// Name of the strategy in the record of an imported compaction.
+/// Strategy name in the record of an imported compaction.
 const STRATEGY: &str = "imported";
 
-/// Entries of a session, made from the messages of another program in their order.
+/// Builder of a session's entries from the messages of another program, in order.
 pub(super) struct SessionBuilder {
     entries: Vec<Entry>,
     run: Option<Run>,
     turn: Option<Turn>,
     now: u64,
     compactions: u32,
-    /// Results without a call, which are left out.
+    /// Number of results without a call, which are left out.
     pub(super) orphans: u64,
-    /// Calls without a result.
+    /// Number of calls without a result.
     pub(super) unanswered: u64,
 }
 
 struct Run {
     id: RunId,
-    /// Index of its first entry.
+    /// Index of the run's first entry.
     from: usize,
     started_ms: u64,
     turns: u32,
@@ -49,7 +49,7 @@ struct Run {
 
 /// Answer whose results are still coming.
 struct Turn {
-    /// Id of the answer in its own program, of which several lines may be parts.
+    /// Id of the answer in the other program, where several lines may be parts of one answer.
     group: String,
     time_ms: u64,
     model: Option<ModelRef>,
@@ -65,8 +65,8 @@ impl SessionBuilder {
         Self { entries: Vec::new(), run: None, turn: None, now: 0, compactions: 0, orphans: 0, unanswered: 0 }
     }
 
-    /// Sets the time of what follows, in milliseconds since 1970. Times never go back.
-    pub(super) fn at(&mut self, time_ms: Option<u64>) {
+    /// Sets the time of later entries, in milliseconds since 1970. An earlier time than before is ignored.
+    pub(super) fn set_time(&mut self, time_ms: Option<u64>) {
         self.now = self.now.max(time_ms.unwrap_or_default());
     }
 
@@ -75,25 +75,25 @@ impl SessionBuilder {
         self.entries.push(Entry { id: EntryId::fresh(), parent, time_ms, kind });
     }
 
-    fn message(&mut self, message: Message) -> Option<MessageId> {
+    fn push_message(&mut self, message: Message) -> Option<MessageId> {
         let message = message.identified();
         let id = message.id.clone();
         self.push(self.now, EntryKind::Message { message: message.shared(), usage: None });
         id
     }
 
-    /// Prompt of the person, with which a run begins.
-    pub(super) fn prompt(&mut self, content: Vec<Block>) {
+    /// Adds a prompt of the person, which begins a run.
+    pub(super) fn add_prompt(&mut self, content: Vec<Block>) {
         if content.is_empty() {
             return;
         }
         self.end_run();
         self.begin_run();
-        self.message(Message::user(content));
+        self.push_message(Message::user(content));
     }
 
-    /// Message of the other program.
-    pub(super) fn injected(&mut self, by: &str, content: Vec<Block>) {
+    /// Adds a message that the other program wrote.
+    pub(super) fn add_injected(&mut self, by: &str, content: Vec<Block>) {
         if content.is_empty() {
             return;
         }
@@ -101,11 +101,12 @@ impl SessionBuilder {
         if self.run.is_none() {
             self.begin_run();
         }
-        self.message(Message { injected_by: Some(by.to_owned()), ..Message::user(content) });
+        self.push_message(Message { injected_by: Some(by.to_owned()), ..Message::user(content) });
     }
 
-    /// Part of an answer. Parts of one `group` are one answer; without groups, a part behind results begins the next one.
-    pub(super) fn answer(&mut self, group: &str, model: Option<&ModelRef>, parts: Vec<Block>) {
+    /// Adds parts of an answer. Parts with the same `group` are one answer; without groups, a part after
+    /// results begins a new answer.
+    pub(super) fn add_answer(&mut self, group: &str, model: Option<&ModelRef>, parts: Vec<Block>) {
         let is_same = |turn: &Turn| match group {
             "" => !turn.has_results,
             group => turn.group == group,
@@ -138,15 +139,15 @@ impl SessionBuilder {
         self.flush_turn();
     }
 
-    /// Reason for which the present answer ended.
-    pub(super) fn stop(&mut self, stop: Option<StopReason>) {
+    /// Sets the reason why the present answer ended.
+    pub(super) fn set_stop(&mut self, stop: Option<StopReason>) {
         if let Some(turn) = &mut self.turn {
             turn.stop = stop.or(turn.stop.take());
         }
     }
 
-    /// Tokens and cost of the present answer; the first report counts unless `replaces`.
-    pub(super) fn usage(&mut self, usage: Usage, cost: Option<f64>, replaces: bool) {
+    /// Sets tokens and cost of the present answer; later reports are ignored unless `replaces` is set.
+    pub(super) fn set_usage(&mut self, usage: Usage, cost: Option<f64>, replaces: bool) {
         if let Some(turn) = &mut self.turn
             && (replaces || turn.usage.is_none())
         {
@@ -154,8 +155,8 @@ impl SessionBuilder {
         }
     }
 
-    /// Result of a call of the present answer.
-    pub(super) fn result(&mut self, call_id: &str, outcome: Outcome) {
+    /// Adds the result of a call of the present answer.
+    pub(super) fn add_result(&mut self, call_id: &str, outcome: Outcome) {
         let id = CallId::from(call_id);
         let is_call = |part: &Block| matches!(part, Block::ToolCall(call) if call.id == id);
         match &mut self.turn {
@@ -167,25 +168,26 @@ impl SessionBuilder {
         }
     }
 
-    /// Result of a call, in a program that tells it with the call: further parts may belong to the same answer.
-    pub(super) fn result_in_turn(&mut self, call_id: &str, outcome: Outcome) {
+    /// Adds the result of a call, for a program that stores it with the call: further parts may belong to the
+    /// same answer.
+    pub(super) fn add_result_in_turn(&mut self, call_id: &str, outcome: Outcome) {
         let has_results = self.turn.as_ref().is_some_and(|turn| turn.has_results);
-        self.result(call_id, outcome);
+        self.add_result(call_id, outcome);
         if let Some(turn) = &mut self.turn {
             turn.has_results = has_results;
         }
     }
 
-    /// Arguments of a call of the present answer, with the name of its tool.
-    pub(super) fn call(&self, call_id: &str) -> Option<&ToolCall> {
+    /// Finds a call of the present answer, with its arguments.
+    pub(super) fn find_call(&self, call_id: &str) -> Option<&ToolCall> {
         self.turn.as_ref()?.content.iter().find_map(|part| match part {
             Block::ToolCall(call) if call.id.as_str() == call_id => Some(call),
             _ => None,
         })
     }
 
-    /// Sub-agent of the present run.
-    pub(super) fn agent(&mut self, name: &str, call_id: Option<&str>, entries: Vec<Entry>) {
+    /// Adds a sub-agent of the present run.
+    pub(super) fn add_agent(&mut self, name: &str, call_id: Option<&str>, entries: Vec<Entry>) {
         if self.run.is_none() || entries.is_empty() {
             return;
         }
@@ -202,22 +204,22 @@ impl SessionBuilder {
         run.agents.push(AdoptedAgent { name: unique, call_id: call_id.map(CallId::from), entries });
     }
 
-    /// The present run was stopped by the person.
-    pub(super) fn stopped(&mut self) {
+    /// Marks the present run as stopped by the person.
+    pub(super) fn mark_stopped(&mut self) {
         if let Some(run) = &mut self.run {
             run.is_stopped = true;
         }
     }
 
-    /// Summary in the place of everything before it.
-    pub(super) fn compaction(&mut self, summary: &str, tokens_before: u64) {
+    /// Adds a summary that replaces everything before it.
+    pub(super) fn add_compaction(&mut self, summary: &str, tokens_before: u64) {
         self.flush_turn();
         if self.run.is_none() {
             self.begin_run();
         }
         let part = Block::Compaction(Compaction { summary: summary.to_owned(), tokens_before });
         let message = Message { injected_by: Some("compaction".to_owned()), ..Message::user(vec![part]) };
-        let Some(first) = self.message(message) else { return };
+        let Some(first) = self.push_message(message) else { return };
         self.compactions += 1;
         let data = json!({
             "what": "plan",
@@ -274,10 +276,10 @@ impl SessionBuilder {
         self.push(self.now, EntryKind::RunEnd { run_id: run.id, status });
     }
 
-    /// Stores the present answer with its results.
+    /// Appends the present answer with its results to the entries.
     fn flush_turn(&mut self) {
         let Some(mut turn) = self.turn.take() else { return };
-        turn.content.retain(|part| !is_empty(part));
+        turn.content.retain(|part| !is_empty_block(part));
         if turn.content.is_empty() {
             return;
         }
@@ -294,7 +296,7 @@ impl SessionBuilder {
             run.is_cost_partial |= cost.is_none();
         }
         let model = turn.model.clone();
-        // Facts of calls are found by their turn.
+        // Facts about calls are looked up by their turn, so a turn with calls is stored.
         let known = turn.usage.is_some() || !calls.is_empty();
         let usage = model
             .clone()
@@ -332,7 +334,7 @@ impl SessionBuilder {
             let result = ToolResult { call_id: call.id, content: found.content, is_error: found.is_error };
             results.push(Block::ToolResult(result));
         }
-        self.message(Message::user(results));
+        self.push_message(Message::user(results));
         for fact in facts {
             self.push(self.now, fact);
         }
@@ -358,13 +360,13 @@ impl SessionBuilder {
     }
 }
 
-/// Entries of a session with messages for the person.
+/// Built entries of a session, with notices for the person.
 pub(super) struct Built {
     pub(super) entries: Vec<Entry>,
     pub(super) notices: Vec<String>,
 }
 
-fn is_empty(part: &Block) -> bool {
+fn is_empty_block(part: &Block) -> bool {
     match part {
         Block::Text(text) => text.text.is_empty(),
         Block::Thinking(Thinking { text, signature, redacted, .. }) => {

@@ -7,19 +7,19 @@ use super::format::{TranscriptFormat, TranscriptRef};
 use super::session_builder::Built;
 use crate::ImportError;
 
-/// Digits of session ids.
+/// Alphabet of the digits in session ids.
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// Transcript as a session.
+/// Transcript of another program, converted to entries of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transcript {
     /// Format of the transcript.
     pub format: TranscriptFormat,
     /// File that it was read from.
     pub path: PathBuf,
-    /// Id of the session. One transcript always has the same, so that it is not imported twice.
+    /// Id of the session, always the same for one transcript, so that no transcript is imported twice.
     pub session: SessionId,
-    /// Id in the program that wrote it.
+    /// Id of the conversation in the other program.
     pub own_id: String,
     /// Working directory.
     pub cwd: PathBuf,
@@ -56,7 +56,7 @@ impl Transcript {
     }
 }
 
-/// Facts of a transcript beside its entries.
+/// Metadata of a transcript, beside its entries.
 pub(super) struct Facts {
     pub(super) own_id: String,
     pub(super) cwd: PathBuf,
@@ -94,7 +94,7 @@ impl Facts {
     }
 }
 
-/// Id of an imported session: its time, and a digest of its id in its own program.
+/// Computes the id of an imported session from its time and a digest of its id in the other program.
 fn session_id(format: TranscriptFormat, own_id: &str, created_ms: u64) -> SessionId {
     let bytes = format.name().bytes().chain([b':']).chain(own_id.bytes());
     let digest = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

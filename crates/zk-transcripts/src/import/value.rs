@@ -6,13 +6,13 @@ pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Number at a key; 0 if there is none.
+/// Number at a key; 0 if it is missing.
 pub(super) fn count(value: &Value, key: &str) -> u64 {
     value.get(key).and_then(Value::as_u64).unwrap_or_default()
 }
 
-/// Whether a key holds `true`.
-pub(super) fn is_set(value: &Value, key: &str) -> bool {
+/// Whether the value at a key is `true`.
+pub(super) fn is_true(value: &Value, key: &str) -> bool {
     value.get(key).and_then(Value::as_bool).unwrap_or_default()
 }
 
@@ -21,14 +21,14 @@ pub(super) fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Image or document of a `data:` URL in base64.
-pub(super) fn of_data_url(url: &str, name: &str) -> Option<Block> {
+/// Block with the image or document of a `data:` URL in base64.
+pub(super) fn block_of_data_url(url: &str, name: &str) -> Option<Block> {
     let (media_type, data) = url.strip_prefix("data:")?.split_once(";base64,")?;
-    Some(media(media_type, data, name))
+    Some(media_block(media_type, data, name))
 }
 
-/// Image, or document if the media type is no image's.
-pub(super) fn media(media_type: &str, data: &str, name: &str) -> Block {
+/// Block with an image, or with a document for any other media type.
+pub(super) fn media_block(media_type: &str, data: &str, name: &str) -> Block {
     if media_type.starts_with("image/") {
         return Block::Image(Image::new(media_type, data));
     }
@@ -36,7 +36,7 @@ pub(super) fn media(media_type: &str, data: &str, name: &str) -> Block {
     Block::Document(Document { media_type: media_type.to_owned(), name, data: data.to_owned() })
 }
 
-/// Content of a result: plain text if it consists of nothing else.
+/// Content of a result: plain text if all blocks are text.
 pub(super) fn content_of(blocks: Vec<Block>) -> ToolContent {
     if blocks.iter().all(|block| block.as_text().is_some()) {
         let texts: Vec<&str> = blocks.iter().filter_map(Block::as_text).collect();
@@ -58,8 +58,8 @@ pub(super) fn anthropic_usage(usage: &Value) -> Usage {
     }
 }
 
-/// Billionths of a dollar; `None` for no cost, which may be an unknown one.
-pub(super) fn billed(cost: f64) -> Option<u64> {
+/// Cost in billionths of a dollar; `None` for 0, which may mean an unknown cost.
+pub(super) fn nano_dollars(cost: f64) -> Option<u64> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and rounded")]
     (cost > 0.0 && cost < 1e9).then(|| (cost * 1e9).round() as u64)
 }

@@ -5,7 +5,7 @@ use super::lines::{JsonLines, Line};
 use super::transcript::Transcript;
 use crate::{ImportError, TRANSCRIPT_VERSION, TranscriptLine};
 
-/// Reads a session that zk exported. All of it is read, or nothing.
+/// Reads a session that zk exported, completely or not at all.
 pub(super) fn read(found: &TranscriptRef) -> Result<Transcript, ImportError> {
     let mut lines = JsonLines::open(&found.path)?;
     let fail = |line: u64, reason: &str| ImportError::Line {
@@ -17,7 +17,7 @@ pub(super) fn read(found: &TranscriptRef) -> Result<Transcript, ImportError> {
     let mut entries = Vec::new();
     let mut end = None;
     while let Some(line) = lines.next::<TranscriptLine>()? {
-        let number = lines.number();
+        let number = lines.line_number();
         if end.is_some() {
             return Err(fail(number, "something follows the last line of the session"));
         }
@@ -45,7 +45,7 @@ pub(super) fn read(found: &TranscriptRef) -> Result<Transcript, ImportError> {
             (Line::Read(TranscriptLine::End { entries }), Some(_)) => end = Some(entries),
         }
     }
-    let number = lines.number();
+    let number = lines.line_number();
     let header = header.ok_or_else(|| ImportError::Unknown(found.path.clone()))?;
     match end {
         None => return Err(fail(number, "the last line is missing: the file is incomplete")),
@@ -74,13 +74,13 @@ pub(super) fn read(found: &TranscriptRef) -> Result<Transcript, ImportError> {
     })
 }
 
-/// Whether a text is an id that may name files.
+/// Whether a text is an id that is safe as a file name.
 fn is_session_id(id: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     (1..=64).contains(&id.len()) && id.chars().all(is_plain) && !id.starts_with('-')
 }
 
-/// Whether the major part of a version exceeds the known one, or the text is no version.
+/// Whether a version has a greater major part than the known one, or is no version.
 fn is_newer(version: &str, known: &str) -> bool {
     let parts = |version: &str| {
         let (major, minor) = version.split_once('.')?;

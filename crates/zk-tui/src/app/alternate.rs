@@ -18,7 +18,7 @@ impl App {
         self.output.is_dirty = true;
     }
 
-    /// Shows a conversation in the pager from now on: the next key is for that already.
+    /// Opens the pager on a conversation. The next key is for the pager.
     pub(super) fn open_pager(&mut self, reading: Reading) {
         self.alternate.reading = reading;
         let size = self.screen.size();
@@ -40,7 +40,7 @@ impl App {
         self.alternate.screen.is_some()
     }
 
-    /// Puts a text into the clipboard of the terminal, with the next frame. False if it is too long for that.
+    /// Copies a text to the terminal's clipboard with the next frame. Returns false if the text is too long.
     pub fn copy(&mut self, text: &str) -> bool {
         let copy = copy_sequence(text, self.screen.abilities().tmux);
         self.output.is_dirty = true;
@@ -48,8 +48,8 @@ impl App {
         copy.is_some()
     }
 
-    /// Bytes that switch to the other screen, if necessary.
-    pub(super) fn change_screens(&mut self) -> String {
+    /// Bytes that switch between the alternate screen and the inline one, if necessary.
+    pub(super) fn switch_screens(&mut self) -> String {
         match (self.is_alternate(), &self.alternate.screen) {
             (true, None) => {
                 let closed = self.transcript.take_closed(usize::MAX);
@@ -88,7 +88,7 @@ impl App {
     }
 
     /// Starts the pager over for another conversation.
-    pub(super) fn renew_pager(&mut self) {
+    pub(super) fn restart_pager(&mut self) {
         let (size, mask, renderers) = (self.screen.size(), self.host.mask, self.host.renderers.clone());
         if let Some(pager) = &mut self.alternate.pager {
             *pager = Pager::new(size.width, mask, renderers);
@@ -106,7 +106,7 @@ impl App {
         let size = self.screen.size();
         let (below, caret) = if self.alternate.is_paging() {
             let waits = (!self.transcript.view().cards.is_empty()).then_some("a question waits: q");
-            (vec![self.masked_row(pager.hint(waits)).clipped(size.width)], None)
+            (vec![self.masked_row(pager.last_row(waits)).clipped(size.width)], None)
         } else {
             let mut parts = self.parts(size);
             parts.queue = self.masked(parts.queue);
@@ -117,7 +117,7 @@ impl App {
             live_rows(&parts, size)
         };
         let height = size.height.saturating_sub(below.len());
-        let mut rows = match self.agent_pages() {
+        let mut rows = match self.agent_log_and_view() {
             Some((log, view)) => pager.rows(height, &log, &view),
             None => pager.rows(height, self.transcript.log(), self.transcript.view()),
         };
@@ -132,16 +132,16 @@ impl App {
         frame
     }
 
-    /// Leaves the pager's reading mode; on the full screen it then shows the whole conversation.
+    /// Ends the reading mode of the pager. On the full screen the pager then shows the main conversation.
     fn end_reading(&mut self) {
         if let Reading::Agent(_) = std::mem::take(&mut self.alternate.reading) {
-            self.renew_pager();
+            self.restart_pager();
         }
     }
 
     /// Handles a key in the pager.
     pub(super) fn press_pager(&mut self, key: &Key, now: Duration) {
-        let pages = self.agent_pages();
+        let pages = self.agent_log_and_view();
         let Some(pager) = &mut self.alternate.pager else { return };
         let (log, view) = match &pages {
             Some((log, view)) => (log, view),
@@ -150,7 +150,7 @@ impl App {
         match pager.press(key, log, view) {
             PagerKey::Done => {}
             PagerKey::Leave => {
-                pager.follow();
+                pager.follow_end();
                 self.end_reading();
                 // Keys meant for the pager must not answer a question.
                 if let Some(card) = self.focus.card_mut() {
@@ -161,7 +161,7 @@ impl App {
             PagerKey::Copy { text, done } => {
                 let said = if self.copy(&text) { done } else { "too long for the clipboard of a terminal" };
                 if let Some(pager) = &mut self.alternate.pager {
-                    pager.say(said);
+                    pager.show_message(said);
                 }
             }
         }
@@ -175,10 +175,10 @@ impl App {
         let has_card = self.focus.card().is_some();
         match key {
             Key::Wheel { up } => pager.turn_wheel(*up, log, view),
-            Key::Move { to: Direction::PageUp, .. } if !has_card => pager.up(page, log, view),
-            Key::Move { to: Direction::PageDown, .. } if !has_card => pager.down(page, log, view),
+            Key::Move { to: Direction::PageUp, .. } if !has_card => pager.scroll_up(page, log, view),
+            Key::Move { to: Direction::PageDown, .. } if !has_card => pager.scroll_down(page, log, view),
             Key::Enter => {
-                pager.follow();
+                pager.follow_end();
                 return false;
             }
             _ => return false,

@@ -4,7 +4,7 @@ use zk_core::service::Question;
 use zk_view::{Card, sanitise};
 
 use super::layout::card_room;
-use super::notifying::subject;
+use super::notifying::with_subject;
 use super::{Action, App};
 use crate::keys::Key;
 use crate::question::{CardState, Outcome};
@@ -15,7 +15,7 @@ pub(super) const QUESTION_WAITS: &str = "a question waits: answer it first";
 
 /// Questions, and the keys that may answer them.
 impl App {
-    pub(super) fn ask(&mut self, card: Option<Card>, now: Duration) {
+    pub(super) fn show_question(&mut self, card: Option<Card>, now: Duration) {
         let size = self.screen.size();
         let has_draft = !self.composer.is_empty();
         let card = card.map(|card| CardState::new(card, has_draft, size.width, card_room(size), now));
@@ -23,7 +23,7 @@ impl App {
         self.output.is_dirty = true;
     }
 
-    pub(super) fn outcome(&mut self, outcome: Outcome, actions: &mut Vec<Action>) {
+    pub(super) fn handle_outcome(&mut self, outcome: Outcome, actions: &mut Vec<Action>) {
         match outcome {
             Outcome::Draft(key) => self.press(&key, actions),
             Outcome::Told(message) => self.set_hint(message),
@@ -56,16 +56,16 @@ impl App {
             return;
         }
         let is_draft = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Draft(_)));
-        outcomes.into_iter().for_each(|outcome| self.outcome(outcome, actions));
+        outcomes.into_iter().for_each(|outcome| self.handle_outcome(outcome, actions));
         if is_draft {
-            self.draft_changed();
+            self.report_draft_change();
         }
     }
 }
 
 /// Describes a question by the title of its card, which names a file and no command, or by its text.
-pub(super) fn describe_card(card: &Card, mask: impl Fn(&str) -> Option<String>) -> String {
-    let waits = |text: &str| subject("a question waits", mask(text).as_deref().unwrap_or(text));
+pub(super) fn describe_question(card: &Card, mask: impl Fn(&str) -> Option<String>) -> String {
+    let waits = |text: &str| with_subject("a question waits", mask(text).as_deref().unwrap_or(text));
     match &card.question {
         Question::Approve(approval) => sanitise(&approval.card().title).into_owned(),
         Question::Select(selection) => waits(&selection.text),

@@ -4,7 +4,7 @@ use zk_view::{Content, Intent};
 
 use super::focus::{Aid, Search};
 use super::layout::list_room;
-use super::{AGAIN, Action, App};
+use super::{Action, App, DOUBLE_PRESS_TIME};
 use crate::edit::{Buffer, Vim};
 use crate::inline::Size;
 use crate::keys::{Direction, Key};
@@ -16,7 +16,7 @@ use crate::view::{key_columns, key_table};
 impl App {
     /// Maps a key by the person's key bindings; `None` if it was handled.
     pub(super) fn apply_keymap(&mut self, key: &Key) -> Option<Key> {
-        let key = self.keyboard.keymap.turn(key)?;
+        let key = self.keyboard.keymap.translate(key)?;
         let is_for_text =
             self.keyboard.keymap.is_vim() && self.focus.card().is_none() && self.focus.list().is_none();
         if !is_for_text {
@@ -43,12 +43,12 @@ impl App {
         command.set(line);
         let draft = std::mem::replace(&mut self.composer, command);
         let (vim, recalled) = (self.keyboard.vim.clone(), self.history.recalled());
-        self.enter_text(true, actions);
+        self.submit_text(true, actions);
         (self.composer, self.keyboard.vim) = (draft, vim);
-        self.history.recall_again(recalled);
+        self.history.restore_recall(recalled);
     }
 
-    /// Table of the active keys.
+    /// Table of the active key bindings.
     pub(super) fn key_rows(&self, size: Size) -> Vec<Row> {
         if self.keyboard.vim.is_normal() {
             return key_table(&Vim::help(), size.width, list_room(size));
@@ -59,7 +59,7 @@ impl App {
         key_table(&self.keyboard.keymap.help(), size.width, list_room(size))
     }
 
-    pub(super) fn escape(&mut self, now: Duration, actions: &mut Vec<Action>) {
+    pub(super) fn press_escape(&mut self, now: Duration, actions: &mut Vec<Action>) {
         if self.focus.take_list().is_some() || self.focus.end_search() {
             return;
         }
@@ -74,7 +74,7 @@ impl App {
         }
     }
 
-    pub(super) fn interrupt(&mut self, now: Duration, actions: &mut Vec<Action>) {
+    pub(super) fn press_interrupt(&mut self, now: Duration, actions: &mut Vec<Action>) {
         self.focus.take_list();
         if self.focus.end_search() {
             return;
@@ -82,9 +82,9 @@ impl App {
         if self.is_running() {
             actions.push(Action::Stop);
         } else if !self.composer.is_empty() {
-            // The draft is not lost: Up brings it back.
+            // The draft is in the history, where Up finds it.
             self.clear_draft();
-        } else if self.timing.interrupted.is_some_and(|at| now < at + AGAIN) {
+        } else if self.timing.interrupted.is_some_and(|at| now < at + DOUBLE_PRESS_TIME) {
             actions.push(Action::Quit);
         } else {
             self.timing.interrupted = Some(now);
@@ -97,11 +97,11 @@ impl App {
         (self.hint, self.timing.escaped) = (None, None);
         let before = self.draft_state(actions);
         self.press_draft(key, actions);
-        self.tell_idle_key(key, &before, actions);
+        self.hint_at_idle_key(key, &before, actions);
     }
 
     fn press_draft(&mut self, key: &Key, actions: &mut Vec<Action>) {
-        self.settle_offer(key);
+        self.accept_offer_or_set_aside(key);
         self.focus.stop_awaiting();
         let is_prefixed = std::mem::take(&mut self.keyboard.is_prefixed);
         let is_done = match self.focus.aid() {
@@ -114,34 +114,36 @@ impl App {
         }
         match key {
             Key::Enter if self.break_line_at_backslash() => {}
-            Key::Enter => self.enter_text(true, actions),
-            Key::Tab => self.tab(actions),
-            Key::Ctrl('d') if self.composer.is_empty() => self.end_of_input(actions),
-            Key::Ctrl('b') if self.composer.is_empty() => self.leave_in_background(actions),
+            Key::Enter => self.submit_text(true, actions),
+            Key::Tab => self.complete_or_queue(actions),
+            Key::Ctrl('d') if self.composer.is_empty() => self.quit_on_end_of_input(actions),
+            Key::Ctrl('b') if self.composer.is_empty() => self.move_to_background(actions),
             Key::Ctrl('x') => self.keyboard.is_prefixed = true,
             Key::Ctrl('e') if is_prefixed => actions.push(Action::Edit(self.composer.expanded())),
             Key::Ctrl('g') => actions.push(Action::Edit(self.composer.expanded())),
             Key::Ctrl('v') => actions.push(Action::PasteImage),
-            Key::Ctrl('s') => self.stash_or_bring_back(),
-            Key::Ctrl('k') if self.composer.is_empty() && self.holds_text() => self.drop_held(actions),
+            Key::Ctrl('s') => self.stash_or_restore(),
+            Key::Ctrl('k') if self.composer.is_empty() && self.has_held_texts() => {
+                self.drop_last_held(actions)
+            }
             Key::Ctrl('r') => {
                 self.history.refresh();
                 self.focus.replace_aid(Aid::Search(Search::default()));
             }
-            Key::Move { to: Direction::Up, word: true } => self.take_back(actions),
+            Key::Move { to: Direction::Up, word: true } => self.take_back_last_queued(actions),
             // A held-back text is the newest one.
-            Key::Move { to: Direction::Up, .. } if self.composer.is_empty() && self.holds_text() => {
-                self.take_back(actions);
+            Key::Move { to: Direction::Up, .. } if self.composer.is_empty() && self.has_held_texts() => {
+                self.take_back_last_queued(actions);
             }
             Key::Move { to: Direction::Up, .. } | Key::Ctrl('p') => {
-                if !self.composer.up()
+                if !self.composer.move_up()
                     && let Some(text) = self.history.older(&self.composer.expanded()).map(str::to_owned)
                 {
                     self.composer.set(&text);
                 }
             }
             Key::Move { to: Direction::Down, .. } | Key::Ctrl('n') => {
-                if !self.composer.down()
+                if !self.composer.move_down()
                     && let Some(text) = self.history.newer()
                 {
                     self.composer.set(&text);
@@ -151,15 +153,15 @@ impl App {
                 actions.extend(image_path(text).map(Action::Attach));
             }
             key => {
-                self.history.leave();
+                self.history.end_recall();
                 press_buffer(&mut self.composer, key);
-                self.list_names();
+                self.show_completions();
             }
         }
     }
 
     /// Quits once the host's work is done, but not during a run.
-    fn end_of_input(&mut self, actions: &mut Vec<Action>) {
+    fn quit_on_end_of_input(&mut self, actions: &mut Vec<Action>) {
         if self.has_run() {
             self.set_hint("Esc stops the run, then Ctrl-D ends the conversation");
             return;
@@ -201,13 +203,13 @@ impl App {
         true
     }
 
-    pub(super) fn enter_text(&mut self, steers: bool, actions: &mut Vec<Action>) {
+    pub(super) fn submit_text(&mut self, steers: bool, actions: &mut Vec<Action>) {
         let is_running = self.is_running();
         if self.composer.text().trim().is_empty() {
             if is_running {
                 actions.push(Action::Hurry);
             } else {
-                self.send_held(actions);
+                self.send_first_held(actions);
             }
             return;
         }
@@ -219,12 +221,12 @@ impl App {
             self.open_picker(kind);
             return;
         }
-        if is_running && self.run_at_once() {
+        if is_running && self.run_independent_command() {
             return;
         }
         if is_running && (self.host.is_harmless)(self.composer.text().trim()) {
             let text = self.composer.take().trim().to_owned();
-            self.keyboard.vim.insert();
+            self.keyboard.vim.enter_insert_mode();
             self.focus.take_list();
             self.history.push(&text);
             actions.extend([Action::Remember(text.clone()), Action::Beside(text)]);
@@ -232,7 +234,7 @@ impl App {
         }
         if is_running && !self.is_busy && (self.host.makes_prompt)(self.composer.text().trim()) {
             let line = self.composer.take().trim().to_owned();
-            self.keyboard.vim.insert();
+            self.keyboard.vim.enter_insert_mode();
             self.focus.take_list();
             self.history.push(&line);
             actions.extend([Action::Remember(line.clone()), Action::PromptCommand { line, steers }]);
@@ -251,7 +253,7 @@ impl App {
             return;
         }
         let text = self.composer.take().trim().to_owned();
-        self.keyboard.vim.insert();
+        self.keyboard.vim.enter_insert_mode();
         self.focus.take_list();
         self.history.push(&text);
         actions.push(Action::Remember(text.clone()));
@@ -263,7 +265,7 @@ impl App {
     }
 
     /// Runs a command that does not depend on the run; returns false for any other text.
-    fn run_at_once(&mut self) -> bool {
+    fn run_independent_command(&mut self) -> bool {
         match self.composer.text().trim() {
             "/screen full" => self.set_full(true),
             "/screen inline" => self.set_full(false),
@@ -292,8 +294,8 @@ impl App {
         true
     }
 
-    /// Puts the command that runs in the background.
-    fn leave_in_background(&mut self, actions: &mut Vec<Action>) {
+    /// Moves the foreground command to the background.
+    fn move_to_background(&mut self, actions: &mut Vec<Action>) {
         if self.has_run() {
             actions.push(Action::Background);
         } else {
@@ -301,20 +303,20 @@ impl App {
         }
     }
 
-    /// Whether texts wait that no run takes.
-    fn holds_text(&self) -> bool {
+    /// Whether texts are held back while no run is active.
+    fn has_held_texts(&self) -> bool {
         !self.is_running() && !self.transcript.view().queue.is_empty()
     }
 
     /// Sends the first held-back text.
-    fn send_held(&mut self, actions: &mut Vec<Action>) {
+    fn send_first_held(&mut self, actions: &mut Vec<Action>) {
         let Some(first) = self.transcript.view().queue.first() else { return };
         let (id, text) = (first.id, first.text.unsanitised().to_owned());
         actions.extend([Action::Intent(Intent::Unqueue { id }), Action::Line(text)]);
     }
 
     /// Drops the held-back text that came last; the history keeps it.
-    fn drop_held(&mut self, actions: &mut Vec<Action>) {
+    fn drop_last_held(&mut self, actions: &mut Vec<Action>) {
         let Some(last) = self.transcript.view().queue.last() else { return };
         let (id, text) = (last.id, last.text.unsanitised().to_owned());
         self.history.push(&text);
@@ -323,11 +325,11 @@ impl App {
     }
 
     /// Takes back the text queued last.
-    fn take_back(&mut self, actions: &mut Vec<Action>) {
+    fn take_back_last_queued(&mut self, actions: &mut Vec<Action>) {
         let Some(last) = self.transcript.view().queue.last() else { return };
         let (id, text) = (last.id, last.text.unsanitised().to_owned());
         if last.steers && self.transcript.view().status.run_ms.is_some() {
-            // The message is in the agent's queue; only the host knows whether it was delivered.
+            // Only the host knows whether the agent has taken the message from its queue.
             actions.push(Action::Unsteer { id, text });
         } else {
             self.give_back(&text);
@@ -336,8 +338,8 @@ impl App {
     }
 }
 
-/// Path in a pasted text that is only the path of an image, as terminals write a dropped file: quoted, with
-/// escaped blanks, or as a `file://` address.
+/// Path of an image, if a pasted text is nothing else. Terminals insert a dropped file so: quoted, with escaped
+/// spaces, or as a `file://` address.
 fn image_path(text: &str) -> Option<String> {
     let text = text.trim();
     if text.is_empty() || text.len() > 4096 || text.contains('\n') {
@@ -360,7 +362,7 @@ mod tests {
     use super::image_path;
 
     #[test]
-    fn the_path_of_an_image_is_known_however_a_terminal_writes_it() {
+    fn the_path_of_a_dropped_image_is_recognised_in_every_form() {
         for (text, expected) in [
             ("/tmp/shot.png", Some("/tmp/shot.png")),
             ("'/tmp/a shot.PNG'\n", Some("/tmp/a shot.PNG")),

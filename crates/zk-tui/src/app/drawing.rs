@@ -17,7 +17,7 @@ const MAX_HIT_ROWS: usize = 8;
 /// Help for the keys of the history search.
 const HIT_KEYS: &str = "typed before · ↑↓ choose · Enter takes it · Esc closes";
 
-/// Contents of a frame.
+/// Frames of the screen.
 impl App {
     /// Prints a line that was typed, above the rows that it led to.
     pub fn echo(&mut self, typed: &str) {
@@ -30,7 +30,7 @@ impl App {
     /// Prints text of the program that is no code: wrapped at words, columns of a table kept.
     pub fn print_words(&mut self, style: Style, text: &str) {
         let width = self.screen.size().width;
-        // A secret is masked before a line end can stand in it.
+        // Masked before the text is wrapped, so that no line end can split a secret.
         let masked = |line: &str| (self.host.mask)(line).unwrap_or_else(|| line.to_owned());
         let lines = |line| folded(&masked(line), width);
         let row = |line: String| Row::of(style, &line);
@@ -44,7 +44,7 @@ impl App {
         let width = self.screen.size().width;
         let row = |line| {
             let row = Row::of(style, line);
-            // Text from elsewhere may be code: each line stays whole, so that a copy joins it.
+            // Other text may be code, so its lines are not wrapped, and a copy of the terminal joins them.
             if style == Style::PLAIN {
                 vec![row]
             } else {
@@ -62,7 +62,7 @@ impl App {
     /// Bytes to write now: empty if nothing changed or the last frame was too recent.
     #[must_use]
     pub fn frame(&mut self, now: Duration) -> String {
-        let is_early = self.is_resting(now) || self.waits_until().is_some_and(|until| now < until);
+        let is_early = self.is_resting(now) || self.earliest_frame().is_some_and(|until| now < until);
         if !self.output.is_dirty || is_early || self.output.is_left {
             return String::new();
         }
@@ -71,8 +71,8 @@ impl App {
             self.timing.frames.pop_front();
         }
         self.timing.frames.push_back(now);
-        self.tell_title();
-        let change = std::mem::take(&mut self.output.pending) + &self.change_screens();
+        self.update_title();
+        let change = std::mem::take(&mut self.output.pending) + &self.switch_screens();
         if self.alternate.screen.is_some() {
             return change + &self.alternate_frame();
         }
@@ -82,7 +82,7 @@ impl App {
         let closed = self.transcript.take_closed(room);
         let closed = self.masked(closed);
         parts.open = self.masked(self.transcript.open_rows());
-        // A call to be approved is shown unmasked.
+        // The question itself is not masked: the person approves exactly what is shown.
         parts.queue = self.masked(parts.queue);
         parts.status = parts.status.map(|row| self.masked_row(row));
         let (rows, caret) = live_rows(&parts, size);
@@ -94,12 +94,12 @@ impl App {
     pub fn is_resting(&self, now: Duration) -> bool {
         self.output.is_dirty
             && !self.output.is_left
-            && !self.may_show_key(now)
+            && !self.may_draw_key(now)
             && self.timing.drawn.is_some_and(|drawn| now < drawn + FRAME_INTERVAL)
     }
 
-    /// Whether a key may be shown at once within the frame limit of a second.
-    fn may_show_key(&self, now: Duration) -> bool {
+    /// Whether a frame for a key is allowed at once, within the maximum number of frames per second.
+    fn may_draw_key(&self, now: Duration) -> bool {
         let is_left = || {
             let first =
                 self.timing.frames.front().filter(|_| self.timing.frames.len() >= MAX_FRAMES_PER_SECOND);
@@ -108,8 +108,8 @@ impl App {
         self.timing.is_pressed && is_left()
     }
 
-    /// Earliest time of the next frame after a change of the terminal's size.
-    pub(super) fn waits_until(&self) -> Option<Duration> {
+    /// Earliest time of the next frame after a resize.
+    pub(super) fn earliest_frame(&self) -> Option<Duration> {
         let asked = self.timing.asked?;
         if self.screen.is_asking() {
             Some(asked + SIZE_ANSWER_WAIT)
@@ -144,7 +144,7 @@ impl App {
         match rows.first_mut() {
             Some(first) => {
                 let mut both = questions.with(Style::DIM, " · ");
-                // Without its margin.
+                // The row is joined without its margin.
                 both.append(&first.cut(2, first.text_len()));
                 *first = both;
             }
@@ -157,7 +157,7 @@ impl App {
     fn hit_rows(&self, words: &str, chosen: usize, size: Size) -> Vec<Row> {
         let room = (size.live_rows() / 3).saturating_sub(1).clamp(1, MAX_HIT_ROWS);
         let first = (chosen + 1).saturating_sub(room);
-        let hits = self.history.hits(words).enumerate().skip(first).take(room);
+        let hits = self.history.matches(words).enumerate().skip(first).take(room);
         let row = |(at, text): (usize, &str)| {
             let mut lines = text.lines();
             let mut line = lines.next().unwrap_or_default().to_owned();
@@ -199,7 +199,7 @@ impl App {
             queue.extend(agent_rows(view, size.width));
             queue.extend(job_rows(&view.jobs));
         } else {
-            // Typed texts are in sight before what the agent does, on a screen without room for both.
+            // On a screen without room for both, queued texts come before the agent's activity.
             let mut left = queue_room(size).saturating_sub(queue.len() + waiting.len());
             let mut fitting = |mut rows: Vec<Row>| {
                 rows.truncate(left);
@@ -227,7 +227,7 @@ impl App {
             }
         };
         if let Focus::Picker(picker) = &self.focus {
-            let (row, caret) = picker.composer();
+            let (row, caret) = picker.query_row();
             let card = picker_rows(picker, size);
             return Parts {
                 open: Vec::new(),

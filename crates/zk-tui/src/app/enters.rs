@@ -9,9 +9,14 @@ const PASTE_PAUSE: Duration = Duration::from_millis(8);
 impl App {
     /// Converts Enters inside an unmarked paste to line ends. A final Enter that arrived with or right after
     /// other keys is held back for a moment, since more of the paste may follow.
-    pub(super) fn settle_enters(&mut self, keys: Vec<Key>, is_burst: bool, now: Duration) -> Vec<Key> {
+    pub(super) fn convert_pasted_enters(
+        &mut self,
+        keys: Vec<Key>,
+        is_burst: bool,
+        now: Duration,
+    ) -> Vec<Key> {
         let is_behind_text = self.timing.text_came.is_some_and(|came| now < came + PASTE_PAUSE);
-        let mut settled = self.settle_all_enters(keys, now);
+        let mut settled = self.convert_all_pasted_enters(keys, now);
         if (is_burst || is_behind_text) && settled.last() == Some(&Key::Enter) {
             settled.pop();
             self.timing.held_enter = Some(now);
@@ -20,7 +25,7 @@ impl App {
     }
 
     /// Variant of [`settle_enters`](Self::settle_enters) for input that is complete.
-    pub(super) fn settle_all_enters(&mut self, keys: Vec<Key>, now: Duration) -> Vec<Key> {
+    pub(super) fn convert_all_pasted_enters(&mut self, keys: Vec<Key>, now: Duration) -> Vec<Key> {
         let is_text = |key: Option<&Key>| {
             matches!(key, Some(Key::Char(_) | Key::Enter | Key::Newline | Key::Tab | Key::Paste(_)))
         };
@@ -43,13 +48,13 @@ impl App {
     }
 
     /// Time at which a held-back Enter takes effect.
-    pub(super) fn enter_due(&self) -> Option<Duration> {
+    pub(super) fn held_enter_due(&self) -> Option<Duration> {
         self.timing.held_enter.map(|held| held + PASTE_PAUSE)
     }
 
     /// Handles a held-back Enter that no input followed.
     pub(super) fn press_held_enter(&mut self, now: Duration, actions: &mut Vec<Action>) {
-        if self.enter_due().is_some_and(|due| due <= now) {
+        if self.held_enter_due().is_some_and(|due| due <= now) {
             self.timing.held_enter = None;
             self.press_typed(&[Key::Enter], false, now, actions);
         }

@@ -12,13 +12,13 @@ pub(super) enum Focus {
     Picker(Picker),
 }
 
-/// Help for the draft.
+/// List or search that helps with the draft.
 #[derive(Debug, Default)]
 pub(super) enum Aid {
     #[default]
     None,
-    /// Completions were requested before they were known; they are listed when they arrive, unless a key
-    /// comes first.
+    /// Completions that were requested and have not arrived. They are shown on arrival, unless a key is pressed
+    /// first.
     Awaited,
     /// Completions of the typed word.
     Completion(List),
@@ -30,7 +30,7 @@ pub(super) enum Aid {
 #[derive(Debug, Default)]
 pub(super) struct Search {
     pub(super) words: String,
-    /// Number of skipped hits.
+    /// Number of skipped matches.
     pub(super) skip: usize,
 }
 
@@ -111,7 +111,7 @@ impl Focus {
         }
     }
 
-    /// Takes the list of completions.
+    /// Takes the list of completions out.
     pub(super) fn take_list(&mut self) -> Option<List> {
         match self.replace_aid(Aid::None) {
             Aid::Completion(list) => Some(list),
@@ -122,7 +122,7 @@ impl Focus {
         }
     }
 
-    /// Ends a search; returns false if there is none.
+    /// Ends the history search; returns false if none is open.
     pub(super) fn end_search(&mut self) -> bool {
         let is_search = matches!(self.aid(), Aid::Search(_));
         if is_search {
@@ -131,7 +131,7 @@ impl Focus {
         is_search
     }
 
-    /// Cancels pending completions.
+    /// Cancels completions that were requested and have not arrived.
     pub(super) fn stop_awaiting(&mut self) {
         if matches!(self.aid(), Aid::Awaited) {
             self.replace_aid(Aid::None);

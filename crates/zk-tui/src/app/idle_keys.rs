@@ -2,7 +2,7 @@ use super::focus::Aid;
 use super::{Action, App};
 use crate::keys::{Direction, Key, describe};
 
-/// State of the draft that a key may change.
+/// State of the draft, to detect whether a key changed anything.
 #[derive(PartialEq)]
 pub(super) struct DraftState {
     text: String,
@@ -10,7 +10,7 @@ pub(super) struct DraftState {
     actions: usize,
 }
 
-/// A word about keys that find nothing to do.
+/// Hints on keys that have no effect.
 impl App {
     pub(super) fn draft_state(&self, actions: &[Action]) -> DraftState {
         let caret = self.composer.before_caret().len();
@@ -18,7 +18,7 @@ impl App {
     }
 
     /// Shows a hint on a key that changed nothing since `before`.
-    pub(super) fn tell_idle_key(&mut self, key: &Key, before: &DraftState, actions: &[Action]) {
+    pub(super) fn hint_at_idle_key(&mut self, key: &Key, before: &DraftState, actions: &[Action]) {
         let is_answered = self.hint.is_some()
             || self.keyboard.is_prefixed
             || !matches!(self.focus.aid(), Aid::None)
@@ -26,14 +26,14 @@ impl App {
         if is_answered {
             return;
         }
-        if let Some(word) = idle_word(key, self.composer.is_empty()) {
+        if let Some(word) = idle_key_hint(key, self.composer.is_empty()) {
             self.set_hint(word);
         }
     }
 }
 
-/// Words about a key that did nothing; none about one that stopped at an end of the text.
-fn idle_word(key: &Key, is_empty: bool) -> Option<String> {
+/// Hint on a key that had no effect; `None` for a movement that stopped at an end of the text.
+fn idle_key_hint(key: &Key, is_empty: bool) -> Option<String> {
     const NOTHING_TYPED: &str = "nothing is typed: ? lists the keys";
     let word = match key {
         Key::Tab if is_empty => "Tab completes what is typed, and queues it during a run",

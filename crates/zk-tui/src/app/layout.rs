@@ -6,11 +6,11 @@ use crate::text::soft_split;
 /// Redrawn parts of the screen, top to bottom.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
-    /// Open rows of the conversation; their end is shown.
+    /// Open rows of the conversation, of which the last ones are shown.
     pub(crate) open: Vec<Row>,
-    /// A question.
+    /// Rows of the open question.
     pub(crate) card: Vec<Row>,
-    /// Names to choose from, texts that wait, sub-agents, and jobs.
+    /// Rows above the draft: completions, queued texts, sub-agents and jobs.
     pub(crate) queue: Vec<Row>,
     pub(crate) status: Option<Row>,
     /// Rows of the composer.
@@ -35,19 +35,19 @@ pub(crate) struct Rooms {
     has_gap: bool,
 }
 
-/// Minimum number of conversation rows for which rules around the composer are left out.
+/// Minimum number of conversation rows on the screen, below which the rules around the composer are omitted.
 const MIN_OPEN_WITH_RULES: usize = 5;
 
 /// Minimum screen height for a placeholder.
 const MIN_PLACEHOLDER_ROWS: usize = 6;
 
 /// Screen height below which queued texts are hidden beside a question.
-const SPARE: usize = 10;
+const MIN_ROWS_WITH_QUEUE: usize = 10;
 
 /// Maximum height of a question: leaves one row for the draft and one for the queue.
 pub(crate) fn card_room(size: Size) -> usize {
     let rows = size.live_rows();
-    rows.saturating_sub(if rows < SPARE { 2 } else { 3 }).max(1)
+    rows.saturating_sub(if rows < MIN_ROWS_WITH_QUEUE { 2 } else { 3 }).max(1)
 }
 
 /// Maximum height of a list of completions or keys: leaves one row for the draft.
@@ -55,7 +55,7 @@ pub(crate) fn list_room(size: Size) -> usize {
     size.live_rows().saturating_sub(2).max(1)
 }
 
-/// Minimum width in columns that a picker has on a terminal that is wider.
+/// Minimum width of a picker that leaves room for a narrower terminal, in columns.
 const MIN_PICKER_COLUMNS: usize = 78;
 
 /// Rows of a picker. They leave room for a terminal that becomes smaller: rows that a terminal moves above its
@@ -85,11 +85,11 @@ impl Rooms {
         let height = size.live_rows();
         let composer_most = if parts.card.is_empty() { (height / 2).max(1) } else { (height / 4).max(1) };
         let composer = take(parts.composer.len(), composer_most);
-        let spare = usize::from(!parts.queue.is_empty() && height >= SPARE);
+        let spare = usize::from(!parts.queue.is_empty() && height >= MIN_ROWS_WITH_QUEUE);
         let card = take(parts.card.len(), height.saturating_sub(composer + spare));
         let status = take(usize::from(parts.status.is_some()), 1);
         let queue = take(parts.queue.len(), queue_room(size));
-        // Beside a question or a list every row is needed; the frame of a question is an edge already.
+        // Beside a question or a list every row is needed, and the question's frame already separates it.
         let has_rules = parts.card.is_empty() && left >= MIN_OPEN_WITH_RULES + 2;
         let has_gap = has_rules && left > MIN_OPEN_WITH_RULES + 2;
         let open = left - 2 * usize::from(has_rules) - usize::from(has_gap);
@@ -97,7 +97,7 @@ impl Rooms {
     }
 }
 
-/// Rows to redraw, each one screen row, and the caret in them.
+/// Live rows, each one row of the screen, and the caret within them.
 pub(crate) fn live_rows(parts: &Parts, size: Size) -> (Vec<Row>, Option<Caret>) {
     let rooms = Rooms::of(parts, size);
     let mut rows: Vec<Row> = parts.open.iter().flat_map(|row| soft_split(row, size.width)).collect();

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use zk_view::{Activity, Block, Intent, Patch, View};
 
-use self::asking::{QUESTION_WAITS, describe_card};
+use self::asking::{QUESTION_WAITS, describe_question};
 use self::focus::{Aid, Focus};
 use self::layout::card_room;
 use self::state::{Alternate, Host, Keyboard, Output, Timing};
@@ -48,9 +48,9 @@ const RESIZE_PAUSE: Duration = Duration::from_millis(60);
 const TMUX_RESIZE_PAUSE: Duration = Duration::from_millis(300);
 
 /// Time after Ctrl-C in which a second one quits.
-const AGAIN: Duration = Duration::from_secs(2);
+const DOUBLE_PRESS_TIME: Duration = Duration::from_secs(2);
 
-/// Minimum duration of a run whose end is notified, in milliseconds.
+/// Minimum duration in milliseconds of a run whose end causes a notification.
 const LONG_RUN_MS: u64 = 10_000;
 
 /// Action for the host.
@@ -68,7 +68,7 @@ pub enum Action {
         /// Whether the prompt steers the run.
         steers: bool,
     },
-    /// For the view.
+    /// Intent for the view.
     Intent(Intent),
     /// Take a steering message back from the run; if that succeeds, return the text by [`App::give_back`].
     Unsteer {
@@ -230,7 +230,7 @@ impl App {
     /// Sets the source of other processes' history, for history searches.
     #[must_use]
     pub fn with_recall(mut self, recall: Recall) -> Self {
-        self.history.recall_with(recall);
+        self.history.set_recall(recall);
         self
     }
 
@@ -240,8 +240,8 @@ impl App {
         let (before, switches) = (status.run_ms, *switches);
         patches.iter().for_each(|patch| self.transcript.patch(patch));
         if self.transcript.view().switches != switches {
-            // Places in the log are those of another session from now on.
-            self.renew_pager();
+            // The positions in the log refer to the earlier session, so the pager starts over.
+            self.restart_pager();
         }
         self.output.is_dirty = true;
         let lists = |patch: &Patch| matches!(patch, Patch::Jobs { .. } | Patch::Agents { .. });
@@ -251,16 +251,16 @@ impl App {
         let view = self.transcript.view();
         let is_over = before.is_some_and(|ms| ms >= LONG_RUN_MS) && view.status.run_ms.is_none();
         let first = view.cards.first();
-        if self.focus.card().map(|card| card.card().id) != first.map(|card| card.id) {
+        if self.focus.card().map(|card| card.question_card().id) != first.map(|card| card.id) {
             let card = first.cloned();
-            // The question of the notice was answered, so the notice is withdrawn.
+            // The question that caused the notification was answered.
             self.timing.late_notice = None;
             self.hint.take_if(|hint| hint == QUESTION_WAITS);
             if let Some(card) = &card {
-                self.notify(describe_card(card, |text| (self.host.mask)(text)), now);
+                self.notify(describe_question(card, |text| (self.host.mask)(text)), now);
             }
             // The picker is closed, so that its search letters do not answer the question.
-            self.ask(card, now);
+            self.show_question(card, now);
         } else if is_over {
             self.notify(self.describe_end(), now);
         }
@@ -292,7 +292,7 @@ impl App {
         let draft = self.composer.take();
         let both = if draft.trim().is_empty() { text.to_owned() } else { format!("{text}\n{draft}") };
         self.composer.set(&both);
-        self.draft_changed();
+        self.report_draft_change();
     }
 
     /// Switches the theme; rows that scrolled away keep their colours.
@@ -313,8 +313,8 @@ impl App {
         self.output.is_dirty = true;
     }
 
-    /// Informs the question of a change in the draft by anything but keys.
-    fn draft_changed(&mut self) {
+    /// Tells the open question that the draft was changed without keys.
+    fn report_draft_change(&mut self) {
         if let Some(card) = self.focus.card_mut() {
             card.set_typing(!self.composer.is_empty());
         }
@@ -327,7 +327,7 @@ impl App {
         let draft = self.composer.expanded();
         self.composer.set(edited);
         self.focus.take_list();
-        self.draft_changed();
+        self.report_draft_change();
         let given = draft.strip_suffix(before).unwrap_or(&draft).trim_end_matches('\n');
         if !given.is_empty() {
             self.give_back(given);
@@ -337,13 +337,13 @@ impl App {
     /// Inserts the mark of an attachment, which is deleted as a whole.
     pub fn attach(&mut self, mark: &str) {
         self.composer.attach(mark);
-        self.draft_changed();
+        self.report_draft_change();
     }
 
     /// Inserts a text at the caret.
     pub fn insert(&mut self, text: &str) {
         self.composer.paste(text);
-        self.draft_changed();
+        self.report_draft_change();
     }
 
     /// Informs the lists that a [`Completer`] has new names.
@@ -357,7 +357,7 @@ impl App {
             Focus::Question(_, aid) => matches!(aid, Aid::Completion(_)),
         };
         if is_shown {
-            self.list_names_anew();
+            self.update_completions();
             self.output.is_dirty = true;
         }
     }
@@ -372,17 +372,17 @@ impl App {
             .output
             .is_dirty
             .then(|| self.timing.drawn.map_or(Duration::ZERO, |drawn| drawn + FRAME_INTERVAL));
-        let frame = frame.max(self.waits_until().filter(|_| self.output.is_dirty));
+        let frame = frame.max(self.earliest_frame().filter(|_| self.output.is_dirty));
         let card = self.focus.card().and_then(CardState::next_tick);
         let notice = self.timing.late_notice.as_ref().map(|(due, _)| *due);
         let hint = self.timing.hint_ends;
-        frame.into_iter().chain(card).chain(self.enter_due()).chain(notice).chain(hint).min()
+        frame.into_iter().chain(card).chain(self.held_enter_due()).chain(notice).chain(hint).min()
     }
 
-    /// Time passed.
+    /// Handles the passage of time.
     pub fn tick(&mut self, now: Duration) -> Vec<Action> {
         let mut actions = Vec::new();
-        self.tell_late(now);
+        self.send_due_notification(now);
         if self.timing.hint_ends.is_some_and(|end| end <= now) {
             self.end_brief_hint();
         }
@@ -392,7 +392,7 @@ impl App {
         }
         if let Some(outcome) = self.focus.card_mut().and_then(|card| card.tick(now)) {
             self.output.is_dirty = true;
-            self.outcome(outcome, &mut actions);
+            self.handle_outcome(outcome, &mut actions);
         }
         actions
     }
@@ -429,7 +429,7 @@ impl App {
     pub fn leave(&mut self) -> String {
         self.output.is_left = true;
         self.timing.asked = None;
-        self.screen.doubt();
+        self.screen.discard_answer();
         let back = std::mem::take(&mut self.output.pending) + &self.leave_alternate();
         let closed = self.transcript.take_closed(0);
         let closed = self.masked(closed);

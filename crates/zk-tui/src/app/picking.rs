@@ -17,8 +17,8 @@ impl App {
         self.output.is_dirty = true;
     }
 
-    /// Picker for the present activity: sub-agents while some run.
-    pub(super) fn picker_of_now(&self) -> PickerKind {
+    /// Kind of picker to open: sub-agents while some run, otherwise commands.
+    pub(super) fn default_picker(&self) -> PickerKind {
         let is_working = |agent: &AgentRow| agent.state == AgentState::Running;
         match self.transcript.view().agents.iter().any(is_working) {
             true => PickerKind::Agents,
@@ -41,23 +41,23 @@ impl App {
             PickerKey::Done => {}
             PickerKey::Leave => self.focus = Focus::Composer(Aid::None),
             PickerKey::Picked(picked) => {
-                // The line may open another picker.
+                // The line may open another picker, so this one closes first.
                 self.focus = Focus::Composer(Aid::None);
-                self.picked(picked, actions);
+                self.handle_choice(picked, actions);
             }
-            PickerKey::Act(picked) => self.picked(picked, actions),
+            PickerKey::Act(picked) => self.handle_choice(picked, actions),
         }
     }
 
-    fn picked(&mut self, picked: Picked, actions: &mut Vec<Action>) {
+    fn handle_choice(&mut self, picked: Picked, actions: &mut Vec<Action>) {
         match picked {
             Picked::Job { id, kill } => actions.push(Action::Job { id, kill }),
             Picked::Rename { id, title } => actions.push(Action::RenameSession { id, title }),
             Picked::Delete { id } => actions.push(Action::DeleteSession { id }),
-            // The line has the same effect as when typed; the draft is kept.
+            // The line acts as if typed, but the draft is kept.
             Picked::Line(line) => self.run_line(&line, actions),
             Picked::Text(text) => {
-                // A command starts a line, a file can be inserted anywhere.
+                // A command can only be inserted at the start of a line, a file anywhere.
                 if text.starts_with('/') && !self.composer.is_empty() {
                     self.set_hint("a command begins an empty line");
                 } else {
@@ -66,18 +66,18 @@ impl App {
             }
             Picked::Agent(name) => {
                 self.open_pager(Reading::Agent(name));
-                self.renew_pager();
+                self.restart_pager();
             }
         }
     }
 
-    /// Conversation of the sub-agent in the pager; `None` if the pager shows the main one.
-    pub(super) fn agent_pages(&self) -> Option<(Log, View)> {
+    /// Log and view of the sub-agent shown in the pager; `None` if the pager shows the main conversation.
+    pub(super) fn agent_log_and_view(&self) -> Option<(Log, View)> {
         let Reading::Agent(name) = &self.alternate.reading else { return None };
         let all = self.transcript.view();
         let is_its =
             |block: &&Arc<Block>| block.agent.as_ref().is_some_and(|agent| agent.name.as_str() == name);
-        // A sub-agent's blocks are shown as the conversation of a main agent.
+        // Blocks of the sub-agent are shown like those of a main agent.
         let own = |block: &Arc<Block>| Block { agent: None, ..Block::clone(block) }.into();
         let view = View { blocks: all.blocks.iter().filter(is_its).map(own).collect(), ..View::default() };
         Some((Log::of(&view), view))

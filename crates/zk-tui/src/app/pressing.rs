@@ -5,7 +5,7 @@ use super::state::Reading;
 use super::{Action, App};
 use crate::keys::Key;
 
-/// Keys, each of them in its turn.
+/// Handling of keys in their order.
 impl App {
     /// Handles keys that were read together.
     pub fn keys(&mut self, keys: &[Key], now: Duration) -> Vec<Action> {
@@ -18,7 +18,7 @@ impl App {
         let is_burst = keys.iter().filter(|key| !key.is_reply()).count() > 1;
         for key in keys {
             if key.is_reply() {
-                self.hear(key);
+                self.handle_reply(key);
                 continue;
             }
             if let Key::Wheel { .. } = key {
@@ -27,9 +27,10 @@ impl App {
             }
             self.shows_keys = false;
             self.end_brief_hint();
-            // Text is inserted as a whole, so that line ends within it are known, before other keys act.
+            // Consecutive text is inserted as a whole, so that line ends within a paste are recognised; then
+            // other keys act.
             if !self.is_text(key) {
-                self.press_text(&mut text, is_burst, now, &mut actions);
+                self.insert_text(&mut text, is_burst, now, &mut actions);
             }
             let layer = self.layer();
             let key = match layer {
@@ -38,7 +39,7 @@ impl App {
                     Some(key) => key,
                     None => continue,
                 },
-                // These have their own keys.
+                // These layers have key bindings of their own.
                 Layer::Pager | Layer::Picker | Layer::Search => key.clone(),
             };
             match (layer, &key) {
@@ -46,23 +47,23 @@ impl App {
                 (Layer::Pager, key) => self.press_pager(key, now),
                 (Layer::Picker, key) => self.press_picker(key, &mut actions),
                 (_, key) if self.press_full_screen(key) => {}
-                (_, Key::Ctrl('o')) => self.open_picker(self.picker_of_now()),
+                (_, Key::Ctrl('o')) => self.open_picker(self.default_picker()),
                 (_, Key::Ctrl('t')) => self.open_pager(Reading::All),
-                (_, Key::Escape) => self.escape(now, &mut actions),
-                (_, Key::Ctrl('c')) => self.interrupt(now, &mut actions),
+                (_, Key::Escape) => self.press_escape(now, &mut actions),
+                (_, Key::Ctrl('c')) => self.press_interrupt(now, &mut actions),
                 (_, Key::BackTab) => actions.push(Action::NextMode),
-                (_, key) if is_part_of_text(key) => text.push(key.clone()),
+                (_, key) if may_be_pasted(key) => text.push(key.clone()),
                 (_, key) => self.press_typed(std::slice::from_ref(key), is_burst, now, &mut actions),
             }
         }
         if !text.is_empty() {
-            let settled = self.settle_enters(text, is_burst, now);
+            let settled = self.convert_pasted_enters(text, is_burst, now);
             self.press_typed(&settled, is_burst, now, &mut actions);
         }
         actions
     }
 
-    /// Handles a wheel event, which scrolls and never affects the draft or a question.
+    /// Handles a wheel event, which scrolls and never changes the draft or answers a question.
     fn turn_wheel(&mut self, key: &Key, now: Duration) {
         if self.layer() == Layer::Pager {
             self.press_pager(key, now);
@@ -72,7 +73,7 @@ impl App {
     }
 
     /// Handles a reply of the terminal.
-    fn hear(&mut self, reply: &Key) {
+    fn handle_reply(&mut self, reply: &Key) {
         match reply {
             Key::Synchronized(agreed) => self.screen.set_synchronized(*agreed),
             Key::Ground { is_light } => self.screen.set_ground(*is_light),
@@ -84,23 +85,23 @@ impl App {
         }
     }
 
-    /// Whether a key is part of a text, whatever came with it.
+    /// Whether a key is text, whatever other keys it was read with.
     fn is_text(&self, key: &Key) -> bool {
         let is_taken = matches!(self.layer(), Layer::Pager | Layer::Picker);
         !is_taken
             && !self.keyboard.vim.is_normal()
-            && self.keyboard.keymap.turn(key).is_some_and(|key| is_part_of_text(&key))
+            && self.keyboard.keymap.translate(key).is_some_and(|key| may_be_pasted(&key))
     }
 
-    /// Handles text that another key followed: a final Enter is one.
-    fn press_text(&mut self, text: &mut Vec<Key>, is_burst: bool, now: Duration, actions: &mut Vec<Action>) {
-        let settled = self.settle_all_enters(std::mem::take(text), now);
+    /// Handles a run of text that another key followed. A final Enter in it is a typed one.
+    fn insert_text(&mut self, text: &mut Vec<Key>, is_burst: bool, now: Duration, actions: &mut Vec<Action>) {
+        let settled = self.convert_all_pasted_enters(std::mem::take(text), now);
         if !settled.is_empty() {
             self.press_typed(&settled, is_burst, now, actions);
         }
     }
 }
 
-fn is_part_of_text(key: &Key) -> bool {
+fn may_be_pasted(key: &Key) -> bool {
     matches!(key, Key::Char(_) | Key::Enter | Key::Newline | Key::Tab | Key::Paste(_))
 }

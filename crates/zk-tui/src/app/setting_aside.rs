@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use zk_view::Content;
 
-use super::{AGAIN, App};
+use super::{App, DOUBLE_PRESS_TIME};
 use crate::keys::Key;
 use crate::pick::PickerKind;
 
@@ -12,7 +12,7 @@ impl App {
     /// types.
     pub fn offer_draft(&mut self, text: &str, note: &str) {
         if !self.composer.is_empty() {
-            // Text typed meanwhile is never mixed with it.
+            // The text typed so far is never mixed with the offered draft.
             let typed = std::mem::take(&mut self.composer);
             self.composer.set(text);
             self.stash();
@@ -25,7 +25,7 @@ impl App {
     }
 
     /// Accepts the draft of another window, or sets it aside if the key starts another text.
-    pub(super) fn settle_offer(&mut self, key: &Key) {
+    pub(super) fn accept_offer_or_set_aside(&mut self, key: &Key) {
         if matches!(key, Key::Char(_) | Key::Paste(_) | Key::Ctrl('v' | 'y')) {
             self.set_offer_aside();
         } else {
@@ -41,14 +41,14 @@ impl App {
     }
 
     /// Sets the draft aside; an empty draft is replaced by the one set aside last.
-    pub(super) fn stash_or_bring_back(&mut self) {
+    pub(super) fn stash_or_restore(&mut self) {
         if !self.composer.is_empty() {
             return self.stash();
         }
         match self.keyboard.stash.pop() {
             Some(draft) => {
                 self.composer = draft;
-                self.draft_changed();
+                self.report_draft_change();
             }
             None => self.set_hint("no text was put aside: Ctrl-S does that with what is typed"),
         }
@@ -56,16 +56,17 @@ impl App {
 
     fn stash(&mut self) {
         self.keyboard.stash.push(std::mem::take(&mut self.composer));
-        self.keyboard.vim.insert();
-        self.history.leave();
+        self.keyboard.vim.enter_insert_mode();
+        self.history.end_recall();
         self.focus.take_list();
         self.set_hint("the text is put aside: Ctrl-S on an empty line brings it back");
-        self.draft_changed();
+        self.report_draft_change();
     }
 
-    /// Handles Escape without a target: a second one clears the draft or opens the picker of prompts.
+    /// Handles Escape when nothing is open or running: the second press clears the draft, or opens the picker
+    /// of prompts.
     pub(super) fn escape_twice(&mut self, now: Duration) {
-        let is_again = self.timing.escaped.take().is_some_and(|at| now < at + AGAIN);
+        let is_again = self.timing.escaped.take().is_some_and(|at| now < at + DOUBLE_PRESS_TIME);
         let has_draft = !self.composer.is_empty();
         let hint = match (is_again, has_draft) {
             (true, true) => {
@@ -89,10 +90,10 @@ impl App {
         }
     }
 
-    /// Shows a hint on what the next press does, until a key is pressed or the press would do something else.
+    /// Shows a hint on the effect of pressing the key again, until another key or a time-out.
     pub(super) fn set_brief_hint(&mut self, hint: &'static str, now: Duration) {
         self.set_hint(hint);
-        self.timing.hint_ends = Some(now + AGAIN);
+        self.timing.hint_ends = Some(now + DOUBLE_PRESS_TIME);
     }
 
     pub(super) fn end_brief_hint(&mut self) {
@@ -106,7 +107,7 @@ impl App {
         self.keyboard.offered = None;
         let text = self.composer.take();
         self.history.push(&text);
-        self.draft_changed();
+        self.report_draft_change();
     }
 
     fn has_prompts(&self) -> bool {
@@ -122,10 +123,10 @@ impl App {
             return false;
         }
         if !self.composer.text().starts_with('!') {
-            self.composer.back();
+            self.composer.delete_before();
         }
         self.composer.insert("\n");
-        self.draft_changed();
+        self.report_draft_change();
         true
     }
 }

@@ -8,13 +8,13 @@ use crate::keys::Keymap;
 use crate::pick::Completer;
 use crate::view::Renderers;
 
-/// Keys of the composer.
+/// State of the composer's keys.
 #[derive(Default)]
 pub(super) struct Keyboard {
     pub(super) keymap: Keymap,
-    /// The keys of vi, while they are wanted.
+    /// vi key bindings, if they are enabled.
     pub(super) vim: Vim,
-    /// Whether Ctrl-X was pressed, as a prefix of the next key.
+    /// Whether Ctrl-X was pressed as the prefix of a key sequence.
     pub(super) is_prefixed: bool,
     /// Drafts that were set aside, newest last.
     pub(super) stash: Vec<Buffer>,
@@ -22,13 +22,13 @@ pub(super) struct Keyboard {
     pub(super) offered: Option<String>,
 }
 
-/// Times of keys and frames.
+/// Times of recent keys and frames.
 #[derive(Default)]
 pub(super) struct Timing {
     pub(super) interrupted: Option<Duration>,
-    /// Time of an Escape without a target.
+    /// Time of an Escape that had nothing to close or stop.
     pub(super) escaped: Option<Duration>,
-    /// End of the hint on a second key press.
+    /// End of the hint on pressing a key again.
     pub(super) hint_ends: Option<Duration>,
     /// Time of a held-back Enter that came right after other keys.
     pub(super) held_enter: Option<Duration>,
@@ -37,20 +37,21 @@ pub(super) struct Timing {
     pub(super) drawn: Option<Duration>,
     /// Times of recent frames, oldest first.
     pub(super) frames: VecDeque<Duration>,
-    /// A key was pressed since.
+    /// Whether a key was pressed since the last frame.
     pub(super) is_pressed: bool,
-    /// Time of the unanswered size query.
+    /// Time of a size query that is not answered yet.
     pub(super) asked: Option<Duration>,
-    /// Notice for a person without a key press until this time, if focus is unknown.
+    /// Delayed notification on a terminal without focus reports, with the time at which it is sent unless a key
+    /// is pressed.
     pub(super) late_notice: Option<(Duration, String)>,
 }
 
-/// State of drawing.
+/// State of the output to the terminal.
 pub(super) struct Output {
     pub(super) is_dirty: bool,
     /// Whether drawing is paused because another program has the terminal.
     pub(super) is_left: bool,
-    /// Bytes for the terminal itself, to be written with the next frame.
+    /// Control sequences that are written with the next frame.
     pub(super) pending: String,
     /// Whether the terminal's title is set.
     pub(super) has_titles: bool,
@@ -70,7 +71,7 @@ impl Default for Output {
     }
 }
 
-/// Functions of the host.
+/// Callbacks that the host provides.
 pub(super) struct Host {
     pub(super) completer: Completer,
     pub(super) mask: Mask,
@@ -79,7 +80,7 @@ pub(super) struct Host {
     pub(super) renderers: Renderers,
 }
 
-/// Use of the alternate screen.
+/// State of the alternate screen.
 #[derive(Default)]
 pub(super) struct Alternate {
     /// The alternate screen, while it is in use.
@@ -91,7 +92,7 @@ pub(super) struct Alternate {
     pub(super) reading: Reading,
 }
 
-/// Conversation that is read in the pager, which takes all keys.
+/// Conversation shown in the pager's reading mode, in which all keys are the pager's.
 #[derive(Default)]
 pub(super) enum Reading {
     #[default]

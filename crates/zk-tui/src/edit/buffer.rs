@@ -15,27 +15,27 @@ const MAX_UNFOLDED_LINES: usize = 10;
 /// Maximum size in bytes of a paste that is shown in full: each key redraws all of it.
 const MAX_UNFOLDED_BYTES: usize = 4096;
 
-/// Bytes that all steps back may take.
+/// Maximum size of the undo history, in bytes.
 const MAX_UNDO_BYTES: usize = 1024 * 1024;
-/// Maximum number of killed texts.
+/// Maximum number of texts in the kill ring.
 const MAX_KILLS: usize = 20;
-/// Edits that can be undone.
+/// Maximum number of undo steps.
 const MAX_UNDO_STEPS: usize = 200;
 
-/// Text editor buffer, by grapheme.
+/// Editable text with a caret, edited by grapheme.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Buffer {
     text: String,
-    /// A byte of the text, between two graphemes.
+    /// Byte position of the caret, between two graphemes.
     caret: usize,
     undo: Vec<(String, usize)>,
-    /// Whether the last edit inserted a character, since a word is undone at once.
+    /// Whether the last edit inserted a character: consecutive ones are undone together.
     was_typing: bool,
-    /// Killed texts, newest last.
+    /// Kill ring: killed texts, newest last.
     killed: Vec<String>,
     /// Whether the last edit killed text, to which the next kill is appended.
     was_killing: bool,
-    /// Byte range of the last yank and the index of its killed text.
+    /// Last yank: its byte range, and the index of its text in the kill ring.
     yanked: Option<(usize, usize, usize)>,
     marks: Marks,
 }
@@ -49,41 +49,41 @@ impl Buffer {
         self.text.is_empty()
     }
 
-    /// Whole text, with marks expanded.
+    /// Text with every mark replaced by what it stands for.
     pub(crate) fn expanded(&self) -> String {
         self.marks.expand(&self.text)
     }
 
-    /// Takes the whole text, with marks expanded.
+    /// Takes the text, with every mark replaced by what it stands for.
     pub(crate) fn take(&mut self) -> String {
         let text = self.expanded();
         let (killed, mut marks) = (std::mem::take(&mut self.killed), std::mem::take(&mut self.marks));
-        // Killed texts can still be yanked, with their marks expanded.
-        marks.keep_those_in(&killed);
+        // A text from the kill ring may contain a mark, so its paste is kept.
+        marks.retain_used_in(&killed);
         *self = Self { killed, marks, ..Self::default() };
         text
     }
 
     pub(crate) fn set(&mut self, text: &str) {
-        self.keep(false);
-        self.text = harmless(text);
+        self.push_undo_step(false);
+        self.text = without_control_characters(text);
         self.caret = self.text.len();
     }
 
     pub(crate) fn insert(&mut self, text: &str) {
         let is_word = text.chars().all(char::is_alphanumeric);
         if !(self.was_typing && is_word) {
-            self.keep(false);
+            self.push_undo_step(false);
         }
         self.was_typing = is_word;
-        let text = harmless(text);
+        let text = without_control_characters(text);
         self.text.insert_str(self.caret, &text);
         self.caret += text.len();
     }
 
     /// Inserts a paste; a long one is folded to a mark.
     pub(crate) fn paste(&mut self, text: &str) {
-        let text = harmless(text);
+        let text = without_control_characters(text);
         let lines = text.lines().count();
         if lines <= MAX_UNFOLDED_LINES && text.len() <= MAX_UNFOLDED_BYTES {
             self.insert(&text);
@@ -91,7 +91,7 @@ impl Buffer {
         }
         let size =
             if lines > 1 { format!("{lines} lines") } else { format!("{} KB", text.len().div_ceil(1024)) };
-        let mark = self.marks.fold(&size, text);
+        let mark = self.marks.add_paste(&size, text);
         self.insert(&mark);
     }
 
@@ -99,15 +99,15 @@ impl Buffer {
     pub(crate) fn attach(&mut self, mark: &str) {
         self.insert(mark);
         self.insert(" ");
-        self.marks.attach(mark);
+        self.marks.add_attachment(mark);
     }
 
-    pub(crate) fn back(&mut self) {
+    pub(crate) fn delete_before(&mut self) {
         let from = self.grapheme_before();
         self.remove(from, self.caret);
     }
 
-    pub(crate) fn delete(&mut self) {
+    pub(crate) fn delete_after(&mut self) {
         let to = self.grapheme_after();
         self.remove(self.caret, to);
     }
@@ -137,7 +137,7 @@ impl Buffer {
         self.yank_from(if at == 0 { self.killed.len() } else { at });
     }
 
-    /// Inserts the killed text before the `at`th.
+    /// Yanks the text with index `at` in the kill ring, or an older one.
     fn yank_from(&mut self, at: usize) {
         let Some(at) = at.checked_sub(1) else { return };
         let Some(text) = self.killed.get(at).cloned() else { return };
@@ -152,40 +152,40 @@ impl Buffer {
         }
     }
 
-    pub(crate) fn left(&mut self, word: bool) {
-        self.go(if word { self.word_before() } else { self.grapheme_before() });
+    pub(crate) fn move_left(&mut self, word: bool) {
+        self.move_to(if word { self.word_before() } else { self.grapheme_before() });
     }
 
-    pub(crate) fn right(&mut self, word: bool) {
-        self.go(if word { self.word_after() } else { self.grapheme_after() });
+    pub(crate) fn move_right(&mut self, word: bool) {
+        self.move_to(if word { self.word_after() } else { self.grapheme_after() });
     }
 
-    pub(crate) fn home(&mut self) {
-        self.go(self.line_start());
+    pub(crate) fn move_to_line_start(&mut self) {
+        self.move_to(self.line_start());
     }
 
-    pub(crate) fn end(&mut self) {
-        self.go(self.line_end());
+    pub(crate) fn move_to_line_end(&mut self) {
+        self.move_to(self.line_end());
     }
 
     /// Moves one line up; returns false on the first.
-    pub(crate) fn up(&mut self) -> bool {
+    pub(crate) fn move_up(&mut self) -> bool {
         let start = self.line_start();
         if start == 0 {
             return false;
         }
         let above = self.text.get(..start - 1).and_then(|text| text.rfind('\n')).map_or(0, |at| at + 1);
-        self.go_to_column(above, self.column_in_line());
+        self.move_to_column(above, self.column_in_line());
         true
     }
 
     /// Moves one line down; returns false on the last.
-    pub(crate) fn down(&mut self) -> bool {
+    pub(crate) fn move_down(&mut self) -> bool {
         let end = self.line_end();
         if end == self.text.len() {
             return false;
         }
-        self.go_to_column(end + 1, self.column_in_line());
+        self.move_to_column(end + 1, self.column_in_line());
         true
     }
 
@@ -196,12 +196,12 @@ impl Buffer {
 
     /// Replaces the text between `from` and the caret.
     pub(crate) fn replace_from(&mut self, from: usize, text: &str) {
-        // A part of a mark is not text.
-        if from > self.caret || !self.text.is_char_boundary(from) || self.not_within(from) != from {
+        // A position within a mark is not a position in the text.
+        if from > self.caret || !self.text.is_char_boundary(from) || self.before_mark(from) != from {
             return;
         }
-        let text = &harmless(text);
-        self.keep(false);
+        let text = &without_control_characters(text);
+        self.push_undo_step(false);
         self.text.replace_range(from..self.caret, text);
         self.caret = from + text.len();
     }
@@ -221,7 +221,7 @@ impl Buffer {
         (rows.collect(), caret)
     }
 
-    fn keep(&mut self, typing: bool) {
+    fn push_undo_step(&mut self, typing: bool) {
         (self.was_killing, self.yanked) = (false, None);
         self.was_typing = typing;
         if self.undo.len() >= MAX_UNDO_STEPS {
@@ -234,15 +234,15 @@ impl Buffer {
         }
     }
 
-    fn go(&mut self, to: usize) {
-        (self.caret, self.was_typing) = (self.not_within(to.min(self.text.len())), false);
+    fn move_to(&mut self, to: usize) {
+        (self.caret, self.was_typing) = (self.before_mark(to.min(self.text.len())), false);
         (self.was_killing, self.yanked) = (false, None);
     }
 
-    fn go_to_column(&mut self, start: usize, column: usize) {
+    fn move_to_column(&mut self, start: usize, column: usize) {
         let line = self.text.get(start..).unwrap_or_default().split('\n').next().unwrap_or_default();
         let taken: usize = line.graphemes(true).take(column).map(str::len).sum();
-        self.go(start + taken);
+        self.move_to(start + taken);
     }
 
     fn column_in_line(&self) -> usize {
@@ -267,7 +267,7 @@ impl Buffer {
 
     fn remove(&mut self, from: usize, to: usize) {
         if from < to && self.text.get(from..to).is_some() {
-            self.keep(false);
+            self.push_undo_step(false);
             self.text.replace_range(from..to, "");
             self.caret = from;
         }
@@ -290,7 +290,7 @@ impl Buffer {
         let before = self.text.get(..self.caret).unwrap_or_default();
         let words = before.trim_end();
         let blank = words.char_indices().rev().find(|(_, c)| c.is_whitespace());
-        self.not_within(blank.map_or(0, |(at, c)| at + c.len_utf8()))
+        self.before_mark(blank.map_or(0, |(at, c)| at + c.len_utf8()))
     }
 
     fn word_after(&self) -> usize {
@@ -311,7 +311,7 @@ impl Buffer {
 }
 
 /// Removes control characters other than tabs and line ends.
-fn harmless(text: &str) -> String {
+fn without_control_characters(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
@@ -326,10 +326,10 @@ mod tests {
     }
 
     #[test]
-    fn a_grapheme_is_taken_whole() {
+    fn a_grapheme_is_deleted_whole() {
         for (text, left) in [("ae\u{301}", "a"), ("x👩\u{200d}🚀", "x"), ("漢字", "漢"), ("", "")] {
             let mut buffer = typed(text);
-            buffer.back();
+            buffer.delete_before();
             assert_eq!(buffer.text(), left);
         }
     }
@@ -338,7 +338,7 @@ mod tests {
     fn what_was_killed_can_be_put_elsewhere_and_undone() {
         let mut buffer = typed("one two");
         buffer.kill_word();
-        buffer.home();
+        buffer.move_to_line_start();
         buffer.yank();
         assert_eq!(buffer.text(), "twoone ");
         buffer.undo();
@@ -347,13 +347,13 @@ mod tests {
     }
 
     #[test]
-    fn a_long_paste_is_one_mark_and_comes_back_whole() {
+    fn a_long_paste_is_one_mark_and_is_submitted_whole() {
         let lines: String = (0..30).map(|n| format!("line {n}\n")).collect();
         let mut buffer = typed("see ");
         buffer.paste(&lines);
         assert_eq!(buffer.text(), "see [paste 1: 30 lines]");
         assert_eq!(buffer.expanded(), format!("see {lines}"));
-        buffer.back();
+        buffer.delete_before();
         assert_eq!(buffer.text(), "see ");
         buffer.paste("two\nlines\u{1b}[2J");
         assert_eq!(buffer.take(), "see two\nlines[2J");
@@ -373,18 +373,18 @@ mod tests {
         assert_eq!(buffer.text(), "see ");
         buffer.yank();
         assert_eq!(buffer.expanded(), format!("see {lines}"));
-        buffer.left(true);
+        buffer.move_left(true);
         assert_eq!(buffer.before_caret(), "see ");
-        buffer.right(true);
+        buffer.move_right(true);
         assert_eq!(buffer.before_caret(), format!("see {mark}"));
-        buffer.left(true);
+        buffer.move_left(true);
         assert_eq!(buffer.words_ahead(1, false), mark.len());
         buffer.kill_grapheme();
         assert_eq!(buffer.text(), "see ");
-        // By lines: a column within a mark is its beginning.
+        // Line movements treat a column within a mark as the mark's beginning.
         let mut buffer = pasted();
         buffer.insert("\n123456789");
-        assert!(buffer.up());
+        assert!(buffer.move_up());
         assert_eq!(buffer.before_caret(), "see ");
         let mut buffer = typed("!cat ");
         buffer.paste(&lines);
@@ -393,14 +393,14 @@ mod tests {
         assert_eq!(buffer.expanded(), format!("!cat {lines}"), "a completion does not break it");
         let mut buffer = typed("a b ");
         buffer.attach("[image 1]");
-        (0..2).for_each(|_| buffer.left(true));
-        buffer.right(true);
+        (0..2).for_each(|_| buffer.move_left(true));
+        buffer.move_right(true);
         buffer.kill_word();
         assert_eq!(buffer.text(), "a  [image 1] ");
     }
 
     #[test]
-    fn a_mark_that_was_cut_stands_for_its_paste_in_the_next_text_too() {
+    fn a_yanked_mark_still_stands_for_its_paste() {
         let paste = |name: &str| (0..30).map(|n| format!("{name} {n}\n")).collect::<String>();
         let mut buffer = Buffer::default();
         buffer.paste(&paste("old"));
@@ -419,7 +419,7 @@ mod tests {
         assert_eq!(at(&typed("ab\ncd"), 20), Caret { row: 1, column: 4 });
         assert_eq!(at(&typed("abcd"), 6), Caret { row: 1, column: 2 });
         let mut buffer = typed("abcdef");
-        buffer.home();
+        buffer.move_to_line_start();
         assert_eq!(at(&buffer, 5), Caret { row: 0, column: 2 });
         assert_eq!(buffer.rows("› ", 5).0.len(), 2);
         for width in 1..8 {
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn words_stay_whole_and_a_longer_one_is_cut() {
+    fn words_stay_whole_unless_longer_than_a_row() {
         let shown = |text: &str, width| {
             let (rows, caret) = typed(text).rows("› ", width);
             (rows.iter().map(|row| row.text().trim_end().to_owned()).collect::<Vec<_>>(), caret)
@@ -454,12 +454,12 @@ mod tests {
             (1..12).flat_map(|width| ["a bc def ghij 漢 k", "  x  ", "\n\n a"].map(|text| (width, text)))
         {
             let mut buffer = typed(text);
-            buffer.home();
+            buffer.move_to_line_start();
             loop {
                 let (rows, caret) = buffer.rows("› ", width);
                 assert!(caret.row < rows.len(), "{text:?} at {width}");
                 let before = buffer.before_caret().len();
-                buffer.right(false);
+                buffer.move_right(false);
                 if buffer.before_caret().len() == before {
                     break;
                 }
@@ -470,12 +470,12 @@ mod tests {
     #[test]
     fn the_caret_moves_by_lines_and_keeps_its_column() {
         let mut buffer = typed("first\nab\nthird");
-        assert!(buffer.up());
+        assert!(buffer.move_up());
         assert_eq!(buffer.text().split_at(buffer.caret).0, "first\nab");
-        assert!(buffer.up());
+        assert!(buffer.move_up());
         assert_eq!(buffer.caret, 2);
-        assert!(!buffer.up());
-        assert!(buffer.down() && buffer.down() && !buffer.down());
+        assert!(!buffer.move_up());
+        assert!(buffer.move_down() && buffer.move_down() && !buffer.move_down());
     }
 
     #[test]
@@ -492,7 +492,7 @@ mod tests {
         assert_eq!(buffer.text(), "two three");
         buffer.yank_older();
         assert_eq!(buffer.text(), "one x");
-        buffer.left(false);
+        buffer.move_left(false);
         buffer.yank_older();
         assert_eq!(buffer.text(), "one x", "only right after a yank");
     }

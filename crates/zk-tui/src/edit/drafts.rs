@@ -51,7 +51,7 @@ pub struct Drafts {
     files: Option<Box<dyn DraftFiles>>,
     after: Duration,
     text: String,
-    /// Time of the next store.
+    /// Time at which the draft is stored next.
     due: Option<Instant>,
 }
 
@@ -71,7 +71,7 @@ impl Drafts {
         self.files.as_ref()?.take_lost()
     }
 
-    /// Keeps the draft, and saves it to the file at intervals.
+    /// Records the draft, which is stored after a pause.
     pub fn note(&mut self, draft: impl FnOnce() -> String) {
         let draft = draft();
         if draft != self.text {
@@ -84,7 +84,7 @@ impl Drafts {
         }
     }
 
-    /// Time of the next store, if there is something to store.
+    /// Time at which the draft is stored next, if it changed.
     pub fn due(&self) -> Option<Instant> {
         self.due
     }
@@ -106,7 +106,8 @@ impl Drafts {
     }
 }
 
-/// Drafts stored by a thread, for a screen that blocks on keys. Sleeps while nothing changes.
+/// Drafts that a separate thread stores, for a screen that blocks on keys. The thread sleeps while nothing
+/// changes.
 #[derive(Debug)]
 pub struct KeptDrafts {
     shared: Arc<(Mutex<Kept>, Condvar)>,
@@ -116,7 +117,7 @@ pub struct KeptDrafts {
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// The draft since it was stored.
+    /// Draft, if it changed since it was stored.
     changed: Option<String>,
     is_over: bool,
 }
@@ -145,7 +146,7 @@ impl KeptDrafts {
                 kept = changes.wait_while(kept, idle).unwrap_or_else(PoisonError::into_inner);
             }
         };
-        // Without a thread a draft is lost in a crash, and only then.
+        // If no thread can be started, a draft is lost in a crash, but only then.
         let thread = std::thread::Builder::new().name("drafts".to_owned()).spawn(storing).ok();
         Self { shared, thread, lost }
     }

@@ -22,11 +22,11 @@ impl History {
     }
 
     /// Sets the source of the shared history, read at the beginning of each recall.
-    pub(crate) fn recall_with(&mut self, recall: Recall) {
+    pub(crate) fn set_recall(&mut self, recall: Recall) {
         self.recall = Some(recall);
     }
 
-    /// Reads the shared history.
+    /// Reads the shared history, if it changed.
     pub(crate) fn refresh(&mut self) {
         let is_idle = self.shown.is_none();
         if let Some(texts) = self.recall.as_mut().filter(|_| is_idle).and_then(|recall| recall()) {
@@ -62,28 +62,28 @@ impl History {
         }
     }
 
-    /// Turns the recalled text into the draft.
-    pub(crate) fn leave(&mut self) {
+    /// Ends the recall; the recalled text is the draft from now on.
+    pub(crate) fn end_recall(&mut self) {
         self.shown = None;
     }
 
-    /// Present recall, for [`recall_again`](Self::recall_again).
+    /// Present recall, to be restored by [`recall_again`](Self::recall_again).
     pub(crate) fn recalled(&self) -> Option<Recalled> {
         self.shown.clone()
     }
 
     /// Restores a recall after other texts were added.
-    pub(crate) fn recall_again(&mut self, recalled: Option<Recalled>) {
+    pub(crate) fn restore_recall(&mut self, recalled: Option<Recalled>) {
         self.shown = recalled;
     }
 
     /// Newest text that contains `words`, after skipping `skip` hits.
     pub(crate) fn find(&self, words: &str, skip: usize) -> Option<&str> {
-        self.hits(words).nth(skip)
+        self.matches(words).nth(skip)
     }
 
     /// Texts that contain `words`, without duplicates, newest first.
-    pub(crate) fn hits<'a>(&'a self, words: &str) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn matches<'a>(&'a self, words: &str) -> impl Iterator<Item = &'a str> {
         let mut seen = HashSet::new();
         let newest = self.texts.iter().rev().map(String::as_str);
         newest.filter(move |text| text.contains(words) && seen.insert(*text))

@@ -1,4 +1,4 @@
-//! Text that is being typed.
+//! Editing of text.
 
 mod buffer;
 mod drafts;

@@ -11,7 +11,7 @@ pub(crate) struct Vim {
 }
 
 impl Vim {
-    /// Whether keys are commands.
+    /// Whether the mode is normal mode.
     pub(crate) fn is_normal(&self) -> bool {
         self.is_normal
     }
@@ -41,7 +41,7 @@ impl Vim {
     }
 
     /// Switches to insert mode.
-    pub(crate) fn insert(&mut self) {
+    pub(crate) fn enter_insert_mode(&mut self) {
         *self = Self::default();
     }
 
@@ -70,27 +70,27 @@ impl Vim {
         }
         let times = std::mem::take(&mut self.count).max(1);
         if let Some(operator) = self.operator.take() {
-            self.operate(operator, c, times, buffer);
+            self.apply_operator(operator, c, times, buffer);
             return None;
         }
         let moved = |to| Some(Key::Move { to, word: false });
         match c {
-            'h' => (0..times).for_each(|_| buffer.left(false)),
-            'l' | ' ' => (0..times).for_each(|_| buffer.right(false)),
+            'h' => (0..times).for_each(|_| buffer.move_left(false)),
+            'l' | ' ' => (0..times).for_each(|_| buffer.move_right(false)),
             'w' | 'W' => (0..times).for_each(|_| buffer.go_to_next_word()),
-            'b' | 'B' => (0..times).for_each(|_| buffer.left(true)),
-            'e' | 'E' => (0..times).for_each(|_| buffer.right(true)),
-            '0' | '^' => buffer.home(),
-            '$' => buffer.end(),
+            'b' | 'B' => (0..times).for_each(|_| buffer.move_left(true)),
+            'e' | 'E' => (0..times).for_each(|_| buffer.move_right(true)),
+            '0' | '^' => buffer.move_to_line_start(),
+            '$' => buffer.move_to_line_end(),
             'G' => buffer.go_to_end(),
             // On the first and last line they walk through the history.
             'j' => return moved(Direction::Down),
             'k' => return moved(Direction::Up),
             'x' => (0..times).for_each(|_| buffer.kill_grapheme()),
-            'X' => (0..times).for_each(|_| buffer.back()),
+            'X' => (0..times).for_each(|_| buffer.delete_before()),
             'D' => buffer.kill_to_line_end(),
             'p' => {
-                buffer.right(false);
+                buffer.move_right(false);
                 (0..times).for_each(|_| buffer.yank());
             }
             'P' => (0..times).for_each(|_| buffer.yank()),
@@ -98,41 +98,41 @@ impl Vim {
             'd' | 'c' | 'y' | 'g' => {
                 (self.operator, self.count) = (Some(c), if times > 1 { times } else { 0 })
             }
-            'i' => self.insert(),
+            'i' => self.enter_insert_mode(),
             'a' => {
-                buffer.right(false);
-                self.insert();
+                buffer.move_right(false);
+                self.enter_insert_mode();
             }
             'I' => {
-                buffer.home();
-                self.insert();
+                buffer.move_to_line_start();
+                self.enter_insert_mode();
             }
             'A' => {
-                buffer.end();
-                self.insert();
+                buffer.move_to_line_end();
+                self.enter_insert_mode();
             }
             'o' => {
-                buffer.end();
+                buffer.move_to_line_end();
                 buffer.insert("\n");
-                self.insert();
+                self.enter_insert_mode();
             }
             'O' => {
-                buffer.home();
+                buffer.move_to_line_start();
                 buffer.insert("\n");
-                buffer.left(false);
-                self.insert();
+                buffer.move_left(false);
+                self.enter_insert_mode();
             }
             'C' => {
                 buffer.kill_to_line_end();
-                self.insert();
+                self.enter_insert_mode();
             }
-            'S' => self.operate('c', 'c', times, buffer),
+            'S' => self.apply_operator('c', 'c', times, buffer),
             _ => {}
         }
         None
     }
 
-    fn operate(&mut self, operator: char, about: char, times: usize, buffer: &mut Buffer) {
+    fn apply_operator(&mut self, operator: char, about: char, times: usize, buffer: &mut Buffer) {
         let known = match (operator, about) {
             ('g', 'g') => {
                 buffer.go_to_start();
@@ -163,7 +163,7 @@ impl Vim {
         };
         match (operator, known) {
             ('y', true) => buffer.undo(),
-            ('c', true) => self.insert(),
+            ('c', true) => self.enter_insert_mode(),
             _ => {}
         }
     }
@@ -174,15 +174,15 @@ mod tests {
     use super::*;
 
     /// Text and caret after keys; `\x1b` is Escape.
-    fn after(text: &str, keys: &str) -> (String, usize) {
+    fn text_after_keys(text: &str, keys: &str) -> (String, usize) {
         let (mut buffer, mut vim) = (Buffer::default(), Vim::default());
         buffer.set(text);
         for c in keys.chars() {
             let key = if c == '\u{1b}' { Key::Escape } else { Key::Char(c) };
             match vim.press(&key, &mut buffer) {
                 Some(Key::Char(c)) => buffer.insert(&c.to_string()),
-                Some(Key::Move { to: Direction::Up, .. }) => _ = buffer.up(),
-                Some(Key::Move { to: Direction::Down, .. }) => _ = buffer.down(),
+                Some(Key::Move { to: Direction::Up, .. }) => _ = buffer.move_up(),
+                Some(Key::Move { to: Direction::Down, .. }) => _ = buffer.move_down(),
                 Some(_) | None => {}
             }
         }
@@ -214,16 +214,16 @@ mod tests {
             ("漢字 x", "\u{1b}0x", "字 x", 0),
             ("", "\u{1b}x", "x", 1),
         ] {
-            assert_eq!(after(text, keys), (expected.to_owned(), caret), "{text:?} {keys:?}");
+            assert_eq!(text_after_keys(text, keys), (expected.to_owned(), caret), "{text:?} {keys:?}");
         }
     }
 
     #[test]
-    fn any_keys_at_all_leave_a_text() {
+    fn any_keys_leave_a_valid_text() {
         let all = "hlwbe0^$GjkxXDpPudcygiaIAoOCS123 \u{1b}q漢";
         for (seed, first) in all.chars().enumerate() {
             let keys: String = all.chars().cycle().skip(seed * 7).step_by(seed + 1).take(60).collect();
-            let (text, caret) = after("one\ntwo 漢字\n\nlast", &format!("\u{1b}{first}{keys}"));
+            let (text, caret) = text_after_keys("one\ntwo 漢字\n\nlast", &format!("\u{1b}{first}{keys}"));
             assert!(caret <= text.chars().count());
         }
     }

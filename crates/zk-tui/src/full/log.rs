@@ -8,22 +8,22 @@ use crate::app::Mask;
 use crate::markdown::Markdown;
 use crate::row::{Row, Style};
 use crate::text::soft_split;
-use crate::view::{Detail, Kind, Reads, Renderers, block_rows, kind, open_rows, running_seconds};
+use crate::view::{Detail, Kind, Reads, Renderers, block_rows, kind_of, open_rows, running_seconds};
 
-/// Maximum number of kept rows of the program.
+/// Maximum number of printed rows that the log keeps.
 const MAX_PRINTED_ROWS: usize = 2000;
 
-/// Maximum number of blocks with cached rows.
+/// Maximum number of entries whose rows are cached.
 const MAX_CACHED_ENTRIES: usize = 400;
 
-/// Maximum size in bytes of an answer's text rendered at a time.
+/// Maximum number of an answer's bytes that are rendered in one step.
 const MAX_FED_BYTES: usize = 64 * 1024;
 
-/// Entry of a conversation.
+/// Entry of a conversation's log.
 #[derive(Clone, Debug)]
 pub(crate) enum Entry {
     Block(BlockId),
-    /// Rows of the program.
+    /// Rows that the program printed.
     Rows(Arc<[Row]>, Kind),
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Log {
     entries: BTreeMap<usize, Entry>,
     next: usize,
     known: HashSet<BlockId>,
-    /// Positions of rows of the program, oldest first, and their number.
+    /// Positions of the entries with printed rows, oldest first, with the number of rows in each.
     printed: VecDeque<usize>,
     printed_rows: usize,
 }
@@ -42,17 +42,17 @@ pub(crate) struct Log {
 impl Log {
     pub(crate) fn of(view: &View) -> Self {
         let mut log = Self::default();
-        view.blocks.iter().for_each(|block| log.block(&block.id));
+        view.blocks.iter().for_each(|block| log.add_block(&block.id));
         log
     }
 
-    pub(crate) fn block(&mut self, id: &BlockId) {
+    pub(crate) fn add_block(&mut self, id: &BlockId) {
         if self.known.insert(id.clone()) {
             self.push(Entry::Block(id.clone()));
         }
     }
 
-    pub(crate) fn rows(&mut self, rows: &[Row], kind: Kind) {
+    pub(crate) fn add_rows(&mut self, rows: &[Row], kind: Kind) {
         if rows.is_empty() {
             return;
         }
@@ -86,7 +86,7 @@ impl Log {
         self.entries.range(..at).rev().map(|(_, entry)| entry)
     }
 
-    fn block_at<'a>(&self, at: usize, view: &'a View) -> Option<&'a Arc<Block>> {
+    fn block_of<'a>(&self, at: usize, view: &'a View) -> Option<&'a Arc<Block>> {
         match self.get(at)? {
             Entry::Block(id) => view.block(id),
             Entry::Rows(..) => None,
@@ -95,12 +95,12 @@ impl Log {
 
     /// Whether an entry is a prompt of the person.
     pub(crate) fn is_prompt(&self, at: usize, view: &View) -> bool {
-        self.block_at(at, view).is_some_and(|block| matches!(block.content, Content::User { .. }))
+        self.block_of(at, view).is_some_and(|block| matches!(block.content, Content::User { .. }))
     }
 
-    /// The text of the answer at or before an entry.
+    /// Text of the answer at or before a position.
     pub(crate) fn answer_before(&self, at: usize, view: &View) -> Option<String> {
-        (0..=at).rev().find_map(|at| match &self.block_at(at, view)?.content {
+        (0..=at).rev().find_map(|at| match &self.block_of(at, view)?.content {
             Content::Answer { text, .. } if !text.is_empty() => Some(text.as_str().to_owned()),
             _ => None,
         })
@@ -134,15 +134,15 @@ impl Drawn {
     }
 }
 
-/// Renders entries of a log; each row is one screen row.
+/// Renderer of log entries, in which each row is one row of the screen.
 #[derive(Debug)]
 pub(crate) struct Drawer {
     width: usize,
     detail: Detail,
     mask: Mask,
-    /// Rows of closed entries.
+    /// Rows of closed entries, by position.
     cache: HashMap<usize, Drawn>,
-    /// Growing answer: its complete part is rendered once.
+    /// Answer that is still arriving, whose complete rows are rendered once.
     growing: Option<Growing>,
     renderers: Renderers,
 }
@@ -169,15 +169,15 @@ impl Drawer {
         let Some(entry) = log.get(at) else { return Drawn::default() };
         let block = if let Entry::Block(id) = entry { view.block(id).cloned() } else { None };
         let (drawn, is_closed) = match (entry, block) {
-            (Entry::Rows(rows, _), _) => (self.drawn(at, rows.to_vec(), log, view), true),
+            (Entry::Rows(rows, _), _) => (self.split_and_separate(at, rows.to_vec(), log, view), true),
             // The block was removed.
             (Entry::Block(_), None) => (Drawn::default(), false),
             (Entry::Block(_), Some(block)) => match &block.content {
                 Content::Answer { text, .. } if block.agent.is_none() => {
-                    (self.answer(&block, text.as_str(), is_apart(at, log, view)), block.closed)
+                    (self.answer_rows(&block, text.as_str(), is_apart(at, log, view)), block.closed)
                 }
                 _ => {
-                    let (rows, is_closed) = self.reads(at, &block, log, view).unwrap_or_else(|| {
+                    let (rows, is_closed) = self.group_rows(at, &block, log, view).unwrap_or_else(|| {
                         let rows = if block.closed {
                             self.closed_rows(&block)
                         } else {
@@ -185,7 +185,7 @@ impl Drawer {
                         };
                         (rows, block.closed)
                     });
-                    (self.drawn(at, rows, log, view), is_closed)
+                    (self.split_and_separate(at, rows, log, view), is_closed)
                 }
             },
         };
@@ -203,7 +203,7 @@ impl Drawer {
         own.unwrap_or_else(|| block_rows(block, self.width, self.detail))
     }
 
-    fn drawn(&self, at: usize, rows: Vec<Row>, log: &Log, view: &View) -> Drawn {
+    fn split_and_separate(&self, at: usize, rows: Vec<Row>, log: &Log, view: &View) -> Drawn {
         let mut drawn: Vec<Row> = Vec::new();
         if !rows.is_empty() && is_apart(at, log, view) {
             drawn.push(Row::default());
@@ -221,37 +221,40 @@ impl Drawer {
 
     /// Renders a read that belongs to a group: the first read has the group's row. Also returns whether the
     /// group is final.
-    fn reads(&self, at: usize, block: &Arc<Block>, log: &Log, view: &View) -> Option<(Vec<Row>, bool)> {
+    fn group_rows(&self, at: usize, block: &Arc<Block>, log: &Log, view: &View) -> Option<(Vec<Row>, bool)> {
         let mut reads = Reads::default();
-        if self.detail == Detail::All || !reads.take_in(block) {
+        if self.detail == Detail::All || !reads.add_if_read(block) {
             return None;
         }
-        if at.checked_sub(1).and_then(|at| log.block_at(at, view)).is_some_and(|before| reads.take_in(before))
+        if at
+            .checked_sub(1)
+            .and_then(|at| log.block_of(at, view))
+            .is_some_and(|before| reads.add_if_read(before))
         {
             return Some((Vec::new(), true));
         }
         let mut next = at + 1;
-        while let Some(block) = log.block_at(next, view) {
-            if !reads.take_in(block) {
+        while let Some(block) = log.block_of(next, view) {
+            if !reads.add_if_read(block) {
                 break;
             }
             next += 1;
         }
-        let is_open = match log.block_at(next, view) {
-            Some(block) => reads.may_take_in(block),
+        let is_open = match log.block_of(next, view) {
+            Some(block) => reads.may_join(block),
             None => next >= log.len(),
         };
         Some((Reads::rows(&reads.take(), self.width), !is_open))
     }
 
-    fn answer(&mut self, block: &Block, text: &str, is_apart: bool) -> Drawn {
+    fn answer_rows(&mut self, block: &Block, text: &str, is_apart: bool) -> Drawn {
         let width = self.width;
         let mut growing = self.growing.take().filter(|growing| growing.id == block.id).unwrap_or_else(|| {
             let markdown = Markdown::new(width).with_margin().with_renderers(self.renderers.clone());
             Growing { id: block.id.clone(), markdown, fed: 0, rows: Rc::default() }
         });
         let mut ready = Vec::new();
-        // In pieces: the rows of all of a long text, before they are split, would need several times its memory.
+        // Rendered in pieces, since the unsplit rows of a long text would need several times its memory.
         while let Some(piece) = text.get(growing.fed..).filter(|rest| !rest.is_empty()) {
             let piece = piece.get(..piece.floor_char_boundary(MAX_FED_BYTES)).unwrap_or(piece);
             growing.markdown.push(piece);
@@ -269,7 +272,7 @@ impl Drawer {
             Rc::make_mut(&mut growing.rows).push(Row::default());
         }
         if !ready.is_empty() {
-            // The rows of the earlier frame are no longer shared.
+            // The earlier frame no longer shares these rows.
             Rc::make_mut(&mut growing.rows).extend(ready);
         }
         let drawn = Drawn { complete: growing.rows.clone(), open: open.into() };
@@ -284,7 +287,7 @@ impl Drawer {
 fn is_apart(at: usize, log: &Log, view: &View) -> bool {
     let kind_of = |entry: &Entry| match entry {
         Entry::Rows(_, kind) => *kind,
-        Entry::Block(id) => view.block(id).map_or(Kind::Hidden, |block| kind(block)),
+        Entry::Block(id) => view.block(id).map_or(Kind::Hidden, |block| kind_of(block)),
     };
     let before = log.before(at).map(kind_of).find(|kind| *kind != Kind::Hidden);
     log.get(at).map_or(Kind::Hidden, kind_of).is_apart_from(before.unwrap_or(Kind::Hidden))
@@ -295,10 +298,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_rows_of_the_program_are_dropped_and_places_stay() {
+    fn the_oldest_printed_rows_are_dropped_and_positions_stay() {
         let mut log = Log::default();
         for n in 0..MAX_PRINTED_ROWS + 500 {
-            log.rows(&[Row::of(Style::PLAIN, &n.to_string())], Kind::Log);
+            log.add_rows(&[Row::of(Style::PLAIN, &n.to_string())], Kind::Log);
         }
         let mut drawer = Drawer::new(80, Detail::Short, |_| None, Renderers::default());
         let view = View::default();
@@ -312,7 +315,7 @@ mod tests {
         assert_eq!(log.entries.len(), MAX_PRINTED_ROWS);
         let long: Vec<Row> =
             (0..3 * MAX_PRINTED_ROWS).map(|n| Row::of(Style::PLAIN, &n.to_string())).collect();
-        log.rows(&long, Kind::Log);
+        log.add_rows(&long, Kind::Log);
         assert_eq!(
             (log.entries.len(), log.printed_rows),
             (1, 3 * MAX_PRINTED_ROWS),

@@ -13,14 +13,15 @@ pub(crate) struct FullScreen {
     is_known: bool,
 }
 
-/// Enters the alternate screen. Key modes are kept for each screen separately. The wheel is not translated to
-/// arrow keys (mode 1007, saved and restored; on if the terminal cannot save it), which would move the caret,
-/// but reported like buttons (modes 1000 and 1006). With Shift held, terminals select text as usual.
+/// Enters the alternate screen, which has key modes of its own. Mode 1007, which translates the wheel to arrow
+/// keys and so would move the caret, is saved and switched off; a terminal that cannot save it has it on
+/// afterwards. Instead the wheel is reported like a button (modes 1000 and 1006). With Shift held, terminals
+/// select text as usual.
 pub(crate) const ENTER: &str = "\u{1b}[?1049h\u{1b}[>1u\u{1b}[?1007s\u{1b}[?1007l\u{1b}[?1000h\u{1b}[?1006h";
 pub(crate) const LEAVE: &str = "\u{1b}[?1006l\u{1b}[?1000l\u{1b}[<u\u{1b}[?1007h\u{1b}[?1007r\u{1b}[?1049l";
 
 impl FullScreen {
-    /// Forgets the screen's content.
+    /// Marks the content of the screen as unknown, so that all rows are written.
     pub(crate) fn forget(&mut self) {
         self.is_known = false;
     }

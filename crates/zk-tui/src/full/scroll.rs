@@ -24,7 +24,7 @@ pub(crate) enum PagerKey {
     Copy { text: String, done: &'static str },
 }
 
-/// Visible part of a conversation. Follows the end until the person scrolls.
+/// Scrollable view of a conversation. It follows the end until the person scrolls.
 #[derive(Debug)]
 pub(crate) struct Pager {
     pub(super) drawer: Drawer,
@@ -35,13 +35,13 @@ pub(crate) struct Pager {
     renderers: Renderers,
     /// First visible row; `None` while it follows the end.
     pub(super) top: Option<Position>,
-    /// Selection: its start and its present end.
+    /// Selected rows: the start, and the present end.
     pub(super) selected: Option<(Position, Position)>,
     /// Search text that is being typed.
     typing: Option<String>,
-    /// Search text.
+    /// Last search text.
     words: String,
-    /// Outcome of the last search.
+    /// Message about the last key, such as the outcome of a search.
     pub(super) note: Option<String>,
     /// Whether the table of keys is shown until the next key.
     shows_keys: bool,
@@ -88,7 +88,7 @@ impl Pager {
     pub(crate) fn set_width(&mut self, width: usize) {
         if width != self.width {
             self.width = width;
-            self.draw_anew();
+            self.reset_drawing();
         }
     }
 
@@ -98,14 +98,14 @@ impl Pager {
     }
 
     /// Shows a message until the next key.
-    pub(crate) fn say(&mut self, text: &str) {
+    pub(crate) fn show_message(&mut self, text: &str) {
         self.note = Some(text.to_owned());
     }
 
-    fn draw_anew(&mut self) {
+    fn reset_drawing(&mut self) {
         self.drawer = Drawer::new(self.width, self.detail, self.mask, self.renderers.clone());
         self.selected = None;
-        // The entry's rows changed: its first row exists in any case.
+        // The rows of the entry changed, but it always has a first row.
         if let Some(top) = &mut self.top {
             top.row = 0;
         }
@@ -116,8 +116,8 @@ impl Pager {
         self.top.is_none()
     }
 
-    /// Follows the end again.
-    pub(crate) fn follow(&mut self) {
+    /// Scrolls to the end and follows it.
+    pub(crate) fn follow_end(&mut self) {
         self.top = None;
     }
 
@@ -141,13 +141,13 @@ impl Pager {
             (entry, from) = (entry + 1, 0);
         }
         if !self.words.is_empty() {
-            rows = rows.into_iter().map(|row| marked(row, &self.words)).collect();
+            rows = rows.into_iter().map(|row| mark_matches(row, &self.words)).collect();
         }
         rows
     }
 
-    /// Returns the last row of a pager.
-    pub(crate) fn hint(&self, more: Option<&str>) -> Row {
+    /// Last row of the pager, with its keys or a message.
+    pub(crate) fn last_row(&self, more: Option<&str>) -> Row {
         if let Some(words) = &self.typing {
             return Row::of(Style::BOLD, "/").with(Style::PLAIN, words);
         }
@@ -199,22 +199,24 @@ impl Pager {
         let page = self.height.saturating_sub(1).max(1);
         match key {
             Key::Escape | Key::Char('q') | Key::Ctrl('t' | 'c' | 'd') => return PagerKey::Leave,
-            Key::Move { to: Direction::Up, .. } | Key::Char('k') | Key::Ctrl('p') => self.up(1, log, view),
+            Key::Move { to: Direction::Up, .. } | Key::Char('k') | Key::Ctrl('p') => {
+                self.scroll_up(1, log, view)
+            }
             Key::Move { to: Direction::Down, .. } | Key::Char('j') | Key::Ctrl('n') | Key::Enter => {
-                self.down(1, log, view);
+                self.scroll_down(1, log, view);
             }
             Key::Move { to: Direction::PageUp, .. } | Key::Char('b') | Key::Ctrl('b') => {
-                self.up(page, log, view);
+                self.scroll_up(page, log, view);
             }
             Key::Move { to: Direction::PageDown, .. } | Key::Char(' ' | 'f') | Key::Ctrl('f') => {
-                self.down(page, log, view);
+                self.scroll_down(page, log, view);
             }
-            Key::Ctrl('u') => self.up(page / 2, log, view),
+            Key::Ctrl('u') => self.scroll_up(page / 2, log, view),
             Key::Move { to: Direction::Home, .. } | Key::Char('g') => {
                 self.top = Some(Position { entry: 0, row: 0 });
-                self.down(0, log, view);
+                self.scroll_down(0, log, view);
             }
-            Key::Move { to: Direction::End, .. } | Key::Char('G') => self.follow(),
+            Key::Move { to: Direction::End, .. } | Key::Char('G') => self.follow_end(),
             Key::Char('[') => self.jump_to_prompt(true, log, view),
             Key::Char(']') => self.jump_to_prompt(false, log, view),
             Key::Char('/') => self.typing = Some(String::new()),
@@ -225,12 +227,12 @@ impl Pager {
                     Detail::Short => Detail::All,
                     Detail::All => Detail::Short,
                 };
-                self.draw_anew();
+                self.reset_drawing();
             }
             Key::Char('?') => self.shows_keys = true,
             Key::Char('v') => self.begin_selecting(log, view),
             Key::Char('y') => {
-                let bottom = self.bottom(log, view);
+                let bottom = self.last_visible_entry(log, view);
                 if let Some(text) = log.answer_before(bottom, view) {
                     return PagerKey::Copy { text, done: "the answer is copied" };
                 }
@@ -244,13 +246,13 @@ impl Pager {
     /// Scrolls by one notch of the wheel.
     pub(crate) fn turn_wheel(&mut self, up: bool, log: &Log, view: &View) {
         match up {
-            true => self.up(WHEEL_ROWS, log, view),
-            false => self.down(WHEEL_ROWS, log, view),
+            true => self.scroll_up(WHEEL_ROWS, log, view),
+            false => self.scroll_down(WHEEL_ROWS, log, view),
         }
     }
 
     /// Scrolls up by rows.
-    pub(crate) fn up(&mut self, rows: usize, log: &Log, view: &View) {
+    pub(crate) fn scroll_up(&mut self, rows: usize, log: &Log, view: &View) {
         let mut position = self.top.unwrap_or_else(|| self.last_top(log, view));
         let mut left = rows;
         while left > 0 {
@@ -269,7 +271,7 @@ impl Pager {
     }
 
     /// Scrolls down by rows.
-    pub(crate) fn down(&mut self, rows: usize, log: &Log, view: &View) {
+    pub(crate) fn scroll_down(&mut self, rows: usize, log: &Log, view: &View) {
         let Some(mut position) = self.top else { return };
         let mut left = rows;
         while position.entry < log.len() {
@@ -304,8 +306,8 @@ impl Pager {
         Position { entry: 0, row: 0 }
     }
 
-    /// The last entry in sight.
-    fn bottom(&mut self, log: &Log, view: &View) -> usize {
+    /// Last visible entry.
+    fn last_visible_entry(&mut self, log: &Log, view: &View) -> usize {
         let Some(top) = self.top else { return log.len().saturating_sub(1) };
         let mut left = self.height + top.row;
         for entry in top.entry..log.len() {
@@ -334,7 +336,7 @@ impl Pager {
                 self.set_top(Position { entry, row: usize::from(first) }, log, view);
             }
             None if back => self.note = Some("no prompt above".to_owned()),
-            None => self.follow(),
+            None => self.follow_end(),
         }
     }
 
@@ -355,7 +357,7 @@ impl Pager {
         } else {
             Box::new(top.entry..log.len())
         };
-        // From the end, visible rows count as hits as well.
+        // While following the end, the search also finds visible rows.
         let is_at_end = self.top.is_none();
         let last = log.len().saturating_sub(1);
         let entries: Box<dyn Iterator<Item = usize>> =
@@ -372,7 +374,7 @@ impl Pager {
             let mut places = 0..rows.len();
             let hit = if back { places.rfind(is_hit) } else { places.find(is_hit) };
             if let Some(row) = hit {
-                // A hit near the end is visible already; the next search starts from it.
+                // A match near the end is visible without scrolling; the next search starts from it.
                 self.top = Some(Position { entry, row });
                 return;
             }
@@ -381,10 +383,10 @@ impl Pager {
     }
 }
 
-/// The row with its hits marked.
-fn marked(row: Row, words: &str) -> Row {
+/// Row with the matches of a search marked.
+fn mark_matches(row: Row, words: &str) -> Row {
     let text = row.text();
-    // Lower case may change byte lengths; then nothing is marked.
+    // Conversion to lower case may change byte lengths; then no match is marked.
     let (lower, words) = (text.to_lowercase(), words.to_lowercase());
     if lower.len() != text.len() || !lower.contains(&words) {
         return row;

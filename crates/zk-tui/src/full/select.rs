@@ -8,11 +8,11 @@ use crate::row::{Row, Style, Tone};
 /// Style of selected rows, visible without colours too.
 const SELECTED: Style = Style { tone: Tone::Cyan, bold: true, underline: true, ..Style::PLAIN };
 
-/// Rows that a person selects to copy them.
+/// Selection of rows, to copy them.
 impl Pager {
-    /// Selects the last row in sight.
+    /// Starts a selection with the last visible row.
     pub(super) fn begin_selecting(&mut self, log: &Log, view: &View) {
-        let last = self.last_in_sight(log, view);
+        let last = self.last_visible_row(log, view);
         self.selected = Some((last, last));
     }
 
@@ -21,14 +21,16 @@ impl Pager {
         match key {
             Key::Escape | Key::Char('v' | 'q') | Key::Ctrl('c') => self.selected = None,
             Key::Move { to: Direction::Up, .. } | Key::Char('k') | Key::Ctrl('p') => {
-                self.select(1, true, log, view)
+                self.extend_selection(1, true, log, view)
             }
             Key::Move { to: Direction::Down, .. } | Key::Char('j') | Key::Ctrl('n') => {
-                self.select(1, false, log, view);
+                self.extend_selection(1, false, log, view);
             }
-            Key::Move { to: Direction::PageUp, .. } | Key::Char('b') => self.select(page, true, log, view),
+            Key::Move { to: Direction::PageUp, .. } | Key::Char('b') => {
+                self.extend_selection(page, true, log, view)
+            }
             Key::Move { to: Direction::PageDown, .. } | Key::Char(' ' | 'f') => {
-                self.select(page, false, log, view)
+                self.extend_selection(page, false, log, view)
             }
             Key::Char('y') | Key::Enter => {
                 let Some(text) = self.selected_text(log, view) else { return PagerKey::Done };
@@ -44,7 +46,7 @@ impl Pager {
         self.selected.map(|_| Row::of(Style::DIM, "↑↓ select · y copies the lines · Esc selects nothing"))
     }
 
-    /// Marks a row if it is selected.
+    /// Applies the selection's style to a row that is selected.
     pub(super) fn marked_if_selected(&self, at: Position, row: &Row) -> Row {
         let is_selected =
             self.selected.is_some_and(|(one, other)| (one.min(other)..=one.max(other)).contains(&at));
@@ -56,10 +58,10 @@ impl Pager {
     }
 
     /// Moves the end of the selection and scrolls to it.
-    fn select(&mut self, rows: usize, back: bool, log: &Log, view: &View) {
+    fn extend_selection(&mut self, rows: usize, back: bool, log: &Log, view: &View) {
         let Some((from, mut to)) = self.selected else { return };
         for _ in 0..rows {
-            let next = if back { self.before(to, log, view) } else { self.after(to, log, view) };
+            let next = if back { self.row_before(to, log, view) } else { self.row_after(to, log, view) };
             let Some(next) = next else { break };
             to = next;
         }
@@ -68,8 +70,8 @@ impl Pager {
         if to < top {
             self.set_top(to, log, view);
         }
-        while to > self.last_in_sight(log, view) && self.top.is_some() {
-            self.down(1, log, view);
+        while to > self.last_visible_row(log, view) && self.top.is_some() {
+            self.scroll_down(1, log, view);
         }
     }
 
@@ -82,22 +84,22 @@ impl Pager {
             if let Some(row) = rows.get(at.row) {
                 text = Some(match text {
                     None => row.text(),
-                    // The row was broken by the screen, not by its author.
-                    Some(line) if row.goes_on() => line + &row.text(),
+                    // The screen broke this row, not its author, so the rows are joined.
+                    Some(line) if row.is_continuation() => line + &row.text(),
                     Some(lines) => format!("{}\n{}", lines.trim_end_matches(' '), row.text()),
                 });
             }
-            match self.after(at, log, view).filter(|next| *next <= last) {
+            match self.row_after(at, log, view).filter(|next| *next <= last) {
                 Some(next) => at = next,
                 None => return text.map(|text| text.trim_end().to_owned()),
             }
         }
     }
 
-    fn last_in_sight(&mut self, log: &Log, view: &View) -> Position {
+    fn last_visible_row(&mut self, log: &Log, view: &View) -> Position {
         let mut at = self.top.unwrap_or_else(|| self.last_top(log, view));
         for _ in 1..self.height {
-            match self.after(at, log, view) {
+            match self.row_after(at, log, view) {
                 Some(next) => at = next,
                 None => break,
             }
@@ -105,8 +107,8 @@ impl Pager {
         at
     }
 
-    /// The next row.
-    fn after(&mut self, at: Position, log: &Log, view: &View) -> Option<Position> {
+    /// Position of the next row; `None` at the end.
+    fn row_after(&mut self, at: Position, log: &Log, view: &View) -> Option<Position> {
         if at.row + 1 < self.drawer.rows(at.entry, log, view).len() {
             return Some(Position { row: at.row + 1, ..at });
         }
@@ -115,8 +117,8 @@ impl Pager {
         Some(Position { entry, row: 0 })
     }
 
-    /// The row before.
-    fn before(&mut self, at: Position, log: &Log, view: &View) -> Option<Position> {
+    /// Position of the row before; `None` at the start.
+    fn row_before(&mut self, at: Position, log: &Log, view: &View) -> Option<Position> {
         if let Some(row) = at.row.checked_sub(1) {
             return Some(Position { row, ..at });
         }

@@ -40,11 +40,11 @@ pub struct Abilities {
     pub looks: Looks,
     /// Whether the terminal supports synchronized output (mode 2026).
     pub synchronized: bool,
-    /// Whether it breaks lines anew when it gets narrower.
+    /// Whether the terminal reflows lines when it becomes narrower.
     pub reflows: bool,
     /// Whether the terminal is within tmux, which passes on wrapped sequences.
     pub tmux: bool,
-    /// Form of desktop notices.
+    /// Form of desktop notifications.
     pub notices: NoticeForm,
     /// Whether the background colour is queried to choose the theme.
     pub follows_ground: bool,
@@ -134,7 +134,8 @@ impl InlineScreen {
         &self.abilities
     }
 
-    /// Applies the terminal's background colour; if it chooses the theme, later rows use a fitting one.
+    /// Applies the terminal's background colour. If the background decides the theme, later rows use a matching
+    /// one.
     pub(crate) fn set_ground(&mut self, is_light: bool) {
         if self.abilities.follows_ground {
             let dark = match self.abilities.looks.theme {
@@ -150,7 +151,7 @@ impl InlineScreen {
         (self.abilities.looks.theme, self.abilities.follows_ground) = (theme, false);
     }
 
-    /// The terminal agreed to synchronized output, or does not know it.
+    /// Sets whether the terminal supports synchronized output.
     pub fn set_synchronized(&mut self, synchronized: bool) {
         self.abilities.synchronized = synchronized;
     }
@@ -160,26 +161,26 @@ impl InlineScreen {
     #[must_use]
     pub fn frame(&mut self, closed: &[Row], live: &[Row], caret: Option<Caret>) -> String {
         let mut rows: Vec<Drawn> =
-            live.iter().take(self.size.live_rows()).map(|row| self.draw(row)).collect();
+            live.iter().take(self.size.live_rows()).map(|row| self.draw_row(row)).collect();
         if rows.is_empty() {
             rows.push(Drawn::default());
         }
-        let mut out = self.take_resized();
+        let mut out = self.take_erasing_bytes();
         if !closed.is_empty() {
             self.resizing.keep_hidden();
         }
-        let in_place = self.closed_in_place(closed, rows.len());
+        let in_place = self.draw_closed_in_place(closed, rows.len());
         let shift = in_place.and_then(|closed| Some((Shift::between(&self.live, &closed, &rows)?, closed)));
         match shift {
             Some((shift, closed)) => self.shift(&mut out, &closed, rows, shift),
             None if closed.is_empty() => self.redraw(&mut out, rows),
-            None => self.draw_anew(&mut out, closed, rows),
+            None => self.redraw_all(&mut out, closed, rows),
         }
         self.place_caret(&mut out, caret);
-        self.finish(out)
+        self.finish_frame(out)
     }
 
-    fn draw_anew(&mut self, out: &mut String, closed: &[Row], rows: Vec<Drawn>) {
+    fn redraw_all(&mut self, out: &mut String, closed: &[Row], rows: Vec<Drawn>) {
         self.erase(out);
         for row in closed {
             out.push_str(&self.encode(row));
@@ -192,7 +193,7 @@ impl InlineScreen {
     /// Bytes that erase the live rows and leave the cursor at their start.
     #[must_use]
     pub fn clear(&mut self) -> String {
-        let mut out = self.take_resized();
+        let mut out = self.take_erasing_bytes();
         self.erase(&mut out);
         (self.live, self.caret) = (Vec::new(), Caret::default());
         self.resizing.keep_hidden();
@@ -210,9 +211,10 @@ impl InlineScreen {
         row.encode(self.abilities.looks, self.abilities.workspace.as_deref())
     }
 
-    fn draw(&self, row: &Row) -> Drawn {
-        // A row written over another one erases the rest of it in the terminal's background.
-        let row = soft_split(row, self.size.width).into_iter().next().unwrap_or_default().unfilled();
+    fn draw_row(&self, row: &Row) -> Drawn {
+        // Without a fill: a row that overwrites another erases the rest of it in the terminal's default
+        // background.
+        let row = soft_split(row, self.size.width).into_iter().next().unwrap_or_default().without_fill();
         let text = row.text();
         Drawn {
             encoded: self.encode(&row),
@@ -230,10 +232,11 @@ impl InlineScreen {
 
     /// Erases the first live row, and those below if there are more.
     fn erase_rows(&mut self, out: &mut String, has_more: bool) {
-        up(out, self.caret.row);
+        move_up(out, self.caret.row);
         out.push_str("\r\u{1b}[K");
         if has_more {
-            // After a resize there may be no row below: the cursor is restored, not moved one row up.
+            // After a resize there may be no row below. So the cursor position is saved and restored, instead
+            // of moving back up by one row.
             out.push_str("\u{1b}7\u{1b}[B\r\u{1b}[J\u{1b}8");
         }
         self.caret = Caret::default();
@@ -247,13 +250,13 @@ impl InlineScreen {
             if old == new {
                 continue;
             }
-            go(out, at, row);
+            move_between_rows(out, at, row);
             at = row;
             rewrite(out, old, new, self.size.width);
         }
         for (row, new) in rows.iter().enumerate().skip(common) {
             if row > 0 {
-                go(out, at, row - 1);
+                move_between_rows(out, at, row - 1);
                 out.push_str("\r\n");
             } else {
                 out.push('\r');
@@ -262,7 +265,7 @@ impl InlineScreen {
             at = row;
         }
         for row in rows.len()..self.live.len() {
-            go(out, at, row);
+            move_between_rows(out, at, row);
             out.push_str("\r\u{1b}[K");
             at = row;
         }
@@ -280,7 +283,7 @@ impl InlineScreen {
         let wanted =
             Caret { row: wanted.row.min(last), column: wanted.column.min(self.size.width.saturating_sub(1)) };
         if wanted != self.caret {
-            go(out, self.caret.row, wanted.row);
+            move_between_rows(out, self.caret.row, wanted.row);
             out.push('\r');
             if wanted.column > 0 {
                 let _ = write!(out, "\u{1b}[{}C", wanted.column);
@@ -296,7 +299,7 @@ impl InlineScreen {
         }
     }
 
-    fn finish(&self, out: String) -> String {
+    fn finish_frame(&self, out: String) -> String {
         if out.is_empty() || !self.abilities.synchronized {
             return out;
         }
@@ -304,7 +307,7 @@ impl InlineScreen {
     }
 }
 
-fn up(out: &mut String, rows: usize) {
+fn move_up(out: &mut String, rows: usize) {
     if rows > 0 {
         let _ = write!(out, "\u{1b}[{rows}A");
     }
@@ -313,15 +316,15 @@ fn up(out: &mut String, rows: usize) {
 /// Moves between two live rows, to the start or to the same column. Moves down by line ends: if the terminal
 /// has just become lower than this process knows, a cursor movement would stop early, and the way back would
 /// end above the first live row.
-fn go(out: &mut String, from: usize, to: usize) {
+fn move_between_rows(out: &mut String, from: usize, to: usize) {
     if to > from {
         (from..to).for_each(|_| out.push('\n'));
     } else {
-        up(out, from - to);
+        move_up(out, from - to);
     }
 }
 
-/// Overwrites a row, except the common beginning.
+/// Overwrites a row from the first difference on.
 fn rewrite(out: &mut String, old: &Drawn, new: &Drawn, width: usize) {
     let (kept, start) = common_start(&old.encoded, &new.encoded);
     out.push('\r');
@@ -335,8 +338,8 @@ fn rewrite(out: &mut String, old: &Drawn, new: &Drawn, width: usize) {
     }
 }
 
-/// Length in bytes and columns of the common beginning of two rows. The beginning ends without a style, and
-/// has only characters that are equally wide in every terminal.
+/// Length of the common beginning of two rows, in bytes and columns. The beginning ends outside of any style,
+/// and contains only characters that are equally wide in every terminal.
 fn common_start(old: &str, new: &str) -> (usize, usize) {
     let is_sure = |grapheme: &str| {
         let mut chars = grapheme.chars();
@@ -348,7 +351,7 @@ fn common_start(old: &str, new: &str) -> (usize, usize) {
         chars.next().is_none() && (is_wide || is_narrow)
     };
     let (mut bytes, mut columns, mut kept) = (0, 0, (0, 0));
-    // Codes of a style sequence, inside of one.
+    // Parameters of a style sequence, while within one.
     let mut codes: Option<String> = None;
     let mut is_styled = false;
     for ((a, _), (b, wide)) in graphemes(old).zip(graphemes(new)) {

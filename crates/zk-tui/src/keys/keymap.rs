@@ -1,4 +1,4 @@
-//! Which keys do what: the usual ones, and those of the person.
+//! Key bindings: the defaults, and those of the person.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -32,7 +32,7 @@ const ACTIONS: [(&str, Key, &str); 23] = [
     ("yank-older", Key::Alt('y'), "… what was cut before that"),
 ];
 
-/// Keys that cannot be rebound, so that there is always a way out.
+/// Keys that cannot be bound to other actions, so that the person can always leave, with their descriptions.
 const FIXED: [(&str, &str); 7] = [
     ("Enter", "send; during a run: steer it"),
     ("Ctrl-C", "stop the run, clear the text; twice: end the conversation"),
@@ -74,11 +74,11 @@ const GIVEN_UP: [(Key, &str); 6] = [
 /// Key bindings.
 #[derive(Clone, Debug, Default)]
 pub struct Keymap {
-    /// Default key for each bound key; `None` for one that was unbound.
+    /// Default key that each rebound key acts as; `None` for an unbound key.
     turned: HashMap<Key, Option<Key>>,
-    /// The lines that keys run.
+    /// Command lines that keys run, with their keys.
     commands: BTreeMap<String, Vec<Key>>,
-    /// Whether the composer has the keys of vi.
+    /// Whether the vi key bindings are enabled.
     vim: bool,
 }
 
@@ -148,7 +148,7 @@ impl Keymap {
         (Self { turned, commands, vim: false }, said)
     }
 
-    /// Sets whether the composer has the keys of vi.
+    /// Sets whether the vi key bindings are enabled.
     #[must_use]
     pub fn vim(self, vim: bool) -> Self {
         Self { vim, ..self }
@@ -163,13 +163,13 @@ impl Keymap {
         self.commands.keys().map(String::as_str)
     }
 
-    /// The command that a key runs.
+    /// Command that is bound to a key.
     pub(crate) fn command(&self, key: &Key) -> Option<&str> {
         self.commands.iter().find(|(_, keys)| keys.contains(key)).map(|(line, _)| line.as_str())
     }
 
-    /// Maps a key to the default key of its action; `None` if it does nothing.
-    pub(crate) fn turn(&self, key: &Key) -> Option<Key> {
+    /// Translates a key to the default key of its action; `None` if it is unbound.
+    pub(crate) fn translate(&self, key: &Key) -> Option<Key> {
         match self.turned.get(key) {
             Some(turned) => turned.clone(),
             None => Some(key.clone()),
@@ -187,7 +187,7 @@ impl Keymap {
         keys
     }
 
-    /// Keys for new users, as bound.
+    /// Keys for new users, with their present bindings.
     pub(crate) fn short_help(&self) -> Vec<(String, &'static str)> {
         let mut lines = Vec::new();
         for (key, what) in FIRST_KEYS {
@@ -202,7 +202,7 @@ impl Keymap {
         lines
     }
 
-    /// Table of all keys, as bound.
+    /// Table of all keys, with their present bindings.
     pub(crate) fn help(&self) -> Vec<(String, Cow<'static, str>)> {
         let fixed = FIXED.iter().map(|(key, what)| ((*key).to_owned(), Cow::Borrowed(*what)));
         let mut lines: Vec<(String, Cow<'static, str>)> = fixed.collect();
@@ -295,10 +295,10 @@ mod tests {
     }
 
     #[test]
-    fn an_action_has_the_keys_it_is_given_and_no_longer_its_usual_one() {
+    fn a_rebound_action_has_its_new_keys_and_not_its_default_key() {
         let (keymap, said) = keymap(&[("pager", &["alt-p", "ctrl-\\"]), ("editor", &["ctrl-g", "ctrl-x"])]);
         assert_eq!(said, ["ctrl-x is `editor` now and no longer the first of two keys"]);
-        let turn = |key: Key| keymap.turn(&key);
+        let turn = |key: Key| keymap.translate(&key);
         assert_eq!(turn(Key::Alt('p')), Some(Key::Ctrl('t')));
         assert_eq!(turn(Key::Ctrl('\\')), Some(Key::Ctrl('t')));
         assert_eq!(turn(Key::Ctrl('t')), None);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_left_out_and_both_owners_of_a_key_are_named() {
+    fn invalid_bindings_are_left_out_and_conflicts_name_both_actions() {
         let (keymap, said) = keymap(&[
             ("pager", &["ctrl-y"]),
             ("editor", &["ctrl-y", "alt-e"]),
@@ -325,24 +325,24 @@ mod tests {
         assert_eq!(said.len(), 7, "{said:#?}");
         assert!(said[0].contains("`pager`") && said[0].contains("`editor`"), "{said:#?}");
         assert!(said[1].contains("no action `pagr`") && said[6].contains("no longer `yank`"), "{said:#?}");
-        assert_eq!(keymap.turn(&Key::Ctrl('y')), Some(Key::Ctrl('t')));
-        assert_eq!(keymap.turn(&Key::Alt('e')), Some(Key::Ctrl('g')));
-        assert_eq!(keymap.turn(&Key::Ctrl('_')), Some(Key::Ctrl('_')), "it kept its usual key");
+        assert_eq!(keymap.translate(&Key::Ctrl('y')), Some(Key::Ctrl('t')));
+        assert_eq!(keymap.translate(&Key::Alt('e')), Some(Key::Ctrl('g')));
+        assert_eq!(keymap.translate(&Key::Ctrl('_')), Some(Key::Ctrl('_')), "it kept its usual key");
     }
 
     #[test]
-    fn a_key_runs_a_command_and_no_longer_what_it_did() {
+    fn a_key_bound_to_a_command_loses_its_default_action() {
         let (keymap, said) = keymap(&[("/review src", &["alt-v", "ctrl-k"]), ("pager", &["alt-v"])]);
         assert_eq!(said.len(), 2, "{said:#?}");
         assert!(said[0].contains("it stays with `/review src`"), "{said:#?}");
         assert!(said[1].contains("no longer `kill-to-end`"), "{said:#?}");
         assert_eq!(keymap.command(&Key::Ctrl('k')), Some("/review src"));
-        assert_eq!((keymap.turn(&Key::Alt('v')), keymap.command(&Key::Alt('x'))), (None, None));
+        assert_eq!((keymap.translate(&Key::Alt('v')), keymap.command(&Key::Alt('x'))), (None, None));
         assert!(keymap.help().contains(&("Alt-V Ctrl-K".to_owned(), "run /review src".into())));
     }
 
     #[test]
-    fn no_two_actions_share_a_usual_key() {
+    fn no_two_actions_share_a_default_key() {
         for (at, (one, key, _)) in ACTIONS.iter().enumerate() {
             for (other, same, _) in ACTIONS.iter().skip(at + 1) {
                 assert!(key != same && one != other, "{one} and {other}");

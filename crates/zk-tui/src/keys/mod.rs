@@ -106,11 +106,11 @@ pub enum Direction {
 /// Maximum length of a control sequence's parameters in bytes.
 const MAX_PARAMETER_BYTES: usize = 32;
 /// Maximum kept length of a string sequence in bytes.
-const STRING: usize = 64;
+const MAX_STRING_BYTES: usize = 64;
 /// Prefix of the reply with the background colour.
-const GROUND: &[u8] = b"11;";
+const BACKGROUND_REPLY: &[u8] = b"11;";
 /// Prefix of the reply with the terminal's name.
-const VERSION: &[u8] = b">|";
+const VERSION_REPLY: &[u8] = b">|";
 /// Maximum size of a paste in bytes; the rest is dropped.
 const MAX_PASTE_BYTES: usize = 16 * 1024 * 1024;
 const PASTE_END: &[u8] = b"\x1b[201~";
@@ -119,26 +119,26 @@ const PASTE_WAITS: u8 = 33;
 /// Number of idle ticks for which `ESC` is held back while a reply is expected, since it may start one.
 const ESCAPE_WAITS: u8 = 3;
 /// Time for which a reply is expected, so that a missing one does not delay Escape for good.
-const REPLY: Duration = Duration::from_secs(1);
+const REPLY_TIME: Duration = Duration::from_secs(1);
 
 /// Decodes terminal input, in pieces of any size, to keys. Replies to queries are never taken for keys.
 #[derive(Debug, Default)]
 pub struct KeyDecoder {
     state: State,
-    /// The beginning of a character.
+    /// Incomplete multi-byte character.
     partial: Vec<u8>,
     parameters: Vec<u8>,
-    /// String sequence so far, and its introducer.
+    /// String sequence so far, and the byte that introduced it.
     string: Vec<u8>,
     string_begin: u8,
-    /// Keys of a mistaken beginning of a string.
+    /// Keys for bytes that were mistaken for the beginning of a string sequence.
     taken_back: Vec<Key>,
     /// Paste in progress, and the number of idle ticks since its last byte.
     paste: Option<Vec<u8>>,
     waits: u8,
-    /// For how many moments an `ESC` has been held back.
+    /// Number of idle ticks for which an `ESC` has been held back.
     held: u8,
-    /// Whether a reply is expected: a single `ESC` may have started it.
+    /// Whether a reply is expected, so that a single `ESC` may be its start.
     is_owed: bool,
     escaped: bool,
     now: Duration,
@@ -157,12 +157,12 @@ enum State {
     StringEscape,
     /// Remaining bytes of a mouse report in the old encoding.
     Mouse(u8),
-    /// After `]` or `P` behind a single `ESC`: possibly a delayed string.
+    /// After `ESC` alone and then `]` or `P`: typed text, or a delayed string sequence.
     Late,
 }
 
 impl KeyDecoder {
-    /// A query was sent that the terminal may answer late.
+    /// Records that a query was sent, to which the terminal may reply late.
     pub fn expect_reply(&mut self) {
         (self.is_owed, self.asked) = (true, self.now);
     }
@@ -170,10 +170,10 @@ impl KeyDecoder {
     /// Sets the time of the following input, on the caller's clock, for the time limit of replies.
     pub fn set_time(&mut self, now: Duration) {
         self.now = now;
-        self.is_owed = self.is_owed && now < self.asked + REPLY;
+        self.is_owed = self.is_owed && now < self.asked + REPLY_TIME;
     }
 
-    /// Keys completed by `bytes`.
+    /// Decodes bytes; returns the keys that they complete.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<Key> {
         let mut keys = Vec::new();
         for byte in bytes {
@@ -188,7 +188,7 @@ impl KeyDecoder {
                 }
                 continue;
             }
-            let key = self.byte(*byte);
+            let key = self.decode_byte(*byte);
             keys.append(&mut self.taken_back);
             keys.extend(key);
         }
@@ -225,7 +225,7 @@ impl KeyDecoder {
         Some(Key::Escape)
     }
 
-    fn byte(&mut self, byte: u8) -> Option<Key> {
+    fn decode_byte(&mut self, byte: u8) -> Option<Key> {
         let escaped = std::mem::take(&mut self.escaped);
         self.held = 0;
         let (state, key) = match (self.state, byte) {
@@ -238,9 +238,9 @@ impl KeyDecoder {
                 self.string_begin = byte;
                 (State::Late, None)
             }
-            (State::Late, _) => return self.late(byte),
+            (State::Late, _) => return self.decode_late_string(byte),
             (State::Ground | State::Single | State::Control, 0x1b) => (State::Escape, None),
-            (State::Ground, _) => (State::Ground, self.plain(byte)),
+            (State::Ground, _) => (State::Ground, self.decode_plain(byte)),
             (State::Escape, 0x1b) => (State::Escape, Some(Key::Escape)),
             (State::Escape, b'[') => {
                 self.parameters.clear();
@@ -255,14 +255,14 @@ impl KeyDecoder {
             (State::Escape, b'\r' | b'\n') => (State::Ground, Some(Key::Newline)),
             (State::Escape, 0x7f | 0x08) => (State::Ground, Some(Key::Ctrl('w'))),
             (State::Escape, 0x20..0x7f) => (State::Ground, Some(Key::Alt(byte.into()))),
-            (State::Escape, _) => (State::Ground, self.plain(byte)),
+            (State::Escape, _) => (State::Ground, self.decode_plain(byte)),
             (State::Mouse(left), _) => {
                 let rest = if left > 1 { State::Mouse(left - 1) } else { State::Ground };
-                (rest, (left == MOUSE_BYTES).then(|| wheel(u32::from(byte).checked_sub(32)?)).flatten())
+                (rest, (left == MOUSE_BYTES).then(|| wheel_key(u32::from(byte).checked_sub(32)?)).flatten())
             }
-            (State::Single, _) => (State::Ground, direction(byte).map(|to| Key::Move { to, word: false })),
+            (State::Single, _) => (State::Ground, direction_of(byte).map(|to| Key::Move { to, word: false })),
             (State::Control, b'M') if self.parameters.is_empty() => (State::Mouse(MOUSE_BYTES), None),
-            (State::Control, 0x40..=0x7e) => (State::Ground, self.sequence(byte)),
+            (State::Control, 0x40..=0x7e) => (State::Ground, self.end_control_sequence(byte)),
             (State::Control, _) => {
                 if self.parameters.len() < MAX_PARAMETER_BYTES {
                     self.parameters.push(byte);
@@ -272,7 +272,7 @@ impl KeyDecoder {
             (State::String, 0x07) | (State::StringEscape, b'\\') => (State::Ground, self.end_string()),
             (State::String | State::StringEscape, 0x1b) => (State::StringEscape, None),
             (State::String | State::StringEscape, _) => {
-                if self.string.len() < STRING {
+                if self.string.len() < MAX_STRING_BYTES {
                     self.string.push(byte);
                 }
                 (State::String, None)
@@ -283,13 +283,13 @@ impl KeyDecoder {
     }
 
     /// Key of a control sequence with the final byte `last`.
-    fn sequence(&mut self, last: u8) -> Option<Key> {
+    fn end_control_sequence(&mut self, last: u8) -> Option<Key> {
         let text = String::from_utf8_lossy(&self.parameters).into_owned();
         if let Some(report) = text.strip_prefix('<').filter(|_| last == b'M') {
-            return wheel(report.split(';').next()?.parse().ok()?);
+            return wheel_key(report.split(';').next()?.parse().ok()?);
         }
         if text.starts_with(['?', '>', '<', '=']) {
-            return self.reply(&text, last);
+            return self.parse_reply(&text, last);
         }
         let mut numbers =
             text.split(';').map(|part| part.split(':').next().unwrap_or_default().parse::<u32>().ok());
@@ -313,17 +313,17 @@ impl KeyDecoder {
             b'Z' => Some(Key::BackTab),
             b'I' if text.is_empty() => Some(Key::Focus(true)),
             b'O' if text.is_empty() => Some(Key::Focus(false)),
-            b'u' => kitty(first, shift, alt, ctrl),
+            b'u' => kitty_key(first, shift, alt, ctrl),
             b't' => size_report(&text),
-            b'A'..=b'D' | b'F' | b'H' => direction(last).and_then(moved),
+            b'A'..=b'D' | b'F' | b'H' => direction_of(last).and_then(moved),
             _ => None,
         }
     }
 
-    /// Handles a byte after `]` or `P` behind a single `ESC`: part of a delayed reply, or typed.
-    fn late(&mut self, byte: u8) -> Option<Key> {
+    /// Handles a byte after `ESC` alone and then `]` or `P`: it is typed, or part of a delayed reply.
+    fn decode_late_string(&mut self, byte: u8) -> Option<Key> {
         self.string.push(byte);
-        let reply = if self.string_begin == b']' { GROUND } else { VERSION };
+        let reply = if self.string_begin == b']' { BACKGROUND_REPLY } else { VERSION_REPLY };
         if reply.starts_with(&self.string) {
             self.state = if self.string == reply { State::String } else { State::Late };
             return None;
@@ -332,16 +332,16 @@ impl KeyDecoder {
         self.string.pop();
         let typed = std::iter::once(self.string_begin).chain(std::mem::take(&mut self.string));
         self.taken_back.extend(typed.map(|byte| Key::Char(byte.into())));
-        self.byte(byte)
+        self.decode_byte(byte)
     }
 
-    /// Reply in the string sequence that just ended, if any.
+    /// Ends a string sequence; returns the reply in it, if any.
     fn end_string(&mut self) -> Option<Key> {
         let string = std::mem::take(&mut self.string);
         match self.string_begin {
-            b']' => Self::ground(&string),
+            b']' => Self::parse_background(&string),
             b'P' => {
-                let version = string.strip_prefix(VERSION)?;
+                let version = string.strip_prefix(VERSION_REPLY)?;
                 Some(Key::Version(String::from_utf8_lossy(version).into_owned()))
             }
             _ => None,
@@ -349,8 +349,8 @@ impl KeyDecoder {
     }
 
     /// Parses the background colour in a string sequence.
-    fn ground(string: &[u8]) -> Option<Key> {
-        let text = std::str::from_utf8(string.strip_prefix(GROUND)?).ok()?;
+    fn parse_background(string: &[u8]) -> Option<Key> {
+        let text = std::str::from_utf8(string.strip_prefix(BACKGROUND_REPLY)?).ok()?;
         let colour = text.strip_prefix("rgb:").or_else(|| text.strip_prefix("rgba:"))?;
         let mut parts = colour.split('/').map(|part| {
             let value = u32::from_str_radix(part, 16).ok()?;
@@ -366,20 +366,20 @@ impl KeyDecoder {
         Some(Key::Ground { is_light: (red * 299 + green * 587 + blue * 114) / 1000 > 500 })
     }
 
-    fn reply(&mut self, text: &str, last: u8) -> Option<Key> {
+    fn parse_reply(&mut self, text: &str, last: u8) -> Option<Key> {
         // Every terminal answers this query, and in order: no other reply follows.
         if last == b'c' {
             self.is_owed = false;
             return Some(Key::Answered);
         }
         let mode = text.strip_prefix("?2026;").filter(|_| last == b'y')?;
-        // 1 and 2: set and not set. 0: unknown mode. 3 and 4: fixed.
+        // Mode states: 1 and 2 are set and reset, 0 is unknown, 3 and 4 are permanent.
         Some(Key::Synchronized(mode.starts_with(['1', '2'])))
     }
 
-    fn plain(&mut self, byte: u8) -> Option<Key> {
+    fn decode_plain(&mut self, byte: u8) -> Option<Key> {
         if !self.partial.is_empty() || byte >= 0x80 {
-            return self.part(byte);
+            return self.decode_multibyte(byte);
         }
         Some(match byte {
             b'\r' => Key::Enter,
@@ -395,7 +395,7 @@ impl KeyDecoder {
     }
 
     /// Handles one byte of a multi-byte character.
-    fn part(&mut self, byte: u8) -> Option<Key> {
+    fn decode_multibyte(&mut self, byte: u8) -> Option<Key> {
         self.partial.push(byte);
         match std::str::from_utf8(&self.partial) {
             Ok(text) => {
@@ -407,17 +407,17 @@ impl KeyDecoder {
             Err(_) => {
                 self.partial.clear();
                 // The byte that interrupted the character is a key of its own.
-                if byte < 0x80 { self.plain(byte) } else { None }
+                if byte < 0x80 { self.decode_plain(byte) } else { None }
             }
         }
     }
 }
 
-/// Bytes of a report of the mouse in its old form: a button, a column, a row.
+/// Number of bytes after the start of a mouse report in the old encoding: button, column and row.
 const MOUSE_BYTES: u8 = 3;
 
 /// Wheel event of a mouse report; other buttons do nothing.
-fn wheel(button: u32) -> Option<Key> {
+fn wheel_key(button: u32) -> Option<Key> {
     // The bits between are Shift, Alt and Ctrl.
     match button & !0b1_1100 {
         64 => Some(Key::Wheel { up: true }),
@@ -426,7 +426,7 @@ fn wheel(button: u32) -> Option<Key> {
     }
 }
 
-/// Reads the size that a terminal reports of itself, from `8;ROWS;COLUMNS`.
+/// Parses the reply to a size query: `8;ROWS;COLUMNS`.
 fn size_report(text: &str) -> Option<Key> {
     let mut numbers = text.split(';').map(|number| number.parse().ok());
     match (numbers.next()??, numbers.next()??, numbers.next()??) {
@@ -435,7 +435,7 @@ fn size_report(text: &str) -> Option<Key> {
     }
 }
 
-fn direction(last: u8) -> Option<Direction> {
+fn direction_of(last: u8) -> Option<Direction> {
     Some(match last {
         b'A' => Direction::Up,
         b'B' => Direction::Down,
@@ -448,7 +448,7 @@ fn direction(last: u8) -> Option<Direction> {
 }
 
 /// A key of the kitty protocol: a code point with modifiers.
-fn kitty(code: u32, shift: bool, alt: bool, ctrl: bool) -> Option<Key> {
+fn kitty_key(code: u32, shift: bool, alt: bool, ctrl: bool) -> Option<Key> {
     Some(match (code, char::from_u32(code)?) {
         (13 | 57414, _) if shift || alt => Key::Newline,
         (13 | 57414, _) => Key::Enter,

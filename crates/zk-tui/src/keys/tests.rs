@@ -7,7 +7,7 @@ fn keys(bytes: &[u8]) -> Vec<Key> {
 }
 
 #[test]
-fn keys_are_known_in_the_forms_that_terminals_send() {
+fn keys_are_decoded_in_every_form_that_terminals_send() {
     let to = |to, word| Key::Move { to, word };
     for (bytes, expected) in [
         ("\r", Key::Enter),
@@ -30,8 +30,8 @@ fn keys_are_known_in_the_forms_that_terminals_send() {
     }
 }
 
-/// Result of a single `ESC` while a reply is expected.
-fn escape(decoder: &mut KeyDecoder) -> Option<Key> {
+/// Presses a single `ESC` while a reply is expected; returns the key after the idle ticks.
+fn press_escape(decoder: &mut KeyDecoder) -> Option<Key> {
     (0..ESCAPE_WAITS).for_each(|_| assert_eq!(decoder.idle(), None));
     decoder.idle()
 }
@@ -62,10 +62,10 @@ fn answers_of_a_terminal_are_never_keys_however_late_and_split() {
     let mut decoder = KeyDecoder::default();
     decoder.expect_reply();
     assert_eq!(decoder.push(b"\x1b"), []);
-    assert_eq!(escape(&mut decoder), Some(Key::Escape));
+    assert_eq!(press_escape(&mut decoder), Some(Key::Escape));
     assert_eq!(decoder.push(b"[?2026;1$y"), [Key::Synchronized(true)]);
     assert_eq!(decoder.push(b"[x"), [Key::Char('['), Key::Char('x')]);
-    // Also if each byte arrives alone.
+    // Each byte may also arrive alone.
     for reply in replies {
         let (mut decoder, mut pressed) = (KeyDecoder::default(), Vec::new());
         decoder.expect_reply();
@@ -79,7 +79,7 @@ fn answers_of_a_terminal_are_never_keys_however_late_and_split() {
 }
 
 #[test]
-fn the_colour_of_the_ground_says_whether_it_is_light() {
+fn the_background_colour_is_light_or_dark() {
     for (colour, expected) in [
         ("rgb:ffff/ffff/ffff", Some(true)),
         ("rgb:fdf6/e3e3/d5d5", Some(true)),
@@ -106,7 +106,7 @@ fn what_is_typed_behind_escape_is_text_although_an_answer_is_awaited() {
     let mut decoder = KeyDecoder::default();
     decoder.expect_reply();
     decoder.push(b"\x1b");
-    assert_eq!(escape(&mut decoder), Some(Key::Escape));
+    assert_eq!(press_escape(&mut decoder), Some(Key::Escape));
     let typed: Vec<Key> = "]1 is it".chars().map(Key::Char).collect();
     assert_eq!(decoder.push(b"]1 is it"), typed);
     // Once everything is answered, no reply is expected.
@@ -139,13 +139,13 @@ fn a_terminal_says_its_name_and_version_however_split() {
     let mut decoder = KeyDecoder::default();
     decoder.expect_reply();
     assert_eq!(decoder.push(b"\x1b"), []);
-    assert_eq!(escape(&mut decoder), Some(Key::Escape));
+    assert_eq!(press_escape(&mut decoder), Some(Key::Escape));
     assert_eq!(decoder.push(&reply[1..]), [version]);
     assert_eq!(keys(b"\x1bP1$r0m\x1b\\x"), [Key::Char('x')], "another answer is none of it");
     let mut decoder = KeyDecoder::default();
     decoder.expect_reply();
     decoder.push(b"\x1b");
-    assert_eq!(escape(&mut decoder), Some(Key::Escape));
+    assert_eq!(press_escape(&mut decoder), Some(Key::Escape));
     assert_eq!(decoder.push(b"P>x"), "P>x".chars().map(Key::Char).collect::<Vec<_>>());
 }
 
@@ -177,7 +177,7 @@ fn a_paste_whose_end_never_comes_is_over_after_a_while_and_keys_are_keys_again()
 
 proptest! {
     #[test]
-    fn the_pieces_that_bytes_came_in_change_no_key(bytes in proptest::collection::vec(any::<u8>(), 0..60), cut in 0..60usize) {
+    fn keys_do_not_depend_on_how_the_bytes_are_split(bytes in proptest::collection::vec(any::<u8>(), 0..60), cut in 0..60usize) {
         let at = cut.min(bytes.len());
         let mut decoder = KeyDecoder::default();
         let mut pressed = decoder.push(&bytes[..at]);

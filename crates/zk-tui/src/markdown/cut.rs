@@ -1,6 +1,6 @@
-use super::lines::{Fence, Starts, indent_of, is_table, starts, underlines_heading};
+use super::lines::{Fence, Starts, block_start, indent_of, is_table, underlines_heading};
 use super::render::render;
-use super::{MAX_OPEN, Markdown, Open};
+use super::{MAX_OPEN_BYTES, Markdown, Open};
 use crate::row::Row;
 use crate::text::graphemes;
 
@@ -8,10 +8,10 @@ use crate::text::graphemes;
 const MAX_CUT_SHIFT_ROWS: usize = 8;
 
 /// Number of bytes after which the kind of a line is certain.
-const SURE: usize = 4;
+const MIN_CERTAIN_BYTES: usize = 4;
 
 /// Number of characters that decide whether the rest of a line would be parsed differently.
-const BEGINNING: usize = 80;
+const CHECKED_CHARS: usize = 80;
 
 /// Cut in a block, and the prefix that makes the rest a block of the same kind.
 #[derive(Debug)]
@@ -21,26 +21,26 @@ struct Cut {
 }
 
 impl Markdown {
-    /// Takes the first rows of an incomplete block that does not fit, except its last row, which may still
-    /// grow. The source of taken rows is removed, so that a later width or text cannot duplicate or lose any
-    /// of it.
+    /// Takes the first rows of an open block that does not fit, except its last row, which may still grow. The
+    /// source of the taken rows is removed, so that later text or another width can neither duplicate nor lose
+    /// any of it.
     #[must_use]
     pub fn take_open(&mut self, count: usize) -> Vec<Row> {
         let count = count.min(self.open_rows().len().saturating_sub(1));
-        if count == 0 || !self.take_in_line() {
+        if count == 0 || !self.add_partial_line() {
             return Vec::new();
         }
-        // A block that the line ended is complete.
+        // If the line ended the block, its rows are complete.
         let mut rows = self.take_ready();
         if rows.len() >= count {
             return rows;
         }
-        rows.extend(self.separator());
+        rows.extend(self.separating_rows());
         if let Some(cut) = self.best_cut(count.saturating_sub(rows.len())) {
-            let head = self.head_rows(&cut);
+            let head = self.rows_above(&cut);
             if !head.is_empty() {
                 rows.extend(head);
-                self.source = self.rest(&cut);
+                self.source = self.source_below(&cut);
                 self.is_rest = true;
             }
         }
@@ -51,23 +51,23 @@ impl Markdown {
     }
 
     /// Appends to the last line of the open block.
-    pub(super) fn go_on_within_line(&mut self, text: &str) {
+    pub(super) fn append_to_line(&mut self, text: &str) {
         self.source.push_str(text);
         self.is_within_line = !text.ends_with('\n');
         self.fix_columns();
-        if self.source.len() > MAX_OPEN {
-            self.close();
+        if self.source.len() > MAX_OPEN_BYTES {
+            self.close_block();
             self.joins = true;
         }
     }
 
-    /// Adds the unfinished line to the open block, if more text cannot change its kind. Returns false if
-    /// there is nothing to cut.
-    fn take_in_line(&mut self) -> bool {
+    /// Adds the incomplete line to the open block, if more text cannot change the line's kind. Returns false if
+    /// the block is empty.
+    fn add_partial_line(&mut self) -> bool {
         if matches!(self.open, Open::Fence(..)) {
             return false;
         }
-        let is_sure = match starts(&self.partial) {
+        let is_sure = match block_start(&self.partial) {
             Starts::Text => {
                 !underlines_heading(&self.partial) && !self.partial.trim_start().starts_with(['`', '~'])
             }
@@ -75,19 +75,19 @@ impl Markdown {
             Starts::Item { is_empty, .. } => !is_empty,
             Starts::Heading | Starts::Rule | Starts::Indented | Starts::Fence(_) => false,
         };
-        if is_sure && self.partial.trim().len() >= SURE {
+        if is_sure && self.partial.trim().len() >= MIN_CERTAIN_BYTES {
             let line = std::mem::take(&mut self.partial);
-            self.line(&line);
+            self.parse_line(&line);
             self.is_within_line = !self.source.is_empty();
         }
         !self.source.trim().is_empty()
     }
 
-    fn head_rows(&self, cut: &Cut) -> Vec<Row> {
+    fn rows_above(&self, cut: &Cut) -> Vec<Row> {
         render(self.source.get(..cut.at).unwrap_or_default(), self.width, self.margin(), self.item())
     }
 
-    fn rest(&self, cut: &Cut) -> String {
+    fn source_below(&self, cut: &Cut) -> String {
         format!("{}{}", cut.lead, self.source.get(cut.at..).unwrap_or_default())
     }
 
@@ -98,12 +98,13 @@ impl Markdown {
         }
         let mut cuts = self.cuts();
         let fitting =
-            |cuts: &[Cut], room: usize| cuts.partition_point(|cut| self.head_rows(cut).len() <= room);
+            |cuts: &[Cut], room: usize| cuts.partition_point(|cut| self.rows_above(cut).len() <= room);
         let last = fitting(&cuts, room).checked_sub(1)?;
-        let whole = ink(&render(&self.source, self.width, self.margin(), self.item()));
+        let whole = visible_chars(&render(&self.source, self.width, self.margin(), self.item()));
         let is_neutral = |cut: &Cut| {
             let rest = super::render::Item { is_rest: true, ..self.item() };
-            ink(&self.head_rows(cut)) + ink(&render(&self.rest(cut), self.width, self.margin(), rest))
+            visible_chars(&self.rows_above(cut))
+                + visible_chars(&render(&self.source_below(cut), self.width, self.margin(), rest))
                 == whole
         };
         let further_up = (room.saturating_sub(MAX_CUT_SHIFT_ROWS).max(1)..=room).rev();
@@ -114,7 +115,7 @@ impl Markdown {
         (best < cuts.len()).then(|| cuts.swap_remove(best))
     }
 
-    /// Everywhere that the block may be cut, from its beginning.
+    /// All positions at which the block may be cut, in order.
     fn cuts(&self) -> Vec<Cut> {
         let mut cuts = self.all_cuts();
         // At least one row has to be above the cut.
@@ -161,7 +162,7 @@ impl Markdown {
                 _ if begins > 0 => {
                     let opener = fence.as_ref().filter(|(fence, _)| !fence.is_closed_by(text));
                     match (&fence, opener) {
-                        // Inside code, the rest is code.
+                        // After a cut within code, the rest is code, too.
                         (Some(_), Some((_, opener))) => {
                             cuts.push(Cut { at: begins, lead: format!("{mark}{opener}") });
                         }
@@ -193,7 +194,7 @@ impl Markdown {
         cuts
     }
 
-    /// Finds the cuts between the words of a line, at row breaks.
+    /// Finds the cuts within a line: between words, where a row ends.
     fn cuts_within(&self, line: &str, begins: usize, lead: &str, cuts: &mut Vec<Cut>) {
         let (mut before, mut at) = (None, 0);
         for (grapheme, columns) in graphemes(line) {
@@ -201,7 +202,8 @@ impl Markdown {
                 Some((is_blank, was_wide)) => grapheme != " " && (is_blank || was_wide || columns == 2),
                 None => false,
             };
-            let rest = || -> String { line.get(at..).unwrap_or_default().chars().take(BEGINNING).collect() };
+            let rest =
+                || -> String { line.get(at..).unwrap_or_default().chars().take(CHECKED_CHARS).collect() };
             if is_break && goes_on_as_text(&rest()) {
                 cuts.push(Cut { at: begins + at, lead: lead.to_owned() });
             }
@@ -227,11 +229,11 @@ fn item_mark(source: &str) -> String {
 fn goes_on_as_text(rest: &str) -> bool {
     !rest.trim().is_empty()
         && indent_of(rest) == 0
-        && matches!(starts(rest), Starts::Text)
+        && matches!(block_start(rest), Starts::Text)
         && !underlines_heading(rest)
 }
 
 /// Counts the visible characters of rows.
-fn ink(rows: &[Row]) -> usize {
+fn visible_chars(rows: &[Row]) -> usize {
     rows.iter().map(|row| row.text().chars().filter(|c| !c.is_whitespace()).count()).sum()
 }

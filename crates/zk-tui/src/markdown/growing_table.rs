@@ -1,7 +1,7 @@
 use super::render::table_of;
 use crate::row::{Row, Style};
 
-/// Table with fixed columns: each further line is drawn on arrival.
+/// Table whose column widths are fixed, so that each further line is drawn when it arrives.
 #[derive(Debug)]
 pub(super) struct GrowingTable {
     /// Head of the table, and the line below it.
@@ -22,7 +22,7 @@ impl GrowingTable {
     }
 
     /// Rows of a further line.
-    pub(super) fn line(&self, line: &str) -> Vec<Row> {
+    pub(super) fn line_rows(&self, line: &str) -> Vec<Row> {
         let table = table_of(&format!("{}{line}", self.head));
         let rows = table.map(|table| table.body_rows(self.widths.as_deref(), self.width)).unwrap_or_default();
         if rows.is_empty() { vec![Row::of(Style::PLAIN, line.trim_end())] } else { rows }

@@ -1,4 +1,4 @@
-//! Colours of code: comments, strings, numbers and keywords.
+//! Syntax highlighting: comments, strings, numbers and keywords.
 
 use zk_view::{CodeLexer, CodeToken};
 
@@ -27,7 +27,7 @@ impl Highlighter {
         Self(self.0.within(left))
     }
 
-    /// Remaining bytes to colour.
+    /// Number of bytes that may still be coloured.
     pub(super) fn left(&self) -> usize {
         self.0.left()
     }
@@ -56,7 +56,7 @@ const fn style_of(token: CodeToken) -> Style {
 mod tests {
     use super::*;
 
-    /// Bytes of a line that keeps its colours.
+    /// Maximum length in bytes of a line that is coloured.
     const COLOURED_LINE_BYTES: usize = 4096;
 
     fn coloured(info: &str, lines: &[&str]) -> Vec<String> {

@@ -25,7 +25,7 @@ impl Starts {
     }
 }
 
-/// The beginning of a block of code.
+/// Opening line of a fenced code block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fence {
     mark: char,
@@ -62,7 +62,7 @@ impl Fence {
     }
 }
 
-/// Columns of blanks before a line's text.
+/// Number of columns of white space before a line's text.
 pub(super) fn indent_of(line: &str) -> usize {
     let mut columns = 0;
     for c in line.chars() {
@@ -76,7 +76,7 @@ pub(super) fn indent_of(line: &str) -> usize {
 }
 
 /// Kind of block that a non-blank line starts.
-pub(super) fn starts(line: &str) -> Starts {
+pub(super) fn block_start(line: &str) -> Starts {
     if indent_of(line) >= 4 {
         return Starts::Indented;
     }
@@ -94,10 +94,10 @@ pub(super) fn starts(line: &str) -> Starts {
     if text.starts_with('>') {
         return Starts::Quote;
     }
-    item(text).unwrap_or(Starts::Text)
+    parse_item(text).unwrap_or(Starts::Text)
 }
 
-fn item(text: &str) -> Option<Starts> {
+fn parse_item(text: &str) -> Option<Starts> {
     let is_end = |rest: &str| rest.is_empty() || rest.starts_with([' ', '\t']);
     if let Some(rest) = text.strip_prefix(['-', '*', '+']) {
         return is_end(rest).then(|| Starts::Item { number: None, is_empty: rest.trim().is_empty() });
@@ -114,13 +114,13 @@ fn is_rule(text: &str) -> bool {
     marks.len() >= 3 && ["-", "*", "_"].iter().any(|mark| marks.replace(mark, "").is_empty())
 }
 
-/// Whether a line makes a heading of the paragraph above.
+/// Whether a line turns the paragraph above into a heading.
 pub(super) fn underlines_heading(line: &str) -> bool {
     let text = line.trim();
     indent_of(line) < 4 && !text.is_empty() && ["=", "-"].iter().any(|mark| text.replace(mark, "").is_empty())
 }
 
-/// Whether a paragraph is the beginning of a table: its second line divides columns.
+/// Whether a paragraph begins a table, whose second line separates the head from the rows.
 pub(super) fn is_table(source: &str) -> bool {
     let mut lines = source.lines();
     let (Some(head), Some(divider)) = (lines.next(), lines.next()) else { return false };

@@ -18,19 +18,19 @@ use zk_core::service::RenderInput;
 
 use self::growing_table::GrowingTable;
 use self::highlight::{COLOURED, Highlighter};
-use self::lines::{Fence, Starts, indent_of, starts};
+use self::lines::{Fence, Starts, block_start, indent_of};
 use self::render::{Item, render};
 use crate::row::{Row, Style};
 use crate::view::{MARGIN, Renderers, counted};
 
 /// Maximum size in bytes of an open block, which bounds the cost of a frame.
-const MAX_OPEN: usize = 16 * 1024;
+const MAX_OPEN_BYTES: usize = 16 * 1024;
 
-/// Default number of table lines that are held back.
-const ROOM: usize = 24;
+/// Default number of lines after which a table's columns are fixed.
+const DEFAULT_TABLE_LINES: usize = 24;
 
-/// Indentation in columns that makes a line part of the list item before it.
-const WITHIN_ITEM: usize = 2;
+/// Indentation in columns from which a line belongs to the list item before it.
+const ITEM_INDENT_COLUMNS: usize = 2;
 
 /// An answer in Markdown, drawn as it arrives.
 #[derive(Debug)]
@@ -38,23 +38,24 @@ pub struct Markdown {
     width: usize,
     /// Whether prose has a margin. Code has none, for copying.
     has_margin: bool,
-    /// Number of table lines that are held back.
+    /// Number of lines after which a table's columns are fixed.
     room: usize,
     open: Open,
     /// Complete lines of the open block.
     source: String,
-    /// Incomplete line.
+    /// Line that is not complete yet.
     partial: String,
     /// Rows of complete blocks, to be taken.
     ready: Vec<Row>,
     /// Whether the last line of `source` is incomplete and continues.
     is_within_line: bool,
-    /// Whether the beginning of the open list item, with its mark, was taken.
+    /// Whether the first rows of the open list item, with its marker, were taken already.
     is_rest: bool,
     began: bool,
-    /// Whether the open block continues a cut block or its list: no blank row between.
+    /// Whether the open block continues one that was cut, or the list of one, so that no blank row separates
+    /// them.
     joins: bool,
-    /// Remaining bytes of code to colour.
+    /// Number of bytes of code that may still be coloured.
     colours_left: usize,
     renderers: Renderers,
 }
@@ -75,7 +76,7 @@ enum Open {
     Fence(Fence, Highlighter),
     /// Code for a renderer, drawn once complete, with its info string.
     Held(Fence, String),
-    /// Table with fixed columns.
+    /// Table whose columns are fixed.
     Table(GrowingTable),
 }
 
@@ -86,7 +87,7 @@ impl Markdown {
         Self {
             width: width.max(1),
             has_margin: false,
-            room: ROOM,
+            room: DEFAULT_TABLE_LINES,
             open: Open::Nothing,
             source: String::new(),
             partial: String::new(),
@@ -110,7 +111,7 @@ impl Markdown {
         if self.has_margin { MARGIN } else { "" }
     }
 
-    /// Rows of a table behind the margin.
+    /// Prepends the margin to the rows of a table.
     fn behind_margin(&self, rows: Vec<Row>) -> Vec<Row> {
         let behind = |row: Row| {
             let mut whole = Row::of(Style::PLAIN, self.margin());
@@ -131,31 +132,31 @@ impl Markdown {
         self
     }
 
-    /// Sets the width for further rows; existing ones stay.
+    /// Sets the width of later rows; rendered rows stay.
     pub fn set_width(&mut self, width: usize) {
         self.width = width.max(1);
     }
 
-    /// Sets the number of table lines that are held back. A longer table gets the column widths of these
-    /// lines, and each further row is drawn at once.
+    /// Sets the number of lines after which a table's columns are fixed by these lines. From then on, each
+    /// further row is drawn at once.
     pub fn set_room(&mut self, lines: usize) {
         self.room = lines.max(3);
     }
 
-    /// Takes in more text.
+    /// Appends text.
     pub fn push(&mut self, text: &str) {
         for piece in text.split_inclusive('\n') {
             if self.is_within_line {
-                self.go_on_within_line(piece);
+                self.append_to_line(piece);
                 continue;
             }
             self.partial.push_str(piece);
             if self.partial.ends_with('\n') {
                 let line = std::mem::take(&mut self.partial);
-                self.cut(&line, true);
-            } else if self.partial.len() > MAX_OPEN {
+                self.parse_in_parts(&line, true);
+            } else if self.partial.len() > MAX_OPEN_BYTES {
                 let line = std::mem::take(&mut self.partial);
-                self.partial = self.cut(&line, false);
+                self.partial = self.parse_in_parts(&line, false);
             }
         }
     }
@@ -164,9 +165,9 @@ impl Markdown {
     pub fn finish(&mut self) {
         let line = std::mem::take(&mut self.partial);
         if !line.is_empty() {
-            self.cut(&line, true);
+            self.parse_in_parts(&line, true);
         }
-        self.close();
+        self.close_block();
     }
 
     /// The rows that will not change any more.
@@ -175,10 +176,10 @@ impl Markdown {
         std::mem::take(&mut self.ready)
     }
 
-    /// Rows of the open block; an open table is one row until its columns are known.
+    /// Rows of the open block. A table whose columns are not fixed is a single row.
     #[must_use]
     pub fn open_rows(&self) -> Vec<Row> {
-        let mut rows = self.separator();
+        let mut rows = self.separating_rows();
         if let Open::Fence(fence, highlighter) = &self.open {
             if !self.partial.is_empty() && !fence.is_closed_by(&self.partial) {
                 rows.push(highlighter.clone().line(&fence.strip(&self.partial)));
@@ -210,7 +211,7 @@ impl Markdown {
         rows
     }
 
-    fn separator(&self) -> Vec<Row> {
+    fn separating_rows(&self) -> Vec<Row> {
         let wanted = self.began
             && !self.joins
             && !matches!(self.open, Open::Fence(..) | Open::Held(..) | Open::Table(_));
@@ -232,17 +233,17 @@ impl Markdown {
 
     /// Parses a line, in parts if it is longer than [`MAX_OPEN`]. Returns the rest of an incomplete line, to
     /// be parsed again with more text.
-    fn cut(&mut self, line: &str, is_complete: bool) -> String {
+    fn parse_in_parts(&mut self, line: &str, is_complete: bool) -> String {
         let mut rest = line;
-        while rest.len() > MAX_OPEN {
-            let mut at = MAX_OPEN;
+        while rest.len() > MAX_OPEN_BYTES {
+            let mut at = MAX_OPEN_BYTES;
             while !rest.is_char_boundary(at) {
                 at -= 1;
             }
             let (part, more) = rest.split_at(at);
-            self.line(part);
+            self.parse_line(part);
             if !matches!(self.open, Open::Fence(..) | Open::Held(..)) {
-                self.close();
+                self.close_block();
                 self.joins = true;
             }
             rest = more;
@@ -250,12 +251,12 @@ impl Markdown {
         if !is_complete {
             return rest.to_owned();
         }
-        self.line(rest);
+        self.parse_line(rest);
         String::new()
     }
 
     /// Parses a complete line.
-    fn line(&mut self, line: &str) {
+    fn parse_line(&mut self, line: &str) {
         if let Open::Fence(fence, highlighter) = &mut self.open {
             if fence.is_closed_by(line) {
                 self.colours_left = highlighter.left();
@@ -267,7 +268,7 @@ impl Markdown {
         }
         if let Open::Held(fence, _) = &self.open {
             if fence.is_closed_by(line) {
-                self.close();
+                self.close_block();
                 return;
             }
             self.source.push_str(&fence.strip(line));
@@ -280,9 +281,9 @@ impl Markdown {
         let is_blank = line.trim().is_empty();
         if let Open::Table(table) = &self.open
             && !is_blank
-            && !starts(line).interrupts_paragraph()
+            && !block_start(line).interrupts_paragraph()
         {
-            let rows = table.line(line);
+            let rows = table.line_rows(line);
             let rows = self.behind_margin(rows);
             self.ready.extend(rows);
             return;
@@ -293,12 +294,12 @@ impl Markdown {
             Open::Paragraph => {
                 if lines::underlines_heading(line) {
                     self.source.push_str(line);
-                    self.close();
+                    self.close_block();
                     return;
                 }
-                !starts(line).interrupts_paragraph()
+                !block_start(line).interrupts_paragraph()
             }
-            Open::Quote => !is_blank && matches!(starts(line), Starts::Text | Starts::Quote),
+            Open::Quote => !is_blank && matches!(block_start(line), Starts::Text | Starts::Quote),
             Open::Indented { blanks } => {
                 if is_blank {
                     *blanks += 1;
@@ -315,18 +316,19 @@ impl Markdown {
                 true
             }
             Open::Item { blank, .. } => {
-                indent_of(line) >= WITHIN_ITEM || (!*blank && matches!(starts(line), Starts::Text))
+                indent_of(line) >= ITEM_INDENT_COLUMNS
+                    || (!*blank && matches!(block_start(line), Starts::Text))
             }
             Open::Fence(..) | Open::Held(..) => return,
         };
         if goes_on {
             self.source.push_str(line);
         } else {
-            self.begin(line, is_blank);
+            self.begin_block(line, is_blank);
         }
         self.fix_columns();
-        if self.source.len() > MAX_OPEN {
-            self.close();
+        if self.source.len() > MAX_OPEN_BYTES {
+            self.close_block();
             self.joins = true;
         }
     }
@@ -337,11 +339,11 @@ impl Markdown {
         if !is_complete || !lines::is_table(&self.source) {
             return;
         }
-        if self.source.lines().count() <= self.room && self.source.len() <= MAX_OPEN {
+        if self.source.lines().count() <= self.room && self.source.len() <= MAX_OPEN_BYTES {
             return;
         }
         if let Some((table, rows)) = GrowingTable::begin(&self.source, self.table_width()) {
-            let separator = self.separator();
+            let separator = self.separating_rows();
             self.ready.extend(separator);
             let rows = self.behind_margin(rows);
             self.ready.extend(rows);
@@ -352,7 +354,7 @@ impl Markdown {
     }
 
     /// Closes the open block and starts another one with `line`.
-    fn begin(&mut self, line: &str, is_blank: bool) {
+    fn begin_block(&mut self, line: &str, is_blank: bool) {
         let before = match self.open {
             Open::Item { ordinal, blank } => Some((ordinal, blank)),
             Open::Nothing
@@ -363,11 +365,11 @@ impl Markdown {
             | Open::Held(..)
             | Open::Table(_) => None,
         };
-        self.close();
+        self.close_block();
         if is_blank {
             return;
         }
-        self.open = match starts(line) {
+        self.open = match block_start(line) {
             Starts::Fence(fence) => {
                 if self.began && !self.joins {
                     self.ready.push(Row::default());
@@ -384,7 +386,7 @@ impl Markdown {
             }
             Starts::Heading | Starts::Rule => {
                 self.source.push_str(line);
-                self.close();
+                self.close_block();
                 return;
             }
             Starts::Quote => Open::Quote,
@@ -413,8 +415,8 @@ impl Markdown {
         self.open = Open::Fence(fence, highlighter);
     }
 
-    /// Draws the open block in its final form.
-    fn close(&mut self) {
+    /// Closes the open block, and draws it in its final form.
+    fn close_block(&mut self) {
         if let Open::Held(_, info) = &self.open {
             match self.renderers.fence(info, &self.source, self.width) {
                 Some(rows) => self.ready.extend(rows),
@@ -428,7 +430,7 @@ impl Markdown {
             self.source.clear();
         }
         if !self.source.trim().is_empty() {
-            let rows = self.separator();
+            let rows = self.separating_rows();
             self.ready.extend(rows);
             self.ready.extend(render(&self.source, self.width, self.margin(), self.item()));
             (self.began, self.joins) = (true, false);

@@ -5,31 +5,31 @@ use super::table::Table;
 use crate::row::{Row, Span, Style, Tone};
 use crate::text::wrap;
 
-/// List item that a block consists of.
+/// List item that a block is, or is the rest of.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Item {
     /// Number of the item in an ordered list.
     pub(super) ordinal: Option<u64>,
-    /// Whether this is the rest of an item whose mark is drawn already.
+    /// Whether the block is the rest of an item whose marker is drawn already.
     pub(super) is_rest: bool,
 }
 
 /// Rows of one block, with a margin except for code.
 pub(super) fn render(source: &str, width: usize, margin: &'static str, item: Item) -> Vec<Row> {
     let mut renderer = Renderer { width, margin, item, ..Renderer::default() };
-    Parser::new_ext(source, options()).for_each(|event| renderer.event(event));
-    renderer.flush();
+    Parser::new_ext(source, options()).for_each(|event| renderer.handle_event(event));
+    renderer.end_line();
     renderer.rows
 }
 
-/// Table at the start of a text, if any.
+/// Table at the beginning of a text; `None` if there is none.
 pub(super) fn table_of(source: &str) -> Option<Table> {
     let mut renderer = Renderer::default();
     for event in Parser::new_ext(source, options()) {
         if event == Event::End(TagEnd::Table) {
             return renderer.table.take();
         }
-        renderer.event(event);
+        renderer.handle_event(event);
         renderer.table.as_ref()?;
     }
     None
@@ -53,13 +53,13 @@ struct Renderer {
     styles: Vec<Style>,
     links: Vec<Link>,
     table: Option<Table>,
-    /// The colours of a block of code, within it.
+    /// Highlighter of the open code block.
     code: Option<Highlighter>,
-    /// Whether the next paragraph is separated from the rows above.
+    /// Whether a blank row precedes the next paragraph.
     is_apart: bool,
 }
 
-/// Edge before the rows of an item or a quote.
+/// Prefix of the rows of a list item or a quote.
 struct Edge {
     first: Option<Row>,
     rest: Row,
@@ -71,43 +71,43 @@ struct Link {
 }
 
 impl Renderer {
-    fn event(&mut self, event: Event<'_>) {
+    fn handle_event(&mut self, event: Event<'_>) {
         match event {
-            Event::Start(tag) => self.start(tag),
-            Event::End(end) => self.end(end),
+            Event::Start(tag) => self.start_tag(tag),
+            Event::End(end) => self.end_tag(end),
             Event::Text(text) if self.code.is_some() => {
                 for line in text.lines() {
                     self.code_row(line);
                 }
             }
-            Event::Text(text) => self.text(&text, self.style()),
-            Event::Code(text) => self.text(&text, Style { tone: Tone::Cyan, ..self.style() }),
-            Event::InlineMath(text) | Event::DisplayMath(text) => self.text(&text, self.style()),
+            Event::Text(text) => self.push_text(&text, self.style()),
+            Event::Code(text) => self.push_text(&text, Style { tone: Tone::Cyan, ..self.style() }),
+            Event::InlineMath(text) | Event::DisplayMath(text) => self.push_text(&text, self.style()),
             Event::Html(text) | Event::InlineHtml(text) => {
                 for (at, line) in text.lines().enumerate() {
                     if at > 0 {
-                        self.flush();
+                        self.end_line();
                     }
-                    self.text(line, self.style());
+                    self.push_text(line, self.style());
                 }
             }
-            Event::FootnoteReference(name) => self.text(&format!("[{name}]"), self.style()),
-            Event::SoftBreak => self.text(" ", self.style()),
-            Event::HardBreak if self.table.is_some() => self.text(" ", self.style()),
-            Event::HardBreak => self.flush(),
+            Event::FootnoteReference(name) => self.push_text(&format!("[{name}]"), self.style()),
+            Event::SoftBreak => self.push_text(" ", self.style()),
+            Event::HardBreak if self.table.is_some() => self.push_text(" ", self.style()),
+            Event::HardBreak => self.end_line(),
             Event::Rule => {
-                self.flush();
+                self.end_line();
                 let line = "─".repeat(self.width.saturating_sub(self.margin.len()).min(40));
                 self.line = Row::of(Style::DIM, &line);
-                self.flush();
+                self.end_line();
             }
             Event::TaskListMarker(done) => {
-                self.task_mark(if done { "☑ " } else { "☐ " });
+                self.push_task_marker(if done { "☑ " } else { "☐ " });
             }
         }
     }
 
-    fn start(&mut self, tag: Tag<'_>) {
+    fn start_tag(&mut self, tag: Tag<'_>) {
         match tag {
             Tag::Paragraph => self.begin_paragraph(),
             Tag::Heading { level, .. } => {
@@ -131,7 +131,7 @@ impl Renderer {
                 });
             }
             Tag::List(number) => {
-                self.flush();
+                self.end_line();
                 let number = match (self.lists.is_empty(), number) {
                     (true, Some(number)) => Some(self.item.ordinal.unwrap_or(number)),
                     (_, number) => number,
@@ -141,7 +141,7 @@ impl Renderer {
             }
             Tag::Item => self.begin_item(),
             Tag::Table(alignments) => {
-                self.flush();
+                self.end_line();
                 self.table = Some(Table::new(alignments));
             }
             Tag::TableHead | Tag::TableRow => {
@@ -149,12 +149,12 @@ impl Renderer {
                     table.begin_row();
                 }
             }
-            Tag::Emphasis => self.styled(|style| Style { italic: true, ..style }),
-            Tag::Strong => self.styled(|style| Style { bold: true, ..style }),
-            Tag::Strikethrough => self.styled(|style| Style { strike: true, ..style }),
+            Tag::Emphasis => self.change_style(|style| Style { italic: true, ..style }),
+            Tag::Strong => self.change_style(|style| Style { bold: true, ..style }),
+            Tag::Strikethrough => self.change_style(|style| Style { strike: true, ..style }),
             Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
                 self.links.push(Link { target: dest_url.into_string(), text: String::new() });
-                self.styled(|style| Style { underline: true, ..style });
+                self.change_style(|style| Style { underline: true, ..style });
             }
             Tag::HtmlBlock => self.begin_paragraph(),
             Tag::TableCell
@@ -168,19 +168,19 @@ impl Renderer {
         }
     }
 
-    fn end(&mut self, end: TagEnd) {
+    fn end_tag(&mut self, end: TagEnd) {
         match end {
             TagEnd::Paragraph | TagEnd::HtmlBlock => {
-                self.flush();
+                self.end_line();
                 self.is_apart = true;
             }
             TagEnd::Heading(_) => {
-                self.flush();
+                self.end_line();
                 self.styles.pop();
                 self.is_apart = true;
             }
             TagEnd::BlockQuote(_) => {
-                self.flush();
+                self.end_line();
                 self.edges.pop();
                 self.is_apart = true;
             }
@@ -189,12 +189,12 @@ impl Renderer {
                 self.is_apart = true;
             }
             TagEnd::List(_) => {
-                self.flush();
+                self.end_line();
                 self.lists.pop();
             }
             TagEnd::Item => {
-                self.flush();
-                // An empty item is an item, too.
+                self.end_line();
+                // An empty item still has its marker.
                 if self.edges.last().is_some_and(|edge| edge.first.is_some()) {
                     self.push_row(&Row::default());
                 }
@@ -241,7 +241,7 @@ impl Renderer {
     }
 
     fn begin_paragraph(&mut self) {
-        self.flush();
+        self.end_line();
         let is_first = self.edges.last().is_some_and(|edge| edge.first.is_some());
         if std::mem::take(&mut self.is_apart) && !is_first && !self.rows.is_empty() {
             self.push_row(&Row::default());
@@ -249,7 +249,7 @@ impl Renderer {
     }
 
     fn begin_item(&mut self) {
-        self.flush();
+        self.end_line();
         let mark = match self.lists.last_mut() {
             Some(Some(number)) => {
                 let mark = format!("{number}. ");
@@ -264,16 +264,16 @@ impl Renderer {
         self.edges.push(Edge { first: Some(first), rest });
     }
 
-    /// Writes the mark of a task in place of the item's bullet; a number stays before it.
-    fn task_mark(&mut self, mark: &str) {
+    /// Replaces the bullet of an item by the marker of a task; a number stays before it.
+    fn push_task_marker(&mut self, mark: &str) {
         let is_bullet = matches!(self.lists.last(), Some(None));
         match self.edges.last_mut().and_then(|edge| edge.first.as_mut()) {
             Some(first) if is_bullet => *first = Row::of(Style::PLAIN, mark),
-            Some(_) | None => self.text(mark, self.style()),
+            Some(_) | None => self.push_text(mark, self.style()),
         }
     }
 
-    fn styled(&mut self, change: impl Fn(Style) -> Style) {
+    fn change_style(&mut self, change: impl Fn(Style) -> Style) {
         self.styles.push(change(self.style()));
     }
 
@@ -281,7 +281,7 @@ impl Renderer {
         self.styles.last().copied().unwrap_or_default()
     }
 
-    fn text(&mut self, text: &str, style: Style) {
+    fn push_text(&mut self, text: &str, style: Style) {
         let mut span = Span::new(style, text);
         if let Some(link) = self.links.last_mut() {
             link.text.push_str(text);
@@ -291,7 +291,7 @@ impl Renderer {
     }
 
     /// Ends the current line.
-    fn flush(&mut self) {
+    fn end_line(&mut self) {
         let line = std::mem::take(&mut self.line);
         if line.spans().is_empty() {
             return;

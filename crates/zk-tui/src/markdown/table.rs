@@ -3,11 +3,11 @@ use pulldown_cmark::Alignment;
 use crate::row::{Row, Style};
 use crate::text::{columns, soft_split, wrap};
 
-/// Text between two columns.
+/// Separator between two columns.
 const GAP: &str = " │ ";
 const GAP_COLUMNS: usize = 3;
 
-/// Minimum width of a cell in columns; a narrower table becomes a list.
+/// Minimum width of a cell in columns; a table that would need narrower ones becomes a list.
 const MIN_CELL_COLUMNS: usize = 4;
 
 /// A table; its first row is the head.
@@ -40,7 +40,7 @@ impl Table {
         if count == 0 || room < MIN_CELL_COLUMNS * count {
             return None;
         }
-        let widths = fit(self.natural(count), room);
+        let widths = shrink_to_fit(self.natural_widths(count), room);
         self.cells.iter().all(|cells| keeps_addresses(cells, &widths)).then_some(widths)
     }
 
@@ -66,12 +66,12 @@ impl Table {
         let Some((head, body)) = self.cells.split_first() else { return Vec::new() };
         let rows = |cells: &Vec<Row>| match widths {
             Some(widths) if keeps_addresses(cells, widths) => self.row(cells, widths, false),
-            Some(_) | None => listed(head, cells, width),
+            Some(_) | None => row_as_list(head, cells, width),
         };
         body.iter().flat_map(rows).collect()
     }
 
-    fn natural(&self, count: usize) -> Vec<usize> {
+    fn natural_widths(&self, count: usize) -> Vec<usize> {
         let column = |at| self.cells.iter().filter_map(|row| row.get(at)).map(Row::columns).max();
         (0..count).map(|at| column(at).unwrap_or_default().max(1)).collect()
     }
@@ -85,8 +85,8 @@ impl Table {
                 let cell = cells.get(at).unwrap_or(&empty);
                 let cell = if is_head { Row::of(Style::BOLD, &cell.text()) } else { cell.clone() };
                 let lines = wrap(&cell, &empty, &empty, *width);
-                // A word that is too long would shift the other columns.
-                lines.iter().flat_map(|line| soft_split(&trimmed(line), *width)).collect()
+                // A word wider than the column is split, since it would shift the other columns.
+                lines.iter().flat_map(|line| soft_split(&trim_end(line), *width)).collect()
             })
             .collect();
         let height = wrapped.iter().map(Vec::len).max().unwrap_or(1);
@@ -108,14 +108,14 @@ impl Table {
                 row.append(cell);
                 row = row.with(Style::PLAIN, &" ".repeat(free - before));
             }
-            rows.push(trimmed(&row));
+            rows.push(trim_end(&row));
         }
         rows
     }
 }
 
-/// A row as a line for each of its cells, under the names of the columns.
-fn listed(head: &[Row], cells: &[Row], width: usize) -> Vec<Row> {
+/// Row of a table as a list: a line for each cell, after the name of its column.
+fn row_as_list(head: &[Row], cells: &[Row], width: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     for (at, cell) in cells.iter().enumerate() {
         let name = head.get(at).map(Row::text).unwrap_or_default();
@@ -137,7 +137,7 @@ fn keeps_addresses(cells: &[Row], widths: &[usize]) -> bool {
 }
 
 /// Row without trailing blanks.
-fn trimmed(row: &Row) -> Row {
+fn trim_end(row: &Row) -> Row {
     let wide = row.text().trim_end().len();
     let (mut kept, mut left) = (Row::default(), wide);
     for span in row.spans() {
@@ -152,7 +152,7 @@ fn trimmed(row: &Row) -> Row {
 }
 
 /// Narrows the widest columns until all fit.
-fn fit(mut widths: Vec<usize>, room: usize) -> Vec<usize> {
+fn shrink_to_fit(mut widths: Vec<usize>, room: usize) -> Vec<usize> {
     loop {
         let total: usize = widths.iter().sum();
         let over = total.saturating_sub(room);

@@ -16,7 +16,7 @@ fn rows_of(pieces: &[&str], width: usize) -> Vec<Row> {
     rows
 }
 
-fn shown(source: &str, width: usize) -> String {
+fn rows_as_text(source: &str, width: usize) -> String {
     rows_of(&[source], width).iter().map(|row| format!("{}\n", row.text().trim_end())).collect()
 }
 
@@ -24,7 +24,7 @@ fn shown(source: &str, width: usize) -> String {
 fn blocks_are_drawn_apart_and_lists_and_quotes_keep_their_edges() {
     let source = "# Title\nSome *text* that is long.\n\n- one\n- two **bold** item\n  goes on\n   - deeper\n\n> a quote of\n> two lines\n\n---\n1. first\n1. second\n";
     assert_eq!(
-        shown(source, 16),
+        rows_as_text(source, 16),
         "Title\n\nSome text that\nis long.\n\n• one\n• two bold item\n  goes on\n  • deeper\n\n│ a quote of two\n│ lines\n\n────────────────\n\n1. first\n2. second\n"
     );
 }
@@ -33,7 +33,7 @@ fn blocks_are_drawn_apart_and_lists_and_quotes_keep_their_edges() {
 fn code_is_never_broken_and_keeps_its_blanks() {
     let line = "let x = \"a line that is longer than the screen\";";
     let source = format!("Look:\n```rust\n  {line}\n\n\tend\n```\nDone.\n");
-    assert_eq!(shown(&source, 20), format!("Look:\n\n  {line}\n\n    end\n\nDone.\n"));
+    assert_eq!(rows_as_text(&source, 20), format!("Look:\n\n  {line}\n\n    end\n\nDone.\n"));
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_long_table_has_its_columns_once_it_is_as_high_as_the_screen_and_grows_from_
     for (at, line) in source.split_inclusive('\n').enumerate() {
         markdown.push(line);
         rows.extend(markdown.take_ready());
-        // Two lines come before it.
+        // The first two rows appear before the columns are fixed.
         match at {
             0..4 => {}
             4..12 => assert_eq!(markdown.open_rows().len(), 2, "{at}"),
@@ -104,7 +104,7 @@ fn a_table_of_40_kb_is_drawn_the_same_however_it_is_split_and_none_of_it_is_raw(
             pieces.push(piece);
             rest = more;
         }
-        // Reading the open rows each time is slow for single bytes.
+        // Requesting the open rows each time would be slow for single bytes.
         let mut markdown = Markdown::new(60);
         let mut rows = Vec::new();
         for piece in pieces {
@@ -121,13 +121,13 @@ fn a_table_of_40_kb_is_drawn_the_same_however_it_is_split_and_none_of_it_is_raw(
 fn an_address_in_a_table_is_never_broken() {
     let address = "https://example.org/a/path/that/is/longer/than/its/column";
     let source = format!("| name | where |\n|---|---|\n| one | {address} |\n| two | [here]({address}) |\n");
-    assert_eq!(shown(&source, 80).lines().next(), Some("name │ where"));
-    let narrow = shown(&source, 40);
+    assert_eq!(rows_as_text(&source, 80).lines().next(), Some("name │ where"));
+    let narrow = rows_as_text(&source, 40);
     assert_eq!(narrow.matches(address).count(), 2, "{narrow}");
     assert!(narrow.starts_with("• name: one\n"), "{narrow}");
-    // One at the moment when the columns are fixed.
+    // One of the addresses comes when the columns are fixed.
     let rows: String = (0..30).map(|n| format!("| {n} | short |\n")).collect();
-    let late = shown(&format!("| name | where |\n|---|---|\n{rows}| last | {address} |\n"), 40);
+    let late = rows_as_text(&format!("| name | where |\n|---|---|\n{rows}| last | {address} |\n"), 40);
     assert!(late.contains("29   │ short\n") && late.contains(address), "{late}");
 }
 
@@ -141,7 +141,7 @@ fn a_table_fits_the_screen_and_wide_characters_keep_its_columns() {
         .filter_map(|row| row.text().split_once('│').map(|(before, _)| crate::text::columns(before)))
         .collect();
     assert!(edges.len() > 3 && edges.iter().all(|edge| *edge == 5), "{edges:?}");
-    assert!(shown(source, 8).contains("• 名前: 漢字") || shown(source, 8).contains("• 名前:"));
+    assert!(rows_as_text(source, 8).contains("• 名前: 漢字") || rows_as_text(source, 8).contains("• 名前:"));
 }
 
 #[test]
@@ -162,13 +162,13 @@ fn a_link_says_where_it_leads_and_only_safe_ones_can_be_opened() {
 }
 
 #[test]
-fn an_entity_cannot_bring_a_control_character_back() {
-    let shown = shown("a&#27;[2Jb &#x9b;31m &#x202e;c `&#7;` [x](https://a&#27;)\n", 80);
+fn an_entity_cannot_produce_a_control_character() {
+    let shown = rows_as_text("a&#27;[2Jb &#x9b;31m &#x202e;c `&#7;` [x](https://a&#27;)\n", 80);
     assert!(!shown.contains(['\u{1b}', '\u{9b}', '\u{202e}', '\u{7}']), "{shown:?}");
 }
 
 #[test]
-fn what_is_open_does_not_grow_with_the_answer() {
+fn the_open_block_does_not_grow_with_the_answer() {
     let mut markdown = Markdown::new(80);
     for n in 0..2000 {
         markdown.push(&format!("Paragraph {n} with some text.\n\n- item\n- item\n\n"));
@@ -177,7 +177,7 @@ fn what_is_open_does_not_grow_with_the_answer() {
     let mut endless = Markdown::new(80);
     for _ in 0..2000 {
         endless.push("words without an end, ");
-        assert!(endless.source.len() + endless.partial.len() <= 2 * MAX_OPEN);
+        assert!(endless.source.len() + endless.partial.len() <= 2 * MAX_OPEN_BYTES);
     }
     let words: usize = endless.take_ready().iter().map(|row| row.text().matches("end,").count()).sum();
     endless.finish();
@@ -203,7 +203,7 @@ fn rows_taken_early_are_not_drawn_again() {
 }
 
 #[test]
-fn a_line_that_is_taken_before_it_is_complete_goes_on_at_any_width() {
+fn a_line_taken_while_incomplete_continues_at_any_width() {
     let mut markdown = Markdown::new(10);
     markdown.push("one two three four five six");
     let mut rows = markdown.take_open(3);
@@ -272,7 +272,7 @@ fn source() -> impl Strategy<Value = String> {
     proptest::collection::vec(line, 0..30).prop_map(|lines| lines.join("\n"))
 }
 
-/// Block of distinct words.
+/// Block with distinct words.
 fn words_of(kind: u8, words: usize, markup: usize, count: &mut usize) -> String {
     let mut text = String::new();
     for at in 0..words {
@@ -304,7 +304,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
-    fn the_pieces_that_an_answer_came_in_change_no_row(
+    fn rows_do_not_depend_on_how_an_answer_is_split(
         source in source(),
         cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 0..20),
         width in 1..100usize,
@@ -321,7 +321,7 @@ proptest! {
     fn no_word_is_lost(words in proptest::collection::vec("[a-z]{1,12}", 1..60), width in 1..60usize) {
         let source = words.join(" ");
         let letters = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
-        prop_assert_eq!(letters(&shown(&source, width)), letters(&source));
+        prop_assert_eq!(letters(&rows_as_text(&source, width)), letters(&source));
     }
 }
 

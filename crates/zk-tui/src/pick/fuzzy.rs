@@ -1,5 +1,5 @@
 /// Score of a name that starts with the query, or of a path whose file name does.
-const BEGINS_NAME: i32 = 4000;
+const PREFIX_BONUS: i32 = 4000;
 const BEGINS_PART: i32 = 2000;
 
 /// Fuzzy score of `name` for `query`, whose letters have to occur in order; higher is better. `None` without
@@ -40,19 +40,19 @@ pub(super) fn score(query: &str, name: &str) -> Option<i32> {
     };
     let part = name.get(last..).unwrap_or_default();
     score += if begins(name) {
-        BEGINS_NAME
+        PREFIX_BONUS
     } else if begins(part) {
         BEGINS_PART
     } else {
         0
     };
-    // Of equal matches, the shorter one.
+    // Of equally good matches, the shorter one ranks higher.
     let length = i32::try_from(name.len()).unwrap_or(i32::MAX).min(1000);
     Some(score * 16 - length)
 }
 
-/// Best `most` of `names`, best first; equal ones in their order.
-pub(crate) fn best(query: &str, names: &[String], most: usize) -> Vec<usize> {
+/// Indexes of the `most` best matches, best first; equally good ones keep their order.
+pub(crate) fn best_matches(query: &str, names: &[String], most: usize) -> Vec<usize> {
     let mut found: Vec<(i32, usize)> =
         names.iter().enumerate().filter_map(|(at, name)| Some((score(query, name)?, at))).collect();
     if query.is_empty() {
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_fit_is_first_and_what_does_not_fit_is_left_out() {
+    fn the_best_match_is_first_and_others_are_left_out() {
         let names: Vec<String> = [
             "crates/zk-tui/src/app/mod.rs",
             "crates/zk-cli/src/main.rs",
@@ -83,8 +83,9 @@ mod tests {
         ]
         .map(str::to_owned)
         .into();
-        let best =
-            |query: &str| best(query, &names, 3).iter().map(|at| names[*at].as_str()).collect::<Vec<_>>();
+        let best = |query: &str| {
+            best_matches(query, &names, 3).iter().map(|at| names[*at].as_str()).collect::<Vec<_>>()
+        };
         assert_eq!(best("main.rs").first(), Some(&"crates/zk-cli/src/main.rs"));
         assert_eq!(best("tuiapp").first(), Some(&"crates/zk-tui/src/app/mod.rs"));
         assert_eq!(best("map"), ["docs/map.md"]);
@@ -97,12 +98,12 @@ mod tests {
     fn names_that_begin_with_what_is_typed_come_first() {
         let names: Vec<String> =
             ["a/model/x.rs", "crates/models.rs", "model", "remodel", "models/"].map(str::to_owned).into();
-        let best: Vec<&str> = best("model", &names, 9).iter().map(|at| names[*at].as_str()).collect();
+        let best: Vec<&str> = best_matches("model", &names, 9).iter().map(|at| names[*at].as_str()).collect();
         assert_eq!(best[..3], ["model", "models/", "crates/models.rs"]);
     }
 
     #[test]
-    fn any_text_can_be_looked_for_in_any_other() {
+    fn any_query_can_be_scored_against_any_name() {
         for query in ["", "漢", "é/", "\u{200d}", "AaA"] {
             for name in ["", "漢字/é", "👩\u{200d}🚀", "aaa"] {
                 let fits = score(query, name).is_some();

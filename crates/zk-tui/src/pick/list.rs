@@ -1,18 +1,18 @@
 use std::sync::Arc;
 
-use super::fuzzy::best;
+use super::fuzzy::best_matches;
 use crate::row::{Row, Style};
 
 /// Maximum number of visible rows in a list.
 const MAX_LIST_ROWS: usize = 8;
 
-/// Maximum number of rows of a list that preview a file.
+/// Maximum number of rows of the preview in a list of completions.
 const MAX_PREVIEW_ROWS: usize = 4;
 
 /// Minimum height of a list with a preview, in rows.
-const PREVIEW_ROOM: usize = 6;
+const MIN_ROWS_WITH_PREVIEW: usize = 6;
 
-/// Maximum number of ranked names.
+/// Maximum number of matches in a list of completions.
 const MAX_RANKED: usize = 200;
 
 /// Kind of word for which completions are requested.
@@ -57,7 +57,7 @@ pub struct Offered {
 pub type Completer = Box<dyn Fn(&Asked) -> Offered + Send>;
 
 /// Request for the text before the caret: kind, start of the word to replace, and the query.
-pub(crate) fn asked(before: &str) -> Option<(Asked, usize, &str)> {
+pub(crate) fn completion_request(before: &str) -> Option<(Asked, usize, &str)> {
     let from = before
         .rfind(char::is_whitespace)
         .map_or(0, |at| at + before.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8));
@@ -83,7 +83,7 @@ pub(crate) fn asked(before: &str) -> Option<(Asked, usize, &str)> {
     is_on_one_line.then(|| (Asked::Argument(line.to_owned()), from, word))
 }
 
-/// Path as typed: quoted if it contains a blank.
+/// Path for insertion, quoted if it contains a space.
 pub(crate) fn quoted(path: &str) -> String {
     match (path.contains(char::is_whitespace), path.contains('"')) {
         (false, _) => path.to_owned(),
@@ -92,7 +92,7 @@ pub(crate) fn quoted(path: &str) -> String {
     }
 }
 
-/// List of matching completions.
+/// List of completions that match the typed word.
 #[derive(Debug)]
 pub(crate) struct List {
     asked: Asked,
@@ -109,22 +109,23 @@ pub(crate) struct List {
 }
 
 impl List {
-    /// Completions of the text before the caret; `None` if there are none and no remark. `old` is the earlier
-    /// list.
+    /// Creates the list for the text before the caret; `None` without a match and without a remark. `old` is
+    /// the earlier list.
     pub(crate) fn of(before: &str, old: Option<Self>, completer: &Completer) -> Option<Self> {
-        let (asked, from, query) = asked(before)?;
+        let (asked, from, query) = completion_request(before)?;
         let old = old.filter(|old| old.asked == asked && old.from == from);
         let moved_to = old.as_ref().filter(|old| old.is_moved && old.query == query).and_then(Self::name);
         let moved_to = moved_to.map(str::to_owned);
-        // Files may have been created since; commands and their arguments stay while one is typed.
+        // Files may have been created since, so they are requested again. Commands and arguments stay the same
+        // while one is typed.
         let offered = match old {
             Some(old) if asked != Asked::File => old.offered,
             Some(_) | None => completer(&asked),
         };
-        let found = best(query, &offered.names, MAX_RANKED);
+        let found = best_matches(query, &offered.names, MAX_RANKED);
         let is_complete =
             matches!(found.as_slice(), [only] if offered.names.get(*only).is_some_and(|name| name == query));
-        // A matching name may be one that is not offered.
+        // With a remark, the list is shown even without a match, since the name may be one that is not offered.
         if found.is_empty() && offered.remark.is_none() || is_complete {
             return None;
         }
@@ -133,17 +134,17 @@ impl List {
         let place = moved_to.as_ref().and_then(place_of);
         let (chosen, is_moved) = (place.unwrap_or_default(), place.is_some());
         let mut list = Self { asked, offered, from, query, found, chosen, is_moved, preview: Arc::default() };
-        list.look(completer);
+        list.update_preview(completer);
         Some(list)
     }
 
-    /// The chosen name.
+    /// Selected name.
     fn name(&self) -> Option<&str> {
         self.offered.names.get(*self.found.get(self.chosen)?).map(String::as_str)
     }
 
-    /// Updates the preview of the chosen file.
-    fn look(&mut self, completer: &Completer) {
+    /// Requests the preview of the selected file.
+    fn update_preview(&mut self, completer: &Completer) {
         let asked = self.name().filter(|_| self.asked == Asked::File);
         let asked = asked.map(|name| Asked::FilePreview(name.to_owned()));
         self.preview = asked.map(|asked| completer(&asked).names).unwrap_or_default();
@@ -165,10 +166,10 @@ impl List {
         self.is_moved || (self.asked == Asked::Command && !is_named())
     }
 
-    /// Line that runs the chosen command at once. `None` if the command takes arguments, or if the typed
-    /// letters are not the beginning of its name: Enter then only completes the name, so that the person sees
-    /// the command first.
-    pub(crate) fn line(&self) -> Option<String> {
+    /// Line that runs the selected command at once. `None` if the command takes arguments, or if the typed
+    /// letters do not begin its name: Enter then only completes the name, so that the person sees the command
+    /// first.
+    pub(crate) fn runnable_line(&self) -> Option<String> {
         let at = *self.found.get(self.chosen)?;
         let begins = |name: &String| {
             name.get(..self.query.len()).is_some_and(|start| start.eq_ignore_ascii_case(&self.query))
@@ -181,22 +182,22 @@ impl List {
         Some(format!("/{name}"))
     }
 
-    /// Whether a single name fits.
-    pub(crate) fn is_only(&self) -> bool {
+    /// Whether exactly one name matches.
+    pub(crate) fn has_one_match(&self) -> bool {
         self.found.len() == 1
     }
 
     /// Moves the selection.
-    pub(crate) fn go(&mut self, back: bool, completer: &Completer) {
+    pub(crate) fn move_selection(&mut self, back: bool, completer: &Completer) {
         let count = self.found.len();
         self.is_moved = true;
         self.chosen =
             if back { (self.chosen + count - 1) % count.max(1) } else { (self.chosen + 1) % count.max(1) };
-        self.look(completer);
+        self.update_preview(completer);
     }
 
-    /// Start of the word, and the replacement: the chosen name with its suffix.
-    pub(crate) fn choice(&self) -> Option<(usize, String)> {
+    /// Start of the word to replace, and the selected name with its suffix.
+    pub(crate) fn replacement(&self) -> Option<(usize, String)> {
         let name = self.offered.names.get(*self.found.get(self.chosen)?)?;
         let is_path = matches!(self.asked, Asked::File | Asked::ShellWord);
         let name = if is_path { quoted(name) } else { name.clone() };
@@ -204,7 +205,7 @@ impl List {
         Some((self.from, if goes_on { name } else { format!("{name} ") }))
     }
 
-    /// Names with their remarks, in at most `room` rows; the last rows show the keys.
+    /// Rows of the list, at most `room`: names with remarks, then the keys.
     pub(crate) fn rows(&self, width: usize, room: usize) -> Vec<Row> {
         let footer = self.footer();
         let said = usize::from(footer.is_some()) + usize::from(self.offered.remark.is_some());
@@ -213,7 +214,7 @@ impl List {
         let first = self.chosen.saturating_sub(most - 1);
         let shown: Vec<(usize, usize)> =
             self.found.iter().copied().enumerate().skip(first).take(most).collect();
-        // As drawn: filtered characters have no width.
+        // Width as drawn, since sanitised characters have none.
         let columns = |text: &str| Row::of(Style::PLAIN, text).columns();
         let wide = shown.iter().map(|(_, at)| columns(&self.label(*at))).max().unwrap_or_default();
         let room = wide.min(width / 2);
@@ -243,9 +244,9 @@ impl List {
         rows
     }
 
-    /// Rows of the preview.
+    /// Rows of the selected file's preview.
     fn preview_rows(&self, width: usize, room: usize) -> Vec<Row> {
-        if room < PREVIEW_ROOM {
+        if room < MIN_ROWS_WITH_PREVIEW {
             return Vec::new();
         }
         let row = |line: &String| Row::of(Style::DIM, "  │ ").with(Style::DIM, line).clipped(width);
@@ -289,7 +290,7 @@ mod tests {
         let names: Arc<[String]> = ["docs/my notes.md".to_owned()].into();
         let completer: Completer = Box::new(move |_| Offered { names: names.clone(), ..Offered::default() });
         let list = List::of("see @notes", None, &completer).unwrap();
-        assert_eq!(list.choice(), Some((5, "\"docs/my notes.md\" ".to_owned())));
+        assert_eq!(list.replacement(), Some((5, "\"docs/my notes.md\" ".to_owned())));
         assert_eq!(quoted("a \"b\".md"), "'a \"b\".md'");
     }
 
@@ -331,8 +332,15 @@ mod tests {
                 "  2 commands · Enter runs · Tab completes",
             ]
         );
-        assert_eq!((list("/he").takes_enter(), list("/he").line()), (true, Some("/help".to_owned())));
-        assert_eq!((list("/rev").takes_enter(), list("/rev").line()), (true, None), "it may take more");
+        assert_eq!(
+            (list("/he").takes_enter(), list("/he").runnable_line()),
+            (true, Some("/help".to_owned()))
+        );
+        assert_eq!(
+            (list("/rev").takes_enter(), list("/rev").runnable_line()),
+            (true, None),
+            "it may take more"
+        );
     }
 
     #[test]
@@ -351,7 +359,7 @@ mod tests {
         let rows = shown(&list, 8);
         assert_eq!((rows.len(), rows[2].as_str()), (6, "  │ first of src/a.rs"));
         assert_eq!(shown(&list, 5), ["❯ src/a.rs", "  src/b.rs"]);
-        list.go(false, &completer);
+        list.move_selection(false, &completer);
         let list = List::of("see @src", Some(list), &completer).unwrap();
         assert_eq!(shown(&list, 8)[1..3], ["❯ src/b.rs", "  │ first of src/b.rs"]);
         let list = List::of("see @src/", Some(list), &completer).unwrap();
@@ -359,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_before_the_caret_says_what_is_asked() {
+    fn the_text_before_the_caret_determines_the_request() {
         let argument = |command: &str| Asked::Argument(command.to_owned());
         for (before, expected) in [
             ("/mo", Some((Asked::Command, 1, "mo"))),
@@ -381,7 +389,7 @@ mod tests {
             ("words", None),
             ("", None),
         ] {
-            assert_eq!(asked(before), expected, "{before}");
+            assert_eq!(completion_request(before), expected, "{before}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Choosing one of many by a few letters: models, sessions, files, commands.
+//! Fuzzy choice of one of many: models, sessions, files, commands.
 
 mod entries;
 mod fuzzy;
@@ -8,7 +8,7 @@ mod picker;
 mod picker_kind;
 
 pub use list::{Asked, Completer, Offered};
-pub(crate) use list::{List, asked};
+pub(crate) use list::{List, completion_request};
 pub use menu::{Entry, EntryKey, Menu, MenuKey, MenuRow, message_rows};
 pub(crate) use picker::{Picked, Picker, PickerKey};
 pub(crate) use picker_kind::PickerKind;

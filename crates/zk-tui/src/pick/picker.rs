@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use zk_view::{View, sanitise};
 
-use super::entries::{agents, jobs};
-use super::fuzzy::best;
+use super::entries::{agent_entries, job_entries};
+use super::fuzzy::best_matches;
 use super::list::quoted;
 use super::picker_kind::{KEYS, PickerKind};
 use super::{Asked, Completer, Offered};
@@ -13,17 +13,17 @@ use crate::row::{Row, Style};
 use crate::text::{clip, columns};
 use crate::view::key_table;
 
-/// Maximum number of ranked entries.
+/// Maximum number of matches in a picker.
 const MAX_RANKED: usize = 500;
 
-/// Maximum number of rows of the list.
+/// Maximum number of visible rows of a picker's list.
 const MAX_PICKER_ROWS: usize = 12;
 
 /// Maximum number of rows of a preview.
 const MAX_PREVIEW_ROWS: usize = 6;
 
-/// Minimum height for a preview, in rows.
-const PREVIEW_ROOM: usize = 12;
+/// Minimum height of a picker that shows a preview, in rows.
+const MIN_ROWS_WITH_PREVIEW: usize = 12;
 
 /// Width of the label column.
 const LABEL_COLUMNS: usize = 22;
@@ -54,22 +54,22 @@ pub(crate) enum PickerKey {
     Leave,
     /// Choice; the picker closes.
     Picked(Picked),
-    /// Action; the picker stays open.
+    /// Action on the marked entry; the picker stays open.
     Act(Picked),
 }
 
-/// Words of a tree's notes that the filter requires, in the order of its key.
+/// Keywords that a tree entry's notes must contain, for each state of the filter.
 const TREE_FILTERS: [&str; 3] = ["", "prompt", "labelled"];
-/// Word of a tree's notes about entries of other branches.
+/// Keyword in the notes of tree entries that are on other branches.
 const OTHER_BRANCH: &str = "elsewhere";
 
-/// Purpose of the keys that a picker gets.
+/// Mode of a picker's keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Typing {
-    /// Letters find entries.
+    /// Letters search the entries.
     #[default]
     Query,
-    /// A new title for the marked session is typed.
+    /// Letters are the new title of the marked session.
     Title(String),
     /// Pressing the key again removes the marked session.
     Removal,
@@ -80,7 +80,7 @@ enum Typing {
 pub(crate) struct Picker {
     kind: PickerKind,
     offered: Offered,
-    /// Searched text of each entry.
+    /// Text of each entry that the query is matched against.
     searched: Arc<[String]>,
     query: String,
     found: Vec<usize>,
@@ -92,9 +92,9 @@ pub(crate) struct Picker {
     /// Preview of the marked entry.
     preview: Arc<[String]>,
     typing: Typing,
-    /// Filter of the tree, as an index of [`TREE_FILTERS`].
+    /// State of the tree's filter, as an index of [`TREE_FILTERS`].
     filter: usize,
-    /// Whether branches of the tree besides the present one are hidden.
+    /// Whether the tree hides branches other than the present one.
     is_folded: bool,
     /// Whether the table of keys is shown until the next key.
     shows_keys: bool,
@@ -117,24 +117,24 @@ impl Picker {
             is_folded: false,
             shows_keys: false,
         };
-        picker.go_to(kind, completer, view);
+        picker.switch_to(kind, completer, view);
         picker
     }
 
-    fn go_to(&mut self, kind: PickerKind, completer: &Completer, view: &View) {
+    fn switch_to(&mut self, kind: PickerKind, completer: &Completer, view: &View) {
         (self.kind, self.level, self.typing) = (kind, None, Typing::Query);
         self.refresh(completer, view);
         (self.chosen, self.is_moved) = (0, false);
-        self.look(completer);
+        self.update_preview(completer);
     }
 
-    /// Updates the entries. The marked one stays if it still exists.
+    /// Updates the entries. The mark stays on its entry if that still exists.
     pub(crate) fn refresh(&mut self, completer: &Completer, view: &View) {
-        let before = self.name().map(str::to_owned);
-        self.offered = match self.kind.asked() {
+        let before = self.marked_name().map(str::to_owned);
+        self.offered = match self.kind.completion_request() {
             Some(asked) => completer(&asked),
-            None if self.kind == PickerKind::Agents => agents(view),
-            None => jobs(&view.jobs),
+            None if self.kind == PickerKind::Agents => agent_entries(view),
+            None => job_entries(&view.jobs),
         };
         let Offered { names, notes, labels, .. } = &self.offered;
         self.searched = if notes.is_empty() && labels.is_empty() {
@@ -145,18 +145,18 @@ impl Picker {
                 |(at, name): (usize, &String)| format!("{name} {} {}", text(labels, at), text(notes, at));
             names.iter().enumerate().map(all).collect()
         };
-        self.find();
-        // The leaf of a tree may be another one by now, and the mark begins there.
+        self.update_matches();
+        // The tree's leaf may have changed, and the mark begins at the leaf.
         let stays = self.is_moved || self.kind != PickerKind::Tree;
         let known = before.filter(|_| stays).and_then(|before| {
             self.found.iter().position(|at| self.offered.names.get(*at).is_some_and(|name| *name == before))
         });
         self.chosen = known.unwrap_or_default();
-        self.look(completer);
+        self.update_preview(completer);
     }
 
-    fn find(&mut self) {
-        self.found = best(&self.query, &self.searched, MAX_RANKED);
+    fn update_matches(&mut self) {
+        self.found = best_matches(&self.query, &self.searched, MAX_RANKED);
         if self.kind == PickerKind::Tree {
             let notes = &self.offered.notes;
             let filter = TREE_FILTERS.get(self.filter).copied().unwrap_or_default();
@@ -169,8 +169,8 @@ impl Picker {
     }
 
     /// Updates the preview of the marked entry.
-    fn look(&mut self, completer: &Completer) {
-        let asked = self.name().and_then(|name| match self.kind {
+    fn update_preview(&mut self, completer: &Completer) {
+        let asked = self.marked_name().and_then(|name| match self.kind {
             PickerKind::Files => Some(Asked::FilePreview(name.to_owned())),
             PickerKind::Sessions => Some(Asked::SessionPreview(name.to_owned())),
             PickerKind::Commands
@@ -184,31 +184,31 @@ impl Picker {
     }
 
     /// Index of the marked entry.
-    fn at(&self) -> Option<usize> {
+    fn marked_index(&self) -> Option<usize> {
         self.found.get(self.chosen).copied()
     }
 
-    fn name(&self) -> Option<&str> {
-        self.offered.names.get(self.at()?).map(String::as_str)
+    fn marked_name(&self) -> Option<&str> {
+        self.offered.names.get(self.marked_index()?).map(String::as_str)
     }
 
-    /// Typed text, if it may be a value outside of the list.
-    fn typed(&self) -> Option<&str> {
+    /// Query, if it may itself be chosen as a value that is not in the list.
+    fn typed_value(&self) -> Option<&str> {
         let query = self.query.trim();
         let is_listed = || self.offered.names.iter().any(|name| name == query);
         (self.kind.takes_typed() && !query.is_empty() && !is_listed()).then_some(query)
     }
 
-    /// Number of rows that can be marked: found entries, and the typed text.
-    fn count(&self) -> usize {
-        self.found.len() + usize::from(self.typed().is_some())
+    /// Number of rows that can be marked: the matches, and the query if it can be chosen.
+    fn row_count(&self) -> usize {
+        self.found.len() + usize::from(self.typed_value().is_some())
     }
 
     pub(crate) fn press(&mut self, key: &Key, completer: &Completer, view: &View) -> PickerKey {
         if let Some(done) = self.press_session(key) {
             return done;
         }
-        let count = self.count().max(1);
+        let count = self.row_count().max(1);
         let step = |by: usize| {
             let at = PickerKind::ALL.iter().position(|kind| *kind == self.kind).unwrap_or_default();
             PickerKind::ALL.get((at + by) % PickerKind::ALL.len()).copied().unwrap_or(self.kind)
@@ -222,8 +222,8 @@ impl Picker {
         match key {
             Key::Char('?') if self.query.is_empty() => self.shows_keys = !showed_keys,
             Key::Escape | Key::Ctrl('c' | 'o' | 'd') => return PickerKey::Leave,
-            Key::Tab => self.go_to(step(1), completer, view),
-            Key::BackTab => self.go_to(step(PickerKind::ALL.len() - 1), completer, view),
+            Key::Tab => self.switch_to(step(1), completer, view),
+            Key::BackTab => self.switch_to(step(PickerKind::ALL.len() - 1), completer, view),
             Key::Move { to: Direction::Left, .. } => self.change_level(false),
             Key::Move { to: Direction::Right, .. } => self.change_level(true),
             Key::Move { to: Direction::Up, .. } | Key::Ctrl('p') => {
@@ -236,54 +236,55 @@ impl Picker {
             Key::Move { to: Direction::PageDown, .. } => {
                 self.chosen = (self.chosen + MAX_PICKER_ROWS).min(count - 1);
             }
-            Key::Enter => return self.pick(false),
-            Key::Ctrl('k') if self.kind == PickerKind::Jobs => return self.pick(true),
+            Key::Enter => return self.choose_marked(false),
+            Key::Ctrl('k') if self.kind == PickerKind::Jobs => return self.choose_marked(true),
             Key::Ctrl('k') if self.kind == PickerKind::Agents => {
-                let Some(name) = self.name() else { return PickerKey::Done };
+                let Some(name) = self.marked_name() else { return PickerKey::Done };
                 return PickerKey::Act(Picked::Line(format!("/agents stop {name}")));
             }
             Key::Ctrl('s') if self.kind == PickerKind::Agents => {
-                let Some(name) = self.name() else { return PickerKey::Done };
+                let Some(name) = self.marked_name() else { return PickerKey::Done };
                 return PickerKey::Picked(Picked::Text(format!("/agents steer {name} ")));
             }
             Key::Ctrl('s') if self.kind == PickerKind::Tree => {
-                let Some(name) = self.name() else { return PickerKey::Done };
+                let Some(name) = self.marked_name() else { return PickerKey::Done };
                 return PickerKey::Picked(Picked::Line(format!("/tree {name} summary")));
             }
             Key::Ctrl('t') if self.kind == PickerKind::Tree => {
                 self.filter = (self.filter + 1) % TREE_FILTERS.len();
-                self.find();
+                self.update_matches();
             }
             Key::Ctrl('b') if self.kind == PickerKind::Tree => {
                 self.is_folded = !self.is_folded;
-                self.find();
+                self.update_matches();
             }
             Key::Back => {
                 self.query.pop();
-                self.find();
+                self.update_matches();
             }
             Key::Ctrl('u' | 'w') => {
                 self.query.clear();
-                self.find();
+                self.update_matches();
             }
             Key::Char(c) => {
                 self.query.push(*c);
-                self.find();
+                self.update_matches();
             }
             Key::Paste(text) => {
                 self.query.push_str(text.lines().next().unwrap_or_default());
-                self.find();
+                self.update_matches();
             }
             _ => {}
         }
-        self.look(completer);
+        self.update_preview(completer);
         PickerKey::Done
     }
 
     /// Handles the keys of the session list: rename and remove.
     fn press_session(&mut self, key: &Key) -> Option<PickerKey> {
-        let id = self.name().filter(|_| self.kind == PickerKind::Sessions)?.to_owned();
-        let label = self.at().and_then(|at| self.offered.labels.get(at)).cloned().unwrap_or_default();
+        let id = self.marked_name().filter(|_| self.kind == PickerKind::Sessions)?.to_owned();
+        let label =
+            self.marked_index().and_then(|at| self.offered.labels.get(at)).cloned().unwrap_or_default();
         match (std::mem::take(&mut self.typing), key) {
             (Typing::Query, Key::Ctrl('r')) => self.typing = Typing::Title(label),
             (Typing::Query, Key::Ctrl('k')) => self.typing = Typing::Removal,
@@ -311,7 +312,7 @@ impl Picker {
 
     /// Levels of the marked entry.
     fn levels(&self) -> &[String] {
-        self.at().and_then(|at| self.offered.levels.get(at)).map_or(&[], |levels| levels)
+        self.marked_index().and_then(|at| self.offered.levels.get(at)).map_or(&[], |levels| levels)
     }
 
     /// Level of the marked entry: chosen, or else the present one.
@@ -333,11 +334,11 @@ impl Picker {
         }
     }
 
-    fn pick(&self, kill: bool) -> PickerKey {
-        let Some(name) = self.name().or_else(|| self.typed()) else { return PickerKey::Done };
+    fn choose_marked(&self, kill: bool) -> PickerKey {
+        let Some(name) = self.marked_name().or_else(|| self.typed_value()) else { return PickerKey::Done };
         PickerKey::Picked(match self.kind {
             PickerKind::Commands => {
-                let hint = self.at().and_then(|at| self.offered.hints.get(at));
+                let hint = self.marked_index().and_then(|at| self.offered.hints.get(at));
                 match hint.is_some_and(String::is_empty) {
                     true => Picked::Line(format!("/{name}")),
                     false => Picked::Text(format!("/{name} ")),
@@ -360,7 +361,7 @@ impl Picker {
     }
 
     /// Row of the query, with the caret.
-    pub(crate) fn composer(&self) -> (Row, Caret) {
+    pub(crate) fn query_row(&self) -> (Row, Caret) {
         let (mark, text) = match &self.typing {
             Typing::Title(title) => ("new title: ", title),
             Typing::Query | Typing::Removal => ("⌕ ", &self.query),
@@ -378,21 +379,21 @@ impl Picker {
                 [("Enter".to_owned(), self.kind.enter_key())].into_iter().chain(keys).collect();
             return key_table(&keys, width, room);
         }
-        let mut rows = vec![self.title(width)];
+        let mut rows = vec![self.title_row(width)];
         let preview = self.preview_rows(width, room);
         let shown = MAX_PICKER_ROWS.min(room.saturating_sub(2 + preview.len())).max(1);
         let first = self.chosen.saturating_sub(shown - 1);
-        let places = (0..self.count()).skip(first).take(shown);
-        let wide = places.clone().map(|place| columns(&self.label(place))).max().unwrap_or_default();
+        let places = (0..self.row_count()).skip(first).take(shown);
+        let wide = places.clone().map(|place| columns(&self.entry_label(place))).max().unwrap_or_default();
         let wide = wide.clamp(LABEL_COLUMNS, (width / 2).max(LABEL_COLUMNS));
-        rows.extend(places.map(|place| self.row(place, wide, width)));
+        rows.extend(places.map(|place| self.entry_row(place, wide, width)));
         rows.extend(preview);
-        rows.push(self.hint(width));
+        rows.push(self.hint_row(width));
         rows
     }
 
     /// Draws the kinds in a row. If they do not fit, the first ones are replaced by `…`.
-    fn title(&self, width: usize) -> Row {
+    fn title_row(&self, width: usize) -> Row {
         let kinds = PickerKind::ALL;
         let at = kinds.iter().position(|kind| *kind == self.kind).unwrap_or_default();
         let title = |first: usize| {
@@ -416,7 +417,7 @@ impl Picker {
 
     /// Rows of the preview, between the list and the keys.
     fn preview_rows(&self, width: usize, room: usize) -> Vec<Row> {
-        if room < PREVIEW_ROOM || self.preview.is_empty() {
+        if room < MIN_ROWS_WITH_PREVIEW || self.preview.is_empty() {
             return Vec::new();
         }
         let most = MAX_PREVIEW_ROWS.min(room / 3);
@@ -425,7 +426,7 @@ impl Picker {
     }
 
     /// Hint row with the number of entries and the keys.
-    fn hint(&self, width: usize) -> Row {
+    fn hint_row(&self, width: usize) -> Row {
         if self.typing == Typing::Removal {
             let text =
                 "  Ctrl-K again removes it for good, with all that was said in it · any other key keeps it";
@@ -435,7 +436,7 @@ impl Picker {
             return Row::of(Style::DIM, "  Enter gives it this title · Esc keeps the one it has");
         }
         let enter = self.kind.hint();
-        let said = match self.count() {
+        let said = match self.row_count() {
             0 if self.searched.is_empty() => match &self.offered.remark {
                 Some(remark) => remark.to_string(),
                 None => self.kind.empty().to_owned(),
@@ -456,9 +457,9 @@ impl Picker {
     }
 
     /// Label of an entry, sanitised.
-    fn label(&self, place: usize) -> String {
+    fn entry_label(&self, place: usize) -> String {
         let Some(at) = self.found.get(place).copied() else {
-            return sanitise(self.typed().unwrap_or_default()).into_owned();
+            return sanitise(self.typed_value().unwrap_or_default()).into_owned();
         };
         let text = |texts: &Arc<[String]>| sanitise(texts.get(at).map_or("", String::as_str)).into_owned();
         let Offered { names, labels, hints, .. } = &self.offered;
@@ -472,7 +473,7 @@ impl Picker {
     }
 
     /// Row of an entry, with labels of `wide` columns.
-    fn row(&self, place: usize, wide: usize, width: usize) -> Row {
+    fn entry_row(&self, place: usize, wide: usize, width: usize) -> Row {
         let is_chosen = place == self.chosen;
         let style = if is_chosen { Style { bold: true, ..Style::CYAN } } else { Style::CYAN };
         let mark = if is_chosen { "❯ " } else { "  " };
@@ -483,9 +484,9 @@ impl Picker {
         if is_chosen && let Some(level) = self.level() {
             note = format!("◂ {} ▸  {note}", sanitise(level));
         }
-        // Room for the facts of a session, however long its title is.
+        // A session's facts keep their space, however long its title is.
         let facts = if self.kind == PickerKind::Sessions { (columns(&note) + 2).min(width / 2) } else { 0 };
-        let label = clip(&self.label(place), width.saturating_sub(4 + facts).max(1));
+        let label = clip(&self.entry_label(place), width.saturating_sub(4 + facts).max(1));
         let row = Row::of(style, mark).with(style, &label);
         let wide = if facts > 0 { width.saturating_sub(4 + facts) } else { wide };
         let pad = 2 + wide.saturating_sub(columns(&label));

@@ -6,7 +6,7 @@ pub(crate) enum PickerKind {
     Commands,
     Models,
     Sessions,
-    /// Prompts and answers of this session, to go on from one.
+    /// Prompts and answers of this session, at which the conversation can branch.
     Tree,
     Files,
     Agents,
@@ -14,7 +14,7 @@ pub(crate) enum PickerKind {
     Themes,
 }
 
-/// Table of keys common to all pickers.
+/// Keys that all pickers have.
 pub(super) const KEYS: [(&str, &str); 7] = [
     ("letters", "find what has them, in this order"),
     ("↑ ↓ Ctrl-P Ctrl-N", "another one"),
@@ -76,7 +76,7 @@ impl PickerKind {
         }
     }
 
-    /// Keys of this list alone, for its last row.
+    /// Keys that only this picker has, for the hint row.
     pub(super) fn more_keys(self) -> &'static str {
         match self {
             Self::Sessions => " · Ctrl-R renames · Ctrl-K removes",
@@ -87,7 +87,7 @@ impl PickerKind {
         }
     }
 
-    /// Table of keys of this picker only.
+    /// Keys that only this picker has, for the table of keys.
     pub(super) fn keys(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Models => &[("← →", "less or more thinking, where the model has levels")],
@@ -119,7 +119,7 @@ impl PickerKind {
         }
     }
 
-    pub(super) fn asked(self) -> Option<Asked> {
+    pub(super) fn completion_request(self) -> Option<Asked> {
         let argument = |command: &str| Some(Asked::Argument(command.to_owned()));
         match self {
             Self::Commands => Some(Asked::Command),
@@ -137,7 +137,7 @@ impl PickerKind {
         matches!(self, Self::Models | Self::Files)
     }
 
-    /// The kind of list that a line without arguments opens.
+    /// Kind of picker that a command without arguments opens.
     pub(crate) fn of_line(line: &str) -> Option<Self> {
         match line {
             "/" => Some(Self::Commands),

@@ -4,11 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-/// Limit of buffered output in bytes. On a slow terminal Esc waits for up to two buffers: one in flight and
-/// one queued.
+/// Maximum size of printed text that is not drawn, in bytes. On a slow terminal, Escape waits for up to two
+/// buffers: one in flight and one queued.
 const MAX_BACKLOG_BYTES: usize = 64 * 1024;
 
-/// Printed text to draw. Printing blocks while it is full, so that keys are handled between frames.
+/// Counter of printed text that is not drawn yet. Printing waits while it is full, so that keys are handled
+/// between frames.
 #[derive(Clone, Debug, Default)]
 pub struct Backlog(Arc<State>);
 
@@ -23,14 +24,14 @@ impl Backlog {
         self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// All of it is drawn.
+    /// Records that all printed text is drawn.
     pub fn clear(&self) {
         if self.0.bytes.swap(0, Ordering::Relaxed) > 0 {
             self.0.drawn.notify_waiters();
         }
     }
 
-    /// Waits until more may be printed.
+    /// Waits until there is room for more text.
     pub async fn room(&self) {
         loop {
             let mut drawn = pin!(self.0.drawn.notified());

@@ -3,19 +3,19 @@ use crate::text::{columns, graphemes};
 /// Distance in columns from the end of a line in which a word is held back until complete. A longer word is
 /// broken by the terminal.
 const HELD_COLUMNS: usize = 24;
-/// Marks of list items, whose further lines are indented.
+/// List markers, after which the further lines of an item are indented.
 const ITEM_MARKS: [&str; 2] = ["- ", "* "];
 
 /// Word wrapping for a streamed answer. Written text is never changed: only a word near the end of a line is
 /// held back. Code and tables are not wrapped.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
-    /// Columns taken of the terminal's line.
+    /// Column of the cursor in the terminal's line.
     column: usize,
-    /// Start of the current line, for its kind.
+    /// First characters of the current line, by which code, tables and list items are recognised.
     start: String,
     is_code: bool,
-    /// Held-back word.
+    /// Word that is held back until it is complete.
     held: Option<String>,
 }
 
@@ -26,7 +26,7 @@ impl Flow {
         for (grapheme, wide) in graphemes(piece) {
             match grapheme {
                 "\n" | "\r\n" => {
-                    self.release(&mut out, width);
+                    self.write_held_word(&mut out, width);
                     if self.start.trim_start().starts_with("```") {
                         self.is_code = !self.is_code;
                     }
@@ -34,9 +34,9 @@ impl Flow {
                     out.push('\n');
                 }
                 " " => {
-                    self.release(&mut out, width);
-                    self.note(grapheme);
-                    // A blank at the end of a line would start the next one.
+                    self.write_held_word(&mut out, width);
+                    self.record_line_start(grapheme);
+                    // A space after a full line would start the next line.
                     if self.column < width || !self.is_prose() {
                         out.push(' ');
                         self.column += 1;
@@ -45,7 +45,7 @@ impl Flow {
                     self.held = (is_near && self.is_prose()).then(String::new);
                 }
                 other => {
-                    self.note(other);
+                    self.record_line_start(other);
                     match &mut self.held {
                         Some(word) => word.push_str(other),
                         None => {
@@ -60,18 +60,18 @@ impl Flow {
     }
 
     /// Held-back text at the end of the answer.
-    pub(super) fn end(&mut self, width: usize) -> String {
+    pub(super) fn finish(&mut self, width: usize) -> String {
         let mut out = String::new();
-        self.release(&mut out, width);
+        self.write_held_word(&mut out, width);
         *self = Self::default();
         out
     }
 
-    fn release(&mut self, out: &mut String, width: usize) {
+    fn write_held_word(&mut self, out: &mut String, width: usize) {
         let Some(word) = self.held.take().filter(|word| !word.is_empty()) else { return };
         let wide = columns(&word);
         if self.column + wide > width {
-            let hang = self.hang().min(width / 2);
+            let hang = self.hanging_indent().min(width / 2);
             out.push('\n');
             out.extend(std::iter::repeat_n(' ', hang));
             self.column = hang;
@@ -80,7 +80,7 @@ impl Flow {
         self.column += wide;
     }
 
-    fn note(&mut self, grapheme: &str) {
+    fn record_line_start(&mut self, grapheme: &str) {
         if self.start.len() < 16 {
             self.start.push_str(grapheme);
         }
@@ -90,7 +90,7 @@ impl Flow {
         !self.is_code && !self.start.starts_with("    ") && !self.start.trim_start().starts_with(['|', '`'])
     }
 
-    fn hang(&self) -> usize {
+    fn hanging_indent(&self) -> usize {
         let text = self.start.trim_start();
         let indent = self.start.len() - text.len();
         let digits = text.chars().take_while(char::is_ascii_digit).count();
@@ -111,7 +111,7 @@ mod tests {
     fn flow(pieces: &[&str], width: usize) -> String {
         let mut flow = Flow::default();
         let mut out: String = pieces.iter().map(|piece| flow.push(piece, width)).collect();
-        out.push_str(&flow.end(width));
+        out.push_str(&flow.finish(width));
         out
     }
 

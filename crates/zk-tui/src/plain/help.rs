@@ -68,7 +68,7 @@ const GROUPS: [Group; 4] = [
 /// Number of groups in the left of two columns.
 const LEFT_GROUPS: usize = 2;
 
-/// Commands that are aliases or variants of one in a group.
+/// Commands that the help omits, since they are aliases or variants of another.
 const UNLISTED: [&str; 18] = [
     "add-dir",
     "loop",
@@ -90,7 +90,7 @@ const UNLISTED: [&str; 18] = [
     "bug",
 ];
 
-/// Lines on keys of a drawn screen; `??` lists all of them.
+/// Lines about the keys of a drawn screen; `??` shows all keys.
 const DRAWN: [&str; 2] = [
     "@ a file · ! your own command (!! unseen by the model) · ? keys · ?? all keys",
     "Enter sends or steers · Tab queues · Esc stops · Shift-Tab: permission mode · Ctrl-V an image",
@@ -103,10 +103,10 @@ const PLAIN: [&str; 3] = [
     "Esc stops the run · Shift-Tab: the next permission mode · Ctrl-D or Ctrl-C twice ends",
 ];
 
-/// Minimum width for two columns.
-const TWO_COLUMNS: usize = 78;
+/// Minimum width of the help in two columns.
+const MIN_TWO_COLUMN_WIDTH: usize = 78;
 
-/// Width of the name column.
+/// Width of the column with the names, in columns.
 const NAME_COLUMNS: usize = 16;
 
 /// Help on commands and keys for a terminal of `width` columns: at most 24 lines in two columns.
@@ -135,7 +135,7 @@ fn help_of(names: &[String], is_drawn: bool, width: usize) -> String {
     };
     let (left, right) = GROUPS.split_at(LEFT_GROUPS);
     let (mut lines, right) = (of_groups(left), of_groups(right));
-    if width < TWO_COLUMNS {
+    if width < MIN_TWO_COLUMN_WIDTH {
         lines.extend(right);
     } else {
         let rows = lines.len().max(right.len());
@@ -145,7 +145,7 @@ fn help_of(names: &[String], is_drawn: bool, width: usize) -> String {
     }
     lines.extend(others(names, width));
     let keys: &[&str] = if is_drawn { &DRAWN } else { &PLAIN };
-    keys.iter().for_each(|key| broken(key, width, &mut lines));
+    keys.iter().for_each(|key| push_broken(key, width, &mut lines));
     lines.join("\n")
 }
 
@@ -171,7 +171,7 @@ fn others(names: &[String], width: usize) -> Option<String> {
 }
 
 /// Appends a line, broken at its separators if too long.
-fn broken(text: &str, width: usize, lines: &mut Vec<String>) {
+fn push_broken(text: &str, width: usize, lines: &mut Vec<String>) {
     let mut line = String::new();
     for part in text.split(" · ") {
         let columns = line.chars().count() + 3 + part.chars().count();

@@ -39,7 +39,7 @@ pub enum ReadLine {
     Failed(String),
 }
 
-/// Binding of Shift-Tab, which ends the line.
+/// Handler of Shift-Tab, which ends the line and keeps its text.
 #[derive(Clone, Default)]
 struct BackTab(Arc<Mutex<Option<String>>>);
 
@@ -56,14 +56,14 @@ impl ConditionalEventHandler for BackTab {
     }
 }
 
-/// Breaks the line at an Enter after a backslash, and keeps the text before each break. The backslashes are
-/// removed once the line is read, except in a shell command of the person.
+/// Handler of Enter, which breaks the line after a backslash, and records the text before each break. The
+/// backslashes are removed when the line is complete, except in a shell command of the person.
 #[derive(Clone, Default)]
 struct Breaks(Arc<Mutex<Vec<String>>>);
 
 impl Breaks {
     /// Removes the backslashes before the breaks of a line.
-    fn settle(&self, mut line: String) -> String {
+    fn remove_backslashes(&self, mut line: String) -> String {
         let breaks = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         for before in breaks.iter().rev() {
             let is_there = line.strip_prefix(before.as_str()).is_some_and(|rest| rest.starts_with('\n'));
@@ -87,7 +87,8 @@ impl ConditionalEventHandler for Breaks {
     }
 }
 
-/// Puts the typed text aside; on an empty line, restores the text put aside last.
+/// Handler of the stash key, which sets the typed text aside. On an empty line it restores the last text that
+/// was set aside.
 #[derive(Default)]
 struct Stash(Mutex<Vec<String>>);
 
@@ -105,7 +106,7 @@ impl ConditionalEventHandler for Stash {
 /// Callback for each change of the line.
 pub type OnChange = Box<dyn Fn(&str) + Send + Sync>;
 
-/// Observer of the line: asked for a hint after each change.
+/// Observer of the line, implemented as a hinter: the editor asks for a hint after each change.
 #[derive(Default)]
 struct Watched(Option<OnChange>);
 
@@ -131,7 +132,7 @@ impl Helper for Watched {}
 /// Line editing with a history that outlives the conversation.
 pub struct LineEditor {
     editor: Editor<Watched, FileHistory>,
-    /// Text at the press of Shift-Tab.
+    /// Text of the line at a Shift-Tab.
     back_tab: BackTab,
     breaks: Breaks,
     /// File of the history; `None` until its directory is writable.
@@ -166,7 +167,7 @@ impl LineEditor {
             Editor::with_config(config.keyseq_timeout(Some(SEQUENCE_WAIT_MS)).build()).map_err(failed)?;
         editor.set_helper(Some(Watched::default()));
         if let Some(path) = &kept {
-            // The first conversation has no history yet.
+            // The file may not exist yet.
             let _ = editor.load_history(path);
         }
         let back_tab = BackTab::default();
@@ -186,11 +187,11 @@ impl LineEditor {
         self.editor.set_helper(Some(Watched(changed)));
     }
 
-    /// Reads a line; `draft` is in it already and can be edited.
+    /// Reads a line, which begins with `draft`.
     pub fn read(&mut self, draft: &str) -> ReadLine {
         self.refresh();
         let typed = match self.editor.readline_with_initial("› ", (draft, "")) {
-            Ok(line) => ReadLine::Line(self.breaks.settle(line)),
+            Ok(line) => ReadLine::Line(self.breaks.remove_backslashes(line)),
             Err(ReadlineError::Interrupted) => match self.back_tab.take() {
                 Some(typed) => ReadLine::BackTab(typed),
                 None => ReadLine::Interrupt,
@@ -212,7 +213,8 @@ impl LineEditor {
         self.editor.history().iter().cloned().collect()
     }
 
-    /// Source of the history, including lines of other processes; returns it only if it changed.
+    /// Creates a source of the history that includes the lines of other processes. It returns the history only
+    /// if it changed.
     pub fn recall(&self) -> Recall {
         let (kept, mut seen) = (self.kept.clone(), self.seen);
         Box::new(move || {
@@ -242,11 +244,11 @@ impl LineEditor {
     pub fn remember(&mut self, line: &str) {
         // Losing a line of history is harmless.
         if self.editor.add_history_entry(&*redacted(line)).is_ok_and(|added| added) {
-            self.keep();
+            self.append_to_file();
         }
     }
 
-    fn keep(&mut self) {
+    fn append_to_file(&mut self) {
         if let Some(path) = &self.kept {
             // A history that cannot be written costs the arrow keys, not the conversation.
             let _ = self.editor.append_history(path);

@@ -4,7 +4,7 @@ use zk_view::{Activity, Block, Body, Call, CallState, Content, Form, NoteLevel, 
 
 use crate::row::{Ground, Row, Style};
 pub use crate::view::status_line as status;
-use crate::view::{attached, counted, exit_words, short_diff, silence};
+use crate::view::{attached, counted, describe_silence, exit_words, short_diff};
 
 /// Maximum length of a shown result line, in characters.
 const MAX_LINE_CHARS: usize = 120;
@@ -25,22 +25,22 @@ pub(crate) fn indent(block: &Block) -> String {
 /// Lines of a closed block of a past conversation, without transient parts such as reasoning and the cost of
 /// runs.
 pub fn block(block: &Block) -> Vec<(Style, String)> {
-    let mut lines = content(&block.content);
+    let mut lines = content_lines(&block.content);
     let indent = indent(block);
     lines.iter_mut().for_each(|(_, line)| line.insert_str(0, &indent));
     lines
 }
 
-fn content(content: &Content) -> Vec<(Style, String)> {
+fn content_lines(content: &Content) -> Vec<(Style, String)> {
     let plain = |text: &str| text.lines().map(|line| (Style::PLAIN, line.to_owned())).collect();
     match content {
         Content::User { text, attachments } => {
             let mut lines: Vec<_> = plain(&format!("› {}", text.as_str().trim_end()));
-            lines.extend(attached::attachments(text, *attachments).map(|line| (Style::DIM, line)));
+            lines.extend(attached::attachment_row(text, *attachments).map(|line| (Style::DIM, line)));
             lines
         }
-        Content::Injected { by, text } if attached::folded(by, text).is_some() => {
-            vec![(Style::DIM, attached::folded(by, text).unwrap_or_default())]
+        Content::Injected { by, text } if attached::folded_row(by, text).is_some() => {
+            vec![(Style::DIM, attached::folded_row(by, text).unwrap_or_default())]
         }
         Content::Injected { by, text } => plain(&format!("› ({by}) {}", text.as_str().trim_end())),
         Content::Answer { text, end } => {
@@ -92,14 +92,14 @@ pub fn call(call: &Call) -> Vec<(Style, String)> {
         (CallState::Invalid, _) => not_run("was called with invalid arguments"),
         (CallState::Unknown, _) => not_run("is no tool"),
         (CallState::Writing | CallState::Waiting | CallState::Running, _) | (_, None) => Vec::new(),
-        (CallState::Done, Some(body)) => result(body, call.elapsed_ms, false),
-        (CallState::Failed, Some(body)) => result(body, call.elapsed_ms, true),
+        (CallState::Done, Some(body)) => result_lines(body, call.elapsed_ms, false),
+        (CallState::Failed, Some(body)) => result_lines(body, call.elapsed_ms, true),
     };
     lines.extend(call.remarks.iter().map(|text| (Style::DIM, shorten(&format!("  ↳ {text}")))));
     lines
 }
 
-fn result(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Vec<(Style, String)> {
+fn result_lines(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Vec<(Style, String)> {
     let (style, sign) = if failed { (Style::RED, "✗") } else { (Style::DIM, "✓") };
     let first = |text: &str| (style, format!("  {sign} {}", shorten(text)));
     let long = elapsed_ms.filter(|ms| *ms >= 1000);
@@ -110,7 +110,7 @@ fn result(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Vec<(Style, Str
         (Form::Line, [line]) | (Form::Lines, [line]) => vec![first(line.as_str())],
         (Form::Diff { added, removed, .. }, _) if !failed => {
             let mut lines = vec![first(&format!("+{added} −{removed}"))];
-            lines.extend(diff(body));
+            lines.extend(diff_lines(body));
             lines
         }
         (Form::Table, _) if !failed => vec![first(&format!("{}{took}", counted(total, "row")))],
@@ -118,7 +118,7 @@ fn result(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Vec<(Style, Str
             let ended = if failed { format!("{} · ", exit_words(exit)) } else { String::new() };
             let printed = if total == 0 { "no output".to_owned() } else { counted(total, "line") };
             let mut lines = vec![first(&format!("{ended}{printed}{took}"))];
-            lines.extend(end(body, shown));
+            lines.extend(last_lines(body, shown));
             lines
         }
         // The list shows which items changed their state.
@@ -141,36 +141,37 @@ fn result(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Vec<(Style, Str
             _,
         ) => {
             let mut lines = vec![first(&format!("{}{took}", counted(total, "line")))];
-            // An error is text for the model, whose beginning names the failure.
+            // The beginning of an error names the failure, so it is shown instead of the end.
             let kept = body.lines.len().min(shown);
-            lines
-                .extend(body.lines.iter().take(if failed { kept } else { 0 }).map(|line| row(line.as_str())));
+            lines.extend(
+                body.lines.iter().take(if failed { kept } else { 0 }).map(|line| output_line(line.as_str())),
+            );
             if failed && total > kept as u64 {
-                lines.push(more(total - kept as u64, "below"));
+                lines.push(omitted_line(total - kept as u64, "below"));
             }
             lines
         }
     }
 }
 
-fn row(line: &str) -> (Style, String) {
+fn output_line(line: &str) -> (Style, String) {
     (Style::DIM, format!("    {}", shorten(line)))
 }
 
-fn more(hidden: u64, place: &str) -> (Style, String) {
+fn omitted_line(hidden: u64, place: &str) -> (Style, String) {
     (Style::DIM, format!("    … {} {place} · /show", counted(hidden, "more line")))
 }
 
 /// Last lines of an output, after the number of lines before them.
-fn end(body: &Body, shown: usize) -> Vec<(Style, String)> {
+fn last_lines(body: &Body, shown: usize) -> Vec<(Style, String)> {
     let hidden = body.lines.len().saturating_sub(shown);
-    let rows = body.lines.iter().skip(hidden).map(|line| row(line.as_str()));
+    let rows = body.lines.iter().skip(hidden).map(|line| output_line(line.as_str()));
     let before = body.total_lines.saturating_sub((body.lines.len() - hidden) as u64);
-    (before > 0).then(|| more(before, "above")).into_iter().chain(rows).collect()
+    (before > 0).then(|| omitted_line(before, "above")).into_iter().chain(rows).collect()
 }
 
 /// The lines of a diff, with their numbers and signs.
-fn diff(body: &Body) -> Vec<(Style, String)> {
+fn diff_lines(body: &Body) -> Vec<(Style, String)> {
     let Form::Diff { added, removed, .. } = &body.form else { return Vec::new() };
     let (rows, changes) = short_diff(body.lines.iter().map(Text::as_str), "    ", MAX_DIFF_ROWS, 0);
     let style = |row: &Row| match row.style().ground {
@@ -181,12 +182,12 @@ fn diff(body: &Body) -> Vec<(Style, String)> {
     let mut rows: Vec<(Style, String)> = rows.iter().map(|row| (style(row), shorten(&row.text()))).collect();
     let hidden = (added + removed).saturating_sub(changes);
     if hidden > 0 {
-        rows.push(more(hidden, "below"));
+        rows.push(omitted_line(hidden, "below"));
     }
     rows
 }
 
-/// Minimum silence of a server for a permanent line about it, in milliseconds.
+/// Minimum duration of a server's silence in milliseconds, from which it is reported.
 const TOLD_SILENCE_MS: u64 = 15_000;
 
 /// Waits already reported by permanent lines, on a screen that cannot erase.
@@ -216,7 +217,7 @@ impl ToldWaits {
             Activity::Silent { model, idle_ms, limit_ms, keep_alives } => {
                 let due = next_silence_ms.unwrap_or(TOLD_SILENCE_MS);
                 self.next_silence_ms = Some(if *idle_ms < due { due } else { idle_ms.saturating_mul(2) });
-                (*idle_ms >= due).then(|| silence(model, *idle_ms, *limit_ms, *keep_alives))
+                (*idle_ms >= due).then(|| describe_silence(model, *idle_ms, *limit_ms, *keep_alives))
             }
             _ => None,
         }
@@ -239,21 +240,21 @@ mod tests {
 
     use super::*;
 
-    fn command(lines: usize, total_lines: u64, code: i32) -> Vec<String> {
+    fn command_body(lines: usize, total_lines: u64, code: i32) -> Vec<String> {
         let body = Body {
             form: Form::Command { exit: CommandExit::Code { code } },
             lines: (0..lines).map(|n| Text::from(format!("line {n}"))).collect(),
             total_lines,
             expandable: false,
         };
-        result(&body, Some(10), code != 0).into_iter().map(|(_, line)| line).collect()
+        result_lines(&body, Some(10), code != 0).into_iter().map(|(_, line)| line).collect()
     }
 
     #[test]
     fn a_command_shows_its_last_lines_and_how_many_there_were() {
-        assert_eq!(command(0, 0, 0), ["  ✓ no output"]);
-        assert_eq!(command(1, 1, 0), ["  ✓ 1 line", "    line 0"]);
-        let long = command(40, 100_000, 0);
+        assert_eq!(command_body(0, 0, 0), ["  ✓ no output"]);
+        assert_eq!(command_body(1, 1, 0), ["  ✓ 1 line", "    line 0"]);
+        let long = command_body(40, 100_000, 0);
         assert_eq!(long[..2], ["  ✓ 100000 lines", "    … 99995 more lines above · /show"]);
         assert_eq!(long.last().unwrap(), "    line 39");
     }
@@ -265,11 +266,11 @@ mod tests {
 
     #[test]
     fn a_failed_command_shows_its_exit_code_first() {
-        assert_eq!(command(2, 2, 3), ["  ✗ exit 3 · 2 lines", "    line 0", "    line 1"]);
+        assert_eq!(command_body(2, 2, 3), ["  ✗ exit 3 · 2 lines", "    line 0", "    line 1"]);
     }
 
     #[test]
-    fn the_live_line_begins_with_how_to_stop() {
+    fn the_status_line_begins_with_the_key_to_stop() {
         let running = |batch| Status {
             activity: Activity::Running { calls: vec![Text::new("$ sleep 25")], batch },
             activity_ms: 12_000,
@@ -286,7 +287,7 @@ mod tests {
         let line = status(&silent, "Esc", true).unwrap();
         assert_eq!(line, "Esc stops · waiting for anthropic/claude-opus-5, 3 s (limit 60 min)");
     }
-    fn silent(idle_ms: u64) -> Status {
+    fn silent_status(idle_ms: u64) -> Status {
         let model = Text::new("llama.cpp/qwen");
         let activity = Activity::Silent { model, idle_ms, limit_ms: 3_600_000, keep_alives: false };
         Status { activity, ..Status::default() }
@@ -296,11 +297,11 @@ mod tests {
     fn a_silent_server_is_told_of_after_15_seconds_and_each_time_the_silence_has_doubled() {
         let mut told = ToldWaits::default();
         let seconds: Vec<u64> =
-            (3..=400).filter(|seconds| told.line(&silent(seconds * 1000)).is_some()).collect();
+            (3..=400).filter(|seconds| told.line(&silent_status(seconds * 1000)).is_some()).collect();
         assert_eq!(seconds, [15, 30, 60, 120, 240]);
         assert_eq!(told.line(&Status::default()), None);
-        assert_eq!(told.line(&silent(3000)), None, "another silence");
-        let line = told.line(&silent(16_200)).unwrap();
+        assert_eq!(told.line(&silent_status(3000)), None, "another silence");
+        let line = told.line(&silent_status(16_200)).unwrap();
         assert_eq!(line, "waiting for llama.cpp/qwen, 16 s (limit 60 min)");
     }
 }

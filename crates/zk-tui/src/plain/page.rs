@@ -9,21 +9,21 @@ const PAGE_COLUMNS: usize = 100;
 impl Screen {
     /// Writes a page in Markdown: drawn as wide as the terminal, or as plain text for a program.
     pub fn page(&mut self, markdown: &str) {
-        let is_terminal = self.reader() == Reader::Terminal;
+        let is_terminal = self.output_reader() == Reader::Terminal;
         let width = if is_terminal { Modes::size().width } else { PAGE_COLUMNS };
         let mut page = Markdown::new(width);
         page.push(markdown);
         page.finish();
         for row in page.take_ready() {
-            self.row(&row);
+            self.write_row(&row);
         }
     }
 
-    fn row(&mut self, row: &Row) {
+    fn write_row(&mut self, row: &Row) {
         match self.theme() {
             Some(theme) => {
                 let row = SafeText::row(row, Looks { theme, links: false });
-                self.put(&row.then(&SafeText::own("\n")));
+                self.write_permanent(&row.append(&SafeText::own("\n")));
             }
             None => self.line(Style::PLAIN, row.text().trim_end()),
         }

@@ -13,15 +13,15 @@ use super::screen::Screen;
 use super::shared_screen::SharedScreen;
 use super::status_line::StatusLine;
 use crate::row::Style;
-use crate::view::attached::folded;
+use crate::view::attached::folded_row;
 
 /// Printer of a conversation in lines: streamed answers, calls and results, and the activity in a status
 /// line.
 struct Painter {
     screen: SharedScreen,
-    /// Blocks that may still change.
+    /// Blocks that may still change, with the part of each that is printed.
     open: HashMap<BlockId, Drawn>,
-    /// Blocks printed in their final form.
+    /// Ids of the blocks that are printed in their final form.
     done: HashSet<BlockId>,
     status: Status,
     /// Kind of the last known activity.
@@ -40,11 +40,11 @@ struct Painter {
 struct Drawn {
     /// Printed bytes of an answer; `None` for other blocks.
     written: Option<usize>,
-    /// Whether the first line was printed.
+    /// Whether the first line of the block is printed.
     announced: bool,
 }
 
-/// A painter at work, until this is dropped.
+/// Task of a painter, aborted on drop.
 #[derive(Debug)]
 pub struct Painting {
     drained: Drained,
@@ -58,7 +58,7 @@ impl Drop for Painting {
 }
 
 impl Painting {
-    /// Prints later events of a view.
+    /// Starts a painter for the later events of a view.
     pub fn begin(view: &ViewDriver, screen: &SharedScreen) -> Self {
         let mut reader = view.reader();
         let drained = reader.drained();
@@ -66,7 +66,7 @@ impl Painting {
         let mut painter = Painter {
             screen: screen.clone(),
             open: HashMap::new(),
-            done: ids(&now),
+            done: block_ids(&now),
             listed: now.checklist.clone(),
             switches: now.switches,
             status: Status::default(),
@@ -76,7 +76,7 @@ impl Painting {
         };
         let task = tokio::spawn(async move {
             while let Some(patches) = reader.next().await {
-                patches.iter().for_each(|patch| painter.patch(patch));
+                patches.iter().for_each(|patch| painter.apply_patch(patch));
                 painter.show_status();
             }
         });
@@ -94,21 +94,22 @@ impl Painting {
     }
 }
 
-/// Duration of a run in milliseconds after which its person may be away. Plain lines get no focus reports.
+/// Minimum duration in milliseconds of a run whose end rings the bell, since the person may be away. Plain
+/// lines get no focus reports.
 const LONG_RUN_MS: u64 = 10_000;
 
-/// Whether the run is long enough for a bell.
+/// Whether the run was long enough to ring the bell at its end.
 fn is_long(status: &Status) -> bool {
     status.run_ms.is_some_and(|ms| ms >= LONG_RUN_MS)
 }
 
 /// The ids of all blocks.
-fn ids(view: &View) -> HashSet<BlockId> {
+fn block_ids(view: &View) -> HashSet<BlockId> {
     view.blocks.iter().map(|block| block.id.clone()).collect()
 }
 
-/// Prints a piece of an answer; the first one after the speaker's label, on labelled screens.
-fn answer(screen: &mut Screen, begins: bool, piece: &str) {
+/// Prints a piece of an answer. On a labelled screen, the first piece follows the speaker's label.
+fn print_answer_piece(screen: &mut Screen, begins: bool, piece: &str) {
     if begins && !piece.is_empty() && screen.is_labelled() {
         screen.end_line();
         screen.stream_words("zk: ");
@@ -117,22 +118,24 @@ fn answer(screen: &mut Screen, begins: bool, piece: &str) {
 }
 
 impl Painter {
-    fn patch(&mut self, patch: &Patch) {
+    fn apply_patch(&mut self, patch: &Patch) {
         match patch {
             Patch::Reset { view } => {
                 if std::mem::replace(&mut self.switches, view.switches) != view.switches {
-                    // The command that switched reports it, with the useful part of the stored session.
-                    (self.open, self.done) = (HashMap::new(), ids(view));
+                    // The command that switched sessions prints what matters of the stored session.
+                    (self.open, self.done) = (HashMap::new(), block_ids(view));
                 }
-                view.blocks.iter().for_each(|block| self.block(block));
+                view.blocks.iter().for_each(|block| self.print_block(block));
                 self.status = view.status.clone();
             }
-            Patch::Open { block } | Patch::Change { block } | Patch::Close { block } => self.block(block),
+            Patch::Open { block } | Patch::Change { block } | Patch::Close { block } => {
+                self.print_block(block)
+            }
             Patch::Grow { id, delta } => {
                 if let Some(written) = self.open.get_mut(id).and_then(|drawn| drawn.written.as_mut()) {
                     let begins = *written == 0;
                     *written += delta.as_str().len();
-                    answer(&mut self.screen.lock(), begins, delta.as_str());
+                    print_answer_piece(&mut self.screen.lock(), begins, delta.as_str());
                 }
             }
             Patch::Remove { id } => drop(self.open.remove(id)),
@@ -145,7 +148,7 @@ impl Painter {
                 }
                 self.status = status.clone();
             }
-            Patch::Checklist { items } => self.checklist(items),
+            Patch::Checklist { items } => self.print_changed_items(items),
             Patch::Ask { .. } if is_long(&self.status) => self.screen.lock().ring(),
             Patch::Ask { .. }
             | Patch::Answered { .. }
@@ -155,13 +158,13 @@ impl Painter {
         }
     }
 
-    fn block(&mut self, block: &Block) {
+    fn print_block(&mut self, block: &Block) {
         if self.done.contains(&block.id) {
             return;
         }
         let drawn = self.open.entry(block.id.clone()).or_default();
         if let Content::Answer { text, end: AnswerEnd::SentAgain } = &block.content {
-            // A broken answer was drawn as it arrived.
+            // The answer that broke off was printed as it arrived.
             drawn.written = Some(text.as_str().len());
         }
         let is_own = block.agent.is_none();
@@ -172,7 +175,7 @@ impl Painter {
                 let begins = *written == 0;
                 *written += rest.len();
                 let mut screen = self.screen.lock();
-                answer(&mut screen, begins, rest);
+                print_answer_piece(&mut screen, begins, rest);
                 if block.closed {
                     screen.end_line();
                     if let (AnswerEnd::SentAgain, Some(remark)) = (end, end.remark()) {
@@ -190,15 +193,15 @@ impl Painter {
                     self.screen.line(Style::CYAN, &format!("● {}", call.headline()));
                 }
                 if block.closed {
-                    self.lines(&lines::call(call));
+                    self.print_lines(&lines::call(call));
                 }
             }
-            Content::Provider { .. } if is_own && block.closed => self.lines(&lines::block(block)),
-            Content::Injected { by, text } if is_own && block.closed && folded(by, text).is_some() => {
-                self.lines(&lines::block(block));
+            Content::Provider { .. } if is_own && block.closed => self.print_lines(&lines::block(block)),
+            Content::Injected { by, text } if is_own && block.closed && folded_row(by, text).is_some() => {
+                self.print_lines(&lines::block(block));
             }
             Content::Plugin(_) | Content::Note { .. } if is_own && block.closed => {
-                self.lines(&lines::block(block))
+                self.print_lines(&lines::block(block))
             }
             Content::Answer { .. }
             | Content::Call(_)
@@ -218,7 +221,7 @@ impl Painter {
     }
 
     /// Prints the to-do items whose state changed; a list with new items is printed by its call.
-    fn checklist(&mut self, items: &[CheckRow]) {
+    fn print_changed_items(&mut self, items: &[CheckRow]) {
         let before = std::mem::replace(&mut self.listed, items.to_vec());
         let texts = |items: &[CheckRow]| items.iter().map(|item| item.text.clone()).collect::<Vec<_>>();
         if texts(&before) != texts(items) {
@@ -234,13 +237,13 @@ impl Painter {
         }
     }
 
-    fn lines(&self, lines: &[(Style, String)]) {
+    fn print_lines(&self, lines: &[(Style, String)]) {
         let mut screen = self.screen.lock();
         lines.iter().for_each(|(style, line)| screen.line(*style, line));
     }
 
-    /// Prints each wait once, on a screen that cannot erase.
-    fn say_wait(&mut self) {
+    /// Prints a line for a wait that is not reported yet, on a screen that cannot erase.
+    fn print_wait(&mut self) {
         if let Some(line) = self.waits.line(&self.status) {
             self.screen.line(Style::YELLOW, &line);
         }
@@ -263,7 +266,7 @@ impl Painter {
     /// Shows the activity on a screen that can erase.
     fn show_status(&mut self) {
         if !self.screen.lock().erases() {
-            self.say_wait();
+            self.print_wait();
             return;
         }
         let stops = if self.screen.has_keys() { "Esc" } else { "Ctrl-C" };

@@ -45,8 +45,8 @@ pub fn piped_text(have_prompt: bool) -> Result<Option<String>, PipedInputError> 
     let (begun, first) = mpsc::channel();
     let (done, all) = mpsc::channel();
     std::thread::Builder::new().name("stdin".to_owned()).spawn(move || {
-        // There is no receiver after the wait.
-        let _ = done.send(read(file, move || {
+        // After the time limit there is no receiver any more.
+        let _ = done.send(read_text(file, move || {
             let _ = begun.send(());
         }));
     })?;
@@ -65,7 +65,7 @@ pub fn piped_text(have_prompt: bool) -> Result<Option<String>, PipedInputError> 
     Ok((!text.is_empty()).then(|| text.to_owned()))
 }
 
-fn read(mut file: File, on_first: impl FnOnce()) -> std::io::Result<Vec<u8>> {
+fn read_text(mut file: File, on_first: impl FnOnce()) -> std::io::Result<Vec<u8>> {
     let mut bytes = vec![0; 64 * 1024];
     let first = loop {
         match file.read(&mut bytes) {

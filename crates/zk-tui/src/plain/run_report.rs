@@ -11,10 +11,10 @@ use crate::row::Style;
 /// Report of a run without a person, on standard error: warnings and waits, with `verbose` also calls and interim texts.
 pub struct RunReport {
     stderr: SharedScreen,
-    /// Whether a person reads it.
+    /// Whether warnings and waits are reported, since a person reads the output.
     warns: bool,
     verbose: bool,
-    /// Texts that are interim if a call follows.
+    /// Texts of the model, which are interim if a call follows.
     interim: Vec<Text>,
     done: HashSet<BlockId>,
     announced: HashSet<BlockId>,
@@ -53,11 +53,13 @@ impl RunReport {
     pub fn patch(&mut self, patch: &Patch) {
         match patch {
             Patch::Reset { view } => {
-                view.blocks.iter().for_each(|block| self.block(block));
-                self.activity(&view.status);
+                view.blocks.iter().for_each(|block| self.report_block(block));
+                self.report_activity(&view.status);
             }
-            Patch::Open { block } | Patch::Change { block } | Patch::Close { block } => self.block(block),
-            Patch::Status { status } => self.activity(status),
+            Patch::Open { block } | Patch::Change { block } | Patch::Close { block } => {
+                self.report_block(block)
+            }
+            Patch::Status { status } => self.report_activity(status),
             Patch::Grow { .. }
             | Patch::Remove { .. }
             | Patch::Body { .. }
@@ -70,7 +72,7 @@ impl RunReport {
         }
     }
 
-    fn block(&mut self, block: &Block) {
+    fn report_block(&mut self, block: &Block) {
         if block.agent.is_some() || self.done.contains(&block.id) {
             return;
         }
@@ -115,7 +117,7 @@ impl RunReport {
 
     /// Shows waits in a status line on a screen that can erase. Elsewhere a retry is reported once, and a silent server
     /// at growing intervals.
-    fn activity(&mut self, status: &Status) {
+    fn report_activity(&mut self, status: &Status) {
         if !self.warns {
             return;
         }

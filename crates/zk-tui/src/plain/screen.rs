@@ -9,16 +9,16 @@ use crate::row::{Style, Theme};
 use crate::term::{Modes, Reader, SafeText, StdStream, TerminalEnv, TerminalError, redacted};
 use crate::text::folded;
 
-/// Returns to the start of the line and erases it.
+/// Control sequence that returns to the start of the line and erases it.
 const ERASE: &str = "\r\u{1b}[K";
 
-/// Ensures that there is a line below this one, and moves to it; [`BACK`] returns.
+/// Control sequence that makes sure that there is a line below, and moves to it; [`BACK`] returns.
 const BELOW: &str = "\u{1b}D\u{1b}[A\u{1b}7\u{1b}D";
 const BACK: &str = "\u{1b}8";
 
 const RESET: &str = "\u{1b}[0m";
 
-/// An output as a person reads it. When it is no terminal, text passes unchanged and without colours.
+/// Output for a person. If it is not a terminal, text is written unchanged and without colours.
 #[derive(Debug)]
 pub struct Screen {
     place: StdStream,
@@ -34,18 +34,18 @@ pub struct Screen {
     flow: Flow,
     /// Whether the cursor is at the beginning of a line.
     fresh: bool,
-    /// The status line, and its text.
+    /// Present status line.
     status: Option<StatusId>,
     status_text: String,
     /// Text typed during a run.
     draft: String,
-    /// Drawn status lines.
+    /// Position of the drawn status line, if it is drawn.
     drawn: Option<Drawn>,
     /// Column of the cursor, with wide characters counted as one.
     column: usize,
-    /// Number of permanent writes.
+    /// Number of writes of permanent text.
     written: u64,
-    /// Number of status lines written.
+    /// Number of status lines so far.
     statuses: u64,
     /// Receiver of all output, if another front end draws it.
     sink: Option<Sink>,
@@ -83,12 +83,12 @@ impl Sink {
     }
 }
 
-/// Position of the last line.
+/// Position of a drawn status line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Drawn {
-    /// The cursor is in it.
+    /// In the line of the cursor.
     Here,
-    /// Rows below the line that the cursor is in.
+    /// In the lines below the cursor's line.
     Below,
 }
 
@@ -151,7 +151,7 @@ impl Screen {
     /// Writes a piece of streamed text.
     pub fn stream(&mut self, delta: &str) {
         let piece = SafeText::piece(delta, &mut self.answer, self.reader);
-        self.put(&piece);
+        self.write_permanent(&piece);
     }
 
     /// Writes a piece of a streamed answer, wrapped at words on a terminal.
@@ -161,20 +161,20 @@ impl Screen {
         }
         let piece = SafeText::piece(delta, &mut self.answer, self.reader);
         let text = self.flow.push(piece.as_str(), Modes::size().width);
-        self.put(&SafeText::exact(&text, self.reader));
+        self.write_permanent(&SafeText::exact(&text, self.reader));
     }
 
     /// Starts a new line, unless the cursor is at the start of one, and drops an open escape sequence.
     pub fn end_line(&mut self) {
         self.answer = Sanitiser::default();
-        let rest = self.flow.end(Modes::size().width);
+        let rest = self.flow.finish(Modes::size().width);
         if !rest.is_empty() {
-            self.put(&SafeText::exact(&rest, self.reader));
+            self.write_permanent(&SafeText::exact(&rest, self.reader));
         }
         if self.fresh {
-            self.clear();
+            self.erase_status();
         } else {
-            self.put(&SafeText::own("\n"));
+            self.write_permanent(&SafeText::own("\n"));
         }
     }
 
@@ -223,11 +223,11 @@ impl Screen {
             return;
         }
         let line = if self.colours && style != Style::PLAIN {
-            SafeText::style(style, self.theme).then(&text).then(&SafeText::own(RESET))
+            SafeText::style(style, self.theme).append(&text).append(&SafeText::own(RESET))
         } else {
             text
         };
-        self.put(&line.then(&SafeText::own("\n")));
+        self.write_permanent(&line.append(&SafeText::own("\n")));
     }
 
     /// Number of permanent writes, without status lines and the draft.
@@ -245,7 +245,7 @@ impl Screen {
         self.reader == Reader::Terminal && !self.erases && self.sink.is_none()
     }
 
-    /// Whether lines are taken back.
+    /// Whether lines are erased.
     pub fn erases(&self) -> bool {
         self.erases
     }
@@ -258,7 +258,7 @@ impl Screen {
 
     /// Starts a status line below the cursor's line.
     pub(crate) fn begin_status_below(&mut self) -> StatusId {
-        self.clear();
+        self.erase_status();
         self.next_status()
     }
 
@@ -280,7 +280,7 @@ impl Screen {
         let text = redacted(text);
         if self.status_text != *text {
             text.as_ref().clone_into(&mut self.status_text);
-            self.draw();
+            self.draw_status();
         }
         true
     }
@@ -288,7 +288,7 @@ impl Screen {
     /// Erases a status line, if it still exists.
     pub(crate) fn clear_status(&mut self, status: StatusId) {
         if self.status == Some(status) {
-            self.clear();
+            self.erase_status();
         }
     }
 
@@ -296,14 +296,14 @@ impl Screen {
     pub(crate) fn set_draft(&mut self, text: &str) {
         if self.erases && self.draft != text {
             text.clone_into(&mut self.draft);
-            self.draw();
+            self.draw_status();
         }
     }
 
     /// Rings the bell of a terminal.
     pub(crate) fn ring(&mut self) {
         if self.reader == Reader::Terminal && self.sink.is_none() {
-            self.write(&SafeText::own("\u{7}"));
+            self.write_bytes(&SafeText::own("\u{7}"));
         }
     }
 
@@ -316,43 +316,43 @@ impl Screen {
     }
 
     /// Erases any status line.
-    pub(crate) fn clear(&mut self) {
+    pub(crate) fn erase_status(&mut self) {
         if self.status.take().is_some() {
             self.status_text.clear();
-            self.draw();
+            self.draw_status();
         }
     }
 
     /// Redraws the status line and the draft.
-    fn draw(&mut self) {
+    fn draw_status(&mut self) {
         let is_empty = self.status_text.is_empty() && self.draft.is_empty();
         if is_empty && self.drawn.is_none() {
             return;
         }
         let mut out = self.erase_sequence();
         let width = Modes::size().width;
-        // After a full line the cursor is pending at its end, and a terminal forgets that on movement.
+        // After a full line the cursor waits at its end, which a terminal forgets when the cursor moves.
         let is_full = self.column > 0 && self.column.is_multiple_of(width);
         if !is_empty && (self.fresh || !is_full) {
-            let line = SafeText::exact(&last_line(&self.status_text, &self.draft, width), self.reader);
+            let line = SafeText::exact(&status_and_draft(&self.status_text, &self.draft, width), self.reader);
             let (begin, end) = match self.colours {
                 true => (SafeText::style(Style::DIM, self.theme), RESET),
                 false => (SafeText::default(), ""),
             };
-            let line = SafeText::own(ERASE).then(&begin).then(&line).then(&SafeText::own(end));
+            let line = SafeText::own(ERASE).append(&begin).append(&line).append(&SafeText::own(end));
             let (drawn, line) = match self.fresh {
                 true => (Drawn::Here, line),
-                false => (Drawn::Below, SafeText::own(BELOW).then(&line).then(&SafeText::own(BACK))),
+                false => (Drawn::Below, SafeText::own(BELOW).append(&line).append(&SafeText::own(BACK))),
             };
             self.drawn = Some(drawn);
-            // A rewritten line need not be erased first.
+            // A status line that is overwritten need not be erased first.
             if drawn == Drawn::Here {
                 out.clear();
             }
-            out = out.then(&line);
+            out = out.append(&line);
         }
         if !out.is_empty() {
-            self.write(&out);
+            self.write_bytes(&out);
         }
     }
 
@@ -361,12 +361,14 @@ impl Screen {
         match self.drawn.take() {
             None => SafeText::default(),
             Some(Drawn::Here) => SafeText::own(ERASE),
-            Some(Drawn::Below) => SafeText::own(BELOW).then(&SafeText::own(ERASE)).then(&SafeText::own(BACK)),
+            Some(Drawn::Below) => {
+                SafeText::own(BELOW).append(&SafeText::own(ERASE)).append(&SafeText::own(BACK))
+            }
         }
     }
 
-    /// Writes permanent text.
-    pub(super) fn reader(&self) -> Reader {
+    /// Reader of the output.
+    pub(super) fn output_reader(&self) -> Reader {
         self.reader
     }
 
@@ -375,7 +377,8 @@ impl Screen {
         (self.colours && self.sink.is_none()).then_some(self.theme)
     }
 
-    pub(super) fn put(&mut self, text: &SafeText) {
+    /// Writes permanent text, which replaces the status line.
+    pub(super) fn write_permanent(&mut self, text: &SafeText) {
         if text.is_empty() {
             return;
         }
@@ -384,23 +387,23 @@ impl Screen {
         }
         self.written += 1;
         let back = self.erase_sequence();
-        self.write(&back.then(text));
+        self.write_bytes(&back.append(text));
         let text = text.as_str();
         self.fresh = text.ends_with('\n');
         let (taken, rest) = text.rsplit_once('\n').map_or((self.column, text), |(_, rest)| (0, rest));
         self.column = taken + rest.chars().count();
         if !self.draft.is_empty() {
-            self.draw();
+            self.draw_status();
         }
     }
 
-    fn write(&mut self, text: &SafeText) {
+    fn write_bytes(&mut self, text: &SafeText) {
         if let Some(sink) = &self.sink {
             sink.send(Style::PLAIN, text.as_str().to_owned());
             return;
         }
         if let Some(held) = &mut self.held {
-            *held = std::mem::take(held).then(text);
+            *held = std::mem::take(held).append(text);
             return;
         }
         if self.broken.is_none() {
@@ -421,13 +424,13 @@ impl Screen {
     /// Writes the held-back output and stops holding back.
     pub fn release(&mut self) {
         if let Some(held) = self.held.take().filter(|held| !held.is_empty()) {
-            self.write(&held);
+            self.write_bytes(&held);
         }
     }
 }
 
 /// Status and end of the draft, shorter than the terminal's width.
-fn last_line(status: &str, draft: &str, width: usize) -> String {
+fn status_and_draft(status: &str, draft: &str, width: usize) -> String {
     let room = width.saturating_sub(1);
     if draft.is_empty() {
         return fitting(sanitise(status).chars(), room).0;
@@ -460,21 +463,21 @@ fn columns(c: char) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::last_line;
+    use super::status_and_draft;
 
     #[test]
     fn the_last_line_has_room_for_the_note_and_the_end_of_what_is_typed() {
-        assert_eq!(last_line("waiting", "", 80), "waiting");
-        assert_eq!(last_line("", "some\ntext", 80), "› some text");
-        assert_eq!(last_line("waiting", "text", 80), "waiting › text");
-        assert_eq!(last_line("waiting", "0123456789", 17), "waiting › 56789");
-        assert_eq!(last_line("waiting for another attempt", "text", 20), "waiting for › text");
-        assert_eq!(last_line("waiting", "text", 5), "wa t");
-        assert_eq!(last_line("", "語語語", 8), "› 語語");
+        assert_eq!(status_and_draft("waiting", "", 80), "waiting");
+        assert_eq!(status_and_draft("", "some\ntext", 80), "› some text");
+        assert_eq!(status_and_draft("waiting", "text", 80), "waiting › text");
+        assert_eq!(status_and_draft("waiting", "0123456789", 17), "waiting › 56789");
+        assert_eq!(status_and_draft("waiting for another attempt", "text", 20), "waiting for › text");
+        assert_eq!(status_and_draft("waiting", "text", 5), "wa t");
+        assert_eq!(status_and_draft("", "語語語", 8), "› 語語");
     }
 
     #[test]
     fn what_is_typed_cannot_control_the_terminal() {
-        assert_eq!(last_line("", "a\u{1b}[2Jb", 80), "› ab");
+        assert_eq!(status_and_draft("", "a\u{1b}[2Jb", 80), "› ab");
     }
 }

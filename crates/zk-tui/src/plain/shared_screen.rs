@@ -5,7 +5,7 @@ use super::notices::Notices;
 use super::screen::Screen;
 use crate::row::Style;
 
-/// The screen of a conversation, as several parts of it write to it.
+/// Screen of a conversation, shared by the parts that write to it.
 #[derive(Clone, Debug)]
 pub struct SharedScreen {
     screen: Arc<Mutex<Screen>>,
@@ -37,7 +37,7 @@ impl SharedScreen {
         notices.route_to(move |text| screen.line(Style::YELLOW, text));
     }
 
-    /// Whether keys stop and stop_waiting a run.
+    /// Whether keys are read during a run.
     pub fn has_keys(&self) -> bool {
         self.has_keys.load(Ordering::Relaxed)
     }

@@ -29,7 +29,7 @@ impl StatusLine {
         line
     }
 
-    /// Replaces the text; returns false if the line was replaced by another write.
+    /// Replaces the text; returns false if another write removed the status line.
     pub fn update(&self, text: &str) -> bool {
         self.screen.lock().update_status(self.id, text)
     }
@@ -41,7 +41,7 @@ impl StatusLine {
 }
 
 impl SharedScreen {
-    /// Shows that a back-off was cut short.
+    /// Shows that the wait for a retry was ended.
     pub(crate) fn show_retrying_now(&self) {
         StatusLine::show(self, "trying now …");
     }

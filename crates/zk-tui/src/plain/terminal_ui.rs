@@ -23,7 +23,7 @@ pub const FOLLOW_UP_WAIT: Duration = Duration::from_millis(100);
 pub struct TerminalUi {
     screen: SharedScreen,
     keyboard: Keyboard,
-    /// Handle that waits for the front end that draws.
+    /// Handle to wait for the front end that draws the conversation.
     painted: Mutex<Option<Drained>>,
 }
 
@@ -47,24 +47,24 @@ pub async fn attend(view: ViewDriver, ui: Arc<TerminalUi>) {
         if turn.is_none() {
             turn = tokio::select! {
                 turn = ui.keyboard.turn() => Some(turn),
-                () = cards.withdrawn(card.id) => continue,
+                () = cards.wait_until_answered(card.id) => continue,
             };
         }
-        // Earlier text is above the question.
+        // All earlier text is drawn before the question.
         let painted = ui.painted.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(painted) = painted {
             painted.wait().await;
         }
         let (id, digest) = (card.id, card.digest);
         tokio::select! {
-            answer = ui.ask(&card) => view.intent(&Intent::Answer { id, digest, answer }),
-            () = cards.withdrawn(id) => ui.screen.line(Style::DIM, "  (this question is closed)"),
+            answer = ui.ask_question(&card) => view.intent(&Intent::Answer { id, digest, answer }),
+            () = cards.wait_until_answered(id) => ui.screen.line(Style::DIM, "  (this question is closed)"),
         }
-        cards.withdrawn(id).await;
+        cards.wait_until_answered(id).await;
     }
 }
 
-/// The questions that a view shows.
+/// Open questions of a view.
 struct Cards {
     reader: Reader,
     pending: Vec<Card>,
@@ -79,20 +79,20 @@ impl Cards {
     /// Waits for the oldest question; `None` once the view is closed.
     async fn next(&mut self) -> Option<Card> {
         while self.pending.is_empty() && !self.is_closed {
-            self.read().await;
+            self.read_patches().await;
         }
         // A closed view passes no answer to the question on.
         self.pending.first().filter(|_| !self.is_closed).cloned()
     }
 
     /// Waits until a question is pending no more.
-    async fn withdrawn(&mut self, id: QuestionId) {
+    async fn wait_until_answered(&mut self, id: QuestionId) {
         while self.pending.iter().any(|card| card.id == id) && !self.is_closed {
-            self.read().await;
+            self.read_patches().await;
         }
     }
 
-    async fn read(&mut self) {
+    async fn read_patches(&mut self) {
         let Some(patches) = self.reader.next().await else {
             self.is_closed = true;
             return;
@@ -141,15 +141,15 @@ impl TerminalUi {
         *self.painted.lock().unwrap_or_else(PoisonError::into_inner) = Some(painted);
     }
 
-    async fn ask(&self, card: &Card) -> UiAnswer {
+    async fn ask_question(&self, card: &Card) -> UiAnswer {
         let width = Modes::size().width;
         let answer = match &card.question {
             Question::Approve(_) | Question::Confirm { .. } | Question::Trust(_) => {
-                self.choose(card, width).await
+                self.ask_by_keys(card, width).await
             }
             Question::Select(asked) => {
                 let options = &asked.options;
-                let mut line = self.line(&Frame::of_selection(asked, width), false).await;
+                let mut line = self.ask_by_line(&Frame::of_selection(asked, width), false).await;
                 loop {
                     let words = line.clone().unwrap_or_default();
                     match line.map(|line| LineChoice::of(&line, options.len())) {
@@ -166,7 +166,7 @@ impl TerminalUi {
                 }
             }
             Question::Input { text } => {
-                let line = self.line(&Frame::of_input(text, &[], width), false).await;
+                let line = self.ask_by_line(&Frame::of_input(text, &[], width), false).await;
                 line.map(|text| UiAnswer::Text { text })
             }
         };
@@ -188,22 +188,23 @@ impl TerminalUi {
         }
     }
 
-    async fn words(&self) -> Option<UiAnswer> {
+    async fn read_message(&self) -> Option<UiAnswer> {
         let prompt = Row::of(Style::BOLD, "└ Words for the model · Enter sends them");
         let words = self.read_line(&[prompt], true).await?;
         Some(UiAnswer::No { message: (!words.is_empty()).then_some(words) })
     }
 
     /// Draws a question page by page until a key answers it.
-    async fn choose(&self, card: &Card, width: usize) -> Option<UiAnswer> {
+    async fn ask_by_keys(&self, card: &Card, width: usize) -> Option<UiAnswer> {
         let asking = Asking::of(&card.question);
         let mut frame = Self::frame(card, width, false);
         let (mut from, mut turned) = (0, false);
         'drawn: loop {
             let height = Modes::size().height;
             let (rows, next) = frame.page(from, height.saturating_sub(1), "");
-            self.draw(&rows);
-            let mut keys = self.keyboard.choose(asking.offer(next.is_some()), std::mem::take(&mut turned))?;
+            self.draw_rows(&rows);
+            let mut keys =
+                self.keyboard.read_choice(asking.offer(next.is_some()), std::mem::take(&mut turned))?;
             let mut drawn = self.screen.lock().written();
             let mut status: Option<StatusLine> = None;
             let mut is_told = false;
@@ -211,7 +212,8 @@ impl TerminalUi {
                 let meaning = keys.next().await?;
                 let is_answer = matches!(meaning, KeyMeaning::Chosen(_) | KeyMeaning::Answer(_));
                 if is_answer && self.screen.lock().written() != drawn {
-                    // Other output came below the question, which has to be visible when answered.
+                    // Other output followed the question, which has to be visible when it is answered, so it is
+                    // drawn again.
                     continue 'drawn;
                 }
                 match meaning {
@@ -235,7 +237,7 @@ impl TerminalUi {
                         continue 'drawn;
                     }
                     KeyMeaning::Chosen(choice) if choice.is_lasting() => {
-                        self.draw(&asking.confirm_rows(choice, width, usize::MAX));
+                        self.draw_rows(&asking.confirm_rows(choice, width, usize::MAX));
                         drawn = self.screen.lock().written();
                     }
                     KeyMeaning::Chosen(choice) if self.screen.has_keys() => {
@@ -243,17 +245,18 @@ impl TerminalUi {
                         let text = format!("→ {} · Enter confirms", asking.describe(choice));
                         let before = self.screen.lock().written();
                         status = Some(StatusLine::show(&self.screen, &text));
-                        // On a screen that cannot erase, the status is an ordinary line.
+                        // On a screen that cannot erase, the status is a permanent line, which is not other
+                        // output.
                         drawn += self.screen.lock().written() - before;
                     }
                     KeyMeaning::Chosen(_) => {}
                     KeyMeaning::Answer(Choice::NoWithWords) => {
                         drop(keys);
-                        return self.words().await;
+                        return self.read_message().await;
                     }
                     KeyMeaning::Answer(choice) => {
                         drop(keys);
-                        self.screen.line(Style::DIM, &format!("  {}", asking.done(choice)));
+                        self.screen.line(Style::DIM, &format!("  {}", asking.done_message(choice)));
                         return Some(choice.answer());
                     }
                 }
@@ -261,23 +264,23 @@ impl TerminalUi {
         }
     }
 
-    async fn line(&self, frame: &Frame, engaged: bool) -> Option<String> {
-        // A question of one line is short; the rest has scrolled up.
+    async fn ask_by_line(&self, frame: &Frame, engaged: bool) -> Option<String> {
+        // A question with a one-line answer is short; what does not fit has scrolled up.
         let (rows, _) = frame.page(0, usize::MAX, "");
         self.read_line(&rows, engaged).await
     }
 
     /// Reads a line; keys count at once if the person is `engaged` with the question.
     async fn read_line(&self, rows: &[Row], engaged: bool) -> Option<String> {
-        self.draw(rows);
-        let line = self.keyboard.line(engaged).await?;
+        self.draw_rows(rows);
+        let line = self.keyboard.read_answer_line(engaged).await?;
         let line = line.trim().to_owned();
         self.screen.line(Style::DIM, &format!("  {}", visible_lines(&line).join(" ")));
         Some(line)
     }
 
     /// Draws rows in one write.
-    fn draw(&self, rows: &[Row]) {
+    fn draw_rows(&self, rows: &[Row]) {
         let mut screen = self.screen.lock();
         rows.iter().for_each(|row| screen.exact_line(line_style(row.style()), &row.text()));
     }

@@ -14,20 +14,20 @@ mod tests;
 pub const DEAF: Duration = Duration::from_millis(500);
 
 /// Time for which a question ignores answers after the person focused on it.
-pub(super) const FOCUSED: Duration = Duration::from_millis(300);
+pub(super) const FOCUS_PAUSE: Duration = Duration::from_millis(300);
 
-/// Time for which a chosen letter must stand alone before it answers: in a word, another letter follows.
-pub(super) const QUIET: Duration = Duration::from_millis(400);
+/// Pause after a letter, after which the letter answers: within a word, another letter follows sooner.
+pub(super) const LETTER_PAUSE: Duration = Duration::from_millis(400);
 
 /// The properties of a key that matter for a question.
 pub trait AnswerKey: Clone {
     /// Typed character; `None` for a paste.
     fn letter(&self) -> Option<char>;
 
-    /// Whether it is Enter.
+    /// Whether the key is Enter.
     fn is_enter(&self) -> bool;
 
-    /// Whether it clears the draft.
+    /// Whether the key clears the draft.
     fn empties_draft(&self) -> bool;
 
     /// Number of rows by which it moves the mark: 1 down, -1 up.
@@ -141,14 +141,14 @@ pub struct OfferedKey {
     pub is_row: bool,
 }
 
-/// Choices of one question.
+/// Choices that a question offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
     /// The choices, in the order of their rows.
     pub keys: Vec<OfferedKey>,
-    /// Whether `?` shows the reason.
+    /// Whether `?` shows the reason for the question.
     pub why: bool,
-    /// Whether there are further pages.
+    /// Whether the question has further pages.
     pub more: bool,
 }
 
@@ -175,7 +175,7 @@ impl Offer {
     }
 
     /// Returns the choice for a letter, or for the number of a row.
-    fn choice(&self, letter: char) -> Option<Choice> {
+    fn find_choice(&self, letter: char) -> Option<Choice> {
         if let Some(number) = letter.to_digit(10) {
             return self.rows().nth(usize::try_from(number).ok()?.checked_sub(1)?);
         }
@@ -192,17 +192,17 @@ pub enum KeyMeaning<K = Key> {
     Draft(K),
     /// Choice to be confirmed, by its key or an arrow.
     Chosen(Choice),
-    /// The choice is taken back.
+    /// A choice is cancelled before it was confirmed.
     Unchosen,
     /// Next page.
     NextPage,
-    /// Reasons for the question are wanted, or no longer.
+    /// Show or hide the reasons for the question.
     Why,
     /// The question is answered.
     Answer(Choice),
 }
 
-/// Decides which keys answer a question, on the caller's clock.
+/// State machine that decides which keys answer a question, on the caller's clock.
 ///
 /// A letter or a digit chooses. It answers when Enter follows, or no key for a moment; a permanent choice
 /// shows its rule and needs a second key. An arrow marks a choice, which Enter confirms; without a mark Enter
@@ -213,7 +213,7 @@ pub struct AnswerKeys<K = Key> {
     offer: Offer,
     deaf_until: Duration,
     chosen: Option<Chosen<K>>,
-    /// Marked row, and the time of the movement.
+    /// Row that an arrow marked, and the time of that.
     marked: Option<(usize, Duration)>,
     /// Whether keys go to a draft, until the person focuses on the question.
     is_typing: bool,
@@ -235,7 +235,7 @@ impl<K: AnswerKey> AnswerKeys<K> {
 
     /// Focuses on the question, such as on its next page, instead of the draft.
     pub fn focus(&mut self, now: Duration) {
-        (self.deaf_until, self.is_typing, self.chosen, self.marked) = (now + FOCUSED, false, None, None);
+        (self.deaf_until, self.is_typing, self.chosen, self.marked) = (now + FOCUS_PAUSE, false, None, None);
     }
 
     /// Keeps the focus after a key that turned to the next page.
@@ -245,9 +245,9 @@ impl<K: AnswerKey> AnswerKeys<K> {
         self
     }
 
-    /// Records scrolling by a key that neither answers nor types: a draft stays one.
+    /// Records scrolling by a key, which neither answers nor types, so an existing draft keeps its keys.
     pub fn scrolled(&mut self, now: Duration) {
-        (self.deaf_until, self.chosen) = (self.deaf_until.max(now + FOCUSED), None);
+        (self.deaf_until, self.chosen) = (self.deaf_until.max(now + FOCUS_PAUSE), None);
     }
 
     /// Sets whether there is a draft, after any change to it.
@@ -255,7 +255,7 @@ impl<K: AnswerKey> AnswerKeys<K> {
         self.is_typing = is_typing;
     }
 
-    /// Restarts the deaf time after a redraw that the person did not cause.
+    /// Ignores answers for a moment after a redraw that the person did not cause.
     pub fn redrawn(&mut self, now: Duration) {
         (self.deaf_until, self.chosen, self.marked) = (now + DEAF, None, None);
     }
@@ -294,15 +294,15 @@ impl<K: AnswerKey> AnswerKeys<K> {
             [] => Vec::new(),
             [key] if !is_burst && now >= self.deaf_until => self.press_one(key, now),
             // A held arrow repeats, and neither answers nor types.
-            keys if self.hears_arrows(now)
+            keys if self.takes_arrows(now)
                 && keys.len() > 1
                 && keys.iter().all(|key| key.steps().is_some()) =>
             {
                 keys.iter().flat_map(|key| self.press_one(key, now)).collect()
             }
             keys => {
-                let mut meanings = self.unchoose(now);
-                meanings.extend(keys.iter().map(|key| self.draft(key, now)));
+                let mut meanings = self.cancel_choice(now);
+                meanings.extend(keys.iter().map(|key| self.pass_to_draft(key, now)));
                 meanings
             }
         }
@@ -312,7 +312,7 @@ impl<K: AnswerKey> AnswerKeys<K> {
     #[must_use]
     pub fn next_tick(&self) -> Option<Duration> {
         let chosen = self.chosen.as_ref().filter(|chosen| !chosen.choice.is_lasting())?;
-        Some(chosen.at + QUIET)
+        Some(chosen.at + LETTER_PAUSE)
     }
 
     /// Answers with a choice that no key followed.
@@ -326,26 +326,27 @@ impl<K: AnswerKey> AnswerKeys<K> {
     fn press_one(&mut self, key: &K, now: Duration) -> Vec<KeyMeaning<K>> {
         if let Some(chosen) = self.chosen.clone() {
             let lasts = chosen.choice.is_lasting();
-            let confirms = key.is_enter() || (lasts && self.choice(key) == Some(chosen.choice));
-            // The second key of a permanent choice is deliberate: it did not come with the first.
-            let is_early = lasts && now < chosen.at + QUIET;
+            let confirms = key.is_enter() || (lasts && self.choice_for_key(key) == Some(chosen.choice));
+            // The second key of a permanent choice must be deliberate, so it cannot come together with the
+            // first.
+            let is_early = lasts && now < chosen.at + LETTER_PAUSE;
             if confirms && !is_early {
                 self.chosen = None;
                 return vec![KeyMeaning::Answer(chosen.choice)];
             }
-            let mut meanings = self.unchoose(now);
-            meanings.push(self.draft(key, now));
+            let mut meanings = self.cancel_choice(now);
+            meanings.push(self.pass_to_draft(key, now));
             return meanings;
         }
         if self.is_typing {
-            return vec![self.draft(key, now)];
+            return vec![self.pass_to_draft(key, now)];
         }
-        if let Some(steps) = key.steps().filter(|_| self.hears_arrows(now)) {
-            return self.mark(steps, now).into_iter().collect();
+        if let Some(steps) = key.steps().filter(|_| self.takes_arrows(now)) {
+            return self.move_mark(steps, now).into_iter().collect();
         }
         if let Some((row, at)) = self.marked.filter(|_| key.is_enter()) {
             // A key right behind the arrow is neither an answer nor text.
-            if now < at + FOCUSED {
+            if now < at + FOCUS_PAUSE {
                 return Vec::new();
             }
             self.marked = None;
@@ -357,28 +358,28 @@ impl<K: AnswerKey> AnswerKeys<K> {
         if key.letter() == Some('?') && self.offer.why {
             return vec![KeyMeaning::Why];
         }
-        match self.choice(key) {
+        match self.choice_for_key(key) {
             Some(choice) => {
                 self.marked = None;
                 self.chosen = Some(Chosen { choice, key: key.clone(), at: now });
                 vec![KeyMeaning::Chosen(choice)]
             }
-            None => vec![self.draft(key, now)],
+            None => vec![self.pass_to_draft(key, now)],
         }
     }
 
-    fn choice(&self, key: &K) -> Option<Choice> {
-        self.offer.choice(key.letter()?)
+    fn choice_for_key(&self, key: &K) -> Option<Choice> {
+        self.offer.find_choice(key.letter()?)
     }
 
-    /// Whether arrows are for the choices.
-    fn hears_arrows(&self, now: Duration) -> bool {
+    /// Whether arrows move the mark, instead of the draft's caret.
+    fn takes_arrows(&self, now: Duration) -> bool {
         let has_rows = self.offer.rows().next().is_some();
         has_rows && !self.is_typing && self.chosen.is_none() && now >= self.deaf_until
     }
 
     /// Moves the mark: the first step down marks the first row, the first step up the last.
-    fn mark(&mut self, steps: isize, now: Duration) -> Option<KeyMeaning<K>> {
+    fn move_mark(&mut self, steps: isize, now: Duration) -> Option<KeyMeaning<K>> {
         let count = self.offer.rows().count();
         let row = match self.marked {
             None if steps > 0 => 0,
@@ -390,23 +391,23 @@ impl<K: AnswerKey> AnswerKeys<K> {
     }
 
     /// Returns the key of an unconfirmed choice to the draft.
-    fn unchoose(&mut self, now: Duration) -> Vec<KeyMeaning<K>> {
+    fn cancel_choice(&mut self, now: Duration) -> Vec<KeyMeaning<K>> {
         match self.chosen.take() {
-            Some(chosen) => vec![KeyMeaning::Unchosen, self.draft(&chosen.key, now)],
+            Some(chosen) => vec![KeyMeaning::Unchosen, self.pass_to_draft(&chosen.key, now)],
             None => Vec::new(),
         }
     }
 
-    fn draft(&mut self, key: &K, now: Duration) -> KeyMeaning<K> {
+    fn pass_to_draft(&mut self, key: &K, now: Duration) -> KeyMeaning<K> {
         (self.deaf_until, self.marked) = (now + DEAF, None);
-        // A submitted or emptied line leaves no draft.
+        // A line that was submitted or cleared is no draft any more.
         self.is_typing = !(key.is_enter() || key.empties_draft());
         KeyMeaning::Draft(key.clone())
     }
 }
 
-/// Decides when an answer line receives keys, on the caller's clock. Same rules as [`AnswerKeys`]: a draft
-/// keeps its keys, and so does one used a moment ago.
+/// State machine that decides when an answer line receives keys, on the caller's clock. As with [`AnswerKeys`],
+/// a draft keeps its keys, and so does one that was used a moment ago.
 #[derive(Clone, Copy, Debug)]
 pub struct LineFocus {
     deaf_until: Duration,
@@ -430,11 +431,11 @@ impl LineFocus {
     /// Focuses on the line.
     pub fn focus(&mut self, now: Duration) {
         if !self.is_focused {
-            *self = Self { deaf_until: now + FOCUSED, is_typing: false, is_focused: true };
+            *self = Self { deaf_until: now + FOCUS_PAUSE, is_typing: false, is_focused: true };
         }
     }
 
-    /// Restarts the deaf time after a redraw that the person did not cause.
+    /// Ignores answers for a moment after a redraw that the person did not cause.
     pub fn redrawn(&mut self, now: Duration) {
         if !self.is_focused {
             self.deaf_until = now + DEAF;
@@ -466,13 +467,13 @@ impl LineFocus {
 
     /// Whether an arrow at `now` focuses on the line: it neither answers nor types.
     pub(crate) fn hears_arrow(&mut self, now: Duration) -> bool {
-        let hears = self.is_free(now);
+        let hears = self.is_past_draft(now);
         self.is_focused |= hears;
         hears
     }
 
-    /// Whether keys at `now` are for no draft.
-    pub(crate) fn is_free(&self, now: Duration) -> bool {
+    /// Whether keys at `now` do not belong to a draft.
+    pub(crate) fn is_past_draft(&self, now: Duration) -> bool {
         self.is_focused || (now >= self.deaf_until && !self.is_typing)
     }
 

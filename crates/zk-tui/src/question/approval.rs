@@ -1,26 +1,28 @@
 use zk_core::service::{Approval, ApprovalCard, AskedKind, CardChoice, CardPart, PartKind, visible_lines};
 
-use super::frame::{CONTINUED, Frame, GUTTER, KIND, indented, key_rows, wrap, wrap_row, wrap_words};
+use super::frame::{
+    CALL_EDGE, CONTINUED_EDGE, Frame, HEADING_EDGE, key_rows, wrap, wrap_indented, wrap_row, wrap_words,
+};
 use crate::row::{Row, Style};
 use crate::view::whole_diff;
 
 /// Indentation of body rows behind the edge, where only letters of choices stand.
-const INDENT: &str = " ";
+const BODY_INDENT: &str = " ";
 /// Further indentation of an argument's lines.
-const DEEPER: &str = "   ";
+const ARGUMENT_INDENT: &str = "   ";
 /// Minimum number of visible body rows before choices are shortened.
 const MIN_BODY_ROWS: usize = 3;
-/// Row between two parts of a difference.
-const LEFT_OUT: &str = "  ⋮";
+/// Row in the place of unchanged lines, between two parts of a diff.
+const OMITTED_ROW: &str = "  ⋮";
 
-/// Space and state for drawing a question.
+/// Size and options for drawing a question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CardLook<'a> {
     /// Sub-agent that asks, if any.
     pub who: Option<&'a str>,
-    /// Columns of the screen.
+    /// Width of the screen, in columns.
     pub width: usize,
-    /// Rows for the question.
+    /// Maximum height of the question, in rows.
     pub room: usize,
     /// Whether the reason is shown.
     pub shows_why: bool,
@@ -38,14 +40,14 @@ impl Frame {
         let mut head = Vec::new();
         wrap_words("┌ ", style, &format!("{who}{}", card.title), width, &mut head);
         let mut body = Vec::new();
-        card.parts.iter().for_each(|part| draw_part(part, width, &mut body));
+        card.parts.iter().for_each(|part| push_part(part, width, &mut body));
         let why_at = look.shows_why.then_some(body.len());
         if look.shows_why {
-            draw_why(&card, width, &mut body);
+            push_reasons(&card, width, &mut body);
         }
         let mut remarks = Vec::new();
         for remark in &card.remarks {
-            wrap_words(&format!("{KIND}{INDENT}"), Style::YELLOW, remark, width, &mut remarks);
+            wrap_words(&format!("{HEADING_EDGE}{BODY_INDENT}"), Style::YELLOW, remark, width, &mut remarks);
         }
         let mut head = head.into_iter();
         let mut frame = Self {
@@ -63,7 +65,7 @@ impl Frame {
         };
         let mut choices = choice_rows(&card, width);
         let mut hints = Vec::new();
-        wrap_words(GUTTER, Style::DIM, &format!(" {}", short_choices(&card, true)), width, &mut hints);
+        wrap_words(CALL_EDGE, Style::DIM, &format!(" {}", short_choices(&card, true)), width, &mut hints);
         let foot = key_rows("└ ↑↓ and Enter, or a letter · Esc stops the run", width);
         let spacious = remarks.len() + choices.len() + hints.len() + foot.len();
         if fits(spacious, &frame) {
@@ -76,7 +78,7 @@ impl Frame {
             frame.rules = choices;
             return frame;
         }
-        // All of them stay, in order.
+        // These lines stay whole and in order.
         choices.clear();
         let packed: Vec<String> = card
             .choices
@@ -84,19 +86,19 @@ impl Frame {
             .filter(|choice| choice.is_row)
             .map(|choice| format!("{} {}", choice.key, choice.text))
             .collect();
-        wrap_words(KIND, Style::BOLD, &packed.join(" · "), width, &mut choices);
+        wrap_words(HEADING_EDGE, Style::BOLD, &packed.join(" · "), width, &mut choices);
         frame.rules = choices;
         frame
     }
 
-    /// The rows with the mark at the choice of this row, from 0.
+    /// Rows with the mark at the choice with this index.
     pub(super) fn marked(&self, row: usize) -> Vec<Row> {
         let mut at = None;
         let mark = |rule: &Row| {
             let text = rule.text();
-            let is_choice = text.starts_with(KIND) || text.starts_with(GUTTER);
+            let is_choice = text.starts_with(HEADING_EDGE) || text.starts_with(CALL_EDGE);
             let begins = is_choice && text.chars().nth(2).is_some_and(|key| !key.is_whitespace());
-            if begins && !text.starts_with(CONTINUED) {
+            if begins && !text.starts_with(CONTINUED_EDGE) {
                 at = Some(at.map_or(0, |at: usize| at + 1));
             }
             let is_its = at == Some(row) && begins;
@@ -133,7 +135,7 @@ impl Frame {
     }
 }
 
-/// Rows of the choices in full.
+/// Rows of the choices in their long form.
 fn choice_rows(card: &ApprovalCard, width: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     for choice in card.choices.iter().filter(|choice| choice.is_row) {
@@ -141,7 +143,7 @@ fn choice_rows(card: &ApprovalCard, width: usize) -> Vec<Row> {
             !other.is_row && other.key.is_uppercase() && other.key.to_ascii_lowercase() == choice.key
         });
         let always = lasting.map_or(String::new(), |other| format!(" · {} always", other.key));
-        let edge = if rows.is_empty() { KIND } else { GUTTER };
+        let edge = if rows.is_empty() { HEADING_EDGE } else { CALL_EDGE };
         wrap_words(edge, Style::PLAIN, &format!("{}  {}{always}", choice.key, choice.text), width, &mut rows);
     }
     rows
@@ -166,14 +168,14 @@ fn short_choices(card: &ApprovalCard, is_spacious: bool) -> String {
     all.join(" · ")
 }
 
-fn draw_part(part: &CardPart, width: usize, body: &mut Vec<Row>) {
-    let deeper = format!("{INDENT}{DEEPER}");
+fn push_part(part: &CardPart, width: usize, body: &mut Vec<Row>) {
+    let deeper = format!("{BODY_INDENT}{ARGUMENT_INDENT}");
     match part.kind {
         PartKind::Command => {
             for (at, line) in part.lines.iter().enumerate() {
                 let sign = if at == 0 { "$ " } else { "  " };
                 let row = Row::of(Style::BOLD, sign).with(Style::BOLD, line);
-                wrap_row(GUTTER, INDENT, &row, width, body);
+                wrap_row(CALL_EDGE, BODY_INDENT, &row, width, body);
             }
         }
         PartKind::Diff => {
@@ -184,60 +186,69 @@ fn draw_part(part: &CardPart, width: usize, body: &mut Vec<Row>) {
                 }
                 hunks.last_mut().into_iter().for_each(|hunk| hunk.push(line));
             }
-            // File names, which the question contains.
+            // The headers repeat the file names, which the question contains.
             let is_name = |line: &&str| line.starts_with("--- ") || line.starts_with("+++ ");
             if hunks.len() > 1 && hunks.first().is_some_and(|before| before.iter().all(is_name)) {
                 hunks.remove(0);
             }
             for (at, hunk) in hunks.iter().enumerate() {
                 if at > 0 {
-                    wrap(GUTTER, INDENT, Style::DIM, LEFT_OUT, width, body);
+                    wrap(CALL_EDGE, BODY_INDENT, Style::DIM, OMITTED_ROW, width, body);
                 }
                 let rows = whole_diff(hunk.iter().copied());
                 let is_header = |row: &&Row| row.text().starts_with("@@ ");
                 let skipped = usize::from(rows.first().as_ref().is_some_and(is_header));
-                rows.iter().skip(skipped).for_each(|row| wrap_row(GUTTER, "", row, width, body));
+                rows.iter().skip(skipped).for_each(|row| wrap_row(CALL_EDGE, "", row, width, body));
             }
         }
         PartKind::ModelSays => {
             let said = part.lines.join(" ");
-            indented(GUTTER, INDENT, Style::PLAIN, &format!("the model says: {said}"), width, body);
+            wrap_indented(
+                CALL_EDGE,
+                BODY_INDENT,
+                Style::PLAIN,
+                &format!("the model says: {said}"),
+                width,
+                body,
+            );
         }
         PartKind::Fact => {
-            part.lines.iter().for_each(|line| indented(GUTTER, INDENT, Style::DIM, line, width, body));
+            part.lines
+                .iter()
+                .for_each(|line| wrap_indented(CALL_EDGE, BODY_INDENT, Style::DIM, line, width, body));
         }
         PartKind::Text => match part.lines.as_slice() {
             [line] => {
                 let row = Row::of(Style::DIM, &format!("{}: ", part.heading)).with(Style::PLAIN, line);
-                wrap_row(GUTTER, INDENT, &row, width, body);
+                wrap_row(CALL_EDGE, BODY_INDENT, &row, width, body);
             }
             lines => {
-                wrap(GUTTER, INDENT, Style::DIM, &format!("{}:", part.heading), width, body);
-                lines.iter().for_each(|line| wrap(GUTTER, &deeper, Style::PLAIN, line, width, body));
+                wrap(CALL_EDGE, BODY_INDENT, Style::DIM, &format!("{}:", part.heading), width, body);
+                lines.iter().for_each(|line| wrap(CALL_EDGE, &deeper, Style::PLAIN, line, width, body));
             }
         },
-        // No text of an argument has this edge.
+        // No text of an argument has this edge, so none can imitate a heading.
         PartKind::Json => match part.lines.as_slice() {
             [line] => {
                 let row = Row::of(Style::DIM, &format!("{} = ", part.heading)).with(Style::PLAIN, line);
-                wrap_row(KIND, INDENT, &row, width, body);
+                wrap_row(HEADING_EDGE, BODY_INDENT, &row, width, body);
             }
             lines => {
-                wrap(KIND, INDENT, Style::DIM, &format!("{} =", part.heading), width, body);
-                lines.iter().for_each(|line| wrap(GUTTER, &deeper, Style::PLAIN, line, width, body));
+                wrap(HEADING_EDGE, BODY_INDENT, Style::DIM, &format!("{} =", part.heading), width, body);
+                lines.iter().for_each(|line| wrap(CALL_EDGE, &deeper, Style::PLAIN, line, width, body));
             }
         },
         PartKind::Preview => {
-            wrap(KIND, INDENT, Style::DIM, "preview", width, body);
-            part.lines.iter().for_each(|line| wrap(GUTTER, &deeper, Style::PLAIN, line, width, body));
+            wrap(HEADING_EDGE, BODY_INDENT, Style::DIM, "preview", width, body);
+            part.lines.iter().for_each(|line| wrap(CALL_EDGE, &deeper, Style::PLAIN, line, width, body));
         }
     }
 }
 
-/// Reasons for the question, and calls that its choices would let run.
-fn draw_why(card: &ApprovalCard, width: usize, body: &mut Vec<Row>) {
+/// Rows with the reasons for the question, and with the calls that its choices would allow.
+fn push_reasons(card: &ApprovalCard, width: usize, body: &mut Vec<Row>) {
     for reason in &card.reasons {
-        indented(KIND, INDENT, Style::YELLOW, &format!("why: {reason}"), width, body);
+        wrap_indented(HEADING_EDGE, BODY_INDENT, Style::YELLOW, &format!("why: {reason}"), width, body);
     }
     for (at, choice) in card.choices.iter().enumerate() {
         let is_said = card.choices.iter().take(at).any(|before| before.allows == choice.allows);
@@ -245,7 +256,14 @@ fn draw_why(card: &ApprovalCard, width: usize, body: &mut Vec<Row>) {
             let same = card.choices.iter().filter(|other| other.allows.as_ref() == Some(allows));
             let keys: Vec<String> = same.map(|other| other.key.to_string()).collect();
             let allows = visible_lines(allows).join(" ");
-            indented(KIND, INDENT, Style::DIM, &format!("{}: {allows}", keys.join(", ")), width, body);
+            wrap_indented(
+                HEADING_EDGE,
+                BODY_INDENT,
+                Style::DIM,
+                &format!("{}: {allows}", keys.join(", ")),
+                width,
+                body,
+            );
         }
     }
 }

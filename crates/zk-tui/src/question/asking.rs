@@ -9,7 +9,7 @@ use crate::row::{Row, Style};
 pub(crate) struct Asking {
     /// Texts of a question about a call.
     card: Option<ApprovalCard>,
-    /// Whether it is about settings of a project.
+    /// Whether the question is about trust in a project's settings.
     is_trust: bool,
     offer: Offer,
 }
@@ -32,7 +32,7 @@ impl Asking {
         Self { card, is_trust, offer }
     }
 
-    /// Choices; `more` if further pages follow.
+    /// Choices of the question; `more` tells that further pages follow.
     pub(crate) fn offer(&self, more: bool) -> Offer {
         Offer { more, ..self.offer.clone() }
     }
@@ -47,19 +47,19 @@ impl Asking {
         self.offer.keys.iter().find(|offered| offered.choice == choice).map_or(' ', |offered| offered.key)
     }
 
-    /// The choice of a row, from 0.
+    /// Choice in the row with this index.
     pub(crate) fn row_choice(&self, row: usize) -> Option<Choice> {
         self.offer.keys.iter().filter(|offered| offered.is_row).nth(row).map(|offered| offered.choice)
     }
 
-    fn words(&self, choice: Choice) -> Option<&CardChoice> {
+    fn choice_text(&self, choice: Choice) -> Option<&CardChoice> {
         let key = self.key_of(choice);
         self.card.as_ref()?.choices.iter().find(|offered| offered.key == key)
     }
 
-    /// Description of a choice.
+    /// Description of a choice, for a person.
     pub(crate) fn describe(&self, choice: Choice) -> String {
-        match self.words(choice) {
+        match self.choice_text(choice) {
             Some(words) => words.text.clone(),
             None if choice == Choice::No => "no".to_owned(),
             None if self.is_trust => "yes, trust it".to_owned(),
@@ -68,8 +68,8 @@ impl Asking {
     }
 
     /// Message after a choice.
-    pub(crate) fn done(&self, choice: Choice) -> String {
-        match self.words(choice) {
+    pub(crate) fn done_message(&self, choice: Choice) -> String {
+        match self.choice_text(choice) {
             Some(words) => words.done.clone(),
             None => match (self.is_trust, choice == Choice::No) {
                 (true, true) => "not trusted".to_owned(),
@@ -82,7 +82,7 @@ impl Asking {
     /// Rows about a permanent choice: its rule, and the key to confirm; one row if there is no room for more.
     pub(crate) fn confirm_rows(&self, choice: Choice, width: usize, room: usize) -> Vec<Row> {
         let key = self.key_of(choice);
-        let allows = self.words(choice).and_then(|words| words.allows.as_ref());
+        let allows = self.choice_text(choice).and_then(|words| words.allows.as_ref());
         let what = match allows.filter(|_| choice != Choice::Always) {
             Some(allows) => visible_lines(allows).join(" "),
             None => "exactly this, here".to_owned(),

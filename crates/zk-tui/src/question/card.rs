@@ -15,26 +15,26 @@ use crate::row::{Row, Style};
 /// Minimum height of a selection in rows: question, an option, keys.
 const MIN_SELECT_ROWS: usize = 3;
 
-/// Hint at how to see the rows above.
-const ABOVE: &str = ": Page Up";
+/// Hint on the key that shows the rows above.
+const ABOVE_HINT: &str = ": Page Up";
 
-/// Message for a key that would show rows below the last one.
-const AT_END: &str = "no more rows below: Page Up goes back";
+/// Message about a key that would scroll below the last row.
+const AT_END_MESSAGE: &str = "no more rows below: Page Up goes back";
 
-/// Message for a key that would show rows above the first one.
-const AT_START: &str = "no rows above: Page Down goes on";
+/// Message about a key that would scroll above the first row.
+const AT_START_MESSAGE: &str = "no rows above: Page Down goes on";
 
-/// Message for a key that scrolls where all is shown.
-const IS_WHOLE: &str = "the whole question is shown";
+/// Message about a key that scrolls, although the whole question is shown.
+const IS_WHOLE_MESSAGE: &str = "the whole question is shown";
 
-/// Drawn question, with the progress of its answer.
+/// State of a drawn question and of its answer.
 #[derive(Debug)]
 pub(crate) struct CardState {
     card: Card,
     asking: Asking,
     shows_why: bool,
     keys: AnswerKeys,
-    /// First drawn row of the body.
+    /// Index of the first visible row of the body.
     from: usize,
     room: usize,
     width: usize,
@@ -46,7 +46,7 @@ pub(crate) struct CardState {
     is_turned: bool,
 }
 
-/// A line that answers.
+/// Answer that is typed as a line.
 #[derive(Debug)]
 struct Line {
     typed: Buffer,
@@ -59,14 +59,14 @@ impl Line {
     }
 }
 
-/// Outcome of keys.
+/// Outcome of a key.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Outcome {
     /// Key of the draft.
     Draft(Key),
     /// The answer, and the message about it.
     Answered(Box<Intent>, String),
-    /// Message about a key that changed nothing.
+    /// Message about a key that had no effect.
     Told(&'static str),
 }
 
@@ -90,7 +90,7 @@ impl CardState {
         };
         let asking = Asking::of(&card.question);
         let keys = AnswerKeys::new(Offer::default(), has_draft, now);
-        let frame = frame(&card, width, room, false);
+        let frame = frame_of(&card, width, room, false);
         let is_turned = false;
         let mut state = Self {
             card,
@@ -109,13 +109,13 @@ impl CardState {
         state
     }
 
-    pub(crate) fn card(&self) -> &Card {
+    pub(crate) fn question_card(&self) -> &Card {
         &self.card
     }
 
     /// Redraws the question from its start after a resize, since it has to be visible when answered.
     pub(crate) fn resize(&mut self, width: usize, room: usize, now: Duration) {
-        let frame = frame(&self.card, width, room, self.shows_why);
+        let frame = frame_of(&self.card, width, room, self.shows_why);
         self.width = width;
         if room != self.room || frame != self.frame {
             (self.frame, self.room, self.from, self.is_turned) = (frame, room, 0, false);
@@ -128,14 +128,14 @@ impl CardState {
         }
     }
 
-    /// Shows the question again, with a new deaf time.
+    /// Draws the question again; it ignores keys for a moment.
     pub(crate) fn redrawn(&mut self, width: usize, now: Duration) {
         self.is_turned = false;
         if let Some(select) = &mut self.select {
             select.set_width(width);
             select.focus_mut().redrawn(now);
         }
-        (self.frame, self.width) = (frame(&self.card, width, self.room, self.shows_why), width);
+        (self.frame, self.width) = (frame_of(&self.card, width, self.room, self.shows_why), width);
         self.keys.redrawn(now);
         if let Some(line) = &mut self.line {
             line.focus.redrawn(now);
@@ -163,10 +163,10 @@ impl CardState {
         if self.select.is_some() {
             return self.room < MIN_SELECT_ROWS;
         }
-        self.frame.page(self.from, self.room, ABOVE).0.len() > self.room
+        self.frame.page(self.from, self.room, ABOVE_HINT).0.len() > self.room
     }
 
-    /// Whether Escape is an answer, and not for the run.
+    /// Whether Escape answers the question, instead of stopping the run.
     pub(crate) fn hears_escape(&mut self, now: Duration) -> bool {
         self.select.as_mut().is_some_and(|select| select.focus_mut().hears_arrow(now))
     }
@@ -191,25 +191,25 @@ impl CardState {
             self.focus(now);
             return Vec::new();
         }
-        // They neither answer nor type, so it does not matter what came with them: a held key repeats.
+        // Page keys neither answer nor type, so they count even if they repeat because one is held down.
         if let [Key::Move { to: to @ (Direction::PageUp | Direction::PageDown), .. }] = keys {
-            return self.turn(*to == Direction::PageUp, now);
+            return self.turn_page(*to == Direction::PageUp, now);
         }
         if self.is_turned && keys.iter().all(|key| *key == Key::Char(' ')) {
-            return keys.iter().flat_map(|_| self.turn(false, now)).collect();
+            return keys.iter().flat_map(|_| self.turn_page(false, now)).collect();
         }
         self.is_turned = false;
         if let Some(select) = &mut self.select {
             return match select.press(keys, is_burst, now) {
                 Ok(outcomes) => outcomes,
-                Err((answer, shown)) => vec![self.answer(answer, shown)],
+                Err((answer, shown)) => vec![self.answered(answer, shown)],
             };
         }
         if self.line.is_some() {
-            return self.press_line(keys, is_burst, now);
+            return self.press_in_line(keys, is_burst, now);
         }
         let meanings = self.keys.press_part(keys, is_burst, now);
-        meanings.into_iter().filter_map(|meaning| self.take(meaning, now)).collect()
+        meanings.into_iter().filter_map(|meaning| self.handle_meaning(meaning, now)).collect()
     }
 
     /// Time of the next [`tick`](Self::tick).
@@ -223,11 +223,11 @@ impl CardState {
     pub(crate) fn tick(&mut self, now: Duration) -> Option<Outcome> {
         if let Some(select) = &mut self.select {
             let (answer, shown) = select.tick(now)?;
-            return Some(self.answer(answer, shown));
+            return Some(self.answered(answer, shown));
         }
         self.next_tick()?;
         let meaning = self.keys.tick(now)?;
-        self.take(meaning, now)
+        self.handle_meaning(meaning, now)
     }
 
     /// The rows of the question.
@@ -243,9 +243,9 @@ impl CardState {
         match self.keys.marked() {
             Some(row) => {
                 let rules = self.frame.marked(row);
-                self.frame.page_with(self.from, self.room, ABOVE, (&rules, keys)).0
+                self.frame.page_with(self.from, self.room, ABOVE_HINT, (&rules, keys)).0
             }
-            None => self.frame.page_with(self.from, self.room, ABOVE, (&self.frame.rules, keys)).0,
+            None => self.frame.page_with(self.from, self.room, ABOVE_HINT, (&self.frame.rules, keys)).0,
         }
     }
 
@@ -258,7 +258,7 @@ impl CardState {
             let room = self.room.saturating_sub(2 + self.frame.lead.len() + self.frame.rules.len());
             return Some(self.asking.confirm_rows(chosen, self.width, room));
         }
-        if self.is_worded() {
+        if self.is_typing_refusal() {
             return Some(vec![Row::of(Style::BOLD, "└ Words for the model · Enter sends them")]);
         }
         if let Some(marked) = self.keys.marked().and_then(|row| self.asking.row_choice(row)) {
@@ -284,15 +284,15 @@ impl CardState {
     }
 
     fn offer(&self) -> Offer {
-        self.asking.offer(self.next().is_some())
+        self.asking.offer(self.next_page_start().is_some())
     }
 
     /// Shows or hides the reason.
-    fn toggle_why(&mut self, now: Duration) {
+    fn toggle_reasons(&mut self, now: Duration) {
         self.shows_why = !self.shows_why;
-        self.frame = frame(&self.card, self.width, self.room, self.shows_why);
+        self.frame = frame_of(&self.card, self.width, self.room, self.shows_why);
         let fits = self.frame.body.len() <= self.body_room();
-        self.scroll(self.frame.why_at.filter(|_| !fits).unwrap_or(0), now);
+        self.scroll_to(self.frame.why_at.filter(|_| !fits).unwrap_or(0), now);
         self.is_turned = !fits;
     }
 
@@ -304,65 +304,67 @@ impl CardState {
         self.line.as_ref().filter(|line| line.focus.is_focused()).map(|line| &line.typed)
     }
 
-    fn next(&self) -> Option<usize> {
-        self.frame.page(self.from, self.room, ABOVE).1
+    fn next_page_start(&self) -> Option<usize> {
+        self.frame.page(self.from, self.room, ABOVE_HINT).1
     }
 
     fn body_room(&self) -> usize {
         self.frame.body_room(self.room)
     }
 
-    fn scroll(&mut self, from: usize, now: Duration) {
+    fn scroll_to(&mut self, from: usize, now: Duration) {
         self.from = from;
         self.keys.offer(self.offer());
         self.keys.scrolled(now);
     }
 
     /// Scrolls by a page.
-    fn turn(&mut self, is_up: bool, now: Duration) -> Vec<Outcome> {
+    fn turn_page(&mut self, is_up: bool, now: Duration) -> Vec<Outcome> {
         let is_shown = if let Some(select) = &mut self.select {
             select.turn_page(is_up, self.width, self.room)
         } else {
             let to = if is_up {
                 (self.from > 0).then(|| self.from.saturating_sub(self.body_room()))
             } else {
-                self.next()
+                self.next_page_start()
             };
-            to.iter().for_each(|from| self.scroll(*from, now));
-            self.is_turned = !self.is_typing() && (self.from > 0 || self.next().is_some());
+            to.iter().for_each(|from| self.scroll_to(*from, now));
+            self.is_turned = !self.is_typing() && (self.from > 0 || self.next_page_start().is_some());
             to.is_some()
         };
-        let is_whole = self.select.is_none() && self.from == 0 && self.next().is_none();
+        let is_whole = self.select.is_none() && self.from == 0 && self.next_page_start().is_none();
         match (is_shown, is_up) {
             (true, _) => Vec::new(),
-            (false, _) if is_whole => vec![Outcome::Told(IS_WHOLE)],
-            (false, true) => vec![Outcome::Told(AT_START)],
-            (false, false) => vec![Outcome::Told(AT_END)],
+            (false, _) if is_whole => vec![Outcome::Told(IS_WHOLE_MESSAGE)],
+            (false, true) => vec![Outcome::Told(AT_START_MESSAGE)],
+            (false, false) => vec![Outcome::Told(AT_END_MESSAGE)],
         }
     }
 
-    fn is_worded(&self) -> bool {
+    fn is_typing_refusal(&self) -> bool {
         self.line.is_some() && matches!(self.card.question, Question::Approve(_))
     }
 
-    fn take(&mut self, meaning: KeyMeaning, now: Duration) -> Option<Outcome> {
+    fn handle_meaning(&mut self, meaning: KeyMeaning, now: Duration) -> Option<Outcome> {
         match meaning {
             KeyMeaning::Draft(key) => Some(Outcome::Draft(key)),
             KeyMeaning::Chosen(_) | KeyMeaning::Unchosen => None,
-            KeyMeaning::NextPage => self.turn(false, now).pop(),
+            KeyMeaning::NextPage => self.turn_page(false, now).pop(),
             KeyMeaning::Answer(Choice::NoWithWords) => {
                 self.line = Some(Line::new(LineFocus::wanted()));
                 None
             }
             KeyMeaning::Why => {
-                self.toggle_why(now);
+                self.toggle_reasons(now);
                 None
             }
-            KeyMeaning::Answer(choice) => Some(self.answer(choice.answer(), self.asking.done(choice))),
+            KeyMeaning::Answer(choice) => {
+                Some(self.answered(choice.answer(), self.asking.done_message(choice)))
+            }
         }
     }
 
-    fn press_line(&mut self, keys: &[Key], is_burst: bool, now: Duration) -> Vec<Outcome> {
+    fn press_in_line(&mut self, keys: &[Key], is_burst: bool, now: Duration) -> Vec<Outcome> {
         let Some(line) = &mut self.line else { return Vec::new() };
         if !line.focus.hears_part(keys, is_burst, now) {
             return keys.iter().cloned().map(Outcome::Draft).collect();
@@ -379,7 +381,7 @@ impl CardState {
         Vec::new()
     }
 
-    /// Answer by a line.
+    /// Answer from a typed line.
     fn line_answer(&self, text: String) -> Outcome {
         let shown = visible_lines(&text).join(" ");
         let answer = match &self.card.question {
@@ -388,10 +390,10 @@ impl CardState {
             }
             Question::Input { .. } => UiAnswer::Text { text },
         };
-        self.answer(answer, shown)
+        self.answered(answer, shown)
     }
 
-    fn answer(&self, answer: UiAnswer, shown: String) -> Outcome {
+    fn answered(&self, answer: UiAnswer, shown: String) -> Outcome {
         let what = match (&self.card.question, &answer) {
             (Question::Approve(_), UiAnswer::No { message: Some(_) }) => format!("no: {shown}"),
             // The tool shows the text in its own block.
@@ -407,7 +409,7 @@ impl CardState {
     }
 }
 
-fn frame(card: &Card, width: usize, room: usize, shows_why: bool) -> Frame {
+fn frame_of(card: &Card, width: usize, room: usize, shows_why: bool) -> Frame {
     match &card.question {
         Question::Approve(approval) => {
             let who = card.agent.as_ref().map(|agent| agent.name.unsanitised());
@@ -426,24 +428,24 @@ pub(crate) fn press_buffer(buffer: &mut Buffer, key: &Key) {
         Key::Char(c) => buffer.insert(c.encode_utf8(&mut [0; 4])),
         Key::Paste(text) => buffer.paste(text),
         Key::Newline => buffer.insert("\n"),
-        Key::Back | Key::Ctrl('h') => buffer.back(),
-        Key::Delete => buffer.delete(),
+        Key::Back | Key::Ctrl('h') => buffer.delete_before(),
+        Key::Delete => buffer.delete_after(),
         Key::Move { to, word } => match to {
-            Direction::Left => buffer.left(*word),
-            Direction::Right => buffer.right(*word),
-            Direction::Home => buffer.home(),
-            Direction::End => buffer.end(),
-            Direction::Up => _ = buffer.up(),
-            Direction::Down => _ = buffer.down(),
+            Direction::Left => buffer.move_left(*word),
+            Direction::Right => buffer.move_right(*word),
+            Direction::Home => buffer.move_to_line_start(),
+            Direction::End => buffer.move_to_line_end(),
+            Direction::Up => _ = buffer.move_up(),
+            Direction::Down => _ = buffer.move_down(),
             Direction::PageUp | Direction::PageDown => {}
         },
-        Key::Ctrl('a') => buffer.home(),
-        Key::Ctrl('e') => buffer.end(),
-        Key::Ctrl('b') => buffer.left(false),
-        Key::Ctrl('f') => buffer.right(false),
-        Key::Alt('b') => buffer.left(true),
-        Key::Alt('f') => buffer.right(true),
-        Key::Ctrl('d') => buffer.delete(),
+        Key::Ctrl('a') => buffer.move_to_line_start(),
+        Key::Ctrl('e') => buffer.move_to_line_end(),
+        Key::Ctrl('b') => buffer.move_left(false),
+        Key::Ctrl('f') => buffer.move_right(false),
+        Key::Alt('b') => buffer.move_left(true),
+        Key::Alt('f') => buffer.move_right(true),
+        Key::Ctrl('d') => buffer.delete_after(),
         Key::Ctrl('w') => buffer.kill_word(),
         Key::Ctrl('u') => buffer.kill_to_start(),
         Key::Ctrl('k') => buffer.kill_to_end(),

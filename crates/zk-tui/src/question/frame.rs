@@ -5,29 +5,29 @@ use crate::row::{Row, Style};
 
 /// Left edge of every row of the call itself. No text appears without it, so none can imitate an edge, a
 /// choice or an answer.
-pub(super) const GUTTER: &str = "│ ";
-/// Left edge of a continued row.
-pub(super) const CONTINUED: &str = "│↪";
+pub(super) const CALL_EDGE: &str = "│ ";
+/// Left edge of a row that continues the one above.
+pub(super) const CONTINUED_EDGE: &str = "│↪";
 /// Left edge of a section's heading that names its kind, such as JSON or preview. An argument's text never
 /// has this edge.
-pub(super) const KIND: &str = "├ ";
+pub(super) const HEADING_EDGE: &str = "├ ";
 /// Indentation of arguments below their names.
 const INDENT: &str = "  ";
 
-/// Rendered question.
+/// Rows of a question, by part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// Row with the question.
+    /// First row of the question.
     pub head: Row,
-    /// Rows that continue the question.
+    /// Further rows of the question's text.
     pub lead: Vec<Row>,
     /// Everything that will run, each row no wider than the terminal.
     pub body: Vec<Row>,
-    /// Choices with their own rows, and their rules.
+    /// Choices that have rows of their own, with their rules.
     pub rules: Vec<Row>,
     /// All keys, on a terminal of any width.
     pub keys: Vec<Row>,
-    /// Body row where the reasons start, if shown.
+    /// Index of the body row at which the reasons start, if they are shown.
     pub why_at: Option<usize>,
     /// Whether its edges are heavy, for a dangerous call.
     pub is_heavy: bool,
@@ -38,7 +38,7 @@ impl Frame {
     #[must_use]
     pub fn of_confirmation(text: &str, width: usize) -> Self {
         let mut body = Vec::new();
-        visible_lines(text).iter().for_each(|line| wrap(GUTTER, "", Style::PLAIN, line, width, &mut body));
+        visible_lines(text).iter().for_each(|line| wrap(CALL_EDGE, "", Style::PLAIN, line, width, &mut body));
         let keys = key_rows("└ [y]es · [n]o", width);
         Self { head: Row::of(Style::BOLD, "┌ Question"), body, keys, ..Self::default() }
     }
@@ -51,7 +51,7 @@ impl Frame {
         let mut body = Vec::new();
         let mut lines = |lines: &[String], style: Style| {
             for line in lines.iter().flat_map(|line| visible_lines(line)) {
-                wrap(GUTTER, INDENT, style, &line, width, &mut body);
+                wrap(CALL_EDGE, INDENT, style, &line, width, &mut body);
             }
         };
         lines(&asked.items, Style::PLAIN);
@@ -73,7 +73,7 @@ impl Frame {
         for (option, number) in options.iter().zip(1..) {
             for (at, line) in visible_lines(option).iter().enumerate() {
                 let number = if at == 0 { format!("{number} ") } else { "  ".to_owned() };
-                wrap(GUTTER, INDENT, Style::PLAIN, &format!("{number}{line}"), width, &mut frame.body);
+                wrap(CALL_EDGE, INDENT, Style::PLAIN, &format!("{number}{line}"), width, &mut frame.body);
             }
         }
         let keys = if options.is_empty() { "└ Type a line" } else { "└ Type a number, or n for none" };
@@ -95,8 +95,8 @@ impl Frame {
         if let Some(Display::Markdown { text, .. } | Display::Diff { diff: text, .. }) = &asked.preview {
             let mut body = Vec::new();
             let lines = visible_lines(text);
-            lines.iter().for_each(|line| wrap(GUTTER, "", Style::PLAIN, line, width, &mut body));
-            body.push(Row::of(Style::PLAIN, GUTTER.trim_end()));
+            lines.iter().for_each(|line| wrap(CALL_EDGE, "", Style::PLAIN, line, width, &mut body));
+            body.push(Row::of(Style::PLAIN, CALL_EDGE.trim_end()));
             body.append(&mut frame.body);
             frame.body = body;
         }
@@ -158,7 +158,7 @@ impl Frame {
         if self.body.len() <= whole {
             return whole.max(1);
         }
-        // Row that counts hidden rows.
+        // One row counts the omitted rows.
         whole.saturating_sub(1).max(1)
     }
 }
@@ -202,7 +202,7 @@ pub(super) fn wrap_row(edge: &str, indent: &str, line: &Row, width: usize, rows:
     for (at, c) in text.char_indices() {
         if taken + columns(c) > room {
             push(edge, from, at);
-            (from, taken, edge) = (at, 0, CONTINUED);
+            (from, taken, edge) = (at, 0, CONTINUED_EDGE);
         }
         taken += columns(c);
     }
@@ -211,11 +211,11 @@ pub(super) fn wrap_row(edge: &str, indent: &str, line: &Row, width: usize, rows:
 
 /// Variant of [`wrap`] that breaks at blanks, for the program's own prose.
 pub(super) fn wrap_words(edge: &str, style: Style, line: &str, width: usize, rows: &mut Vec<Row>) {
-    indented(edge, "", style, line, width, rows);
+    wrap_indented(edge, "", style, line, width, rows);
 }
 
 /// Variant of [`wrap_words`] with an indentation.
-pub(super) fn indented(
+pub(super) fn wrap_indented(
     edge: &str,
     indent: &str,
     style: Style,
@@ -229,9 +229,9 @@ pub(super) fn indented(
     for word in line.split_inclusive(' ') {
         let taken: usize = row.chars().chain(word.trim_end().chars()).map(columns).sum();
         if taken > room && !row.is_empty() {
-            // The blank at a break takes no space.
+            // The space at a break is not drawn.
             wrap(edge, indent, style, std::mem::take(&mut row).trim_end(), width, rows);
-            edge = CONTINUED;
+            edge = CONTINUED_EDGE;
         }
         row.push_str(word);
     }

@@ -1,4 +1,4 @@
-//! Questions: what is drawn of them, and which keys answer.
+//! Questions to the person: drawing, and the keys that answer.
 
 pub mod answer_keys;
 mod approval;

@@ -3,7 +3,7 @@ use std::time::Duration;
 use zk_core::service::{Selection, UiAnswer, visible_lines};
 use zk_view::sanitise;
 
-use super::answer_keys::{FOCUSED, LineFocus, QUIET};
+use super::answer_keys::{FOCUS_PAUSE, LETTER_PAUSE, LineFocus};
 use super::card::{Outcome, press_buffer};
 use super::line_choice::LineChoice;
 use super::select_rows::{SelectRows, preview_rows};
@@ -22,13 +22,13 @@ pub(super) struct Select {
     who: Option<String>,
     typed: Buffer,
     focus: LineFocus,
-    /// The option that an arrow moved to, and when.
+    /// Option that an arrow marked, and the time of that.
     mark: Option<(usize, Duration)>,
     /// Time at which a digit was typed alone.
     digit_at: Option<Duration>,
     /// Whether the last line was no answer.
     is_mistyped: bool,
-    /// First drawn row of the preview.
+    /// Index of the first visible row of the preview.
     from: usize,
     preview: Vec<Row>,
 }
@@ -84,19 +84,19 @@ impl Select {
             who: self.who.as_deref(),
             preview: &self.preview,
             from: self.from,
-            mark: self.mark.map(|(mark, _)| mark).or_else(|| self.digit()),
+            mark: self.mark.map(|(mark, _)| mark).or_else(|| self.typed_option()),
             is_typing: self.is_typing(),
             is_mistyped: self.is_mistyped,
         }
     }
 
-    /// Scrolls the preview by a page; returns whether other rows are shown.
+    /// Scrolls the preview by a page; returns false if the same rows are visible.
     pub(super) fn turn_page(&mut self, is_up: bool, width: usize, room: usize) -> bool {
-        // The preview comes back in the place of a long marked option.
+        // If a long marked option hides the preview, unmarking it shows the preview again.
         if self.drawn().hides_preview(width, room) {
             self.mark = None;
         }
-        let page = self.drawn().page(width, room);
+        let page = self.drawn().preview_height(width, room);
         let last = self.preview.len().saturating_sub(page);
         let before = self.from;
         self.from = if is_up { self.from.saturating_sub(page) } else { (self.from + page).min(last) };
@@ -111,16 +111,16 @@ impl Select {
         now: Duration,
     ) -> Result<Vec<Outcome>, Answered> {
         if let [Key::Move { to, .. }] = keys
-            && self.turn(*to, now)
+            && self.move_mark(*to, now)
         {
             return Ok(Vec::new());
         }
         if let [Key::Escape] = keys {
-            return self.escape();
+            return self.press_escape();
         }
         let is_line = self.typed.is_empty() && self.mark.is_none();
-        if let ([Key::Enter], true, false) = (keys, is_line && self.focus.is_free(now), is_burst) {
-            // Enter takes only an option that an arrow moved to.
+        if let ([Key::Enter], true, false) = (keys, is_line && self.focus.is_past_draft(now), is_burst) {
+            // Enter without a typed answer takes only an option that an arrow marked.
             self.is_mistyped = true;
             return Ok(Vec::new());
         }
@@ -132,7 +132,7 @@ impl Select {
             self.digit_at = None;
             if *key == Key::Enter {
                 // A key right behind the arrow is neither an answer nor text.
-                if self.mark.is_some_and(|(_, at)| now < at + FOCUSED) {
+                if self.mark.is_some_and(|(_, at)| now < at + FOCUS_PAUSE) {
                     continue;
                 }
                 let text = self.typed.expanded().trim().to_owned();
@@ -148,12 +148,12 @@ impl Select {
             self.mark = None;
             press_buffer(&mut self.typed, key);
         }
-        self.digit_at = self.digit().map(|_| now);
+        self.digit_at = self.typed_option().map(|_| now);
         Ok(Vec::new())
     }
 
-    /// Moves the mark; returns false for another key.
-    fn turn(&mut self, to: Direction, now: Duration) -> bool {
+    /// Moves the mark; returns false if the key does not move it.
+    fn move_mark(&mut self, to: Direction, now: Duration) -> bool {
         let last = self.asked.options.len().checked_sub(1);
         match (to, last) {
             (Direction::Up | Direction::Down, Some(last)) if self.typed.is_empty() => {
@@ -181,15 +181,15 @@ impl Select {
     }
 
     /// Handles Escape, which declines; a typed answer goes to the draft.
-    fn escape(&mut self) -> Result<Vec<Outcome>, Answered> {
+    fn press_escape(&mut self) -> Result<Vec<Outcome>, Answered> {
         self.digit_at = None;
         if self.typed.is_empty() {
-            return Err((UiAnswer::No { message: None }, NO.to_owned()));
+            return Err((UiAnswer::No { message: None }, DECLINED_MESSAGE.to_owned()));
         }
         Ok(vec![Outcome::Draft(Key::Paste(self.typed.take()))])
     }
 
-    /// Answer by a line or by the mark; `None` if invalid.
+    /// Answer by the typed line, or by the mark if nothing is typed; `None` if invalid.
     fn answer(&self, text: &str) -> Option<Answered> {
         let option = |index: usize| {
             let shown = visible_lines(self.asked.options.get(index)?).join(" ");
@@ -200,7 +200,7 @@ impl Select {
         }
         match LineChoice::of(text, self.asked.options.len()) {
             LineChoice::Option(index) => option(index),
-            LineChoice::None => Some((UiAnswer::No { message: None }, NO.to_owned())),
+            LineChoice::None => Some((UiAnswer::No { message: None }, DECLINED_MESSAGE.to_owned())),
             LineChoice::Mistyped if self.asked.accepts_words => {
                 let shown = visible_lines(&sanitise(text)).join(" ");
                 Some((UiAnswer::Text { text: text.to_owned() }, shown))
@@ -210,16 +210,16 @@ impl Select {
     }
 
     /// Option whose digit is the whole typed text.
-    fn digit(&self) -> Option<usize> {
+    fn typed_option(&self) -> Option<usize> {
         match LineChoice::of(self.typed.text(), self.asked.options.len()) {
             LineChoice::Option(index) => Some(index),
             LineChoice::None | LineChoice::Mistyped => None,
         }
     }
 
-    /// Time at which a single digit answers.
+    /// Time at which a digit answers, unless more text follows.
     pub(super) fn next_tick(&self) -> Option<Duration> {
-        self.digit_at.map(|at| at + QUIET)
+        self.digit_at.map(|at| at + LETTER_PAUSE)
     }
 
     pub(super) fn tick(&mut self, now: Duration) -> Option<Answered> {
@@ -230,4 +230,4 @@ impl Select {
 }
 
 /// Message for a declined question.
-const NO: &str = "no answer";
+const DECLINED_MESSAGE: &str = "no answer";

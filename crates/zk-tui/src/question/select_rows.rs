@@ -2,7 +2,7 @@ use zk_core::model::Display;
 use zk_core::service::{Selection, visible_lines};
 use zk_view::sanitise;
 
-use super::frame::{GUTTER, clip, key_rows, wrap, wrap_words};
+use super::frame::{CALL_EDGE, clip, key_rows, wrap, wrap_words};
 use crate::markdown::Markdown;
 use crate::row::{Row, Style};
 use crate::text::columns;
@@ -11,13 +11,13 @@ use crate::view::diff::diff_of_files;
 /// Maximum width of an option with its description beside it.
 const MAX_OPTION_COLUMNS: usize = 32;
 
-/// Maximum number of rows of a question's first line; the rest is scrolled.
+/// Maximum number of rows for the first line of a question; the rest is scrolled with the preview.
 const HEAD_ROWS: usize = 3;
 
 /// Minimum number of visible rows of the preview.
 const MIN_PREVIEW_ROWS: usize = 2;
 
-/// Rendered selection.
+/// Rows of a selection, by part.
 pub(super) struct SelectRows<'a> {
     pub(super) asked: &'a Selection,
     pub(super) who: Option<&'a str>,
@@ -41,7 +41,7 @@ fn head_rows(asked: &Selection, who: Option<&str>, width: usize) -> Vec<Row> {
 pub(super) fn preview_rows(asked: &Selection, who: Option<&str>, width: usize) -> Vec<Row> {
     let inner = width.saturating_sub(3).max(8);
     let framed = |row: Row| {
-        let mut whole = Row::of(Style::DIM, GUTTER);
+        let mut whole = Row::of(Style::DIM, CALL_EDGE);
         whole.append(&row);
         whole
     };
@@ -63,7 +63,7 @@ pub(super) fn preview_rows(asked: &Selection, who: Option<&str>, width: usize) -
     let more = head_rows(asked, who, width).into_iter().skip(HEAD_ROWS);
     rows.splice(..0, more);
     let lines = visible_lines(&asked.text);
-    lines.iter().skip(1).for_each(|line| wrap(GUTTER, "", Style::PLAIN, line, width, &mut rows));
+    lines.iter().skip(1).for_each(|line| wrap(CALL_EDGE, "", Style::PLAIN, line, width, &mut rows));
     rows
 }
 
@@ -78,12 +78,12 @@ impl SelectRows<'_> {
     }
 
     /// Number of visible rows of the preview.
-    pub(super) fn page(&self, width: usize, room: usize) -> usize {
+    pub(super) fn preview_height(&self, width: usize, room: usize) -> usize {
         self.layout(width, room).2.saturating_sub(1).max(1)
     }
 
-    /// Rows above, option rows, the space between them for the preview, and the rows of the keys: in short, where all options
-    /// have no room otherwise.
+    /// Layout: rows above, rows of the options, height of the preview between them, and rows of the keys. The
+    /// keys have a short form if not all options would fit otherwise.
     fn layout(&self, width: usize, room: usize) -> (Vec<Row>, Vec<Row>, usize, Vec<Row>) {
         let mut rows = head_rows(self.asked, self.who, width);
         rows.truncate(HEAD_ROWS);
@@ -96,14 +96,14 @@ impl SelectRows<'_> {
         let left = left(&keys);
         let mut options = self.options(width, left.saturating_sub(wanted).max(1));
         if self.mark.is_some() && wanted > 1 && options.iter().any(|row| row.text().ends_with('…')) {
-            // The marked option whole, before rows of the preview.
+            // The marked option is shown whole, at the cost of the preview.
             options = self.options(width, left.saturating_sub(1).max(1));
         }
         let between = left.saturating_sub(options.len());
         (rows, options, between, keys)
     }
 
-    /// Whether only the number of rows of the preview has room.
+    /// Whether the preview has room for nothing but the number of its rows.
     pub(super) fn hides_preview(&self, width: usize, room: usize) -> bool {
         self.preview.len() > 1 && self.layout(width, room).2 < MIN_PREVIEW_ROWS
     }
@@ -126,7 +126,8 @@ impl SelectRows<'_> {
         rows
     }
 
-    /// Option rows: with descriptions if they fit, only those around the mark if not.
+    /// Rows of the options: with descriptions if they fit, and only those around the mark if the options do not
+    /// fit either.
     fn options(&self, width: usize, room: usize) -> Vec<Row> {
         let options: Vec<String> =
             self.asked.options.iter().map(|option| visible_lines(option).join(" ")).collect();
@@ -135,7 +136,7 @@ impl SelectRows<'_> {
         let head = |at: usize, option: &str| {
             let is_marked = self.mark == Some(at);
             let (sign, style) = if is_marked { ("› ", Style::BOLD) } else { ("  ", Style::PLAIN) };
-            Row::of(Style::DIM, GUTTER).with(style, &format!("{sign}{}  {option}", at + 1))
+            Row::of(Style::DIM, CALL_EDGE).with(style, &format!("{sign}{}  {option}", at + 1))
         };
         let description = |at: usize| {
             let text = self.asked.descriptions.get(at).map(|text| visible_lines(text).join(" "));
@@ -155,7 +156,7 @@ impl SelectRows<'_> {
                 rows.push(beside);
             } else {
                 rows.extend(wrapped(row, style, at, width));
-                wrap_words(GUTTER, Style::DIM, &format!("     {text}"), width, &mut rows);
+                wrap_words(CALL_EDGE, Style::DIM, &format!("     {text}"), width, &mut rows);
             }
         }
         if rows.len() <= room {
@@ -164,7 +165,7 @@ impl SelectRows<'_> {
         let short = |(at, option): (usize, &String)| head(at, &clip(option, width.saturating_sub(7)));
         let rows: Vec<Row> = options.iter().enumerate().map(short).collect();
         if let Some((at, option)) = self.mark.and_then(|at| Some((at, options.get(at)?))) {
-            // The marked one whole.
+            // The marked option is shown whole.
             let whole = wrapped(head(at, option), Style::BOLD, at, width);
             if rows.len() + whole.len() <= room + 1 {
                 let (before, after) = (rows.iter().take(at), rows.iter().skip(at + 1));
@@ -179,7 +180,7 @@ impl SelectRows<'_> {
         let hidden = rows.len() - shown;
         let mut part: Vec<Row> = rows.into_iter().skip(from).take(shown).collect();
         if room > 1 {
-            part.push(Row::of(Style::DIM, &format!("{GUTTER}  … {hidden} more: ↑↓")));
+            part.push(Row::of(Style::DIM, &format!("{CALL_EDGE}  … {hidden} more: ↑↓")));
         }
         part
     }
@@ -205,15 +206,15 @@ impl SelectRows<'_> {
     }
 }
 
-/// Wrapped rows of an option.
+/// Rows of an option, wrapped.
 fn wrapped(row: Row, style: Style, at: usize, width: usize) -> Vec<Row> {
     let text = row.text();
-    let indent = columns(GUTTER) + 4 + (at + 1).to_string().len();
+    let indent = columns(CALL_EDGE) + 4 + (at + 1).to_string().len();
     if row.columns() < width {
         return vec![row];
     }
-    let rest = Row::of(Style::DIM, &format!("{GUTTER}{}", " ".repeat(indent.saturating_sub(2))));
-    let first = Row::of(Style::DIM, GUTTER);
-    let line = text.strip_prefix(GUTTER).unwrap_or(&text).to_owned();
+    let rest = Row::of(Style::DIM, &format!("{CALL_EDGE}{}", " ".repeat(indent.saturating_sub(2))));
+    let first = Row::of(Style::DIM, CALL_EDGE);
+    let line = text.strip_prefix(CALL_EDGE).unwrap_or(&text).to_owned();
     crate::text::wrap(&Row::of(style, &line), &first, &rest, width.saturating_sub(1))
 }

@@ -29,7 +29,7 @@ impl Link {
             return is_printable.then(|| Self::Web(target.into()));
         }
         let path = match target.strip_prefix("file://") {
-            // Without the slash, this would be a host.
+            // Without a leading slash, the first component would be the host.
             Some(path) => Some(path).filter(|path| path.starts_with('/'))?,
             None => target,
         };

@@ -47,7 +47,7 @@ impl Span {
         self
     }
 
-    /// Part of this span, cut between graphemes.
+    /// Span with a part of this span's text, cut between graphemes.
     pub(crate) fn part(&self, text: &str) -> Self {
         Self { text: text.to_owned(), style: self.style, link: self.link.clone() }
     }
@@ -65,7 +65,7 @@ impl Span {
         self.text.push_str(more);
     }
 
-    /// Whether style and target are equal.
+    /// Whether another span has the same style and link.
     pub(crate) fn continues(&self, other: &Self) -> bool {
         self.style == other.style && self.link == other.link
     }
@@ -108,27 +108,27 @@ impl Row {
     }
 
     /// Marks the row as a continuation of the row above.
-    pub(crate) fn going_on(self) -> Self {
+    pub(crate) fn continued(self) -> Self {
         Self { goes_on: true, fills: false, ..self }
     }
 
     /// Whether its background extends to the screen's edge.
-    pub(crate) fn fills(&self) -> bool {
+    pub(crate) fn has_fill(&self) -> bool {
         self.fills
     }
 
     /// Limits the background to the text.
-    pub(crate) fn unfilled(self) -> Self {
+    pub(crate) fn without_fill(self) -> Self {
         Self { fills: false, ..self }
     }
 
     /// Extends the background to `width` columns, if the row is shorter.
-    pub(crate) fn filling(self, width: usize) -> Self {
+    pub(crate) fn with_fill(self, width: usize) -> Self {
         let fills = self.columns() < width;
         Self { fills, ..self }
     }
 
-    pub(crate) fn goes_on(&self) -> bool {
+    pub(crate) fn is_continuation(&self) -> bool {
         self.goes_on
     }
 
@@ -148,18 +148,18 @@ impl Row {
         self.spans.iter().map(|span| span.text.as_str()).collect()
     }
 
-    /// Bytes of its text.
+    /// Length of the row's text, in bytes.
     pub(crate) fn text_len(&self) -> usize {
         self.spans.iter().map(|span| span.text.len()).sum()
     }
 
-    /// The style that it begins with.
+    /// Style of the first span.
     #[must_use]
     pub fn style(&self) -> Style {
         self.spans.first().map_or(Style::PLAIN, |span| span.style)
     }
 
-    /// Whether it is invisible.
+    /// Whether the row has nothing visible.
     #[must_use]
     pub fn is_blank(&self) -> bool {
         self.spans.iter().all(|span| span.text.trim().is_empty())
@@ -228,7 +228,8 @@ impl Row {
             } else {
                 span.style.begin(looks.theme, &mut out);
                 let is_last = at + 1 == spans.len();
-                // Erased to the end in the background colour: blanks would be copied.
+                // The rest is erased in the background colour instead of filled with spaces, which would be
+                // copied.
                 let fill = if self.fills && is_last && looks.theme.has_grounds() { FILL } else { "" };
                 out.extend([text, fill, "\u{1b}[m"]);
             }
@@ -245,7 +246,7 @@ impl Row {
 pub struct Looks {
     /// Theme of the colours.
     pub theme: Theme,
-    /// Whether links are.
+    /// Whether the terminal supports links.
     pub links: bool,
 }
 

@@ -8,10 +8,10 @@ use super::style::{Theme, Tone};
 /// Size limit of a palette's file, in bytes.
 const MAX_FILE_BYTES: usize = 64 * 1024;
 
-/// Colours of a person's own, by meaning.
+/// Palette: the person's own colours, by meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Palette {
-    /// Theme of the meanings that have no colour here.
+    /// Theme for the meanings to which the palette gives no colour.
     base: &'static Theme,
     failure: Option<Colour>,
     success: Option<Colour>,
@@ -35,10 +35,10 @@ enum Colour {
 /// Names of the eight basic colours, in order; the prefix `bright-` names the other eight.
 const BASIC: [&str; 8] = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
 
-/// Meanings that have a colour, as a file names them.
+/// Meanings to which a palette file gives colours, by name.
 const ROLES: [&str; 5] = ["failure", "success", "warning", "work", "keyword"];
 
-/// Themes that a file may begin with, by name.
+/// Themes that a palette file can build on, by name.
 const BASES: [(&str, &Theme); 4] = [
     ("dark", &Theme::Dark),
     ("light", &Theme::Light),
@@ -46,7 +46,7 @@ const BASES: [(&str, &Theme); 4] = [
     ("mono", &Theme::Mono),
 ];
 
-/// Line of a file of colours that cannot be used.
+/// Line of a palette file that is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaletteError {
     /// Number of the line, from 1.
@@ -110,7 +110,7 @@ impl Palette {
         }
     }
 
-    /// Base theme, for all undefined colours.
+    /// Theme for all colours that the palette does not define.
     pub(super) fn base(&self) -> &'static Theme {
         self.base
     }

@@ -2,10 +2,10 @@ use std::borrow::Cow;
 
 use super::palette::Palette;
 
-/// Colour by meaning; the palette and terminal decide its look.
+/// Meaning of a colour; palette and terminal decide the colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// The terminal's own colour.
+    /// Default colour of the terminal.
     #[default]
     Plain,
     /// Failure or removal.
@@ -25,7 +25,7 @@ pub enum Tone {
 /// Background of a row by meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ground {
-    /// The terminal's own ground.
+    /// Default background of the terminal.
     #[default]
     None,
     /// Added line.
@@ -34,7 +34,7 @@ pub enum Ground {
     Removed,
 }
 
-/// Theme: colours of the tones. Every tone is accompanied by a sign or a word with the same meaning.
+/// Theme: colours for the tones. A sign or a word beside a colour always has the same meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Theme {
     /// Colours of the terminal, on a dark ground.
@@ -42,13 +42,13 @@ pub enum Theme {
     Dark,
     /// Colours of the terminal, except those unreadable on a light background.
     Light,
-    /// The sixteen colours of a terminal that has no more, and no grounds.
+    /// The sixteen basic colours, without backgrounds, for a terminal that has no more.
     Sixteen,
     /// Orange and blue instead of red and green, readable on dark and light backgrounds.
     ColourBlind,
     /// No colours.
     Mono,
-    /// Colours of a file.
+    /// Colours of a palette file.
     Own(Palette),
 }
 
@@ -100,7 +100,7 @@ impl Theme {
         }
     }
 
-    /// Whether rows have grounds.
+    /// Whether the theme has backgrounds for rows.
     pub(crate) fn has_grounds(self) -> bool {
         self.ground_code(Ground::Added).is_some()
     }
@@ -111,17 +111,17 @@ impl Theme {
 pub struct Style {
     /// Colour of the text.
     pub tone: Tone,
-    /// Ground of the text.
+    /// Background of the text.
     pub ground: Ground,
-    /// Heavy.
+    /// Bold text.
     pub bold: bool,
-    /// Faint.
+    /// Dim text.
     pub dim: bool,
-    /// Slanted.
+    /// Italic text.
     pub italic: bool,
-    /// Underlined.
+    /// Underlined text.
     pub underline: bool,
-    /// Struck through.
+    /// Struck-through text.
     pub strike: bool,
 }
 
@@ -136,19 +136,19 @@ impl Style {
         underline: false,
         strike: false,
     };
-    /// Heavy.
+    /// Bold text.
     pub const BOLD: Self = Self { bold: true, ..Self::PLAIN };
-    /// Faint.
+    /// Dim text.
     pub const DIM: Self = Self { dim: true, ..Self::PLAIN };
-    /// Red.
+    /// Text in red.
     pub const RED: Self = Self { tone: Tone::Red, ..Self::PLAIN };
-    /// Green.
+    /// Text in green.
     pub const GREEN: Self = Self { tone: Tone::Green, ..Self::PLAIN };
-    /// Yellow.
+    /// Text in yellow.
     pub const YELLOW: Self = Self { tone: Tone::Yellow, ..Self::PLAIN };
-    /// Cyan.
+    /// Text in cyan.
     pub const CYAN: Self = Self { tone: Tone::Cyan, ..Self::PLAIN };
-    /// Blue.
+    /// Text in blue.
     pub const BLUE: Self = Self { tone: Tone::Blue, ..Self::PLAIN };
 
     /// The sequence that turns this style on, after a reset.
@@ -186,23 +186,26 @@ impl Style {
 mod tests {
     use super::*;
 
-    fn begun(theme: Theme, style: Style) -> String {
+    fn begin_sequence(theme: Theme, style: Style) -> String {
         let mut out = String::new();
         style.begin(theme, &mut out);
         out
     }
 
     #[test]
-    fn a_theme_chooses_colours_and_none_keeps_weight_and_lines() {
+    fn a_theme_has_colours_and_mono_only_weight_and_lines() {
         let style = Style { bold: true, ..Style::RED };
-        assert_eq!(begun(Theme::Dark, style), "\u{1b}[1;31m");
-        assert_eq!(begun(Theme::ColourBlind, style), "\u{1b}[1;38;5;166m");
-        assert_eq!(begun(Theme::Mono, style), "\u{1b}[1m");
-        assert_ne!(begun(Theme::ColourBlind, Style::RED), begun(Theme::ColourBlind, Style::GREEN));
-        assert_ne!(begun(Theme::Light, Style::YELLOW), begun(Theme::Dark, Style::YELLOW));
+        assert_eq!(begin_sequence(Theme::Dark, style), "\u{1b}[1;31m");
+        assert_eq!(begin_sequence(Theme::ColourBlind, style), "\u{1b}[1;38;5;166m");
+        assert_eq!(begin_sequence(Theme::Mono, style), "\u{1b}[1m");
+        assert_ne!(
+            begin_sequence(Theme::ColourBlind, Style::RED),
+            begin_sequence(Theme::ColourBlind, Style::GREEN)
+        );
+        assert_ne!(begin_sequence(Theme::Light, Style::YELLOW), begin_sequence(Theme::Dark, Style::YELLOW));
     }
-    /// The colour of a code, of the palette that xterm has.
-    fn colour(code: &str) -> [u8; 3] {
+    /// RGB value of an SGR colour code, in xterm's palette.
+    fn rgb_of(code: &str) -> [u8; 3] {
         match code {
             "31" => [205, 0, 0],
             "32" => [0, 205, 0],
@@ -253,13 +256,13 @@ mod tests {
             for (code, ground) in
                 codes.iter().flat_map(|code| grounds.iter().map(move |ground| (code, ground)))
             {
-                let contrast = contrast(colour(code), *ground);
+                let contrast = contrast(rgb_of(code), *ground);
                 assert!(contrast >= 3.0, "{theme:?}: {code} on {ground:?} has {contrast:.2}");
             }
             for (at, code) in codes.iter().enumerate() {
                 assert!(!codes[..at].contains(code), "{theme:?}: {code} stands for two tones");
             }
-            // Text that the terminal itself writes on its ground is its own affair.
+            // The colour of plain text on a background is the terminal's.
             assert_eq!(theme.code(Tone::Plain), None);
         }
         assert!(tones.iter().all(|tone| Theme::Mono.code(*tone).is_none()));
@@ -273,12 +276,12 @@ mod tests {
         {
             let code = theme.ground_code(ground).unwrap();
             let (text, ground) = code.split_once(";48;5;").unwrap();
-            let contrast = contrast(colour(text), colour(&format!("38;5;{ground}")));
+            let contrast = contrast(rgb_of(text), rgb_of(&format!("38;5;{ground}")));
             assert!(contrast >= 4.5, "{theme:?}: {code} has {contrast:.2}");
         }
         for theme in [Theme::Sixteen, Theme::ColourBlind, Theme::Mono] {
             let added = Style { ground: Ground::Added, ..Style::GREEN };
-            assert_eq!(begun(theme, added), begun(theme, Style::GREEN), "{theme:?}");
+            assert_eq!(begin_sequence(theme, added), begin_sequence(theme, Style::GREEN), "{theme:?}");
         }
     }
 }

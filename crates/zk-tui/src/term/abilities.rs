@@ -1,5 +1,5 @@
-//! Abilities of the terminal and the form of its notices, by its environment and the settings, until it says
-//! itself what it is.
+//! Capabilities of the terminal and form of its notifications, by environment and settings, until the terminal
+//! reports its name.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::row::{Looks, Theme};
 
 /// Theme to use: the requested one, or one that fits the terminal's background as far as known.
 pub fn theme(env: &TerminalEnv, wanted: Option<&str>) -> Theme {
-    // As `15;0`: the colours of text and ground, of sixteen.
+    // The value has the form `15;0`: indexes of the text's and the background's colour, of sixteen.
     let ground = env.text("COLORFGBG").and_then(|colours| colours.rsplit(';').next()?.parse::<u8>().ok());
     match (wanted, ground) {
         _ if env.is_colourless() => Theme::Mono,
@@ -31,8 +31,8 @@ fn has_few_colours(env: &TerminalEnv) -> bool {
     matches!(term, "linux" | "ansi" | "cygwin") || term.starts_with("vt") || term.contains("16color")
 }
 
-/// Form of the terminal's notices.
-fn notices(env: &TerminalEnv) -> NoticeForm {
+/// Form of the terminal's notifications.
+fn notice_form(env: &TerminalEnv) -> NoticeForm {
     let program = env.text("TERM_PROGRAM").unwrap_or_default();
     let term = env.text("TERM").unwrap_or_default();
     if env.is_set("KITTY_WINDOW_ID") {
@@ -50,7 +50,7 @@ fn notices(env: &TerminalEnv) -> NoticeForm {
 /// of `workspace`.
 pub fn abilities(env: &TerminalEnv, wanted: Option<&str>, workspace: Option<Arc<str>>) -> Abilities {
     let term = env.text("TERM").unwrap_or_default();
-    // Terminals that reflow when narrowed; within `screen` none does.
+    // Terminals that reflow lines when they become narrower; `screen` does not.
     let reflowing =
         ["TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "ALACRITTY_WINDOW_ID", "WEZTERM_PANE", "ITERM_SESSION_ID"];
     let is_screen = term.starts_with("screen") && !env.is_set("TMUX");
@@ -58,7 +58,7 @@ pub fn abilities(env: &TerminalEnv, wanted: Option<&str>, workspace: Option<Arc<
         looks: Looks { theme: theme(env, wanted), links: term != "linux" },
         synchronized: false,
         tmux: env.is_set("TMUX"),
-        notices: notices(env),
+        notices: notice_form(env),
         // A requested theme is kept; the Linux console would print the query.
         follows_ground: matches!(wanted, None | Some("auto")) && !env.is_colourless() && term != "linux",
         workspace,
@@ -66,7 +66,7 @@ pub fn abilities(env: &TerminalEnv, wanted: Option<&str>, workspace: Option<Arc<
     }
 }
 
-/// Returns the questions for the terminal: the console of Linux would print them.
+/// Queries to send to the terminal; none for the Linux console, which would print them.
 pub fn queries(env: &TerminalEnv, abilities: &Abilities) -> Queries {
     Queries { ground: abilities.follows_ground, version: env.text("TERM") != Some("linux") }
 }

@@ -40,12 +40,12 @@ impl TerminalEnv {
         self.text("ACCESSIBLE").is_some_and(|value| value != "0")
     }
 
-    /// Whether the terminal can only print.
+    /// Whether the terminal supports no control sequences.
     pub(crate) fn is_dumb(&self) -> bool {
         self.text("TERM") == Some("dumb")
     }
 
-    /// Whether colours are unwanted.
+    /// Whether colours are disabled.
     pub(crate) fn is_colourless(&self) -> bool {
         self.is_set("NO_COLOR")
     }

@@ -22,18 +22,18 @@ struct State {
     modes: Modes,
     tty: Tty,
     is_drawn: AtomicBool,
-    /// A signal ends the process, so the screen has to leave.
+    /// Signal that the screen has to restore the terminal, since the process ends.
     leaves: Notify,
-    /// The screen shall stop the process.
+    /// Signal that the screen has to stop the process.
     suspends: Notify,
     has_left: Mutex<bool>,
     left: Condvar,
-    /// Message of a panic while the screen was drawn.
+    /// Message of a panic, held back while a screen is drawn.
     panic: Mutex<String>,
 }
 
 impl TerminalGuard {
-    /// The terminal on standard input.
+    /// Creates the guard of the terminal on standard input.
     pub fn of_stdin(tty: Tty) -> io::Result<Self> {
         Ok(Self(Arc::new(State {
             modes: Modes::of_stdin()?,
@@ -52,7 +52,7 @@ impl TerminalGuard {
         &self.0.modes
     }
 
-    /// A screen draws from now on, until [`end_drawing`](Self::end_drawing).
+    /// Starts drawing on the terminal, until [`end_drawing`](Self::end_drawing).
     pub fn begin_drawing(&self, queries: Queries) -> io::Result<()> {
         self.0.modes.enter(queries)?;
         // An earlier screen may have restored the terminal.
@@ -69,7 +69,7 @@ impl TerminalGuard {
         self.0.left.notify_all();
     }
 
-    /// Keeps the message of a panic off the screen, until [`Restored`] can write it.
+    /// Holds back the messages of panics, until [`Restored`] writes them.
     pub fn hold_panics(&self) {
         let (guard, usual) = (self.clone(), std::panic::take_hook());
         std::panic::set_hook(Box::new(move |info| {
@@ -83,18 +83,18 @@ impl TerminalGuard {
     }
 
     /// Restores the terminal before a signal ends the process; the screen may draw the rest first.
-    pub fn leave(&self) {
+    pub fn restore_before_exit(&self) {
         if self.0.is_drawn.load(Ordering::SeqCst) {
             self.0.leaves.notify_one();
             let has_left = self.0.has_left.lock().unwrap_or_else(PoisonError::into_inner);
             let _ = self.0.left.wait_timeout_while(has_left, LEAVE_WAIT, |has_left| !*has_left);
         }
         self.0.modes.leave_for_good();
-        self.0.tty.leave();
+        self.0.tty.restore_for_good();
     }
 
     /// Restores the terminal before a signal stops the process.
-    pub fn suspend(&self) {
+    pub fn restore_before_stop(&self) {
         if self.0.is_drawn.load(Ordering::SeqCst) {
             self.0.suspends.notify_one();
         } else {
@@ -137,8 +137,8 @@ mod tests {
 
     use super::*;
 
-    /// Breaks off while it draws, as the child of the test below.
-    fn break_off() {
+    /// Panics while drawing, in the child process of the test below.
+    fn panic_while_drawing() {
         let tty = Tty::of_stdin(true).unwrap();
         let guard = TerminalGuard::of_stdin(tty).unwrap();
         let _restored = Restored(guard.clone());
@@ -149,10 +149,10 @@ mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "the test runs itself on a terminal")]
-    fn a_panic_gives_the_terminal_back_and_is_told_afterwards() {
+    fn a_panic_restores_the_terminal_and_is_reported_afterwards() {
         const CHILD: &str = "ZK_TEST_BREAKS_OFF";
         if std::env::var_os(CHILD).is_some() {
-            break_off();
+            panic_while_drawing();
         }
         let script = Path::new("/usr/bin/script");
         if !script.exists() {

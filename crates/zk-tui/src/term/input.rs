@@ -33,11 +33,11 @@ pub struct Input {
     typed: mpsc::UnboundedReceiver<Typed>,
     /// Whether a question to the terminal is not answered yet.
     reply_pending: Arc<AtomicBool>,
-    /// Stream that wakes the thread; closing it ends the thread.
+    /// Write end that wakes the reading thread, and ends it when closed.
     wake: UnixStream,
 }
 
-/// Thread's side of an [`Input`]: the stream that wakes it, and the output channel.
+/// State of the reading thread of an [`Input`]: the stream that wakes it, and the channel for its output.
 #[derive(Debug)]
 struct Reading {
     woken: UnixStream,
@@ -75,8 +75,8 @@ impl Input {
         Ok(Self { typed, reply_pending, wake })
     }
 
-    /// Announces queries to the terminal that end with its device attributes: replies are not text, however
-    /// late.
+    /// Announces queries that end with one of the device attributes, so that late replies are not taken for
+    /// text.
     pub fn expect_reply(&self) {
         self.reply_pending.store(true, Ordering::SeqCst);
     }
@@ -101,7 +101,7 @@ impl Input {
         keys
     }
 
-    /// The next keys.
+    /// Waits for the next input.
     pub async fn next(&mut self) -> Typed {
         self.typed.recv().await.unwrap_or(Typed::Gone)
     }

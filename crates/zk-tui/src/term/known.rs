@@ -3,15 +3,16 @@ use super::notice::NoticeForm;
 /// Known properties of a terminal, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KnownTerminal {
-    /// Whether it breaks lines anew when it gets narrower.
+    /// Whether the terminal reflows lines when it becomes narrower.
     pub(crate) reflows: bool,
-    /// Form of its notices; `None` if an outer terminal shows them.
+    /// Form of the terminal's notifications; `None` if an outer terminal shows them.
     pub(crate) notices: Option<NoticeForm>,
     /// Whether it is tmux.
     pub(crate) is_tmux: bool,
 }
 
-/// Terminals by the prefix of their reported name.
+/// Known terminals, by the prefix of the name that they report: whether they reflow, form of notifications, and
+/// whether they are tmux.
 const KNOWN: [(&str, bool, Option<NoticeForm>); 11] = [
     ("tmux", true, None),
     ("kitty", true, Some(NoticeForm::Osc99)),
@@ -40,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_terminal_is_known_by_what_it_says_of_itself() {
+    fn a_terminal_is_recognised_by_its_reported_name() {
         for (version, reflows, notices) in [
             ("tmux 3.4", true, None),
             ("kitty(0.35.2)", true, Some(NoticeForm::Osc99)),

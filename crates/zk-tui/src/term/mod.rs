@@ -1,4 +1,4 @@
-//! The terminal itself: its modes, what is typed at it, what is known of it, and the text that it may be sent.
+//! Access to the terminal: modes, input, capabilities, and the text that may be written to it.
 
 mod abilities;
 mod env;

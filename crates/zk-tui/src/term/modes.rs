@@ -12,17 +12,17 @@ use rustix::termios::{
 use crate::full::LEAVE as LEAVE_ALTERNATE;
 use crate::inline::Size;
 
-/// Saves the title; enables bracketed paste, focus reports and disambiguated keys (Shift-Enter); queries
-/// support for synchronized output.
+/// Control sequence that saves the title; enables bracketed paste, focus reports and disambiguated keys
+/// (Shift-Enter); and queries support for synchronized output.
 const ENTER: &str = "\u{1b}[22;2t\u{1b}[?2004h\u{1b}[?1004h\u{1b}[>1u\u{1b}[?2026$p";
-/// Query of the background colour.
-const GROUND: &str = "\u{1b}]11;?\u{1b}\\";
+/// Query of the terminal's background colour.
+const BACKGROUND_QUERY: &str = "\u{1b}]11;?\u{1b}\\";
 /// Query of the terminal's name and version.
-const VERSION: &str = "\u{1b}[>0q";
+const VERSION_QUERY: &str = "\u{1b}[>0q";
 /// Query of the device attributes, which every terminal answers. Replies to earlier queries come before this
 /// one, or never.
-const DEVICE_ATTRIBUTES: &str = "\u{1b}[c";
-/// Switches the modes of [`ENTER`] off, restores the title and shows the caret.
+const DEVICE_ATTRIBUTES_QUERY: &str = "\u{1b}[c";
+/// Control sequence that switches off the modes of [`ENTER`], restores the title and shows the caret.
 const LEAVE: &str = "\u{1b}[23;2t\u{1b}[<u\u{1b}[?1004l\u{1b}[?2004l\u{1b}[?25h";
 
 /// Modes of the terminal on standard input. Clones share the terminal; it is restored once any of them
@@ -42,20 +42,20 @@ struct State {
 enum Entered {
     No,
     Yes,
-    /// Never again: the process ends.
+    /// Left for good, since the process ends.
     Never,
 }
 
-/// Optional queries to a terminal.
+/// Queries that not every terminal supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queries {
     /// Whether to query the background colour.
     pub ground: bool,
-    /// Name and version of the terminal.
+    /// Whether to query the terminal's name and version.
     pub version: bool,
 }
 
-/// Columns and rows that a conversation needs to be of use.
+/// Minimum size of the terminal for a usable conversation, in columns and rows.
 const MIN_SIZE: (u16, u16) = (20, 5);
 
 impl Modes {
@@ -74,9 +74,9 @@ impl Modes {
     /// # Errors
     /// The terminal is disconnected.
     pub fn enter(&self, Queries { ground, version }: Queries) -> io::Result<()> {
-        let ground = if ground { GROUND } else { "" };
-        let version = if version { VERSION } else { "" };
-        self.begin(&format!("{ENTER}{ground}{version}{DEVICE_ATTRIBUTES}"))
+        let ground = if ground { BACKGROUND_QUERY } else { "" };
+        let version = if version { VERSION_QUERY } else { "" };
+        self.begin_raw(&format!("{ENTER}{ground}{version}{DEVICE_ATTRIBUTES_QUERY}"))
     }
 
     /// Variant of [`enter`](Self::enter) that only sets raw mode.
@@ -84,11 +84,11 @@ impl Modes {
     /// # Errors
     /// The terminal is disconnected.
     pub fn enter_raw(&self) -> io::Result<()> {
-        self.begin("")
+        self.begin_raw("")
     }
 
-    fn begin(&self, asked: &str) -> io::Result<()> {
-        let mut entered = self.0.entered();
+    fn begin_raw(&self, asked: &str) -> io::Result<()> {
+        let mut entered = self.0.lock_entered();
         if *entered != Entered::No {
             return Ok(());
         }
@@ -107,7 +107,8 @@ impl Modes {
     /// # Errors
     /// The terminal is disconnected.
     pub fn write_frame(&self, frame: &str, is_alternate: bool) -> io::Result<()> {
-        // A concurrent restore leaves the alternate screen once too often rather than never.
+        // If the terminal is restored at the same time, the alternate screen is left once too often rather than
+        // never.
         if is_alternate {
             self.0.is_alternate.store(true, Ordering::SeqCst);
         }
@@ -129,10 +130,10 @@ impl Modes {
     #[must_use]
     pub fn are_changed(&self) -> bool {
         let is_usual = |mode: Termios| mode.local_modes.contains(LocalModes::ICANON);
-        *self.0.entered() == Entered::Yes && tcgetattr(io::stdin()).is_ok_and(is_usual)
+        *self.0.lock_entered() == Entered::Yes && tcgetattr(io::stdin()).is_ok_and(is_usual)
     }
 
-    /// Restores the terminal; does nothing in the background, where the modes are the shell's.
+    /// Restores the terminal. Does nothing in the background, where the modes belong to the shell.
     pub fn leave(&self) {
         self.0.leave(Entered::No);
     }
@@ -152,7 +153,7 @@ impl Modes {
         out.flush()
     }
 
-    /// Returns a remark on a terminal that does not tell its size, or has too little of it.
+    /// Remark on a terminal that does not report its size, or is too small.
     #[must_use]
     pub fn size_remark() -> Option<String> {
         let said = tcgetwinsize(io::stdout()).ok().map(|size| (size.ws_col, size.ws_row));
@@ -180,12 +181,12 @@ impl Modes {
 }
 
 impl State {
-    fn entered(&self) -> MutexGuard<'_, Entered> {
+    fn lock_entered(&self) -> MutexGuard<'_, Entered> {
         self.entered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn leave(&self, next: Entered) {
-        let mut entered = self.entered();
+        let mut entered = self.lock_entered();
         if *entered == Entered::Yes && is_in_foreground() {
             // A disconnected terminal needs no restore.
             if self.is_alternate.swap(false, Ordering::SeqCst) {

@@ -1,9 +1,9 @@
 /// Form of a notice to a person who is away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NoticeForm {
-    /// No notices.
+    /// No notification.
     None,
-    /// With a bell.
+    /// Bell only.
     #[default]
     Bell,
     /// `OSC 9`: iTerm2, WezTerm, Ghostty, Windows Terminal.
@@ -17,7 +17,7 @@ pub enum NoticeForm {
 /// Maximum length of a notice in characters.
 const MAX_NOTICE_CHARS: usize = 120;
 
-/// Sequence for a notice; within tmux wrapped for the outer terminal.
+/// Control sequence of a notification; within tmux it is wrapped for the outer terminal.
 pub(crate) fn notice_sequence(notices: NoticeForm, in_tmux: bool, text: &str) -> String {
     let text: String = zk_view::sanitise(text)
         .chars()
@@ -32,7 +32,7 @@ pub(crate) fn notice_sequence(notices: NoticeForm, in_tmux: bool, text: &str) ->
         NoticeForm::Osc99 => format!("\u{1b}]99;;{text}\u{1b}\\"),
     };
     if in_tmux {
-        // The bell marks the window in tmux itself.
+        // Outside of the wrapped sequence, the bell marks the window in tmux itself.
         let inner = sequence.replace('\u{1b}', "\u{1b}\u{1b}");
         return format!("\u{1b}Ptmux;{inner}\u{1b}\\\u{7}");
     }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_text_can_end_its_notice_or_make_another_of_it() {
+    fn no_text_can_end_its_notification_or_start_another() {
         for notices in [NoticeForm::Osc9, NoticeForm::Osc777, NoticeForm::Osc99] {
             let told = notice_sequence(notices, false, "a\u{1b}\\b;c\u{7}\u{9c}d\ne");
             assert_eq!(told.matches('\u{1b}').count(), 2, "{told:?}");

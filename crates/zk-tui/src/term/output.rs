@@ -36,7 +36,7 @@ impl fmt::Debug for Output {
 
 struct Shared {
     state: Mutex<State>,
-    /// Signals new output or the end.
+    /// Signal that there is new output, or that the output is closed.
     filled: Condvar,
     /// The buffer was taken, or the output broke.
     taken: Condvar,
@@ -71,19 +71,19 @@ impl Output {
         let file = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
         let kind = file.metadata()?.file_type();
         let watched = (kind.is_fifo() || kind.is_socket()).then(|| file.try_clone()).transpose()?;
-        let output = Self::to(file, on_broken)?;
+        let output = Self::with_sink(file, on_broken)?;
         if let Some(pipe) = watched {
             let shared = output.0.clone();
             std::thread::Builder::new().name("reader".to_owned()).stack_size(64 * 1024).spawn(move || {
-                if is_abandoned(&pipe) {
-                    shared.break_off(WriteFailure::Pipe);
+                if wait_until_abandoned(&pipe) {
+                    shared.fail(WriteFailure::Pipe);
                 }
             })?;
         }
         Ok(output)
     }
 
-    fn to(
+    fn with_sink(
         mut sink: impl Write + Send + 'static,
         on_broken: impl Fn() + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
@@ -97,7 +97,7 @@ impl Output {
         std::thread::Builder::new()
             .name("output".to_owned())
             .stack_size(64 * 1024)
-            .spawn(move || writer.drain(&mut sink))?;
+            .spawn(move || writer.write_pending(&mut sink))?;
         Ok(Self(shared))
     }
 
@@ -135,7 +135,7 @@ impl Output {
         self.0.taken.notify_all();
     }
 
-    /// Writes the rest within `limit`; returns the failure, if any.
+    /// Closes the output and writes the rest within `limit`; returns the failure, if any.
     pub fn finish(&self, limit: Duration) -> Option<WriteFailure> {
         self.0.lock().closed = true;
         self.flush(limit)
@@ -155,10 +155,11 @@ impl Output {
     }
 }
 
-/// Waits until the reader of a pipe is gone, which a run without output would notice late.
-fn is_abandoned(pipe: &File) -> bool {
+/// Waits until the reader of a pipe has closed it, which a run without output would notice late. Returns false
+/// if that cannot be detected.
+fn wait_until_abandoned(pipe: &File) -> bool {
     loop {
-        // Errors and hang-ups are always reported.
+        // `poll` always reports errors and hang-ups.
         let mut fds = [PollFd::new(pipe, PollFlags::empty())];
         match poll(&mut fds, None) {
             Ok(_) if fds.iter().any(|fd| fd.revents().intersects(PollFlags::ERR | PollFlags::HUP)) => {
@@ -175,8 +176,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Drops the pending output and stops the run, at the first failure.
-    fn break_off(&self, failure: WriteFailure) {
+    /// Records the first failure: drops the pending output and stops the run.
+    fn fail(&self, failure: WriteFailure) {
         {
             let mut state = self.lock();
             if state.broken.is_some() {
@@ -190,7 +191,7 @@ impl Shared {
         (self.on_broken)();
     }
 
-    fn drain(&self, sink: &mut impl Write) {
+    fn write_pending(&self, sink: &mut impl Write) {
         let mut batch = Vec::new();
         let mut written: Option<Instant> = None;
         loop {
@@ -216,7 +217,7 @@ impl Shared {
                 self.taken.notify_all();
             }
             if let Err(error) = sink.write_all(&batch).and_then(|()| sink.flush()) {
-                self.break_off(match error.kind() {
+                self.fail(match error.kind() {
                     ErrorKind::BrokenPipe => WriteFailure::Pipe,
                     _ => WriteFailure::Failed(error.to_string()),
                 });

@@ -1,4 +1,4 @@
-//! The one way to the terminal: text that cannot act on it.
+//! Text that cannot control the terminal, which is the only text that may be written to it.
 
 use std::io::{IsTerminal, Write};
 
@@ -8,7 +8,7 @@ use super::modes::Modes;
 use super::redact::redacted;
 use crate::text::folded;
 
-/// Reader of an output.
+/// Kind of reader of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
     /// Terminal, which interprets control sequences.
@@ -17,7 +17,7 @@ pub enum Reader {
     Program,
 }
 
-/// An output of this process.
+/// Output stream of this process.
 #[derive(Clone, Copy, Debug)]
 pub enum StdStream {
     /// Standard output.
@@ -72,7 +72,7 @@ impl SafeText {
         })
     }
 
-    /// Sanitises the next piece of a text with the state in `sanitiser`.
+    /// Sanitises the next piece of a text; `sanitiser` keeps the state between pieces.
     pub(crate) fn piece(piece: &str, sanitiser: &mut Sanitiser, reader: Reader) -> Self {
         let piece = redacted(piece);
         match reader {
@@ -90,23 +90,23 @@ impl SafeText {
         Self(text.to_owned())
     }
 
-    /// The sequence that begins a style of zk's own.
+    /// Control sequence that begins a style.
     pub(crate) fn style(style: crate::row::Style, theme: crate::row::Theme) -> Self {
         Self(style.sequence(theme))
     }
 
-    /// A row, whose texts were sanitised when it was made.
+    /// Converts a row, whose texts are sanitised already.
     pub(crate) fn row(row: &crate::row::Row, looks: crate::row::Looks) -> Self {
         Self(row.encode(looks, None))
     }
 
     /// Appends another text.
-    pub(crate) fn then(mut self, more: &Self) -> Self {
+    pub(crate) fn append(mut self, more: &Self) -> Self {
         self.0.push_str(&more.0);
         self
     }
 
-    /// Text as sent.
+    /// Text as it is written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -127,7 +127,7 @@ pub fn print_stderr(text: &str) {
     // Redacted as a whole, since a secret may contain blanks.
     let text = redacted(text.trim_end());
     let text = match reader {
-        // A terminal would break words.
+        // The text is wrapped here, since a terminal would break it within words.
         Reader::Terminal => {
             let width = Modes::size().width;
             let lines: Vec<String> = text.lines().flat_map(|line| folded(line, width)).collect();
@@ -136,7 +136,7 @@ pub fn print_stderr(text: &str) {
         Reader::Program => SafeText::exact(&text, reader),
     };
     // With standard error closed there is no other place to report.
-    let _ = StdStream::Stderr.write(&text.then(&SafeText::own("\n")));
+    let _ = StdStream::Stderr.write(&text.append(&SafeText::own("\n")));
 }
 
 #[cfg(test)]
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(SafeText::new(hostile, Reader::Program).as_str(), hostile);
         let mut sanitiser = Sanitiser::default();
         let text = hostile.chars().fold(SafeText::default(), |text, c| {
-            text.then(&SafeText::piece(&c.to_string(), &mut sanitiser, Reader::Terminal))
+            text.append(&SafeText::piece(&c.to_string(), &mut sanitiser, Reader::Terminal))
         });
         assert_eq!(text.as_str(), "abcde");
     }

@@ -7,7 +7,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use super::error::TerminalError;
 use super::safe::{SafeText, StdStream, print_stderr};
 
-/// Modes of the terminal, restored on drop.
+/// Guard that restores the terminal's modes on drop.
 struct Restore(Termios);
 
 impl Drop for Restore {
@@ -25,27 +25,27 @@ pub fn read(question: &str) -> Result<String, TerminalError> {
     let restore = Restore(before);
     tcsetattr(std::io::stdin(), OptionalActions::Flush, &silent)
         .map_err(|error| TerminalError::Read(error.into()))?;
-    ask(question);
-    let line = line(std::io::stdin().lock());
+    write_question(question);
+    let line = read_line(std::io::stdin().lock());
     drop(restore);
     print_stderr("");
     line.map_err(TerminalError::Read)?.ok_or(TerminalError::GivenUp)
 }
 
-fn ask(question: &str) {
-    // An unreadable question can still be answered.
+fn write_question(question: &str) {
+    // A question that cannot be written can still be answered.
     let _ = StdStream::Stderr.write(&SafeText::new(question, StdStream::Stderr.reader()));
 }
 
 /// Characters up to the end of the line; `None` if cancelled.
-fn line(input: impl BufRead) -> std::io::Result<Option<String>> {
+fn read_line(input: impl BufRead) -> std::io::Result<Option<String>> {
     let mut bytes = Vec::new();
     for byte in input.bytes() {
         match byte? {
             b'\r' | b'\n' => break,
             3 | 28 => return Ok(None),
             4 if bytes.is_empty() => return Ok(None),
-            // Ctrl-U.
+            // Ctrl-U clears the line.
             21 => bytes.clear(),
             8 | 127 => while bytes.pop().is_some_and(|byte| byte & 0xc0 == 0x80) {},
             byte => bytes.push(byte),
@@ -56,29 +56,29 @@ fn line(input: impl BufRead) -> std::io::Result<Option<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::line;
+    use super::read_line;
 
-    fn typed(keys: &[u8]) -> Option<String> {
-        line(keys).unwrap()
+    fn read_keys(keys: &[u8]) -> Option<String> {
+        read_line(keys).unwrap()
     }
 
     #[test]
-    fn a_line_ends_where_it_ends() {
-        assert_eq!(typed(b"key\rrest").as_deref(), Some("key"));
-        assert_eq!(typed(b"key").as_deref(), Some("key"));
+    fn a_line_ends_at_enter_or_end_of_input() {
+        assert_eq!(read_keys(b"key\rrest").as_deref(), Some("key"));
+        assert_eq!(read_keys(b"key").as_deref(), Some("key"));
     }
 
     #[test]
-    fn mistakes_can_be_taken_back() {
-        assert_eq!(typed(b"kez\x7fy\n").as_deref(), Some("key"));
-        assert_eq!(typed("ä\u{7f}key\n".as_bytes()).as_deref(), Some("key"));
-        assert_eq!(typed(b"wrong\x15key\n").as_deref(), Some("key"));
-        assert_eq!(typed(b"\x7fkey\n").as_deref(), Some("key"));
+    fn backspace_and_ctrl_u_delete_text() {
+        assert_eq!(read_keys(b"kez\x7fy\n").as_deref(), Some("key"));
+        assert_eq!(read_keys("ä\u{7f}key\n".as_bytes()).as_deref(), Some("key"));
+        assert_eq!(read_keys(b"wrong\x15key\n").as_deref(), Some("key"));
+        assert_eq!(read_keys(b"\x7fkey\n").as_deref(), Some("key"));
     }
 
     #[test]
-    fn giving_up_gives_nothing() {
-        assert_eq!(typed(b"ke\x03y\n"), None);
-        assert_eq!(typed(b"\x04"), None);
+    fn cancelling_returns_no_text() {
+        assert_eq!(read_keys(b"ke\x03y\n"), None);
+        assert_eq!(read_keys(b"\x04"), None);
     }
 }

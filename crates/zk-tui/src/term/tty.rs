@@ -9,7 +9,7 @@ use rustix::termios::{
 
 use super::safe::{SafeText, StdStream};
 
-/// Disabled special character in the terminal's modes.
+/// Value of a special character in the terminal's modes that disables it.
 const DISABLED: u8 = if cfg!(any(target_os = "linux", target_os = "android")) { 0 } else { 0xff };
 
 /// A signal to a process of several threads may take a moment.
@@ -21,9 +21,9 @@ pub struct Tty(Arc<State>);
 
 #[derive(Debug)]
 struct State {
-    /// State of the terminal when zk began.
+    /// Modes of the terminal when zk started.
     usual: Termios,
-    /// Whether it supports bracketed paste.
+    /// Whether the terminal supports bracketed paste.
     marks_pastes: bool,
     left: Mutex<bool>,
 }
@@ -39,15 +39,17 @@ impl Tty {
         Ok(Self(Arc::new(State { usual, marks_pastes, left: Mutex::new(false) })))
     }
 
-    /// Reads keys one by one without echo until the guard is dropped; Ctrl-C stays a signal.
-    pub(crate) fn keys(&self) -> io::Result<KeyMode> {
+    /// Enters a mode in which keys are read one by one without echo, until the guard is dropped. Ctrl-C stays a
+    /// signal.
+    pub(crate) fn read_keys(&self) -> io::Result<KeyMode> {
         let mut raw = self.0.usual.clone();
         raw.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
         // Enter and Ctrl-J are two keys.
         raw.input_modes.remove(InputModes::ICRNL | InputModes::INLCR);
         // Ctrl-C would discard input typed before it.
         raw.local_modes.insert(LocalModes::NOFLSH);
-        // The reader of the keys restores the terminal before these take effect.
+        // Ctrl-Z and Ctrl-\ are read as keys: the reader of the keys sends the signals itself, after it has
+        // restored the terminal.
         raw.special_codes[SpecialCodeIndex::VSUSP] = DISABLED;
         raw.special_codes[SpecialCodeIndex::VQUIT] = DISABLED;
         raw.special_codes[SpecialCodeIndex::VMIN] = 1;
@@ -63,32 +65,32 @@ impl Tty {
     }
 
     /// Restores the terminal for good, at the end of the process.
-    pub(crate) fn leave(&self) {
+    pub(crate) fn restore_for_good(&self) {
         let mut left = self.0.left.lock().unwrap_or_else(PoisonError::into_inner);
         *left = true;
         self.restore();
     }
 
-    /// Puts the terminal back as it was.
+    /// Restores the modes of the terminal.
     fn restore(&self) {
-        self.mark_pastes(LEAVE_PASTES);
-        self.apply(&self.0.usual);
+        self.write_paste_mode(LEAVE_PASTES);
+        self.apply_modes(&self.0.usual);
     }
 
-    fn mark_pastes(&self, how: &'static str) {
+    fn write_paste_mode(&self, how: &'static str) {
         if self.0.marks_pastes {
             // A disconnected terminal has no modes.
             let _ = StdStream::Stdout.write(&SafeText::own(how));
         }
     }
 
-    fn apply(&self, mode: &Termios) {
-        // A disconnected terminal needs no restore.
+    fn apply_modes(&self, mode: &Termios) {
+        // A disconnected terminal has no modes to restore.
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, mode);
     }
 }
 
-/// Guard of the mode for single keys.
+/// Guard of the mode in which keys are read one by one.
 pub(crate) struct KeyMode {
     tty: Tty,
     raw: Termios,
@@ -99,17 +101,18 @@ pub(crate) struct KeyMode {
 impl KeyMode {
     fn set(&self) -> io::Result<()> {
         let left = self.tty.0.left.lock().unwrap_or_else(PoisonError::into_inner);
-        // A background process must not change the terminal.
+        // A background process must not change the modes of the terminal.
         if *left || !is_in_foreground() {
             return Ok(());
         }
         tcsetattr(io::stdin(), OptionalActions::Now, &self.raw)?;
-        self.tty.mark_pastes(MARK_PASTES);
+        self.tty.write_paste_mode(MARK_PASTES);
         Ok(())
     }
 
-    /// Reapplies modes that a shell changed while zk was stopped. Returns whether zk is in the foreground.
-    pub(crate) fn mend(&self) -> bool {
+    /// Sets the mode again if a shell changed it while zk was stopped. Returns false if zk is in the
+    /// background.
+    pub(crate) fn set_again(&self) -> bool {
         if !is_in_foreground() {
             return false;
         }
@@ -122,7 +125,7 @@ impl KeyMode {
         self.tty.restore();
         let _ = kill_current_process_group(signal);
         std::thread::sleep(SIGNAL_WAIT);
-        self.mend();
+        self.set_again();
     }
 }
 

@@ -1,12 +1,12 @@
 /// Decodes UTF-8 in pieces: a character split between two pieces stays whole.
 #[derive(Debug, Default)]
 pub struct Utf8Decoder {
-    /// Incomplete character.
+    /// Bytes of an incomplete character.
     partial: Vec<u8>,
 }
 
 impl Utf8Decoder {
-    /// Complete text so far. Invalid bytes become `U+FFFD`.
+    /// Decodes the next bytes; returns the complete text. Invalid bytes become `U+FFFD`.
     pub fn push(&mut self, bytes: &[u8]) -> String {
         self.partial.extend_from_slice(bytes);
         let incomplete = incomplete_end(&self.partial);
@@ -15,7 +15,7 @@ impl Utf8Decoder {
         String::from_utf8_lossy(&whole).into_owned()
     }
 
-    /// Incomplete rest at the end.
+    /// Returns the incomplete rest at the end of the input.
     pub fn finish(self) -> String {
         String::from_utf8_lossy(&self.partial).into_owned()
     }
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_replaced_and_nothing_waits_for_them() {
+    fn invalid_bytes_are_replaced_at_once() {
         let mut decoder = Utf8Decoder::default();
         assert_eq!(decoder.push(b"a\xffb\xe6\xbc"), "a\u{fffd}b");
         assert_eq!(decoder.push(b"x"), "\u{fffd}x");

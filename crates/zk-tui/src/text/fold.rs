@@ -1,8 +1,8 @@
 use super::{columns, graphemes};
 
-/// Maximum width of a table's first column for a hanging indent.
+/// Maximum width of a table's first column, up to which further lines are indented to the second.
 const MAX_FIRST_COLUMN: usize = 44;
-/// Hanging indent of text without columns.
+/// Indentation in columns of the further lines of a text without a table.
 const HANG_COLUMNS: usize = 2;
 
 /// Wraps a line at words to `width` columns. Further lines are indented to the second column of a table, or
@@ -19,8 +19,9 @@ pub fn folded(line: &str, width: usize) -> Vec<String> {
         return vec![line.to_owned()];
     }
     let indent = line.chars().take_while(|c| *c == ' ').count();
-    let hang =
-        " ".repeat(hang_of(line, indent).filter(|hang| *hang <= width / 2).unwrap_or(indent + HANG_COLUMNS));
+    let hang = " ".repeat(
+        second_column(line, indent).filter(|hang| *hang <= width / 2).unwrap_or(indent + HANG_COLUMNS),
+    );
     let (mut lines, mut taken, mut now) = (Vec::new(), 0, String::new());
     let mut is_empty = true;
     for word in line.split_inclusive(' ') {
@@ -37,8 +38,8 @@ pub fn folded(line: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Start of the second column, if a line is a table row.
-fn hang_of(line: &str, indent: usize) -> Option<usize> {
+/// Byte position of the second column, if a line is a row of a table.
+fn second_column(line: &str, indent: usize) -> Option<usize> {
     let (mut at, mut blanks) = (0, 0);
     for (grapheme, wide) in graphemes(line) {
         if grapheme == " " {

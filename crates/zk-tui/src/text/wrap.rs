@@ -27,7 +27,7 @@ pub(crate) fn wrap(line: &Row, first: &Row, rest: &Row, width: usize) -> Vec<Row
 /// Splits a row at the screen's edge, like a terminal.
 pub(crate) fn soft_split(row: &Row, width: usize) -> Vec<Row> {
     let width = width.max(1);
-    // Trailing blanks of a row are not written and need no space.
+    // Trailing spaces of a row are not written and need no room.
     if row.columns() <= width || columns(row.text().trim_end_matches(' ')) <= width {
         return vec![row.clone()];
     }
@@ -38,7 +38,7 @@ pub(crate) fn soft_split(row: &Row, width: usize) -> Vec<Row> {
             if taken + wide > width && taken > 0 {
                 part.push(span.part(&std::mem::take(&mut text)));
                 rows.push(std::mem::take(&mut part));
-                (part, taken) = (Row::default().going_on(), 0);
+                (part, taken) = (Row::default().continued(), 0);
             }
             // A grapheme wider than the screen cannot be shown.
             if wide <= width {
@@ -134,7 +134,7 @@ mod tests {
     fn a_row_is_split_where_a_terminal_would() {
         let rows = soft_split(&Row::of(Style::PLAIN, "ab漢字c"), 3);
         assert_eq!(rows.iter().map(Row::text).collect::<Vec<_>>(), ["ab", "漢", "字c"]);
-        assert_eq!(rows.iter().map(Row::goes_on).collect::<Vec<_>>(), [false, true, true]);
+        assert_eq!(rows.iter().map(Row::is_continuation).collect::<Vec<_>>(), [false, true, true]);
         assert_eq!(soft_split(&Row::of(Style::PLAIN, "漢"), 1).len(), 1);
         assert_eq!(soft_split(&Row::of(Style::PLAIN, "full "), 4).len(), 1, "a blank at the end is not seen");
     }

@@ -16,19 +16,19 @@ impl Transcript {
 /// Maximum number of rows of the last exchange of a resumed session.
 const EXCHANGE: usize = 60;
 
-/// Blocks from the last prompt on; empty without a prompt.
+/// Blocks of the last exchange, which starts with the last prompt; none without a prompt.
 pub(super) fn last_exchange(blocks: &[Arc<Block>]) -> &[Arc<Block>] {
     let is_prompt = |block: &Arc<Block>| matches!(block.content, Content::User { .. });
     let from = blocks.iter().rposition(is_prompt).unwrap_or(blocks.len());
     blocks.get(from..).unwrap_or_default()
 }
 
-/// Rows of an exchange: its first one and its last ones.
+/// Rows of an exchange: the first and the last ones, if not all fit.
 pub(super) fn exchange_rows(exchange: &[Arc<Block>], width: usize, renderers: &Renderers) -> Vec<Row> {
     let mut part = Transcript::new(View::default(), width);
     part.set_renderers(renderers.clone());
     part.view = View { blocks: exchange.to_vec(), ..View::default() }.into();
-    part.take_in_all();
+    part.update_all_blocks();
     let mut rows = part.take_closed(0);
     let hidden = rows.len().saturating_sub(EXCHANGE);
     if hidden > 0 {
@@ -38,7 +38,7 @@ pub(super) fn exchange_rows(exchange: &[Arc<Block>], width: usize, renderers: &R
     rows
 }
 
-/// Whether both look the same. Block ids depend on earlier blocks.
+/// Whether two exchanges show the same. Block ids are ignored, since they depend on earlier blocks.
 pub(super) fn shows_the_same(one: &[Arc<Block>], other: &[Arc<Block>]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.content == other.content)
 }

@@ -7,16 +7,16 @@ use crate::row::Row;
 use crate::view::Kind;
 
 /// Overhead of a row in bytes, besides its text.
-const ROW_BYTES: usize = 128;
+const ROW_OVERHEAD_BYTES: usize = 128;
 
-/// Part of a transcript that was not taken.
+/// Item of a transcript whose rows are not all taken.
 #[derive(Debug)]
 pub(super) enum Item {
     Block {
         id: BlockId,
         answer: Option<Box<Answer>>,
     },
-    /// Final rows of the program.
+    /// Rows that the program printed.
     Rows {
         rows: Vec<Row>,
         kind: Kind,
@@ -25,7 +25,7 @@ pub(super) enum Item {
 
 impl Item {
     /// Whether it is this block, with no rows taken.
-    pub(super) fn is_unseen(&self, block: &BlockId) -> bool {
+    pub(super) fn is_untaken_block(&self, block: &BlockId) -> bool {
         matches!(self, Self::Block { id, answer } if id == block && answer.as_ref().is_none_or(|answer| !answer.began))
     }
 
@@ -37,13 +37,13 @@ impl Item {
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) markdown: Markdown,
-    /// Number of rendered bytes of its text.
+    /// Number of bytes of the answer's text that are rendered.
     pub(super) fed: usize,
-    /// Whether any of its rows were taken.
+    /// Whether any rows of the answer were taken.
     pub(super) began: bool,
 }
 
 /// Bytes that rows take in memory.
-pub(super) fn bytes_of(rows: &[Row]) -> usize {
-    rows.iter().map(|row| ROW_BYTES + row.text_len()).sum()
+pub(super) fn memory_of(rows: &[Row]) -> usize {
+    rows.iter().map(|row| ROW_OVERHEAD_BYTES + row.text_len()).sum()
 }

@@ -8,7 +8,7 @@ use super::counted;
 
 /// Row in place of an injected text that the person knows: a file that they named, the text of a skill, or output of a
 /// command of theirs. `None` for other texts.
-pub(crate) fn folded(by: &Text, text: &Text) -> Option<String> {
+pub(crate) fn folded_row(by: &Text, text: &Text) -> Option<String> {
     let by = by.as_str();
     if by.starts_with(MENTIONED_BY) {
         return Some(format!("  {by}"));
@@ -22,7 +22,7 @@ pub(crate) fn folded(by: &Text, text: &Text) -> Option<String> {
 }
 
 /// Row about the attachments of a prompt; `None` if the text has a mark for each.
-pub(crate) fn attachments(text: &Text, count: u32) -> Option<String> {
+pub(crate) fn attachment_row(text: &Text, count: u32) -> Option<String> {
     let marks = u32::try_from(text.as_str().matches("[image ").count()).unwrap_or(u32::MAX);
     let unnamed = count.saturating_sub(marks);
     (unnamed > 0).then(|| format!("  ({})", counted(u64::from(unnamed), "attachment")))
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn a_file_that_was_named_and_a_skill_are_a_row_each_and_other_texts_stand_whole() {
-        let folded = |by: &str, text: &str| folded(&Text::line(by), &Text::from(text.to_owned()));
+        let folded = |by: &str, text: &str| folded_row(&Text::line(by), &Text::from(text.to_owned()));
         assert_eq!(folded("@cart.py · 2 lines", "1\ta\n2\tb").as_deref(), Some("  @cart.py · 2 lines"));
         let skill = "<skill_content name=\"release\">\nDo it.\n</skill_content>";
         assert_eq!(folded("skill:release", skill).as_deref(), Some("  skill release · 3 lines"));
@@ -45,8 +45,8 @@ mod tests {
     }
 
     #[test]
-    fn an_image_with_a_mark_in_the_text_is_not_said_twice() {
-        let said = |text: &str, count| attachments(&Text::from(text.to_owned()), count);
+    fn an_image_with_a_mark_in_the_text_is_not_shown_twice() {
+        let said = |text: &str, count| attachment_row(&Text::from(text.to_owned()), count);
         assert_eq!(said("see [image 1: shot.png]", 1), None);
         assert_eq!(said("see", 1).as_deref(), Some("  (1 attachment)"));
         assert_eq!(said("see [image 1: 640×480]", 3).as_deref(), Some("  (2 attachments)"));

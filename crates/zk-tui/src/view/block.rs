@@ -23,7 +23,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Whether a blank row separates rows of this kind from those before.
+    /// Whether a blank row separates rows of this kind from earlier rows of kind `last`.
     pub(crate) fn is_apart_from(self, last: Self) -> bool {
         match (last, self) {
             (Self::Hidden, _) | (_, Self::Hidden) | (Self::Log | Self::Echo, Self::Log) => false,
@@ -32,19 +32,19 @@ impl Kind {
     }
 }
 
-pub(crate) fn kind(block: &Block) -> Kind {
-    // A sub-agent has its own view.
+pub(crate) fn kind_of(block: &Block) -> Kind {
+    // A sub-agent's conversation is shown in the pager.
     if block.agent.is_some() {
         return Kind::Hidden;
     }
     match &block.content {
-        Content::Call(call) if hides(call) => Kind::Hidden,
+        Content::Call(call) if is_hidden_by_question(call) => Kind::Hidden,
         Content::Call(_) | Content::Note { .. } => Kind::Log,
         Content::Plugin(plugin) if plugin.title.is_empty() => Kind::Log,
         Content::Plugin(_) => Kind::Prose,
         Content::Provider { text } if text.is_empty() => Kind::Hidden,
         Content::Provider { .. } | Content::Thinking { .. } | Content::End(_) => Kind::Log,
-        Content::Injected { by, text } if attached::folded(by, text).is_some() => Kind::Log,
+        Content::Injected { by, text } if attached::folded_row(by, text).is_some() => Kind::Log,
         Content::User { .. }
         | Content::Injected { .. }
         | Content::Answer { .. }
@@ -53,29 +53,31 @@ pub(crate) fn kind(block: &Block) -> Kind {
 }
 
 /// Whether a call is hidden behind its question.
-fn hides(call: &Call) -> bool {
+fn is_hidden_by_question(call: &Call) -> bool {
     call.kind == CallKind::Ask && call.state == CallState::Running
 }
 
 /// Rows of a closed block; for an answer, those under its text.
 pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row> {
-    if kind(block) == Kind::Hidden {
+    if kind_of(block) == Kind::Hidden {
         return Vec::new();
     }
     match &block.content {
         Content::User { text, attachments } => {
             let mut rows = match detail {
-                Detail::Short => folded_prompt("› ", text, width),
-                Detail::All => prompt("› ", text, width),
+                Detail::Short => folded_prompt_rows("› ", text, width),
+                Detail::All => prompt_rows("› ", text, width),
             };
-            rows.extend(attached::attachments(text, *attachments).map(|row| Row::of(Style::DIM, &row)));
+            rows.extend(attached::attachment_row(text, *attachments).map(|row| Row::of(Style::DIM, &row)));
             rows
         }
-        Content::Injected { by, text } if detail == Detail::Short && attached::folded(by, text).is_some() => {
-            let folded = attached::folded(by, text).unwrap_or_default();
+        Content::Injected { by, text }
+            if detail == Detail::Short && attached::folded_row(by, text).is_some() =>
+        {
+            let folded = attached::folded_row(by, text).unwrap_or_default();
             wrap(&Row::of(Style::DIM, &folded), &Row::default(), &Row::of(Style::DIM, "    "), width)
         }
-        Content::Injected { by, text } => prompt(&format!("› ({by}) "), text, width),
+        Content::Injected { by, text } => prompt_rows(&format!("› ({by}) "), text, width),
         Content::Thinking { text, thought_ms } => {
             let mut rows = vec![thought_row(thought_ms.map(|ms| ms / 1000))];
             if detail == Detail::All {
@@ -97,7 +99,7 @@ pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row
             None => call_rows(call, width, detail),
         },
         Content::Provider { text } => vec![Row::of(Style::DIM, &format!("{MARGIN}◦ {text}"))],
-        Content::Summary { text } => prompt("(summary) ", text, width),
+        Content::Summary { text } => prompt_rows("(summary) ", text, width),
         Content::Plugin(plugin) => {
             let PluginBlock { source, title, body, .. } = &**plugin;
             let mut rows = Vec::new();
@@ -111,13 +113,13 @@ pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row
             }
             rows
         }
-        Content::End(end) => run_end(end, width),
+        Content::End(end) => run_end_rows(end, width),
         Content::Note { level, text } => {
             let style = match level {
                 NoteLevel::Info => Style::DIM,
                 NoteLevel::Warning => Style::YELLOW,
             };
-            text.as_str().lines().flat_map(|line| wrapped(style, line, width)).collect()
+            text.as_str().lines().flat_map(|line| wrapped_rows(style, line, width)).collect()
         }
     }
 }
@@ -134,7 +136,7 @@ fn thought_row(seconds: Option<u64>) -> Row {
 /// Rows of an open block; none for an answer, whose text is drawn as Markdown. `seconds` is the running time
 /// of a call of the main agent.
 pub(crate) fn open_rows(block: &Block, width: usize, seconds: Option<u64>) -> Vec<Row> {
-    if kind(block) == Kind::Hidden {
+    if kind_of(block) == Kind::Hidden {
         return Vec::new();
     }
     match &block.content {
@@ -157,8 +159,8 @@ const MAX_PROMPT_ROWS: usize = 20;
 /// Rows that are shown of a folded prompt, such as a pasted log.
 const FOLDED_PROMPT_ROWS: usize = 8;
 
-fn folded_prompt(mark: &str, text: &Text, width: usize) -> Vec<Row> {
-    let mut rows = prompt(mark, text, width);
+fn folded_prompt_rows(mark: &str, text: &Text, width: usize) -> Vec<Row> {
+    let mut rows = prompt_rows(mark, text, width);
     let hidden = rows.len().saturating_sub(FOLDED_PROMPT_ROWS) as u64;
     if rows.len() > MAX_PROMPT_ROWS {
         rows.truncate(FOLDED_PROMPT_ROWS);
@@ -167,7 +169,7 @@ fn folded_prompt(mark: &str, text: &Text, width: usize) -> Vec<Row> {
     rows
 }
 
-fn prompt(mark: &str, text: &Text, width: usize) -> Vec<Row> {
+fn prompt_rows(mark: &str, text: &Text, width: usize) -> Vec<Row> {
     let rest = Row::of(Style::PLAIN, "  ");
     let mut rows = Vec::new();
     for line in text.as_str().trim_end().split('\n') {
@@ -177,19 +179,19 @@ fn prompt(mark: &str, text: &Text, width: usize) -> Vec<Row> {
     rows
 }
 
-fn wrapped(style: Style, line: &str, width: usize) -> Vec<Row> {
+fn wrapped_rows(style: Style, line: &str, width: usize) -> Vec<Row> {
     let edge = Row::of(Style::PLAIN, MARGIN);
     wrap(&Row::of(style, line), &edge, &edge, width)
 }
 
 /// Draws the end of a run, with cost and duration.
-fn run_end(end: &RunEnd, width: usize) -> Vec<Row> {
+fn run_end_rows(end: &RunEnd, width: usize) -> Vec<Row> {
     let is_stopped = end.status == RunStatus::Aborted;
     let mut rows = match (end.status, &end.error) {
         (RunStatus::Completed | RunStatus::Aborted, _) => Vec::new(),
-        (RunStatus::Error, None) => wrapped(Style::RED, "the run failed", width),
+        (RunStatus::Error, None) => wrapped_rows(Style::RED, "the run failed", width),
         (RunStatus::Error, Some(error)) => {
-            error.as_str().lines().flat_map(|line| wrapped(Style::RED, line, width)).collect()
+            error.as_str().lines().flat_map(|line| wrapped_rows(Style::RED, line, width)).collect()
         }
     };
     if end.turns > 0 {
@@ -205,7 +207,7 @@ fn run_end(end: &RunEnd, width: usize) -> Vec<Row> {
             if is_stopped { margin.with(Style::YELLOW, "stopped").with(Style::DIM, " · ") } else { margin };
         rows.push(row.with(Style::DIM, &text));
     } else if is_stopped {
-        rows.extend(wrapped(Style::YELLOW, "stopped", width));
+        rows.extend(wrapped_rows(Style::YELLOW, "stopped", width));
     }
     rows
 }

@@ -22,7 +22,7 @@ const MIN_TOLD_MS: u64 = 100;
 pub(super) const HEAD_COLUMNS: usize = 4;
 
 /// Minimum gap in columns between a row and the facts at its end.
-pub(super) const FACTS_GAP: usize = 2;
+pub(super) const MIN_FACTS_GAP: usize = 2;
 
 /// Indentation of a call's output and other content under its head.
 const UNDER_HEAD: &str = "    ";
@@ -31,13 +31,13 @@ const UNDER_CALL: &str = "      ";
 /// Rows of a finished call: head with outcome, then the end of its output or its changes.
 pub(super) fn call_rows(call: &Call, width: usize, detail: Detail) -> Vec<Row> {
     let (style, sign) = sign_of(call.state);
-    let mut rows = head_rows(style, sign, call, &facts(call), width);
+    let mut rows = call_head(style, sign, call, &facts(call), width);
     if detail == Detail::All {
-        rows.extend(argument(call));
-        rows.extend(about(call));
+        rows.extend(argument_rows(call));
+        rows.extend(kind_and_paths(call));
     }
     rows.extend(body_rows(call, width, detail));
-    rows.extend(call.remarks.iter().map(remark));
+    rows.extend(call.remarks.iter().map(remark_row));
     rows
 }
 
@@ -47,12 +47,12 @@ pub(super) fn running_rows(call: &Call, width: usize, seconds: Option<u64>) -> V
     let is_running = call.state == CallState::Running;
     let seconds = seconds.filter(|seconds| is_running && *seconds > 0);
     let facts = seconds.map_or_else(Row::default, |seconds| Row::of(Style::DIM, &format!("{seconds} s")));
-    let mut rows = head_rows(style, sign, call, &facts, width);
+    let mut rows = call_head(style, sign, call, &facts, width);
     rows.extend(call.progress.as_str().lines().map(output_row));
     rows
 }
 
-/// The sign before a call, and its colour.
+/// Sign before a call, with its style.
 fn sign_of(state: CallState) -> (Style, &'static str) {
     match state {
         CallState::Writing | CallState::Waiting => (Style::DIM, "○"),
@@ -68,18 +68,18 @@ fn sign_of(state: CallState) -> (Style, &'static str) {
     }
 }
 
-fn head_rows(style: Style, sign: &str, call: &Call, facts: &Row, width: usize) -> Vec<Row> {
+fn call_head(style: Style, sign: &str, call: &Call, facts: &Row, width: usize) -> Vec<Row> {
     let headline = call.headline();
     // A command is shown in full.
     let text = if call.argument.is_some() { headline.into_owned() } else { clip(&headline, MAX_LINE_CHARS) };
-    head(style, sign, &Row::of(Style::PLAIN, &text), facts, width)
+    wrap_head(style, sign, &Row::of(Style::PLAIN, &text), facts, width)
 }
 
-/// Head of a call: sign, summary, and facts at the end of the row if they fit. A longer one hangs under its
-/// start, with the facts below.
-pub(super) fn head(style: Style, sign: &str, text: &Row, facts: &Row, width: usize) -> Vec<Row> {
+/// Rows of a call's head: sign, summary, and the facts at the end of the row if they fit. A long summary
+/// continues below its start, with the facts in the last row.
+pub(super) fn wrap_head(style: Style, sign: &str, text: &Row, facts: &Row, width: usize) -> Vec<Row> {
     let mark = Row::of(Style::PLAIN, MARGIN).with(style, sign).with(Style::PLAIN, " ");
-    // Further lines of a command are indented past the shell prompt.
+    // Further lines of a command are indented by the width of the prompt sign `$ `.
     let is_command = text.text().starts_with("$ ");
     let hang = Row::of(Style::PLAIN, if is_command { UNDER_CALL } else { UNDER_HEAD });
     let mut rows = wrap(text, &mark, &hang, width);
@@ -101,7 +101,7 @@ pub(super) fn head(style: Style, sign: &str, text: &Row, facts: &Row, width: usi
 }
 
 fn fits(row: &Row, facts: &Row, width: usize) -> bool {
-    row.columns() + FACTS_GAP + facts.columns() <= width
+    row.columns() + MIN_FACTS_GAP + facts.columns() <= width
 }
 
 /// Row with right-aligned facts.
@@ -128,23 +128,23 @@ fn facts(call: &Call) -> Row {
         (CallState::Unknown, _) => why("there is no such tool"),
         (CallState::Writing | CallState::Waiting | CallState::Running, _) | (_, None) => Row::default(),
         (CallState::Done, Some(body)) => {
-            let facts = result_facts(body, call.elapsed_ms, false);
+            let facts = outcome_facts(body, call.elapsed_ms, false);
             match unrepeated(&facts.text(), call.summary.as_str()) {
                 Some(rest) => Row::of(Style::DIM, rest),
                 None => facts,
             }
         }
-        (CallState::Failed, Some(body)) => result_facts(body, call.elapsed_ms, true),
+        (CallState::Failed, Some(body)) => outcome_facts(body, call.elapsed_ms, true),
     }
 }
 
-/// Facts such as `read 9 lines of x.rs` without the words of the summary `read x.rs` before them.
+/// Facts without the words that the summary has already: `9 lines` for `read 9 lines of x.rs` and `read x.rs`.
 fn unrepeated<'a>(facts: &'a str, summary: &str) -> Option<&'a str> {
     let (verb, object) = summary.split_once(' ')?;
     facts.strip_prefix(verb)?.strip_prefix(' ')?.strip_suffix(object)?.strip_suffix(" of ")
 }
 
-fn result_facts(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Row {
+fn outcome_facts(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Row {
     let took = |least: u64| elapsed_ms.filter(|ms| *ms >= least).map(duration);
     let dim = |facts: Vec<String>| Row::of(Style::DIM, &facts.join(" · "));
     match (&body.form, &body.lines[..]) {
@@ -187,14 +187,14 @@ pub(crate) fn duration(ms: u64) -> String {
     if ms < 10_000 { format!("{:.1} s", ms as f64 / 1e3) } else { super::rounded(ms) }
 }
 
-/// Full arguments of a call, if the head shows only a part.
-fn argument(call: &Call) -> Vec<Row> {
+/// Rows of the call's argument, if the head shows only a part of it.
+fn argument_rows(call: &Call) -> Vec<Row> {
     let lines = call.argument.iter().flat_map(|argument| argument.as_str().lines());
     lines.map(|line| Row::of(Style::PLAIN, &format!("{UNDER_HEAD}│ {line}"))).collect()
 }
 
-/// Draws the kind of work of a call, and its places.
-fn about(call: &Call) -> Option<Row> {
+/// Row with the kind of a call and its paths.
+fn kind_and_paths(call: &Call) -> Option<Row> {
     let line = call.line.map(|line| format!(":{line}")).unwrap_or_default();
     let mut places = call.locations.iter().map(Text::to_string);
     let first = places.next().map(|first| format!("{first}{line}"));
@@ -205,7 +205,7 @@ fn about(call: &Call) -> Option<Row> {
     })
 }
 
-pub(super) fn remark(text: &Text) -> Row {
+pub(super) fn remark_row(text: &Text) -> Row {
     Row::of(Style::DIM, &format!("{UNDER_HEAD}↳ {}", clip(text.as_str(), MAX_LINE_CHARS)))
 }
 
@@ -221,14 +221,14 @@ fn body_rows(call: &Call, width: usize, detail: Detail) -> Vec<Row> {
             let most = detail.at_most(MAX_DIFF_ROWS);
             let (mut rows, changes) =
                 short_diff(body.lines.iter().map(Text::as_str), UNDER_HEAD, most, width);
-            tell_hidden(&mut rows, (added + removed).saturating_sub(changes), width, detail);
+            append_omitted(&mut rows, (added + removed).saturating_sub(changes), width, detail);
             rows
         }
-        Form::Command { .. } => end_of(body, shown, width, detail),
+        Form::Command { .. } => last_lines(body, shown, width, detail),
         Form::Table | Form::Lines if detail == Detail::All && body.total_lines > 1 => {
-            end_of(body, shown, width, detail)
+            last_lines(body, shown, width, detail)
         }
-        // An error is text for the model, whose beginning names the failure.
+        // The beginning of an error names the failure, so it is shown instead of the end.
         Form::Lines
         | Form::Line
         | Form::Diff { .. }
@@ -240,7 +240,7 @@ fn body_rows(call: &Call, width: usize, detail: Detail) -> Vec<Row> {
             let kept = body.lines.len().min(shown);
             let mut rows: Vec<Row> =
                 body.lines.iter().take(kept).map(|line| output_row(line.as_str())).collect();
-            tell_hidden(&mut rows, body.total_lines.saturating_sub(kept as u64), width, detail);
+            append_omitted(&mut rows, body.total_lines.saturating_sub(kept as u64), width, detail);
             rows
         }
         Form::Lines
@@ -258,7 +258,7 @@ fn output_row(line: &str) -> Row {
 
 /// Appends the number of hidden lines and the key for them to the last row, or adds a row if there is no
 /// space.
-fn tell_hidden(rows: &mut Vec<Row>, hidden: u64, width: usize, detail: Detail) {
+fn append_omitted(rows: &mut Vec<Row>, hidden: u64, width: usize, detail: Detail) {
     if hidden == 0 {
         return;
     }
@@ -266,7 +266,7 @@ fn tell_hidden(rows: &mut Vec<Row>, hidden: u64, width: usize, detail: Detail) {
     let key = if detail == Detail::Short { "Ctrl-T" } else { "/show" };
     let text = Row::of(Style::DIM, &format!("{lines} more · {key}"));
     match rows.last_mut() {
-        Some(last) if fits(last, &text, width) && !last.fills() => {
+        Some(last) if fits(last, &text, width) && !last.has_fill() => {
             *last = with_facts(last.clone(), &text, width)
         }
         Some(_) | None => {
@@ -278,10 +278,10 @@ fn tell_hidden(rows: &mut Vec<Row>, hidden: u64, width: usize, detail: Detail) {
 }
 
 /// Last lines of an output, and the number of lines before them.
-fn end_of(body: &Body, shown: usize, width: usize, detail: Detail) -> Vec<Row> {
+fn last_lines(body: &Body, shown: usize, width: usize, detail: Detail) -> Vec<Row> {
     let hidden = body.lines.len().saturating_sub(shown);
     let before = body.total_lines.saturating_sub((body.lines.len() - hidden) as u64);
     let mut rows: Vec<Row> = body.lines.iter().skip(hidden).map(|line| output_row(line.as_str())).collect();
-    tell_hidden(&mut rows, before, width, detail);
+    append_omitted(&mut rows, before, width, detail);
     rows
 }

@@ -13,7 +13,7 @@ struct Change<'a> {
 /// Minimum width of the line number column.
 const MIN_NUMBER_COLUMNS: usize = 3;
 
-/// Mark between two hunks.
+/// Row between two hunks.
 const GAP_MARK: &str = "⋮";
 
 /// First `most` rows of a unified diff behind `edge`, and the number of changes in them. Lines are numbered;
@@ -62,7 +62,7 @@ pub(crate) fn diff_of_files<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<Row
     rows
 }
 
-/// Columns of the largest number of a line.
+/// Width of the largest line number, in columns.
 fn number_columns<'a>(lines: impl Iterator<Item = &'a str>) -> usize {
     let mut reader = DiffReader::default();
     let number = |line| match reader.line(line) {
@@ -75,11 +75,11 @@ fn number_columns<'a>(lines: impl Iterator<Item = &'a str>) -> usize {
     largest.to_string().len().max(MIN_NUMBER_COLUMNS)
 }
 
-/// A diff that becomes rows.
+/// State of drawing a diff as rows.
 struct Drawing<'a> {
     edge: &'a str,
     width: usize,
-    /// Columns of a line's number.
+    /// Width of the line numbers, in columns.
     columns: usize,
     /// Rows, and whether each shows a change.
     rows: Vec<(Row, bool)>,
@@ -87,7 +87,7 @@ struct Drawing<'a> {
 
 impl Drawing<'_> {
     fn draw<'a>(&mut self, lines: impl Iterator<Item = &'a str>, most: usize) {
-        // Consecutive changed lines.
+        // Block of consecutive changed lines.
         let mut block: Vec<Change<'a>> = Vec::new();
         let mut reader = DiffReader::default();
         for line in lines {
@@ -97,9 +97,9 @@ impl Drawing<'_> {
                     continue;
                 }
                 DiffLine::Removed { number, text } => {
-                    // Lines added earlier belong to other changes.
+                    // An added line ends a block, so a removed line begins the next one.
                     if block.last().is_some_and(|last| last.is_added) {
-                        self.flush(&mut block);
+                        self.draw_changes(&mut block);
                     }
                     block.push(Change { is_added: false, number, text });
                     continue;
@@ -121,13 +121,13 @@ impl Drawing<'_> {
                     Some(Row::of(Style::DIM, &number).with(Style::PLAIN, &format!("   {text}")))
                 }
             };
-            self.flush(&mut block);
+            self.draw_changes(&mut block);
             self.rows.extend(other.map(|row| (row, false)));
             if self.rows.len() >= most {
                 return;
             }
         }
-        self.flush(&mut block);
+        self.draw_changes(&mut block);
     }
 
     /// Edge and line number; blanks if unknown.
@@ -136,8 +136,8 @@ impl Drawing<'_> {
         format!("{}{number:>columns$}", self.edge, columns = self.columns)
     }
 
-    /// Draws replaced lines in pairs: the first with the first, and so on.
-    fn flush(&mut self, block: &mut Vec<Change<'_>>) {
+    /// Draws a block of changed lines. Removed and added lines are paired in order.
+    fn draw_changes(&mut self, block: &mut Vec<Change<'_>>) {
         let (removed, added): (Vec<&Change<'_>>, Vec<&Change<'_>>) =
             block.iter().partition(|change| !change.is_added);
         let is_replaced = removed.len() == added.len();
@@ -160,7 +160,7 @@ impl Drawing<'_> {
                 }
                 None => row = row.with(style, change.text),
             }
-            (row.filling(self.width), true)
+            (row.with_fill(self.width), true)
         };
         let removed_rows = removed.iter().enumerate().map(|(at, change)| row(change, pair(&added, at)));
         let added_rows = added.iter().enumerate().map(|(at, change)| row(change, pair(&removed, at)));
@@ -187,19 +187,19 @@ mod tests {
         assert_eq!(rows, ["one", "1 - - old", "1 + + new", "two", "1 - gone"]);
     }
 
-    fn heavy(row: &Row) -> Vec<String> {
+    fn bold_texts(row: &Row) -> Vec<String> {
         let is_heavy = |span: &&crate::row::Span| span.style().bold;
         row.spans().iter().filter(is_heavy).map(|span| span.text().to_owned()).collect()
     }
 
     #[test]
-    fn the_words_that_changed_in_a_line_are_heavy_and_signs_and_numbers_stay() {
+    fn the_changed_words_of_a_line_are_bold_and_signs_and_numbers_are_not() {
         let diff = "--- a\n+++ b\n@@ -7,2 +7,2 @@\n let x = old_name(1);\n-let total = count(a, b);\n+let total = count(a, c) + 1;\n";
         let rows = changes(diff);
         let texts: Vec<String> = rows.iter().map(Row::text).collect();
         assert_eq!(texts, ["  8 - let total = count(a, b);", "  8 + let total = count(a, c) + 1;"]);
-        assert_eq!(heavy(&rows[0]), ["b"]);
-        assert_eq!(heavy(&rows[1]), ["c", " + 1"]);
+        assert_eq!(bold_texts(&rows[0]), ["b"]);
+        assert_eq!(bold_texts(&rows[1]), ["c", " + 1"]);
     }
 
     #[test]
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ground_of_a_changed_line_reaches_to_the_end_of_the_screen_and_is_no_part_of_a_copy() {
+    fn the_background_of_a_changed_line_fills_the_row_and_is_not_copied() {
         use crate::row::{Looks, Theme};
         let encoded = |theme, width| {
             let (rows, _) = short_diff("@@ -1 +1 @@\n+new\n".lines(), "", 20, width);
@@ -260,7 +260,7 @@ mod tests {
             "@@ -1 +1 @@\n+only new\n",
         ] {
             let rows = changes(diff);
-            assert!(!rows.is_empty() && rows.iter().all(|row| heavy(row).is_empty()), "{diff}");
+            assert!(!rows.is_empty() && rows.iter().all(|row| bold_texts(row).is_empty()), "{diff}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Rows of what the agent is doing: they stand above the place to type.
+//! Rows about the agent's present work, above the composer.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use super::{counted, dollars, thousands, with_facts};
 use crate::row::{Row, Style};
 use crate::text::clip;
 
-/// Maximum number of shown texts of the queue.
+/// Maximum number of queued texts that are shown.
 const MAX_QUEUE_ROWS: usize = 3;
 
-/// Maximum number of shown sub-agents.
+/// Maximum number of sub-agents that are shown.
 const MAX_AGENT_ROWS: usize = 4;
 
 /// Maximum number of rows of a to-do list that does not fit in one.
 const MAX_CHECK_ROWS: usize = 5;
 
-/// To-do list: in one row if it fits, or the items around the one in progress. Empty for a completed list,
-/// unless a run is active.
+/// Rows of the to-do list: one row if it fits, otherwise the items around the one in progress. None for a
+/// completed list, unless a run is active.
 pub(crate) fn checklist_rows(items: &[CheckRow], is_running: bool, width: usize) -> Vec<Row> {
     let is_done = items.iter().all(|item| item.state == CheckState::Done);
     if items.is_empty() || (is_done && !is_running) {
@@ -53,7 +53,7 @@ pub(crate) fn checklist_rows(items: &[CheckRow], is_running: bool, width: usize)
     rows
 }
 
-/// Describes a sub-agent in a few words: working time or completion, and its cost.
+/// Facts about a sub-agent in a few words: working time or completion, and cost.
 pub(crate) fn agent_facts(agent: &AgentRow) -> String {
     facts_after("sub-agent", agent)
 }
@@ -89,10 +89,10 @@ fn facts_after(first: &str, agent: &AgentRow) -> String {
     facts.join(" · ")
 }
 
-/// Newest blocks in which the call of a sub-agent is looked for.
+/// Number of the newest blocks in which a sub-agent's running call is searched.
 const SEARCHED_BLOCKS: usize = 256;
 
-/// Minimum number of columns for the call of a sub-agent.
+/// Minimum width for a sub-agent's running call, in columns.
 const MIN_CALL_COLUMNS: usize = 12;
 
 /// Running call of a sub-agent, in one line.
@@ -112,7 +112,7 @@ pub(crate) fn agent_rows(view: &View, width: usize) -> Vec<Row> {
     let row = |(at, agent): (usize, &AgentRow)| {
         let depth = "  ".repeat(agent.depth.clamp(1, 8) as usize - 1);
         let facts = agent_facts(agent);
-        // The facts are in sight however long the task is.
+        // The facts are always visible, however long the task is.
         let room = width.saturating_sub(depth.len() + facts.chars().count() + 7).max(12);
         let title = clip(agent.title(), room);
         let row = Row::of(Style::BLUE, &format!("  {depth}◐ ")).with(Style::PLAIN, &title);
@@ -135,7 +135,7 @@ pub(crate) fn agent_rows(view: &View, width: usize) -> Vec<Row> {
     rows
 }
 
-/// Minimum number of columns for a held text beside the keys for it.
+/// Minimum width for a held-back text beside its keys, in columns.
 const MIN_HELD_COLUMNS: usize = 16;
 
 /// Rows of the texts that no run takes, with the keys that send, edit and drop them.
@@ -164,8 +164,8 @@ fn held_rows(queue: &[Queued], width: usize) -> Vec<Row> {
     rows
 }
 
-/// Rows of the queue: steering texts for the next step, texts for after the run, and, while idle, texts that
-/// the run did not use.
+/// Rows of the queue: steering messages for the next step, texts for after the run, and between runs the texts
+/// that the run did not use.
 pub(crate) fn queue_rows(queue: &[Queued], is_running: bool, width: usize) -> Vec<Row> {
     let edit = Row::of(Style::DIM, "Alt-↑ edits it");
     let mut rows: Vec<Row> = if is_running {
@@ -176,7 +176,7 @@ pub(crate) fn queue_rows(queue: &[Queued], is_running: bool, width: usize) -> Ve
             .map(|(at, queued)| {
                 let mark = if queued.steers { "  ↳ at the next step: " } else { "  ↳ then: " };
                 let row = Row::of(Style::PLAIN, mark).with(Style::DIM, queued.text.as_str());
-                // The last text is the one that the key takes back.
+                // The key takes back the last text.
                 let is_last = at + 1 == queue.len();
                 if is_last && row.columns() + 2 + edit.columns() <= width {
                     with_facts(row, &edit, width)

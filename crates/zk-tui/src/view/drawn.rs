@@ -1,31 +1,32 @@
 use zk_core::model::CallKind;
 use zk_view::{Body, Call, CallState, Form, Text};
 
-use super::call::{MAX_LINE_CHARS, head, remark};
+use super::call::{MAX_LINE_CHARS, remark_row, wrap_head};
 use super::detail::{Detail, MARGIN};
 use crate::markdown::Markdown;
 use crate::row::{Row, Style};
 use crate::text::{clip, soft_split};
 
-/// Indentation of content under its head.
+/// Indentation of content below a call's head.
 const UNDER_HEAD: &str = "    ";
 
-/// Rows of a finished call with readable content, which replaces summary and outcome; `None` for other calls.
+/// Rows of a finished call whose content itself is to be read, in place of summary and outcome; `None` for
+/// other calls.
 pub(super) fn content_rows(call: &Call, width: usize, detail: Detail) -> Option<Vec<Row>> {
     let body = call.body.as_ref().filter(|_| call.state == CallState::Done)?;
     let mut rows = match &body.form {
         // The present list is shown above the composer.
         Form::Checklist { reshaped } if !*reshaped && detail != Detail::All => Vec::new(),
-        Form::Checklist { .. } => checklist(body),
-        Form::Markdown { outcome } => markdown(call, body, outcome, width),
-        Form::Line if call.kind == CallKind::Delegate => delegated(call, body, width),
+        Form::Checklist { .. } => checklist_rows(body),
+        Form::Markdown { outcome } => markdown_rows(call, body, outcome, width),
+        Form::Line if call.kind == CallKind::Delegate => delegation_row(call, body, width),
         Form::Line | Form::Lines | Form::Command { .. } | Form::Diff { .. } | Form::Table => return None,
     };
-    rows.extend(call.remarks.iter().map(remark));
+    rows.extend(call.remarks.iter().map(remark_row));
     Some(rows)
 }
 
-fn checklist(body: &Body) -> Vec<Row> {
+fn checklist_rows(body: &Body) -> Vec<Row> {
     if body.lines.is_empty() {
         return vec![Row::of(Style::DIM, &format!("{MARGIN}the to-do list is empty"))];
     }
@@ -34,13 +35,13 @@ fn checklist(body: &Body) -> Vec<Row> {
     body.lines.iter().map(item).collect()
 }
 
-fn markdown(call: &Call, body: &Body, outcome: &Text, width: usize) -> Vec<Row> {
+fn markdown_rows(call: &Call, body: &Body, outcome: &Text, width: usize) -> Vec<Row> {
     let inner = width.saturating_sub(UNDER_HEAD.len()).max(1);
     let mut markdown = Markdown::new(inner);
     body.lines.iter().for_each(|line| markdown.push(&format!("{line}\n")));
     markdown.finish();
     let text = Row::of(Style::PLAIN, &clip(&call.headline(), MAX_LINE_CHARS));
-    let mut rows = head(Style::GREEN, "✓", &text, &Row::default(), width);
+    let mut rows = wrap_head(Style::GREEN, "✓", &text, &Row::default(), width);
     for row in markdown.take_ready().into_iter().flat_map(|row| soft_split(&row, inner)) {
         let mut whole = Row::of(Style::PLAIN, UNDER_HEAD);
         whole.append(&row);
@@ -52,10 +53,10 @@ fn markdown(call: &Call, body: &Body, outcome: &Text, width: usize) -> Vec<Row> 
     rows
 }
 
-/// Row of delegated work.
-fn delegated(call: &Call, body: &Body, width: usize) -> Vec<Row> {
+/// Row of a call that delegated work to a sub-agent.
+fn delegation_row(call: &Call, body: &Body, width: usize) -> Vec<Row> {
     let took = call.elapsed_ms.filter(|ms| *ms >= 1000).map(|ms| format!("{} s", ms / 1000));
     let facts: Vec<String> = body.lines.iter().map(Text::to_string).chain(took).collect();
     let text = Row::of(Style::PLAIN, &clip(&call.headline(), MAX_LINE_CHARS));
-    head(Style::GREEN, "✓", &text, &Row::of(Style::DIM, &facts.join(" · ")), width)
+    wrap_head(Style::GREEN, "✓", &text, &Row::of(Style::DIM, &facts.join(" · ")), width)
 }

@@ -4,7 +4,7 @@ use zk_core::model::CallKind;
 use zk_view::{Block, Call, CallState, Content};
 
 use super::block::block_rows;
-use super::call::{FACTS_GAP, HEAD_COLUMNS, MAX_LINE_CHARS, head};
+use super::call::{HEAD_COLUMNS, MAX_LINE_CHARS, MIN_FACTS_GAP, wrap_head};
 use super::{Detail, counted};
 use crate::row::{Row, Style};
 use crate::text::{clip, columns};
@@ -18,14 +18,15 @@ fn call(block: &Block) -> Option<&Call> {
 }
 
 /// Whether a call of this kind only reads.
-fn looks(kind: CallKind) -> bool {
+fn is_read_kind(kind: CallKind) -> bool {
     matches!(kind, CallKind::Read | CallKind::Search)
 }
 
 impl Reads {
     /// Adds a block; returns false if it does not belong to these reads.
-    pub(crate) fn take_in(&mut self, block: &Arc<Block>) -> bool {
-        let is_read = call(block).is_some_and(|call| looks(call.kind) && call.state == CallState::Done);
+    pub(crate) fn add_if_read(&mut self, block: &Arc<Block>) -> bool {
+        let is_read =
+            call(block).is_some_and(|call| is_read_kind(call.kind) && call.state == CallState::Done);
         if is_read && block.closed && block.agent.is_none() {
             self.0.push(block.clone());
             return true;
@@ -34,11 +35,11 @@ impl Reads {
     }
 
     /// Whether an open block may still join these reads.
-    pub(crate) fn may_take_in(&self, block: &Block) -> bool {
+    pub(crate) fn may_join(&self, block: &Block) -> bool {
         let Some(call) = call(block).filter(|_| !block.closed) else { return false };
         let may_be_read = match call.state {
             CallState::Writing | CallState::Waiting => true,
-            _ => looks(call.kind),
+            _ => is_read_kind(call.kind),
         };
         may_be_read && block.agent.is_none() && !self.is_empty()
     }
@@ -61,22 +62,22 @@ impl Reads {
                 let summaries: Vec<&str> =
                     blocks.iter().filter_map(|block| call(block)).map(|call| call.summary.as_str()).collect();
                 let facts = Row::of(Style::DIM, &counted(blocks.len() as u64, "read"));
-                let room = width.saturating_sub(HEAD_COLUMNS + FACTS_GAP + facts.columns());
-                let text = Row::of(Style::PLAIN, &clip(&fitting(&summaries, room), MAX_LINE_CHARS));
-                head(Style::GREEN, "✓", &text, &facts, width)
+                let room = width.saturating_sub(HEAD_COLUMNS + MIN_FACTS_GAP + facts.columns());
+                let text = Row::of(Style::PLAIN, &clip(&join_fitting(&summaries, room), MAX_LINE_CHARS));
+                wrap_head(Style::GREEN, "✓", &text, &facts, width)
             }
         }
     }
 }
 
-/// Joined summaries that fit in a row; the others are counted.
-fn fitting(summaries: &[&str], room: usize) -> String {
-    let whole = listed(summaries);
+/// Summaries joined as far as they fit in a row; the others are counted.
+fn join_fitting(summaries: &[&str], room: usize) -> String {
+    let whole = join_summaries(summaries);
     if columns(&whole) <= room {
         return whole;
     }
     let shortened = |shown: usize| {
-        let begin = listed(summaries.get(..shown).unwrap_or_default());
+        let begin = join_summaries(summaries.get(..shown).unwrap_or_default());
         format!("{begin} and {} more", summaries.len() - shown)
     };
     let fits = |shown: &usize| columns(&shortened(*shown)) <= room;
@@ -84,7 +85,7 @@ fn fitting(summaries: &[&str], room: usize) -> String {
 }
 
 /// Joined summaries; one that starts with the same verb as the one before omits it.
-fn listed(summaries: &[&str]) -> String {
+fn join_summaries(summaries: &[&str]) -> String {
     let mut text = String::new();
     let mut before = None;
     for summary in summaries {

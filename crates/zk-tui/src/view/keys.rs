@@ -11,7 +11,7 @@ pub(crate) fn key_table(keys: &[(String, impl AsRef<str>)], width: usize, room: 
     if keys.len() <= room {
         return keys.iter().map(|(keys, what)| row(keys, what.as_ref())).collect();
     }
-    // Short ones share a row, the last ones first.
+    // Short entries share a row, starting with the last ones.
     let middle = width / 2;
     let short = |keys: &str, what: &str| {
         let row = Row::of(Style::CYAN, keys).with(Style::PLAIN, "  ").with(Style::PLAIN, what);

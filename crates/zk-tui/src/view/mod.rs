@@ -1,4 +1,4 @@
-//! Rows of what a view holds.
+//! Rows for the parts of a view.
 
 pub(crate) mod attached;
 mod block;
@@ -14,7 +14,7 @@ mod status;
 mod status_row;
 mod tables;
 
-pub(crate) use block::{Kind, block_rows, kind, open_rows};
+pub(crate) use block::{Kind, block_rows, kind_of, open_rows};
 pub(crate) use call::{duration, exit_words, with_facts};
 pub(crate) use detail::{Detail, MARGIN};
 pub(crate) use diff::{short_diff, whole_diff};
@@ -24,7 +24,7 @@ pub(crate) use group::Reads;
 pub(crate) use keys::{key_columns, key_table};
 pub use renderers::Renderers;
 pub use status::status_line;
-pub(crate) use status::{job_rows, silence};
+pub(crate) use status::{describe_silence, job_rows};
 pub use status_row::ModelFacts;
 pub(crate) use status_row::{running_seconds, status_row};
 pub use tables::TableFences;
@@ -34,7 +34,7 @@ pub(crate) fn counted(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-/// A number of tokens, in short: of 47,200 it is `47.2k`.
+/// Number of tokens in short form: `47.2k` for 47,200.
 #[must_use]
 pub fn thousands(tokens: u64) -> String {
     match tokens {
@@ -46,7 +46,7 @@ pub fn thousands(tokens: u64) -> String {
     }
 }
 
-/// Amount in US dollars: in cents, smaller amounts in finer parts.
+/// Amount in US dollars: in cents, and smaller amounts with more digits.
 ///
 /// ```
 /// assert_eq!(zk_tui::dollars(1.5), "$1.50");

@@ -21,7 +21,7 @@ impl fmt::Debug for Renderers {
 }
 
 impl Renderers {
-    /// Renderers that `find` knows by their names: `block:KIND` and `fence:LANGUAGE`.
+    /// Creates the renderers from `find`, which looks them up by name: `block:KIND` and `fence:LANGUAGE`.
     pub fn new(find: impl Fn(&str) -> Option<Arc<dyn Renderer>> + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(find)))
     }
@@ -52,7 +52,7 @@ impl Renderers {
     }
 }
 
-/// Rows of a renderer, if they are within bounds.
+/// Rows that a renderer returns, if they are within the limits.
 fn drawn(renderer: &dyn Renderer, text: &str, width: usize) -> Option<Vec<Row>> {
     if text.len() > RenderInput::MAX_BYTES {
         return None;
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_renderer_gives_up_on_breaks_at_or_draws_without_bounds_is_drawn_as_always() {
+    fn a_renderer_that_fails_or_exceeds_limits_falls_back_to_the_default() {
         assert_eq!(fence(|_| None, "x"), None);
         assert_eq!(fence(|_| Some(vec![RenderedRow::default(); RenderInput::MAX_ROWS + 1]), "x"), None);
         assert_eq!(fence(|_| Some(vec![RenderedRow::of(SpanRole::Plain, &"x".repeat(21))]), "x"), None);

@@ -6,7 +6,7 @@ use crate::row::{Row, Style};
 /// Maximum number of shown background commands.
 const MAX_JOB_ROWS: usize = 3;
 
-/// The commands that run in the background.
+/// Rows of the background commands.
 pub(crate) fn job_rows(jobs: &[JobRow]) -> Vec<Row> {
     let running = || jobs.iter().filter(|job| !matches!(job.state, JobState::Ended { .. }));
     let row = |job: &JobRow| {
@@ -24,7 +24,7 @@ pub(crate) fn job_rows(jobs: &[JobRow]) -> Vec<Row> {
 /// Status of a run that is being stopped.
 const STOPPING: &str = "stopping …";
 
-/// Text for the present activity.
+/// Texts about the present activity.
 struct ActivityWords {
     /// Activity with its duration.
     doing: String,
@@ -33,7 +33,7 @@ struct ActivityWords {
 }
 
 impl ActivityWords {
-    /// Describes an activity of `ms`; if `can_hurry`, Enter triggers a retry.
+    /// Describes an activity that has lasted `ms`. If `can_hurry` is set, Enter triggers a retry.
     fn of(activity: &Activity, ms: u64, can_hurry: bool) -> Self {
         let seconds = ms / 1000;
         let doing = match activity {
@@ -45,7 +45,7 @@ impl ActivityWords {
             Activity::Answering => format!("answering, {seconds} s"),
             Activity::Waiting { model } => format!("waiting for {model}, {seconds} s"),
             Activity::Silent { model, idle_ms, limit_ms, keep_alives } => {
-                silence(model, *idle_ms, *limit_ms, *keep_alives)
+                describe_silence(model, *idle_ms, *limit_ms, *keep_alives)
             }
             Activity::Retrying { left_ms: 0, .. } => "trying now".to_owned(),
             Activity::Retrying { attempt, left_ms, .. } => {
@@ -71,13 +71,13 @@ impl ActivityWords {
 }
 
 /// Describes the silence of a server.
-pub(crate) fn silence(model: &Text, idle_ms: u64, limit_ms: u64, keep_alives: bool) -> String {
+pub(crate) fn describe_silence(model: &Text, idle_ms: u64, limit_ms: u64, keep_alives: bool) -> String {
     let what = if keep_alives { ", only keep-alives" } else { "" };
     format!("waiting for {model}, {} s{what} (limit {})", idle_ms / 1000, rounded(limit_ms))
 }
 
-/// Number of written tokens, as a suffix.
-fn written(tokens: u64) -> String {
+/// Suffix with the number of written tokens.
+fn written_suffix(tokens: u64) -> String {
     if tokens == 0 { String::new() } else { format!(" · {tokens} tokens") }
 }
 
@@ -90,13 +90,13 @@ pub fn status_line(status: &Status, stops: &str, has_keys: bool) -> Option<Strin
             return None;
         }
         Activity::Stopping => return Some(STOPPING.to_owned()),
-        // They describe a server that sends nothing.
+        // Their texts already say that no tokens arrive.
         Activity::Starting | Activity::Silent { .. } | Activity::Retrying { .. } => String::new(),
         Activity::Compacting { .. }
         | Activity::Waiting { .. }
         | Activity::Thinking
         | Activity::Writing { .. }
-        | Activity::Running { .. } => written(status.tokens_written),
+        | Activity::Running { .. } => written_suffix(status.tokens_written),
     };
     let words = ActivityWords::of(&status.activity, status.activity_ms, has_keys);
     Some(format!("{stops} stops · {}{tokens}{}", words.doing, words.detail))

@@ -4,7 +4,7 @@ use super::detail::MARGIN;
 use super::{dollars, rounded, thousands};
 use crate::row::{Row, Style};
 
-/// Signs of activity, and of a waiting retry.
+/// Signs in the status row: of activity, and of a wait for a retry.
 const WORKS: &str = "◐";
 const RETRIES: &str = "↻";
 
@@ -28,7 +28,7 @@ pub struct ModelFacts {
     pub branch: String,
 }
 
-/// Fact of a status row.
+/// Fact in the status row, with its rank.
 struct Fact {
     text: Row,
     /// Shorter text, tried before any fact of a lower rank is dropped.
@@ -70,13 +70,13 @@ pub(crate) fn status_row(
         let walls = (!model.walls.is_empty()).then(|| Fact::dim(5, &model.walls));
         let left = mode_fact(model).into_iter().chain(walls).collect();
         let right = place.into_iter().chain(name).chain(gauge).chain(cost).collect();
-        return Some(fitted(left, right, width));
+        return Some(fit_row(left, right, width));
     }
     let left = activity_facts(status, can_leave);
     // The model is shown if there is room for everything else.
     let name = name.map(|name| Fact { rank: 13, ..name });
     let right = mode_fact(model).into_iter().chain(name).chain(gauge).chain(cost).collect();
-    Some(fitted(left, right, width))
+    Some(fit_row(left, right, width))
 }
 
 fn mode_fact(model: &ModelFacts) -> Option<Fact> {
@@ -89,7 +89,8 @@ fn cost_fact(cost: f64) -> Option<Fact> {
 
 /// Facts about the context: fill level with urgency, and compactions.
 fn gauge_facts(tokens: Option<u64>, window: Option<u64>, gauge: Option<&ContextGauge>) -> Vec<Fact> {
-    // For a session that was just opened, the last answer and its model's window are known.
+    // For a session that was just opened, the size of the last answer's context and the model's window are
+    // known.
     let by_window = tokens.zip(window).and_then(|(tokens, window)| ContextGauge::new(tokens, window, 0));
     let Some(gauge) = gauge.copied().or(by_window) else {
         return tokens
@@ -122,7 +123,7 @@ fn compaction_badge(gauge: &ContextGauge) -> Option<Fact> {
     Some(Fact { brief: Some(Row::of(Style::DIM, &compacted)), ..Fact::dim(7, &whole) })
 }
 
-/// Age in its largest unit.
+/// Age in its largest suitable unit.
 fn age(ms: u64) -> String {
     match ms / 60_000 {
         0 => "just now".to_owned(),
@@ -138,7 +139,7 @@ fn activity_facts(status: &Status, can_leave: bool) -> Vec<Fact> {
     let whole = status.run_ms.unwrap_or(status.activity_ms);
     let (sign, style, first, words): (_, _, String, Vec<Fact>) = match &status.activity {
         Activity::Idle => return Vec::new(),
-        Activity::Stopping => return vec![head(WORKS, Style::BLUE, "stopping …")],
+        Activity::Stopping => return vec![activity_fact(WORKS, Style::BLUE, "stopping …")],
         Activity::Asking => (WORKS, Style::YELLOW, "waiting for you".to_owned(), Vec::new()),
         Activity::Starting => (WORKS, Style::BLUE, "starting".to_owned(), Vec::new()),
         Activity::Compacting { before } => {
@@ -151,7 +152,7 @@ fn activity_facts(status: &Status, can_leave: bool) -> Vec<Fact> {
         Activity::Silent { idle_ms, limit_ms, keep_alives, .. } => {
             let alive = if *keep_alives { ", which gives signs of life" } else { "" };
             let mut words = vec![Fact::dim(3, &format!("waiting for the model{alive}"))];
-            // A distant limit is not shown.
+            // The limit is shown only when it comes near.
             if idle_ms.saturating_mul(2) >= *limit_ms {
                 let left = rounded(limit_ms.saturating_sub(*idle_ms));
                 words.push(Fact::dim(4, &format!("gives up in {left}")));
@@ -167,7 +168,7 @@ fn activity_facts(status: &Status, can_leave: bool) -> Vec<Fact> {
                 0 => format!("trying in {left}"),
                 failed => format!("attempt {} of {max_attempts} in {left}", failed + 1),
             };
-            // Short reason, before the provider's message.
+            // The reason is shown in short, without the provider's message.
             let (short, _) = why.as_str().split_once(": ").unwrap_or((why.as_str(), ""));
             let words = vec![Fact::dim(1, &when), Fact::dim(2, "Enter now")];
             (RETRIES, Style::YELLOW, short.to_owned(), words)
@@ -182,7 +183,7 @@ fn activity_facts(status: &Status, can_leave: bool) -> Vec<Fact> {
             (WORKS, Style::BLUE, seconds(whole), batch.into_iter().collect())
         }
     };
-    let mut facts = vec![head(sign, style, &first)];
+    let mut facts = vec![activity_fact(sign, style, &first)];
     facts.extend(words);
     if status.tokens_written > 0 {
         facts.push(Fact::dim(9, &format!("↓{}", thousands(status.tokens_written))));
@@ -200,14 +201,14 @@ fn activity_facts(status: &Status, can_leave: bool) -> Vec<Fact> {
     facts
 }
 
-fn head(sign: &str, style: Style, text: &str) -> Fact {
+fn activity_fact(sign: &str, style: Style, text: &str) -> Fact {
     Fact { text: Row::of(style, sign).with(Style::DIM, &format!(" {text}")), brief: None, rank: 0 }
 }
 
 /// The row of two parts, without the facts that a screen of `width` columns has no room for.
-fn fitted(mut left: Vec<Fact>, mut right: Vec<Fact>, width: usize) -> Row {
+fn fit_row(mut left: Vec<Fact>, mut right: Vec<Fact>, width: usize) -> Row {
     loop {
-        let (first, second) = (joined(&left), joined(&right));
+        let (first, second) = (join_facts(&left), join_facts(&right));
         let gap = if first.columns() == 0 || second.columns() == 0 { 0 } else { GAP };
         let taken = MARGIN.len() + first.columns() + gap + second.columns();
         let mut row = Row::of(Style::DIM, MARGIN);
@@ -240,7 +241,7 @@ fn fitted(mut left: Vec<Fact>, mut right: Vec<Fact>, width: usize) -> Row {
     }
 }
 
-fn joined(facts: &[Fact]) -> Row {
+fn join_facts(facts: &[Fact]) -> Row {
     let mut row = Row::default();
     for (at, fact) in facts.iter().enumerate() {
         if at > 0 {
@@ -251,7 +252,7 @@ fn joined(facts: &[Fact]) -> Row {
     row
 }
 
-/// Running time of the calls in seconds; `None` if none runs.
+/// Running time of the main agent's calls in seconds; `None` if none runs.
 pub(crate) fn running_seconds(status: &Status) -> Option<u64> {
     matches!(status.activity, Activity::Running { .. }).then_some(status.activity_ms / 1000)
 }
@@ -273,7 +274,7 @@ mod tests {
         }
     }
 
-    fn drawn(status: Status, width: usize) -> String {
+    fn drawn_row(status: Status, width: usize) -> String {
         let status = Status { gauge: ContextGauge::new(34, 100, 0), ..status };
         status_row(&status, &facts(), 1.2, false, width).unwrap().text()
     }
@@ -293,7 +294,7 @@ mod tests {
     #[test]
     fn an_idle_row_says_what_holds_for_the_next_prompt() {
         assert_eq!(
-            drawn(Status::default(), 100),
+            drawn_row(Status::default(), 100),
             format!(
                 "  auto · sandbox{}~/src/shopcart main · Sonnet 5.5 · context 34 % · $1.20",
                 " ".repeat(29)
@@ -303,11 +304,11 @@ mod tests {
 
     #[test]
     fn a_narrow_row_drops_the_directory_then_the_cost_and_tokens_and_never_the_mode() {
-        let narrow = |width| drawn(Status::default(), width);
+        let narrow = |width| drawn_row(Status::default(), width);
         assert!(narrow(70).contains("34 % · $1.20") && !narrow(60).contains("shopcart"), "{}", narrow(60));
         for width in 10..120 {
             assert!(narrow(width).contains("auto"), "{width}: {}", narrow(width));
-            assert!(drawn(running(), width).contains("auto"), "{width}: {}", drawn(running(), width));
+            assert!(drawn_row(running(), width).contains("auto"), "{width}: {}", drawn_row(running(), width));
         }
         assert!(!narrow(36).contains('$') && narrow(36).contains("34 %"), "{}", narrow(36));
     }
@@ -315,19 +316,19 @@ mod tests {
     #[test]
     fn a_running_row_says_how_long_and_which_keys_and_not_what_stands_above() {
         assert_eq!(
-            drawn(running(), 100),
+            drawn_row(running(), 100),
             "  ◐ 18 s · ↓269 · Esc stops · Enter: at the next step · Tab: afterwards  auto · context 34 % · $1.20"
         );
-        assert_eq!(drawn(running(), 60), "  ◐ 18 s · ↓269 · Esc stops      auto · context 34 % · $1.20");
-        assert_eq!(drawn(running(), 45), "  ◐ 18 s · Esc stops      auto · 34 % · $1.20");
-        assert!(!drawn(running(), 160).contains("cargo"));
+        assert_eq!(drawn_row(running(), 60), "  ◐ 18 s · ↓269 · Esc stops      auto · context 34 % · $1.20");
+        assert_eq!(drawn_row(running(), 45), "  ◐ 18 s · Esc stops      auto · 34 % · $1.20");
+        assert!(!drawn_row(running(), 160).contains("cargo"));
     }
 
     #[test]
     fn a_retry_is_one_row_with_the_next_attempt_and_its_countdown() {
         let why = Text::new("overloaded: Overloaded");
         let activity = Activity::Retrying { why, attempt: 2, max_attempts: 10, left_ms: 8000 };
-        let row = drawn(Status { activity, run_ms: Some(9000), ..Status::default() }, 100);
+        let row = drawn_row(Status { activity, run_ms: Some(9000), ..Status::default() }, 100);
         assert!(
             row.starts_with("  ↻ overloaded · attempt 3 of 10 in 8 s · Enter now · Esc stops  "),
             "{row}"
@@ -340,7 +341,7 @@ mod tests {
         let silent = |idle_ms| {
             let model = Text::new("m");
             let activity = Activity::Silent { model, idle_ms, limit_ms: 300_000, keep_alives: false };
-            drawn(Status { activity, run_ms: Some(idle_ms), ..Status::default() }, 100)
+            drawn_row(Status { activity, run_ms: Some(idle_ms), ..Status::default() }, 100)
         };
         assert!(
             silent(3000).starts_with("  ◐ 3 s · waiting for the model · Esc stops  "),

@@ -33,12 +33,13 @@ impl Plugin for TableFences {
     }
 }
 
-/// Values in lines, with this character between.
+/// Renderer for values in lines, separated by this character.
 struct Separated(char);
 
 impl Renderer for Separated {
     fn render(&self, input: &RenderInput<'_>) -> Option<Vec<RenderedRow>> {
-        let lines: Option<Vec<Vec<String>>> = input.text.lines().map(|line| cells(line, self.0)).collect();
+        let lines: Option<Vec<Vec<String>>> =
+            input.text.lines().map(|line| parse_line(line, self.0)).collect();
         let lines = lines?;
         let count = lines.first().map(Vec::len).filter(|count| *count > 1)?;
         // Lines of different lengths are no table, and values with line ends are not supported.
@@ -51,17 +52,17 @@ impl Renderer for Separated {
         if all > input.width {
             return None;
         }
-        let mut rows: Vec<RenderedRow> = lines.iter().map(|line| row(line, &widths)).collect();
+        let mut rows: Vec<RenderedRow> = lines.iter().map(|line| table_row(line, &widths)).collect();
         rows.first_mut()?.spans.iter_mut().for_each(|span| span.bold = true);
         rows.insert(1, RenderedRow::of(SpanRole::Faint, &"─".repeat(all)));
         Some(rows)
     }
 }
 
-/// Blanks between two columns.
+/// Space between two columns.
 const GAP: &str = "  ";
 
-fn row(cells: &[String], widths: &[usize]) -> RenderedRow {
+fn table_row(cells: &[String], widths: &[usize]) -> RenderedRow {
     let mut text = String::new();
     for (cell, width) in cells.iter().zip(widths) {
         text.push_str(cell);
@@ -72,7 +73,7 @@ fn row(cells: &[String], widths: &[usize]) -> RenderedRow {
 }
 
 /// Values of a line; `None` if a quote is not closed in it.
-fn cells(line: &str, separator: char) -> Option<Vec<String>> {
+fn parse_line(line: &str, separator: char) -> Option<Vec<String>> {
     let mut cells = vec![String::new()];
     let mut is_quoted = false;
     let mut rest = line.chars().peekable();

@@ -5,11 +5,11 @@ use zk_core::model::{CommandExit, Display, ToolContent};
 
 use crate::{DiffLine, DiffReader, Text};
 
-/// Lines and bytes of a body that its block holds.
+/// Maximum size of a body in its block, in lines and bytes.
 const PREVIEW_LINES: usize = 40;
 const PREVIEW_BYTES: usize = 8 * 1024;
 
-/// Limits in lines and bytes for a body to be read completely.
+/// Maximum size of a body that a person has to read completely, in lines and bytes.
 const READ_LINES: usize = 1000;
 const READ_BYTES: usize = 64 * 1024;
 
@@ -135,10 +135,10 @@ impl FullBody {
         Self { form: Form::Lines, total_lines: lines.len() as u64, lines }
     }
 
-    /// Bounded part for the block.
+    /// Returns the part of the body that its block holds.
     pub(crate) fn preview(&self) -> Body {
         let (most_lines, mut left) = match self.form {
-            // The person has to read all of them.
+            // The person has to read these completely.
             Form::Markdown { .. } | Form::Checklist { .. } => (READ_LINES, READ_BYTES),
             Form::Line | Form::Lines | Form::Command { .. } | Form::Diff { .. } | Form::Table => {
                 (PREVIEW_LINES, PREVIEW_BYTES)
@@ -186,7 +186,7 @@ impl FullBody {
 mod tests {
     use super::*;
 
-    fn preview(display: &Display) -> Body {
+    fn preview_of(display: &Display) -> Body {
         FullBody::of_display(display).preview()
     }
 
@@ -194,22 +194,22 @@ mod tests {
     fn a_long_output_shows_its_end_and_counts_what_was_printed() {
         let lines = (1..=100).map(|n| n.to_string()).collect();
         let exit = CommandExit::Code { code: 0 };
-        let body = preview(&Display::Command { lines, total_lines: 100_000, exit });
+        let body = preview_of(&Display::Command { lines, total_lines: 100_000, exit });
         assert_eq!((body.lines.len(), body.total_lines, body.expandable), (40, 100_000, true));
         assert_eq!(body.lines.last().unwrap().as_str(), "100");
     }
 
     #[test]
-    fn a_diff_shows_its_beginning_and_counts_its_signs() {
+    fn a_diff_shows_its_beginning_and_counts_its_changes() {
         let diff = format!("--- a\n+++ b\n@@\n-x\n{}", "+y\n".repeat(60));
-        let body = preview(&Display::Diff { path: "a".into(), diff });
+        let body = preview_of(&Display::Diff { path: "a".into(), diff });
         assert_eq!(body.form, Form::Diff { path: "a".into(), added: 60, removed: 1 });
         assert_eq!(body.lines.first().unwrap().as_str(), "--- a");
     }
 
     #[test]
     fn one_endless_line_is_cut_and_can_be_expanded() {
-        let body = preview(&Display::Lines { lines: vec!["é".repeat(5000)] });
+        let body = preview_of(&Display::Lines { lines: vec!["é".repeat(5000)] });
         assert_eq!((body.lines[0].as_str().chars().count(), body.expandable), (PREVIEW_WIDTH + 1, true));
     }
 }

@@ -6,23 +6,23 @@ use zk_core::model::{CallId, CallKind, CallLocation, ToolCall};
 
 use crate::{Body, Text};
 
-/// Limits in lines and bytes for the output of a running call.
-const PROGRESS: (usize, usize) = (5, 2048);
+/// Maximum size of the shown output of a running call, in lines and bytes.
+const MAX_PROGRESS: (usize, usize) = (5, 2048);
 
 /// Maximum number of paths in a call.
-const LOCATIONS: usize = 16;
+const MAX_LOCATIONS: usize = 16;
 
 /// Maximum length of an argument in a summary, in characters.
-const MAIN_ARGUMENT: usize = 200;
+const MAX_SUMMARY_ARGUMENT_CHARS: usize = 200;
 
 /// Maximum length in characters of a one-line argument that a summary contains completely.
-const SUMMARISED: usize = 100;
+const MAX_WHOLE_ARGUMENT_CHARS: usize = 100;
 
 /// Minimum number of bytes for which the end of a summary counts as the beginning of the argument.
-const SURELY: usize = 16;
+const MIN_MATCH_BYTES: usize = 16;
 
 /// Maximum length of the argument that a call keeps beside its summary, in characters.
-const KEPT_ARGUMENT: usize = 4000;
+const MAX_ARGUMENT_CHARS: usize = 4000;
 
 /// Tool call as shown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,8 +70,8 @@ pub struct Call {
 }
 
 /// Paths that a call names, limited in number.
-pub(crate) fn paths(locations: &[CallLocation]) -> Vec<String> {
-    locations.iter().take(LOCATIONS).map(|place| place.path.display().to_string()).collect()
+pub(crate) fn location_paths(locations: &[CallLocation]) -> Vec<String> {
+    locations.iter().take(MAX_LOCATIONS).map(|place| place.path.display().to_string()).collect()
 }
 
 /// State of a call.
@@ -144,20 +144,21 @@ impl Call {
         }
     }
 
-    /// Call with known arguments. If it never runs, no later event describes it.
+    /// Creates a waiting call from its arguments. If the call never runs, no later event describes it.
     pub(crate) fn waiting(call: &ToolCall, step: u32) -> Self {
         let mut shown = Self::new(call.id.clone(), step, &call.name, CallState::Waiting);
         if let Some((main, whole)) = main_argument(&call.args) {
-            let main: String = main.chars().take(MAIN_ARGUMENT).collect();
-            shown.summary = Text::line(&format!("{} {main}", verb(call)));
+            let main: String = main.chars().take(MAX_SUMMARY_ARGUMENT_CHARS).collect();
+            shown.summary = Text::line(&format!("{} {main}", default_verb(call)));
             let whole = whole.trim();
-            shown.argument = (whole.contains('\n') || whole.chars().nth(SUMMARISED).is_some()).then(|| {
-                let end = whole.char_indices().nth(KEPT_ARGUMENT).map(|(at, _)| at);
-                match end.and_then(|end| whole.get(..end)) {
-                    Some(beginning) => Text::new(&format!("{beginning}…")),
-                    None => Text::new(whole),
-                }
-            });
+            shown.argument = (whole.contains('\n') || whole.chars().nth(MAX_WHOLE_ARGUMENT_CHARS).is_some())
+                .then(|| {
+                    let end = whole.char_indices().nth(MAX_ARGUMENT_CHARS).map(|(at, _)| at);
+                    match end.and_then(|end| whole.get(..end)) {
+                        Some(beginning) => Text::new(&format!("{beginning}…")),
+                        None => Text::new(whole),
+                    }
+                });
         }
         shown
     }
@@ -179,12 +180,12 @@ impl Call {
         let argument = argument.as_str();
         let first = argument.lines().next().unwrap_or_default();
         let more = if argument.len() > first.len() { " …" } else { "" };
-        // The summary's text before the argument is the tool's own.
+        // The part of the summary before the argument comes from the tool.
         let (before, after) = summary.split_once('…').unwrap_or((summary, ""));
         let begins = before.char_indices().find(|(at, _)| {
-            before
-                .get(*at..)
-                .is_some_and(|rest| rest == first || (rest.len() >= SURELY && first.starts_with(rest)))
+            before.get(*at..).is_some_and(|rest| {
+                rest == first || (rest.len() >= MIN_MATCH_BYTES && first.starts_with(rest))
+            })
         });
         match begins.and_then(|(at, _)| before.get(..at)) {
             Some(words) => format!("{words}{first}{more}{after}").into(),
@@ -194,12 +195,12 @@ impl Call {
 
     pub(crate) fn add_progress(&mut self, delta: &Text) {
         self.progress.append(delta);
-        self.progress.keep_end(PROGRESS.0, PROGRESS.1);
+        self.progress.keep_end(MAX_PROGRESS.0, MAX_PROGRESS.1);
     }
 }
 
-/// Verb before the main argument, until the tool gives a summary: the same as for built-in tools.
-fn verb(call: &ToolCall) -> &str {
+/// Verb before the main argument until the tool provides a summary, in the words of the built-in tools.
+fn default_verb(call: &ToolCall) -> &str {
     if call.args.get("command").is_some_and(Value::is_string) {
         return "$";
     }
@@ -222,11 +223,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_places_of_a_call_are_named() {
+    fn the_first_locations_of_a_call_are_listed() {
         let many: Vec<CallLocation> =
             (0..100).map(|n| CallLocation { path: n.to_string().into(), line: None }).collect();
-        assert_eq!(paths(&many).len(), LOCATIONS);
-        assert_eq!(paths(&many).first().map(String::as_str), Some("0"));
+        assert_eq!(location_paths(&many).len(), MAX_LOCATIONS);
+        assert_eq!(location_paths(&many).first().map(String::as_str), Some("0"));
     }
 
     #[test]

@@ -42,9 +42,9 @@ pub enum DiffLine<'a> {
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DiffReader {
-    /// The numbers of the next lines, old and new.
+    /// Numbers of the next line in the old and the new file.
     next: (u64, u64),
-    /// Remaining lines of the hunk, old and new.
+    /// Numbers of remaining lines of the hunk in the old and the new file.
     left: (u64, u64),
 }
 
@@ -59,40 +59,41 @@ impl DiffReader {
             return DiffLine::Hunk(line);
         }
         let text = line.get(1..).unwrap_or_default();
-        // Outside of a hunk only the signs tell, and the names of the files begin with them too.
+        // Outside of a hunk a line is recognised by its sign, which the headers with the file names also begin
+        // with.
         let is_name = !is_within && (line.starts_with("+++") || line.starts_with("---"));
         match line.chars().next() {
             Some('+') if !is_name => {
-                let number = self.step_new();
+                let number = self.next_new_number();
                 DiffLine::Added { number, text }
             }
             Some('-') if !is_name => {
-                let number = self.step_old();
+                let number = self.next_old_number();
                 DiffLine::Removed { number, text }
             }
             // `\ No newline at end of file` belongs to neither file.
             Some('\\') => DiffLine::Header(line),
-            // Some programs omit the blank of an empty line.
+            // Some programs omit the space before an empty context line.
             Some(' ') | None if is_within => {
-                self.step_old();
-                let number = self.step_new();
+                self.next_old_number();
+                let number = self.next_new_number();
                 DiffLine::Kept { number, text }
             }
             Some(_) | None => DiffLine::Header(line),
         }
     }
 
-    fn step_old(&mut self) -> u64 {
-        step(&mut self.next.0, &mut self.left.0)
+    fn next_old_number(&mut self) -> u64 {
+        advance(&mut self.next.0, &mut self.left.0)
     }
 
-    fn step_new(&mut self) -> u64 {
-        step(&mut self.next.1, &mut self.left.1)
+    fn next_new_number(&mut self) -> u64 {
+        advance(&mut self.next.1, &mut self.left.1)
     }
 }
 
 /// Returns the present line number and advances it.
-fn step(next: &mut u64, left: &mut u64) -> u64 {
+fn advance(next: &mut u64, left: &mut u64) -> u64 {
     let number = *next;
     *left = left.saturating_sub(1);
     if number > 0 {
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_diff_that_says_no_numbers_has_its_signs() {
+    fn a_diff_without_line_numbers_still_has_added_and_removed_lines() {
         assert_eq!(
             read("--- a\n+++ b\n@@\n-x\n+y\n\\ No newline\n"),
             ["h --- a", "h +++ b", "@ @@", "0 -x", "0 +y", "h \\ No newline"]

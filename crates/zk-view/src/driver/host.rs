@@ -4,10 +4,10 @@ use zk_core::service::Conversation;
 use super::ViewDriver;
 use crate::{Effect, EngineInput, NoteLevel};
 
-/// Reason for a run stopped by the person.
+/// Reason of a stop by the person, as the run's error.
 const STOPPED: &str = "the person stopped it";
 
-/// Carrying out the effects of a view.
+/// Carries out the effects of a view on a conversation.
 impl ViewDriver {
     /// Carries out effects on a conversation until one needs the host; returns that one.
     ///
@@ -48,7 +48,7 @@ impl ViewDriver {
                 let submitted = conversation.submit(vec![Block::text(text)]).await;
                 submitted.map(drop).map_err(|error| error.to_string())
             }
-            // A steering text after the run's end waits in the queue of the view.
+            // If the run has ended, the steering text stays in the queue of the view.
             Effect::Steer { text } => {
                 let _ = conversation.steer(Message::injected(text, "steer"));
                 Ok(())
@@ -83,7 +83,7 @@ impl ViewDriver {
         let Some(answering) = &self.shared.answering else { return };
         // An aborted follower ends only when the runtime polls it, so the next one waits.
         let _following = answering.following.lock().await;
-        // Questions can be asked between two buses, too.
+        // The view is open again, since questions can also be asked between two buses.
         self.shared.state().closed = false;
         let mut front_end = answering.questions.attach();
         loop {

@@ -56,12 +56,12 @@ pub struct ViewDriver {
 struct Shared {
     state: Mutex<State>,
     began: Instant,
-    /// A run began.
+    /// Signal that a run began, for the timer.
     running: Notify,
-    /// Signal for new effects.
+    /// Signal that there are new effects.
     effects: Notify,
     answering: Option<Answering>,
-    /// Lock held during storing, so that nothing is stored twice.
+    /// Lock held while an entry is stored, so that no record is stored twice.
     keeping: tokio::sync::Mutex<()>,
 }
 
@@ -69,7 +69,7 @@ struct Shared {
 struct Answering {
     questions: Questions,
     front_end: FrontEnd,
-    /// Lock of the task that follows the questions.
+    /// Lock held by the task that follows the questions, so that there is only one.
     following: tokio::sync::Mutex<()>,
 }
 
@@ -85,7 +85,8 @@ struct State {
     closed: bool,
     /// Number of registrations on a bus; the clean-up of the newest one closes the view.
     registrations: u64,
-    /// Streamed text that is not reduced yet, until a reader reads or another event arrives.
+    /// Streamed text that the engine has not reduced yet: it waits until a reader reads, or another event
+    /// arrives.
     text: Option<StreamText>,
     /// Whether the last event was streamed text, so that more text can be appended to it.
     streams: bool,
@@ -96,7 +97,7 @@ const MAX_GATHERED: usize = 16 * 1024;
 
 impl State {
     /// Adds streamed text to the pending piece. Returns false if the engine has to reduce it at once.
-    fn gather(&mut self, event: &dyn AnyEvent, origin: &Origin) -> bool {
+    fn append_stream_text(&mut self, event: &dyn AnyEvent, origin: &Origin) -> bool {
         let Some(piece) = event.as_any().downcast_ref::<StreamText>().filter(|_| origin.depth == 0) else {
             self.streams = false;
             return false;
@@ -116,16 +117,16 @@ impl State {
     }
 
     /// Reduces the pending text.
-    fn settle(&mut self, now: u64) {
+    fn reduce_pending_text(&mut self, now: u64) {
         let Some(text) = self.text.take() else { return };
-        // Text has no effects.
+        // Text causes no effects.
         let EngineOutput { patches, .. } = self
             .engine
             .apply(now, EngineInput::Event(ObservedEvent { event: &text, origin: &Origin::default() }));
-        self.push(&patches);
+        self.push_patches(&patches);
     }
 
-    fn push(&mut self, patches: &[Patch]) {
+    fn push_patches(&mut self, patches: &[Patch]) {
         for patch in patches {
             self.readers.iter_mut().for_each(|reader| reader.push(patch));
         }
@@ -252,52 +253,52 @@ impl Plugin for ViewDriver {
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         // The driver may have been on another bus before.
         let registration = self.shared.begin_registration();
-        // Runs before others: a handler that stops an event must not hide it.
+        // Runs before other handlers, so that a handler that stops an event cannot hide it.
         let first = HookOptions { stage: Stage::Early, reach: Some(Reach::Descendants), time_limit: None };
         macro_rules! listen {
             ($($event:ident),+) => {
                 $({
                     let shared = self.shared.clone();
                     scope.on_sync_at(first, move |event: &zk_core::events::$event, cx: &Cx| {
-                        shared.event(event, cx.origin());
+                        shared.reduce_event(event, cx.origin());
                     });
                 })+
             };
         }
         with_events!(listen);
-        scope.on_async_with(self.shared.clone(), keep_run);
+        scope.on_async_with(self.shared.clone(), store_run);
         let shared = self.shared.clone();
-        // Runs after the session store, whose failure ends the emit.
+        // Runs after the handler of the session store, since a failure there ends the emit.
         scope.on_sync_at(Stage::Late, move |_: &SessionEnd, _: &Cx| shared.run_is_stored());
         let kept = (self.shared.clone(), scope.clone());
         let last = HookOptions { stage: Stage::Late, reach: Some(Reach::Descendants), time_limit: None };
-        scope.on_async_with_at(last, kept.clone(), keep_turn);
-        scope.on_async_with_at(last, kept.clone(), keep_child::<SpawnComplete>);
-        scope.on_async_with_at(last, kept, keep_child::<SpawnError>);
+        scope.on_async_with_at(last, kept.clone(), store_turn);
+        scope.on_async_with_at(last, kept.clone(), store_child::<SpawnComplete>);
+        scope.on_async_with_at(last, kept, store_child::<SpawnError>);
         // This clean-up runs after the tasks below have ended: clean-ups run newest first.
         let shared = self.shared.clone();
         scope.on_close(async move || shared.close(registration));
-        scope.spawn(self.shared.clone().tick());
+        scope.spawn(self.shared.clone().tick_while_running());
         let this = self.clone();
         scope.spawn(async move { this.follow_questions().await });
         Ok(())
     }
 }
 
-/// Stores the view's record of a finished turn, so that it survives a crash. A failed store is repeated at
-/// the end of the run.
-async fn keep_turn((shared, own): &(Arc<Shared>, Scope), _: &ToolResultsAfter, cx: &Cx) {
+/// Stores the view's record of a finished turn, so that it survives a crash. After a failure, the record is
+/// stored at the end of the run.
+async fn store_turn((shared, own): &(Arc<Shared>, Scope), _: &ToolResultsAfter, cx: &Cx) {
     if cx.origin().depth > 0 {
-        return shared.keep_agents(own, cx).await;
+        return shared.store_agents(own, cx).await;
     }
     let _one_at_a_time = shared.keeping.lock().await;
     let entry = shared.state().engine.turn_entry();
-    shared.store(own, cx, entry).await;
+    shared.store_entry(own, cx, entry).await;
 }
 
 /// Stores the remaining record of a run that ends.
-async fn keep_run(shared: &Arc<Shared>, _: &SessionBeforeEnd, _: &Cx) -> Option<NewEntry> {
-    // Records that are being stored are not stored again with the end.
+async fn store_run(shared: &Arc<Shared>, _: &SessionBeforeEnd, _: &Cx) -> Option<NewEntry> {
+    // Waits for records that are being stored, so that they are not stored again.
     let _one_at_a_time = shared.keeping.lock().await;
     let mut state = shared.state();
     let (entry, kept) = state.engine.run_entry()?;
@@ -306,20 +307,20 @@ async fn keep_run(shared: &Arc<Shared>, _: &SessionBeforeEnd, _: &Cx) -> Option<
 }
 
 /// Stores the last text of a sub-agent, since its parent may wait for others.
-async fn keep_child<E: Event>((shared, own): &(Arc<Shared>, Scope), _: &E, cx: &Cx) {
-    shared.keep_agents(own, cx).await;
+async fn store_child<E: Event>((shared, own): &(Arc<Shared>, Scope), _: &E, cx: &Cx) {
+    shared.store_agents(own, cx).await;
 }
 
 impl Shared {
     /// Stores the records of running sub-agents. After a failure, the next turn of the parent tries again.
-    async fn keep_agents(&self, own: &Scope, cx: &Cx) {
+    async fn store_agents(&self, own: &Scope, cx: &Cx) {
         let _one_at_a_time = self.keeping.lock().await;
         let entry = self.state().engine.agents_entry();
-        self.store(own, cx, entry).await;
+        self.store_entry(own, cx, entry).await;
     }
 
     /// Appends an entry to the session.
-    async fn store(&self, own: &Scope, cx: &Cx, entry: Option<(NewEntry, Kept)>) {
+    async fn store_entry(&self, own: &Scope, cx: &Cx, entry: Option<(NewEntry, Kept)>) {
         if let (Some((entry, kept)), Some(log)) = (entry, cx.service::<dyn SessionLog>())
             && log.append(own, entry).await.is_ok()
         {
@@ -331,10 +332,10 @@ impl Shared {
         self.state().engine.run_is_stored();
     }
 
-    /// The state after everything that happened.
+    /// Locks the state, after reducing the pending text.
     fn state(&self) -> MutexGuard<'_, State> {
         let mut state = self.lock();
-        state.settle(self.now());
+        state.reduce_pending_text(self.now());
         state
     }
 
@@ -346,8 +347,8 @@ impl Shared {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    fn event(&self, event: &dyn AnyEvent, origin: &Origin) {
-        if self.lock().gather(event, origin) {
+    fn reduce_event(&self, event: &dyn AnyEvent, origin: &Origin) {
+        if self.lock().append_stream_text(event, origin) {
             return;
         }
         self.apply(EngineInput::Event(ObservedEvent { event, origin }));
@@ -359,7 +360,7 @@ impl Shared {
         {
             let mut state = self.state();
             let EngineOutput { patches, effects } = state.engine.apply(self.now(), input);
-            state.push(&patches);
+            state.push_patches(&patches);
             for effect in effects {
                 match effect {
                     Effect::Reply { id, digest, answer } if self.answering.is_some() => {
@@ -397,7 +398,7 @@ impl Shared {
     }
 
     /// Ticks once a second during a run; has no timer otherwise.
-    async fn tick(self: Arc<Self>) {
+    async fn tick_while_running(self: Arc<Self>) {
         loop {
             self.running.notified().await;
             loop {
@@ -428,7 +429,7 @@ impl Shared {
         // The clock of the view ends with the bus.
         state.ticking = false;
         if state.registrations != registration {
-            // The clock of the next bus takes over.
+            // The view goes on with the next bus, and so does the timer.
             if state.engine.next_tick().is_some() {
                 state.ticking = true;
                 self.running.notify_one();
@@ -440,7 +441,7 @@ impl Shared {
     }
 
     /// Takes the patches for reader `id`: an empty list if there are none yet, `None` at the end.
-    fn take(&self, id: u64) -> Option<Vec<Patch>> {
+    fn take_patches(&self, id: u64) -> Option<Vec<Patch>> {
         let mut state = self.state();
         let State { engine, readers, closed, .. } = &mut *state;
         let reader = readers.iter_mut().find(|reader| reader.id == id)?;

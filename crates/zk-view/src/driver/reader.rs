@@ -42,8 +42,8 @@ impl Backlog {
         self.wake.notify_one();
     }
 
-    /// Appends a patch. Consecutive texts of a block are joined, and a replacement supersedes an earlier
-    /// patch of its kind.
+    /// Appends a patch. Consecutive texts of a block are joined, and a patch that replaces a list or status
+    /// supersedes the earlier one.
     pub(super) fn push(&mut self, patch: &Patch) {
         let weight = patch.weight();
         if self.behind {
@@ -108,7 +108,7 @@ impl Reader {
     pub async fn next(&mut self) -> Option<Vec<Patch>> {
         loop {
             let woken = self.wake.notified();
-            let patches = self.shared.take(self.id)?;
+            let patches = self.shared.take_patches(self.id)?;
             if !patches.is_empty() {
                 return Some(patches);
             }
@@ -116,7 +116,7 @@ impl Reader {
         }
     }
 
-    /// A handle to wait until this reader has dealt with everything.
+    /// Returns a handle to wait until this reader has processed all patches.
     #[must_use]
     pub fn drained(&self) -> Drained {
         Drained { shared: self.shared.clone(), id: self.id }
@@ -151,7 +151,7 @@ impl Drained {
                 }
             };
             let mut wait = std::pin::pin!(drained.notified());
-            // From here on no change is missed; earlier ones are checked next.
+            // Changes after this line wake the waiter, so the condition is checked after it.
             wait.as_mut().enable();
             let is_over = {
                 let state = self.shared.state();

@@ -8,7 +8,7 @@ use super::{Engine, rebuild};
 use crate::record::{AgentRecord, RunRecord};
 use crate::{Block, Content, Lines, RunEnd, SubAgent, Text};
 
-/// Sub-agent of a conversation that another program had, for [`adopted_run`].
+/// Sub-agent of an imported conversation, for [`adopted_run`].
 #[derive(Clone, Debug)]
 pub struct AdoptedAgent {
     /// Name of the sub-agent, unique in its run.
@@ -49,7 +49,7 @@ pub fn adopted_run(
         let at = at.map_or(shown.len(), |at| at + 1);
         let blocks = agent_blocks(agent);
         shown.splice(at..at, blocks.iter().map(|_| None));
-        // Earlier sub-agents that come behind move on.
+        // Positions of earlier sub-agents behind the new blocks move.
         let count = blocks.len() as u64;
         let at = at as u64;
         for record in &mut records {
@@ -61,18 +61,18 @@ pub fn adopted_run(
         let blocks = blocks.into_iter().zip(at..);
         records.extend(blocks.map(|((block, lines), at)| AgentRecord { at, block, lines }));
     }
-    RunRecord { run_id: Some(run_id.clone()), agents: records, end, ..RunRecord::default() }.stored()
+    RunRecord { run_id: Some(run_id.clone()), agents: records, end, ..RunRecord::default() }.to_custom_entry()
 }
 
-/// Blocks of a sub-agent, with the full bodies of truncated ones.
+/// Blocks of a sub-agent, each with all lines of a truncated body.
 fn agent_blocks(agent: &AdoptedAgent) -> Vec<(Block, Option<Lines>)> {
     let mut engine = Engine::new();
-    engine.core.keep_all_bodies();
+    engine.core.unlimit_bodies();
     engine.own = AgentBlocks::of_agent(Arc::new(SubAgent { name: Text::line(&agent.name), depth: 1 }));
     engine.restore(&agent.entries);
     let mut bodies = engine.core.take_bodies();
     let blocks = engine.core.view.into_view().blocks.into_iter();
-    // The end of a run belongs to the main agent.
+    // Only the main agent has an end of the run.
     let blocks = blocks.filter(|block| !matches!(block.content, Content::End(_)));
     blocks.map(|block| (Block::clone(&block), bodies.remove(&block.id))).collect()
 }

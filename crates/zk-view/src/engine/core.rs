@@ -7,12 +7,12 @@ use crate::blocks::body::FullBody;
 use crate::{Block, BlockId, Body, CheckRow, Content, Effect, IndexedView, Lines, Patch, Status};
 
 /// Size of cached full bodies in bytes; older ones are loaded from the stored session.
-const BODY_BYTES: usize = 4 << 20;
+const MAX_CACHED_BODY_BYTES: usize = 4 << 20;
 
 /// Milliseconds of a minute, by which ages are told.
 pub(super) const MINUTE_MS: u64 = 60_000;
 
-/// The view and its pending patches.
+/// View of the engine, with its pending patches and effects.
 #[derive(Debug, Default)]
 pub(super) struct Core {
     pub(super) view: IndexedView,
@@ -20,7 +20,7 @@ pub(super) struct Core {
     pub(super) effects: Vec<Effect>,
     /// Milliseconds since the view began.
     pub(super) now: u64,
-    /// Last compaction: the time at which its age was told, and that age, in milliseconds.
+    /// Age of the last compaction in milliseconds, with the time at which it was known.
     compacted: Option<(u64, u64)>,
     bodies: Bodies,
 }
@@ -29,7 +29,7 @@ pub(super) struct Core {
 struct Bodies {
     kept: VecDeque<(BlockId, Lines)>,
     bytes: usize,
-    /// Whether bodies are never dropped, during a search for one.
+    /// Whether no body is dropped from the cache, while one is searched for.
     unlimited: bool,
 }
 
@@ -40,21 +40,21 @@ impl Core {
         self.patches.push(patch);
     }
 
-    pub(super) fn open(&mut self, block: Block) {
+    pub(super) fn open_block(&mut self, block: Block) {
         self.emit(Patch::Open { block: Arc::new(block) });
     }
 
-    /// Stores a block in its final state, unless unchanged.
-    pub(super) fn close(&mut self, block: Block) {
+    /// Sets a block to its final state; emits nothing if that is unchanged.
+    pub(super) fn close_block(&mut self, block: Block) {
         match self.view.block(&block.id) {
-            None => self.open(block),
+            None => self.open_block(block),
             Some(known) if **known == block => {}
             Some(_) => self.emit(Patch::Close { block: Arc::new(block) }),
         }
     }
 
     /// Changes an open block; ignores a closed one.
-    pub(super) fn change(&mut self, id: &BlockId, change: impl FnOnce(&mut Content)) {
+    pub(super) fn change_block(&mut self, id: &BlockId, change: impl FnOnce(&mut Content)) {
         let Some(known) = self.view.block(id).filter(|block| !block.closed) else { return };
         let mut block = Block::clone(known);
         change(&mut block.content);
@@ -76,7 +76,7 @@ impl Core {
         self.compacted = age_ms.map(|age| (self.now, age));
     }
 
-    /// Time since the last compaction in milliseconds, if it is shown.
+    /// Age of the last compaction in milliseconds; `None` if no age is shown.
     pub(super) fn compaction_age(&self) -> Option<u64> {
         self.view.status.gauge.and_then(|gauge| gauge.last)?;
         self.time_since_compaction()
@@ -101,7 +101,7 @@ impl Core {
     pub(super) fn keep_body(&mut self, id: &BlockId, body: FullBody) -> Body {
         let preview = body.preview();
         if preview.expandable {
-            self.bodies.keep(id, body.into_lines());
+            self.bodies.cache_body(id, body.into_lines());
         }
         preview
     }
@@ -111,12 +111,12 @@ impl Core {
         self.bodies.kept.iter().find(|(kept, _)| kept == id).map(|(_, lines)| lines)
     }
 
-    /// Caches all lines of a stored body.
+    /// Caches all lines of a body that was loaded from the stored session.
     pub(super) fn restore_body(&mut self, id: &BlockId, lines: Lines) {
-        self.bodies.keep(id, lines);
+        self.bodies.cache_body(id, lines);
     }
 
-    pub(super) fn expand(&mut self, id: &BlockId) {
+    pub(super) fn expand_body(&mut self, id: &BlockId) {
         match self.body(id) {
             Some(lines) => self.patches.push(Patch::Body { id: id.clone(), lines: lines.clone() }),
             None => match self.view.block(id).and_then(|block| block.content.body()) {
@@ -134,18 +134,18 @@ impl Core {
         self.bodies = Bodies { unlimited: self.bodies.unlimited, ..Bodies::default() };
     }
 
-    /// Cached full bodies by block.
+    /// Takes the cached bodies by block.
     pub(super) fn take_bodies(&mut self) -> HashMap<BlockId, Lines> {
         std::mem::take(&mut self.bodies.kept).into_iter().collect()
     }
 
-    pub(super) fn keep_all_bodies(&mut self) {
+    pub(super) fn unlimit_bodies(&mut self) {
         self.bodies.unlimited = true;
     }
 }
 
 impl Bodies {
-    fn keep(&mut self, id: &BlockId, lines: Lines) {
+    fn cache_body(&mut self, id: &BlockId, lines: Lines) {
         let weight = |lines: &Lines| lines.iter().map(|line| line.as_str().len() + 48).sum::<usize>();
         if let Some(at) = self.kept.iter().position(|(kept, _)| kept == id)
             && let Some((_, old)) = self.kept.remove(at)
@@ -154,7 +154,7 @@ impl Bodies {
         }
         self.bytes += weight(&lines);
         self.kept.push_back((id.clone(), lines));
-        while self.bytes > BODY_BYTES && !self.unlimited {
+        while self.bytes > MAX_CACHED_BODY_BYTES && !self.unlimited {
             let Some((_, oldest)) = self.kept.pop_front() else { break };
             self.bytes -= weight(&oldest);
         }

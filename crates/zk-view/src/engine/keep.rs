@@ -26,22 +26,21 @@ impl Engine {
         if self.own.has_nothing_to_keep() {
             return None;
         }
-        let agents: Vec<AgentRecord> = self.agents_to_keep().collect();
-        let kept = self.kept(self.own.record.turns.len(), &agents);
+        let agents: Vec<AgentRecord> = self.unstored_agents().collect();
+        let kept = self.kept_parts(self.own.record.turns.len(), &agents);
         let entry = RunRecord { agents, ..self.own.record.clone() }.entry()?;
         Some((entry, kept))
     }
 
-    /// Entry with the records of finished turns of the present run; `None` if there is nothing to add to the
-    /// session.
+    /// Entry with the records of finished turns of the present run; `None` if all are stored.
     #[must_use]
     pub fn turn_entry(&self) -> Option<(NewEntry, Kept)> {
         let RunRecord { run_id, turns, .. } = &self.own.record;
         let (run_id, turns) = (run_id.clone(), turns.clone());
         let agents = self.settled_agents();
-        let kept = self.kept(turns.len(), &agents);
+        let kept = self.kept_parts(turns.len(), &agents);
         let record = RunRecord { run_id, turns, agents, ..RunRecord::default() };
-        let entry = record.says_more_than_the_session().then(|| record.entry()).flatten()?;
+        let entry = record.has_unstored_data().then(|| record.entry()).flatten()?;
         Some((entry, kept))
     }
 
@@ -52,7 +51,7 @@ impl Engine {
         if agents.is_empty() {
             return None;
         }
-        let kept = self.kept(0, &agents);
+        let kept = self.kept_parts(0, &agents);
         let record = RunRecord { run_id: self.own.record.run_id.clone(), agents, ..RunRecord::default() };
         Some((record.entry()?, kept))
     }
@@ -79,7 +78,7 @@ impl Engine {
         }
     }
 
-    fn kept(&self, turns: usize, agents: &[AgentRecord]) -> Kept {
+    fn kept_parts(&self, turns: usize, agents: &[AgentRecord]) -> Kept {
         let agents = agents.iter().map(|record| record.block.id.clone()).collect();
         Kept { run_id: self.own.record.run_id.clone(), turns, agents }
     }
@@ -90,8 +89,8 @@ impl Engine {
         blocks.iter().filter(|block| block.is_stored()).zip(0..)
     }
 
-    /// The blocks of the run's sub-agents that the session does not have yet.
-    fn agents_to_keep(&self) -> impl Iterator<Item = AgentRecord> {
+    /// Records of the run's sub-agents' blocks that the session does not have yet.
+    fn unstored_agents(&self) -> impl Iterator<Item = AgentRecord> {
         let is_new = |block: &Block| !self.agents_kept.contains(&block.id);
         let agents = self.run_blocks().filter(|(block, _)| block.agent.is_some() && block.closed);
         agents.filter(move |(block, _)| is_new(block)).map(|(block, at)| {
@@ -100,13 +99,13 @@ impl Engine {
         })
     }
 
-    /// Records of sub-agents whose positions are final.
+    /// Records of sub-agents' blocks whose positions are final.
     fn settled_agents(&self) -> Vec<AgentRecord> {
         // A part of the arriving answer may be removed, which would move later blocks.
         let arriving = self.run_blocks().position(|(block, _)| block.is_arriving());
         let end = arriving.map_or(u64::MAX, |at| u64::try_from(at).unwrap_or(u64::MAX));
         let is_ending = |id: &BlockId| self.ending.as_ref().is_some_and(|kept| kept.agents.contains(id));
-        let settled = self.agents_to_keep().take_while(|record| record.at < end);
+        let settled = self.unstored_agents().take_while(|record| record.at < end);
         settled.filter(|record| !is_ending(&record.block.id)).collect()
     }
 }

@@ -23,7 +23,7 @@ use crate::record::{CallFact, RunRecord, TurnRecord};
 use crate::text::Growing;
 use crate::{AnswerEnd, Block, BlockId, Call, CallState, Content, RunEnd, SubAgent, Text};
 
-/// Number of recent messages by which a repeated announcement is recognised.
+/// Number of recent messages that are remembered, to ignore a message that is announced again.
 const REMEMBERED_MESSAGES: usize = 64;
 
 /// Blocks of one agent, in order.
@@ -31,27 +31,27 @@ const REMEMBERED_MESSAGES: usize = 64;
 pub(super) struct AgentBlocks {
     agent: Option<Arc<SubAgent>>,
     block_count: u64,
-    /// Number of blocks when its run began.
+    /// Number of blocks at the start of the agent's run.
     count_at_run_start: u64,
     /// Blocks of the answer that is arriving or whose calls run.
     pub(super) turn: TurnBlocks,
-    /// Text that streamed in, for each text of the answer.
+    /// Streamed text of each text part of the answer.
     texts: Vec<String>,
-    /// Milliseconds of each part of the answer in which the model reasons.
+    /// Milliseconds of each reasoning part of the answer.
     thoughts_ms: Vec<u64>,
-    /// Time at which the last of them began.
+    /// Time at which the last reasoning part began.
     thinks_since: u64,
     pub(super) facts: Facts,
     /// Whether the answer is arriving, so that its blocks may still change.
     streams: bool,
-    /// Blocks of plugins that wait for that.
+    /// Blocks of plugins, held until the answer is complete.
     held: Vec<ViewBlock>,
     /// Open blocks of plugins.
     plugins: Vec<(BlockId, ViewBlock, usize)>,
-    /// Number of shown entries of plugins.
+    /// Number of plugin entries that are shown.
     entries: u64,
     answers: u32,
-    /// Message of the answer whose calls run.
+    /// Id of the answer's message, while its calls run.
     said: Option<MessageId>,
     recent: VecDeque<Arc<Message>>,
     pub(super) record: RunRecord,
@@ -75,21 +75,19 @@ impl AgentBlocks {
         BlockId::new(&id)
     }
 
-    fn block(&self, id: BlockId, closed: bool, content: Content) -> Block {
+    fn new_block(&self, id: BlockId, closed: bool, content: Content) -> Block {
         Block { id, closed, agent: self.agent.clone(), message: None, content }
     }
 
     /// Block for a part of a message.
-    fn part(&self, id: BlockId, message: Option<&MessageId>, content: Content) -> Block {
-        Block { message: message.cloned(), ..self.block(id, true, content) }
+    fn new_part(&self, id: BlockId, message: Option<&MessageId>, content: Content) -> Block {
+        Block { message: message.cloned(), ..self.new_block(id, true, content) }
     }
 
-    fn add(&mut self, core: &mut Core, message: Option<&MessageId>, content: Content) {
+    fn add_block(&mut self, core: &mut Core, message: Option<&MessageId>, content: Content) {
         let id = self.next_id();
-        core.open(self.part(id, message, content));
+        core.open_block(self.new_part(id, message, content));
     }
-
-    // While an answer arrives.
 
     pub(super) fn begin_run(&mut self, run_id: &RunId) {
         self.record = RunRecord { run_id: Some(run_id.clone()), ..RunRecord::default() };
@@ -115,7 +113,7 @@ impl AgentBlocks {
             None => self.texts.push(delta.to_owned()),
         }
         let empty = Content::Answer { text: Text::default(), end: AnswerEnd::Whole };
-        self.stream(core, Tag::Answer, empty, delta);
+        self.stream_part(core, Tag::Answer, empty, delta);
     }
 
     pub(super) fn stream_thinking(&mut self, core: &mut Core, delta: &str) {
@@ -126,10 +124,10 @@ impl AgentBlocks {
             *thought = core.now.saturating_sub(self.thinks_since);
         }
         let empty = Content::Thinking { text: Text::default(), thought_ms: None };
-        self.stream(core, Tag::Thinking, empty, delta);
+        self.stream_part(core, Tag::Thinking, empty, delta);
     }
 
-    fn stream(&mut self, core: &mut Core, tag: Tag, empty: Content, delta: &str) {
+    fn stream_part(&mut self, core: &mut Core, tag: Tag, empty: Content, delta: &str) {
         self.streams = true;
         if self.turn.last().is_none_or(|open| open.tag != tag) {
             self.open_part(core, tag, empty);
@@ -158,11 +156,11 @@ impl AgentBlocks {
 
     fn open_part(&mut self, core: &mut Core, tag: Tag, content: Content) {
         let id = self.next_id();
-        core.open(self.block(id.clone(), false, content));
+        core.open_block(self.new_block(id.clone(), false, content));
         self.turn.push(core, Open { id, tag, growing: Growing::default() });
     }
 
-    /// Removes the last blocks, from position `at`.
+    /// Removes the blocks of the turn from position `at` on.
     fn remove_from(&mut self, core: &mut Core, at: usize) {
         for open in self.turn.split_off(at).into_iter().rev() {
             self.block_count -= 1;
@@ -179,11 +177,11 @@ impl AgentBlocks {
         let kept: Vec<bool> = self.turn.iter().map(|open| is_kept(core, open)).collect();
         let behind = kept.iter().rposition(|kept| *kept).map_or(0, |last| last + 1);
         self.remove_from(core, behind);
-        // Ids of removed blocks before remaining ones are not reused.
+        // Removed blocks before the remaining ones do not free their ids.
         for (open, _) in self.turn.split_off(0).into_iter().zip(kept).rev().filter(|(_, kept)| !kept) {
             core.emit(crate::Patch::Remove { id: open.id });
         }
-        self.end_turn(core);
+        self.clear_turn(core);
     }
 
     /// Texts of the arriving answer, as shown.
@@ -198,23 +196,21 @@ impl AgentBlocks {
             .collect()
     }
 
-    fn end_turn(&mut self, core: &mut Core) {
+    fn clear_turn(&mut self, core: &mut Core) {
         self.turn = TurnBlocks::default();
         self.said = None;
         self.texts.clear();
         self.thoughts_ms.clear();
         self.facts.clear();
-        self.settle(core);
+        self.show_held_plugins(core);
     }
 
-    fn settle(&mut self, core: &mut Core) {
+    fn show_held_plugins(&mut self, core: &mut Core) {
         self.streams = false;
         for held in std::mem::take(&mut self.held) {
             self.show_plugin(core, held);
         }
     }
-
-    // When the answer is known.
 
     /// Texts as shown, if they differ from the model's.
     fn shown_texts(&self, message: &Message) -> Option<Vec<String>> {
@@ -229,7 +225,7 @@ impl AgentBlocks {
         let step = self.answers;
         for (at, call) in message.calls().enumerate() {
             if let Some(block) = self.turn.call(at) {
-                core.change(&block.id, |content| {
+                core.change_block(&block.id, |content| {
                     if let Content::Call(shown) = content
                         && !shown.state.is_over()
                     {
@@ -239,7 +235,7 @@ impl AgentBlocks {
                 self.turn.count_call(core, &block);
             }
         }
-        self.settle(core);
+        self.show_held_plugins(core);
     }
 
     /// Assigns the parts of a message to the open blocks in order, and closes all blocks except calls.
@@ -267,19 +263,19 @@ impl AgentBlocks {
                 }
             };
             match self.turn.get(at) {
-                Some(open) => core.close(self.part(open.id.clone(), message, content)),
+                Some(open) => core.close_block(self.new_part(open.id.clone(), message, content)),
                 None => {
                     let id = self.next_id();
-                    core.open(self.part(id.clone(), message, content));
+                    core.open_block(self.new_part(id.clone(), message, content));
                     self.turn.push(core, Open { id, tag: Tag::of(part), growing: Growing::default() });
                 }
             }
         }
     }
 
-    /// A call ended with this result.
+    /// Closes the block of a call with its result.
     pub(super) fn end_call(&mut self, core: &mut Core, call: &zk_core::events::CallRef, result: &ToolResult) {
-        let Some(fact) = self.facts.end(&call.call_id) else { return };
+        let Some(fact) = self.facts.end_last(&call.call_id) else { return };
         let fact = fact.clone();
         if let Some(block) = self.turn.open_call(core, &call.call_id) {
             let said = self.said.clone();
@@ -325,7 +321,7 @@ impl AgentBlocks {
             let body = FullBody::of_result(fact.and_then(|fact| fact.display.as_ref()), &result.content);
             shown.body = Some(core.keep_body(&block.id, body));
         }
-        core.close(self.part(block.id.clone(), message, Content::Call(Box::new(shown))));
+        core.close_block(self.new_part(block.id.clone(), message, Content::Call(Box::new(shown))));
         self.turn.count_call(core, block);
         if let Some(Display::Checklist { items, .. }) = fact.and_then(|fact| fact.display.as_ref())
             && self.agent.is_none()
@@ -334,8 +330,8 @@ impl AgentBlocks {
         }
     }
 
-    /// An answer with the results of its calls.
-    pub(super) fn pair(&mut self, core: &mut Core, answer: &Message, results: &Message) {
+    /// Records the turn of an answer, and shows it with the results of its calls.
+    pub(super) fn show_answer_with_results(&mut self, core: &mut Core, answer: &Message, results: &Message) {
         let texts = self.shown_texts(answer);
         let facts = std::mem::take(&mut self.facts);
         self.record.turns.push(TurnRecord {
@@ -344,12 +340,12 @@ impl AgentBlocks {
             thoughts_ms: self.thoughts_ms.clone(),
             calls: facts.to_vec(),
         });
-        self.show_pair(core, answer, results, texts.as_deref(), facts);
+        self.show_answer_blocks(core, answer, results, texts.as_deref(), facts);
         self.answers += 1;
-        self.end_turn(core);
+        self.clear_turn(core);
     }
 
-    fn show_pair(
+    fn show_answer_blocks(
         &mut self,
         core: &mut Core,
         answer: &Message,
@@ -370,7 +366,7 @@ impl AgentBlocks {
     }
 
     /// Shows messages that joined the conversation, except call-result pairs.
-    pub(super) fn messages(&mut self, core: &mut Core, messages: &[Arc<Message>]) {
+    pub(super) fn show_messages(&mut self, core: &mut Core, messages: &[Arc<Message>]) {
         for message in messages {
             if self.recent.iter().any(|known| Arc::ptr_eq(known, message)) {
                 continue;
@@ -390,9 +386,9 @@ impl AgentBlocks {
                     }
                     self.answers += 1;
                     self.match_parts(core, message.id.as_ref(), &parts(message, texts.as_deref()));
-                    self.end_turn(core);
+                    self.clear_turn(core);
                 }
-                Role::User => self.user(core, message),
+                Role::User => self.show_user_message(core, message),
             }
         }
     }
@@ -413,12 +409,12 @@ impl AgentBlocks {
         self.recent.push_back(message.clone());
     }
 
-    fn user(&mut self, core: &mut Core, message: &Message) {
-        // A message with only tool results is shown with its calls.
+    fn show_user_message(&mut self, core: &mut Core, message: &Message) {
+        // Tool results are shown with their calls, so a message with nothing else is skipped.
         if message.results().next().is_some() && message.text().is_empty() {
             return;
         }
-        // The working directory is known to the person.
+        // The message with the working directory is not shown: the person knows it.
         if message.injected_by.as_deref() == Some(QUERY_CONTEXT) {
             return;
         }
@@ -427,7 +423,7 @@ impl AgentBlocks {
             _ => None,
         });
         if let Some(text) = summary {
-            self.add(core, message.id.as_ref(), Content::Summary { text });
+            self.add_block(core, message.id.as_ref(), Content::Summary { text });
             if message.text().is_empty() {
                 return;
             }
@@ -442,10 +438,8 @@ impl AgentBlocks {
                 Content::User { text, attachments: message.content.iter().filter(is_attached).count() as u32 }
             }
         };
-        self.add(core, message.id.as_ref(), content);
+        self.add_block(core, message.id.as_ref(), content);
     }
-
-    // End of a run.
 
     /// Ends the run. Returns the end of a run without an answer, which is not stored.
     pub(super) fn end_run(&mut self, core: &mut Core, end: Option<RunEnd>) -> Option<RunEnd> {
@@ -459,13 +453,13 @@ impl AgentBlocks {
         }
         if let Some(end) = end {
             self.record.end = Some(end.clone());
-            self.add(core, None, Content::End(end));
+            self.add_block(core, None, Content::End(end));
         }
         None
     }
 
     /// Continues the numbering after the block `id` of a stored session.
-    pub(super) fn go_on_after(&mut self, id: &BlockId) {
+    pub(super) fn continue_ids_after(&mut self, id: &BlockId) {
         let number = id.as_str().rsplit_once("/b").and_then(|(_, number)| number.parse::<u64>().ok());
         self.block_count = self.block_count.max(number.map_or(0, |number| number + 1));
     }

@@ -1,4 +1,4 @@
-//! The reducer: events, intents and the time in, patches and effects out. It does nothing else.
+//! Reducer of a view: takes events, intents and the time, returns patches and effects, and does nothing else.
 
 mod adopt;
 mod core;
@@ -116,9 +116,9 @@ pub struct Engine {
     run: Option<Run>,
     /// Compaction requested by the person between two runs.
     compaction: Option<Compaction>,
-    /// Blocks before the run that began last.
+    /// Number of blocks before the last run.
     run_from: usize,
-    /// Blocks of its sub-agents that the session has.
+    /// Ids of the run's sub-agents' blocks that the session has stored.
     agents_kept: HashSet<BlockId>,
     /// Sub-agents of the run, by name.
     subagents: HashMap<String, SubagentRun>,
@@ -139,15 +139,15 @@ impl Engine {
     pub fn apply(&mut self, now: u64, input: EngineInput<'_>) -> EngineOutput {
         self.core.now = now.max(self.core.now);
         match input {
-            EngineInput::Event(seen) => self.event(seen),
-            EngineInput::Intent(intent) => self.intent(intent),
-            EngineInput::Questions(pending) => self.questions(pending),
-            EngineInput::Begin(entries) => self.begin(entries),
+            EngineInput::Event(seen) => self.reduce_event(seen),
+            EngineInput::Intent(intent) => self.apply_intent(intent),
+            EngineInput::Questions(pending) => self.set_questions(pending),
+            EngineInput::Begin(entries) => self.begin_session(entries),
             EngineInput::Body(id, lines) => {
                 self.core.patches.push(Patch::Body { id: id.clone(), lines: lines.clone() });
             }
             EngineInput::Jobs(jobs) => self.set_jobs(jobs),
-            EngineInput::Note(level, text) => self.note(level, text),
+            EngineInput::Note(level, text) => self.add_note(level, text),
             EngineInput::Tick => self.tick(),
         }
         EngineOutput {
@@ -162,7 +162,7 @@ impl Engine {
         &self.core.view
     }
 
-    /// A run of the conversation's own agent begins.
+    /// Begins a run of the main agent.
     fn begin_own_run(&mut self, run_id: &RunId) {
         self.own.begin_run(run_id);
         self.run_from = self.core.view.blocks.len();
@@ -175,7 +175,7 @@ impl Engine {
         }
     }
 
-    fn lane(&mut self, origin: &Origin) -> (&mut AgentBlocks, &mut Core) {
+    fn lane_and_core(&mut self, origin: &Origin) -> (&mut AgentBlocks, &mut Core) {
         let lane = match origin.depth {
             0 => &mut self.own,
             _ => self.children.entry(origin.agent.clone()).or_insert_with(|| AgentBlocks::of(origin)),
@@ -183,18 +183,18 @@ impl Engine {
         (lane, &mut self.core)
     }
 
-    fn note(&mut self, level: NoteLevel, text: &str) {
-        self.beside(Content::Note { level, text: Text::new(text) });
+    fn add_note(&mut self, level: NoteLevel, text: &str) {
+        self.add_unstored_block(Content::Note { level, text: Text::new(text) });
     }
 
     /// Adds a block that is not part of the stored session.
-    fn beside(&mut self, content: Content) {
+    fn add_unstored_block(&mut self, content: Content) {
         let id = BlockId::new(&format!("n{}", self.notes));
         self.notes += 1;
-        self.core.open(Block { id, closed: true, agent: None, message: None, content });
+        self.core.open_block(Block { id, closed: true, agent: None, message: None, content });
     }
 
-    fn intent(&mut self, intent: &Intent) {
+    fn apply_intent(&mut self, intent: &Intent) {
         let is_running = self.run.is_some();
         match intent {
             Intent::Submit { text } if is_running => self.enqueue(text, false),
@@ -212,7 +212,7 @@ impl Engine {
             // A run that has not started yet shows nothing, and can be stopped.
             Intent::Stop => {
                 self.core.effects.push(Effect::Abort);
-                self.stopping();
+                self.show_stopping();
             }
             Intent::Switch { to } => self.core.effects.push(Effect::Switch { to: to.clone() }),
             Intent::Compact { instructions } => {
@@ -222,7 +222,7 @@ impl Engine {
             Intent::Command { name, args } => {
                 self.core.effects.push(Effect::Command { name: name.clone(), args: args.clone() });
             }
-            Intent::Expand { id } => self.core.expand(id),
+            Intent::Expand { id } => self.core.expand_body(id),
         }
     }
 
@@ -249,7 +249,7 @@ impl Engine {
         }
     }
 
-    fn questions(&mut self, pending: &[Arc<PendingQuestion>]) {
+    fn set_questions(&mut self, pending: &[Arc<PendingQuestion>]) {
         let is_pending = |card: &Card| pending.iter().any(|pending| pending.id == card.id);
         let gone: Vec<_> =
             self.core.view.cards.iter().filter(|card| !is_pending(card)).map(|card| card.id).collect();

@@ -31,7 +31,7 @@ pub(super) fn parts<'a>(message: &'a Message, texts: Option<&[String]>) -> Vec<P
     if let Some(texts) = texts {
         replace_texts(&mut parts, texts);
     }
-    end(&mut parts, message);
+    set_answer_end(&mut parts, message);
     parts
 }
 
@@ -51,8 +51,8 @@ fn replace_texts(parts: &mut Vec<Part<'_>>, texts: &[String]) {
     });
 }
 
-/// Marks the last text with the answer's end. An empty answer gets a part of its own.
-fn end(parts: &mut Vec<Part<'_>>, message: &Message) {
+/// Sets the end of the answer on its last text. An empty answer gets a part for it.
+fn set_answer_end(parts: &mut Vec<Part<'_>>, message: &Message) {
     let has_calls = parts.iter().any(|part| matches!(part, Part::Call(_)));
     let is_blank = |part: &Part<'_>| matches!(part, Part::Answer(text, _) if text.trim().is_empty());
     let says_nothing = !parts.iter().any(|part| matches!(part, Part::Answer(..)) && !is_blank(part));

@@ -24,9 +24,9 @@ pub fn rebuild(entries: &[Entry]) -> Vec<Arc<Block>> {
 #[must_use]
 pub fn body_of(entries: &[Entry], id: &BlockId) -> Option<Lines> {
     let mut engine = Engine::new();
-    engine.core.keep_all_bodies();
+    engine.core.unlimit_bodies();
     engine.apply(0, EngineInput::Begin(entries));
-    engine.core.expand(id);
+    engine.core.expand_body(id);
     engine.core.patches.into_iter().find_map(|patch| match patch {
         Patch::Body { lines, .. } => Some(lines),
         Patch::Reset { .. }
@@ -45,7 +45,7 @@ pub fn body_of(entries: &[Entry], id: &BlockId) -> Option<Lines> {
     })
 }
 
-/// Stored turn without results.
+/// Stored turn whose results are missing, since it was interrupted.
 struct OpenTurn<'a> {
     turn_id: &'a TurnId,
     message: &'a Arc<Message>,
@@ -61,7 +61,7 @@ impl<'a> OpenTurn<'a> {
     }
 
     /// Progress and facts of the next call with this id. A model may give two calls one id.
-    fn take(&mut self, call_id: &CallId, records: &mut Records<'_>) -> CutOff {
+    fn take_outcome(&mut self, call_id: &CallId, records: &mut Records<'_>) -> CutOff {
         let begun = self.begun.take(call_id);
         let result = self.ended.take(call_id).cloned();
         let state = match &result {
@@ -77,16 +77,16 @@ impl<'a> OpenTurn<'a> {
     }
 }
 
-/// State of a session that is being restored.
+/// State of the restoration of a stored session.
 #[derive(Default)]
 struct Restoring<'a> {
     records: Records<'a>,
     run: RunRecord,
-    /// Blocks before the run.
+    /// Number of blocks before the run.
     from: usize,
-    /// Shown blocks of sub-agents.
+    /// Ids of the sub-agents' blocks that are shown.
     agents: HashSet<BlockId>,
-    /// Answer with calls whose results follow.
+    /// Answer whose calls' results follow.
     answer: Option<(&'a Arc<Message>, Option<&'a TurnId>, Option<OpenTurn<'a>>)>,
     open: Option<OpenTurn<'a>>,
     /// Number of plugin entries whose positions are in the run's record.
@@ -97,9 +97,9 @@ struct Restoring<'a> {
 
 impl Engine {
     /// Replaces the shown session by a stored or new one.
-    pub(super) fn begin(&mut self, entries: &[Entry]) {
+    pub(super) fn begin_session(&mut self, entries: &[Entry]) {
         let View { switches, queue, cards, jobs, .. } = std::mem::take(&mut self.core.view).into_view();
-        // Queued texts belong to the session that is left; the person may send them again.
+        // Queued texts belong to the session that is left. They return to the person, who may send them again.
         let given_back = queue.iter().map(|queued| queued.text.unsanitised().to_owned());
         self.core.effects.extend(given_back.map(|text| Effect::GiveBack { text }));
         self.core.forget_bodies();
@@ -108,7 +108,9 @@ impl Engine {
         self.children.clear();
         self.restore(entries);
         self.run_from = self.core.view.blocks.len();
-        self.core.view.edit(|view| (view.switches, view.cards, view.jobs) = (switches + 1, cards, jobs));
+        self.core
+            .view
+            .edit_fields(|view| (view.switches, view.cards, view.jobs) = (switches + 1, cards, jobs));
         self.core.patches.clear();
         self.core.patches.push(Patch::Reset { view: Box::new(View::clone(&self.core.view)) });
     }
@@ -123,13 +125,13 @@ impl Engine {
                     self.own.restore_plugins(&mut self.core, &mut state.run);
                     if let Some(turn) = usage {
                         let tokens = turn.usage.context() + turn.usage.output;
-                        self.core.view.edit(|view| view.status.context_tokens = Some(tokens));
+                        self.core.view.edit_fields(|view| view.status.context_tokens = Some(tokens));
                     }
                     if message.role == Role::Assistant {
                         self.restore_answer(&mut state, message, usage.as_deref());
                     } else {
                         self.restore_results(&mut state, message);
-                        self.own.messages(&mut self.core, std::slice::from_ref(message));
+                        self.own.show_messages(&mut self.core, std::slice::from_ref(message));
                     }
                 }
                 EntryKind::OpenTurn { turn_id, message, .. } => {
@@ -151,9 +153,9 @@ impl Engine {
                     self.restore_cut_off(&mut state);
                     self.restore_agents(&mut state);
                     self.own.begin_run(run_id);
-                    state.run = state.records.run(run_id);
-                    // Block ids of sub-agents are unique within a run only: two programs may name their first
-                    // sub-agents alike.
+                    state.run = state.records.take_run(run_id);
+                    // Block ids of sub-agents are only unique within a run: in imported sessions, first
+                    // sub-agents of two runs may have the same name.
                     state.agents.clear();
                     state.from = self.core.view.blocks.len();
                     let placed = state.run.plugins.iter().filter(|plugin| plugin.is_entry);
@@ -167,7 +169,7 @@ impl Engine {
                         self.own.restore_end(&mut self.core, end);
                     }
                     for entry in std::mem::take(&mut state.late) {
-                        self.own.entry(&mut self.core, entry);
+                        self.own.show_entry(&mut self.core, entry);
                     }
                 }
                 EntryKind::Custom(entry) => self.restore_entry(&mut state, entry),
@@ -206,7 +208,7 @@ impl Engine {
         let stored = |call: &ToolCall| match &mut open {
             None => (turn_id.and_then(|turn_id| records.take_call(turn_id, &call.id)), None),
             Some(open) => {
-                let CutOff { state, call, .. } = open.take(&call.id, records);
+                let CutOff { state, call, .. } = open.take_outcome(&call.id, records);
                 let is_said = match state {
                     CallState::OutcomeUnknown => true,
                     CallState::NotRun => was_cut_off && call.is_none(),
@@ -222,14 +224,14 @@ impl Engine {
     fn restore_cut_off(&mut self, state: &mut Restoring<'_>) {
         let Some(mut turn) = state.open.take() else { return };
         let (message, records) = (turn.message, &mut state.records);
-        self.own.restore_open_turn(&mut self.core, message, |call| turn.take(&call.id, records));
+        self.own.restore_open_turn(&mut self.core, message, |call| turn.take_outcome(&call.id, records));
     }
 
     /// Inserts the blocks of sub-agents at their recorded positions.
     fn restore_agents(&mut self, state: &mut Restoring<'_>) {
         let mut agents = std::mem::take(&mut state.run.agents);
-        // They were stored as they ended, some perhaps twice, since the outcome of a failed append is
-        // unknown.
+        // Records are stored when blocks close, and some of them twice, since a failed append may have
+        // succeeded.
         agents.sort_by_key(|record| record.at);
         let mut shown = Vec::with_capacity(agents.len());
         for AgentRecord { at, block, lines } in agents {
@@ -238,7 +240,7 @@ impl Engine {
             }
             if let Some(agent) = &block.agent {
                 let lane = self.children.entry(agent.name.as_str().into());
-                lane.or_insert_with(|| AgentBlocks::of_agent(agent.clone())).go_on_after(&block.id);
+                lane.or_insert_with(|| AgentBlocks::of_agent(agent.clone())).continue_ids_after(&block.id);
             }
             if let Some(lines) = lines {
                 self.core.restore_body(&block.id, lines);
@@ -255,7 +257,7 @@ impl Engine {
             // The block of the entry is in the run's record, with its position.
             Audience::Person | Audience::Model if state.placed > 0 => state.placed -= 1,
             Audience::Person | Audience::Model if state.run.end.is_some() => state.late.push(entry),
-            Audience::Person | Audience::Model => self.own.entry(&mut self.core, entry),
+            Audience::Person | Audience::Model => self.own.show_entry(&mut self.core, entry),
         }
     }
 }

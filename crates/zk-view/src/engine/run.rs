@@ -5,7 +5,7 @@ use super::core::MINUTE_MS;
 use super::subagent_runs::estimated_tokens;
 use crate::{Activity, AgentRow, AgentState, ContextGauge, JobRow, Patch, Status, Text};
 
-/// Present run.
+/// Present run of the main agent.
 #[derive(Debug)]
 pub(super) struct Run {
     began: u64,
@@ -15,19 +15,19 @@ pub(super) struct Run {
     retry_at: Option<u64>,
     tokens_read: u64,
     tokens_written: u64,
-    /// Characters of the arriving response.
+    /// Number of bytes of the arriving response.
     pub(super) arriving: u64,
     cost: Option<f64>,
     context_tokens: Option<u64>,
-    /// Calls that run.
+    /// Running calls, each with its summary.
     pub(super) calls: Vec<(zk_core::model::CallId, Text)>,
 }
 
-/// A compaction between two runs.
+/// Compaction between two runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Compaction {
     began: u64,
-    /// Tokens that the next request would have had.
+    /// Estimated tokens of the next request without the compaction.
     before: u64,
 }
 
@@ -47,7 +47,7 @@ impl Engine {
 
     pub(super) fn end_compaction(&mut self) {
         if self.compaction.take().is_some() {
-            self.show_no_run();
+            self.show_idle();
         }
     }
 
@@ -80,7 +80,7 @@ impl Engine {
         if run.activity == Activity::Stopping || run.activity == activity {
             return;
         }
-        // A continuing silence or countdown is one activity.
+        // A silence or countdown that goes on is the same activity.
         let goes_on = matches!(
             (&run.activity, &activity),
             (Activity::Silent { .. } | Activity::Waiting { .. }, Activity::Silent { .. })
@@ -107,12 +107,12 @@ impl Engine {
         self.show_status();
     }
 
-    pub(super) fn stopping(&mut self) {
+    pub(super) fn show_stopping(&mut self) {
         self.set_activity(Activity::Stopping);
     }
 
     /// Updates the list of running calls.
-    pub(super) fn set_calls(&mut self) {
+    pub(super) fn show_running_calls(&mut self) {
         let Some(run) = &self.run else { return };
         let calls: Vec<Text> = run.calls.iter().map(|(_, summary)| summary.clone()).collect();
         if !calls.is_empty() {
@@ -121,7 +121,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn usage(&mut self, usage: &UsageUpdate) {
+    pub(super) fn set_usage(&mut self, usage: &UsageUpdate) {
         if let Some(run) = &mut self.run {
             run.tokens_read = usage.total.read();
             run.tokens_written = usage.total.output;
@@ -134,21 +134,21 @@ impl Engine {
 
     pub(super) fn end_run(&mut self) {
         self.run = None;
-        self.show_no_run();
+        self.show_idle();
     }
 
-    fn show_no_run(&mut self) {
+    fn show_idle(&mut self) {
         let Status { context_tokens, gauge, .. } = self.core.view.status;
         self.core.set_status(Status { context_tokens, gauge, ..Status::default() });
     }
 
-    /// Forgets how full the context was.
-    pub(super) fn forget_fill(&mut self) {
+    /// Clears the fill level of the context, which is unknown now.
+    pub(super) fn clear_context_fill(&mut self) {
         let status = self.core.view.status.clone();
         self.core.set_status(Status { gauge: None, context_tokens: None, ..status });
     }
 
-    /// Shows how full the context is.
+    /// Sets the fill level of the context.
     pub(super) fn set_gauge(&mut self, gauge: Option<ContextGauge>) {
         let status = self.core.view.status.clone();
         self.core.set_status(Status { gauge, ..status });
@@ -173,7 +173,7 @@ impl Engine {
                 let running = self.core.view.agents.iter().filter(|row| row.goes_on());
                 let began = running.filter_map(|row| self.subagents.get(row.name.as_str()));
                 let next = began.map(|run| until_whole(run.began)).min();
-                let rest = next.into_iter().chain(self.until_older_compaction()).min();
+                let rest = next.into_iter().chain(self.until_compaction_age_changes()).min();
                 return rest.map(|rest| rest.max(10));
             }
         };
@@ -182,7 +182,7 @@ impl Engine {
 
     /// Milliseconds until the age of the last compaction reads otherwise: minutes in its first hour, hours after
     /// that. `None` if no age is shown.
-    fn until_older_compaction(&self) -> Option<u64> {
+    fn until_compaction_age_changes(&self) -> Option<u64> {
         let age = self.core.compaction_age()?;
         let step = if age < 60 * MINUTE_MS { MINUTE_MS } else { 60 * MINUTE_MS };
         Some(step - age % step)
@@ -194,7 +194,7 @@ impl Engine {
         let whole = |since: u64| now.saturating_sub(since) / 1000 * 1000;
         let Some(run) = &self.run else {
             let Some(Compaction { began, before }) = self.compaction else {
-                // The age of the last compaction goes on.
+                // Between runs, only the age of the last compaction changes.
                 return self.core.set_status(self.core.view.status.clone());
             };
             let Status { context_tokens, gauge, .. } = self.core.view.status;

@@ -21,7 +21,7 @@ pub(super) struct SubagentRun {
     pub(super) began: u64,
     /// Tokens that were counted by the provider.
     counted: u64,
-    /// Bytes of the arriving response.
+    /// Bytes of the arriving response, whose tokens are estimated.
     arriving: u64,
 }
 
@@ -37,12 +37,12 @@ impl SubagentRun {
 
 impl Engine {
     /// Counts the text of a sub-agent's arriving response.
-    pub(super) fn agent_arrived(&mut self, origin: &Origin, bytes: u64) {
+    pub(super) fn count_agent_text(&mut self, origin: &Origin, bytes: u64) {
         self.change_agent_tokens(origin, |run| run.arriving += bytes);
     }
 
-    /// Forgets the text of a response that broke off.
-    pub(super) fn forget_arriving(&mut self, origin: &Origin) {
+    /// Discards the count of a sub-agent's response that broke off.
+    pub(super) fn discard_agent_text(&mut self, origin: &Origin) {
         self.change_agent_tokens(origin, |run| run.arriving = 0);
     }
 
@@ -60,7 +60,7 @@ impl Engine {
         });
     }
 
-    /// Sets the tokens of a sub-agent's run, its own sub-agents included.
+    /// Sets the tokens of a sub-agent's run, including those of its own sub-agents.
     pub(super) fn set_agent_tokens(&mut self, origin: &Origin, tokens: u64) {
         self.change_agent_tokens(origin, |run| (run.counted, run.arriving) = (tokens, 0));
     }

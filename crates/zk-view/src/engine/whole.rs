@@ -7,7 +7,8 @@ use zk_core::service::{Entry, EntryKind};
 use super::{Engine, EngineInput};
 use crate::{Block, Content, Lines};
 
-/// Block of a stored session with all that belongs to it, for a document: the full body, images, and its circumstances.
+/// Block of a stored session with everything that a document shows of it: the full body, images, time and
+/// model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WholeBlock {
     /// The block, as [`rebuild`](crate::rebuild) returns it.
@@ -22,7 +23,7 @@ pub struct WholeBlock {
     pub model: Option<ModelRef>,
 }
 
-/// Facts of a stored message.
+/// Metadata of a stored message.
 struct Stored<'a> {
     message: &'a Message,
     time_ms: u64,
@@ -36,7 +37,7 @@ struct Stored<'a> {
 #[must_use]
 pub fn rebuild_whole(entries: &[Entry]) -> Vec<WholeBlock> {
     let mut engine = Engine::new();
-    engine.core.keep_all_bodies();
+    engine.core.unlimit_bodies();
     engine.apply(0, EngineInput::Begin(entries));
     let mut bodies = engine.core.take_bodies();
     let mut messages = HashMap::<&MessageId, Stored<'_>>::new();

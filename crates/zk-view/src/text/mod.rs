@@ -1,4 +1,4 @@
-//! Text for people: harmless by type.
+//! Text for people that is safe on a terminal, guaranteed by its type.
 
 pub(crate) mod code;
 mod json;
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_make_the_text_that_the_whole_makes() {
+    fn pieces_are_sanitised_like_the_whole_text() {
         let whole = "x\u{1b}]0;title\u{7}y 👩\u{200d}🚀 z";
         for at in whole.char_indices().map(|(at, _)| at) {
             let (head, tail) = whole.split_at(at);

@@ -5,8 +5,8 @@ use zk_core::service::{MAX_MARKS, is_combining_mark};
 #[cfg(test)]
 mod tests;
 
-/// Length in characters after which a string sequence counts as unterminated, so that text resumes.
-const LONGEST_STRING: usize = 4096;
+/// Number of characters after which an unterminated string sequence is given up, so that text resumes.
+const MAX_STRING_CHARS: usize = 4096;
 
 /// Makes untrusted text harmless for a terminal: no escape sequence, no control character but tab and
 /// newline, no character that reverses or hides text, no long run of combining marks passes.
@@ -39,9 +39,9 @@ enum State {
     Ground,
     /// After ESC, and any intermediate characters.
     Escape,
-    /// In a control sequence: parameters and intermediates until a final character.
+    /// In a control sequence (CSI): parameters and intermediate bytes, until the final byte.
     Control,
-    /// In a string that a terminal would take as data: OSC, DCS, APC, PM or SOS.
+    /// In a string sequence: OSC, DCS, APC, PM or SOS.
     String { length: usize },
     /// After ESC within such a string: a backslash ends it.
     StringEscape { length: usize },
@@ -57,44 +57,44 @@ impl Sanitiser {
             return;
         }
         for c in text.chars() {
-            self.step(c, out);
+            self.push_char(c, out);
         }
     }
 
-    fn step(&mut self, c: char, out: &mut String) {
+    fn push_char(&mut self, c: char, out: &mut String) {
         self.state = match self.state {
-            State::Ground => self.ground(c, out),
+            State::Ground => self.push_outside_sequence(c, out),
             State::Escape => match c {
                 '[' => State::Control,
                 ']' | 'P' | '_' | '^' | 'X' => State::String { length: 0 },
                 '\u{20}'..='\u{2f}' => State::Escape,
                 '\u{30}'..='\u{7e}' => State::Ground,
-                _ => self.ground(c, out),
+                _ => self.push_outside_sequence(c, out),
             },
             State::Control => match c {
                 '\u{20}'..='\u{3f}' => State::Control,
                 '\u{40}'..='\u{7e}' => State::Ground,
-                _ => self.ground(c, out),
+                _ => self.push_outside_sequence(c, out),
             },
             State::String { length } => match c {
                 '\u{7}' | '\u{9c}' => State::Ground,
                 '\u{1b}' => State::StringEscape { length },
-                '\n' => self.ground(c, out),
-                _ if length >= LONGEST_STRING => self.ground(c, out),
+                '\n' => self.push_outside_sequence(c, out),
+                _ if length >= MAX_STRING_CHARS => self.push_outside_sequence(c, out),
                 _ => State::String { length: length + 1 },
             },
             State::StringEscape { length } => match c {
                 '\\' => State::Ground,
                 '\u{1b}' => State::StringEscape { length },
-                '\n' => self.ground(c, out),
-                _ if length >= LONGEST_STRING => self.ground(c, out),
+                '\n' => self.push_outside_sequence(c, out),
+                _ if length >= MAX_STRING_CHARS => self.push_outside_sequence(c, out),
                 _ => State::String { length: length + 1 },
             },
         };
     }
 
-    /// Text outside any sequence.
-    fn ground(&mut self, c: char, out: &mut String) -> State {
+    /// Handles a character outside of any sequence.
+    fn push_outside_sequence(&mut self, c: char, out: &mut String) -> State {
         let joiner = std::mem::take(&mut self.joiner);
         match c {
             '\u{1b}' => return State::Escape,
@@ -168,12 +168,12 @@ fn has_joiners(c: char) -> bool {
     matches!(c, '\u{600}'..='\u{77f}' | '\u{8a0}'..='\u{dff}') && (c.is_alphabetic() || is_virama)
 }
 
-/// Whether `c` selects the text or the emoji style of the character before it.
+/// Whether `c` is a variation selector for the text or emoji style.
 fn is_emoji_style(c: char) -> bool {
     matches!(c, '\u{fe0e}' | '\u{fe0f}')
 }
 
-/// Whether `c` may be a picture, by the blocks of Unicode that hold them.
+/// Whether `c` may be an emoji, by the Unicode blocks that contain them.
 fn is_emoji(c: char) -> bool {
     matches!(
         c,

@@ -1,4 +1,4 @@
-//! Bounds of copies: what of a repository comes into one, and what of one comes back.
+//! Limits of copies: the files of a repository that get into a copy, and those that return from it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,10 +8,10 @@ use zk_core::kernel::Cx;
 use zk_core::model::{Display, Effects};
 use zk_core::service::{Isolation, ToolCx};
 
-use crate::copies::{Rig, is_there, put};
+use crate::copies::{Rig, has_entries, put};
 
 #[tokio::test]
-async fn a_work_tree_elsewhere_is_not_copied() {
+async fn a_work_tree_outside_the_repository_is_not_copied() {
     let rig = Rig::with_commit(&[("a.txt", "a\n")]).await;
     let other = rig.dir.path().join("other");
     fs::create_dir_all(&other).unwrap();
@@ -25,9 +25,9 @@ async fn a_work_tree_elsewhere_is_not_copied() {
 async fn only_files_below_the_roots_of_the_work_are_copied() {
     let mut rig = Rig::with_commit(&[("a.txt", "a\n"), ("sub/b.txt", "b\n")]).await;
     let below = rig.root().join("sub");
-    rig.again(|worktrees| worktrees.below([below]));
+    rig.restart_plugin(|worktrees| worktrees.below([below]));
     let copy = rig.copy("main.1").await;
-    assert!(!is_there(&copy.cwd().join("a.txt")) && is_there(&copy.cwd().join("sub/b.txt")));
+    assert!(!has_entries(&copy.cwd().join("a.txt")) && has_entries(&copy.cwd().join("sub/b.txt")));
     put(&copy, "sub/b.txt", "c\n");
     let isolation = rig.bus.service::<dyn Isolation>().unwrap();
     let nested = isolation.isolate("main.1.1", &copy.cwd(), &rig.bus.cx()).await.unwrap();
@@ -67,12 +67,12 @@ async fn changes_are_applied_and_discarded_by_those_above_their_agent_alone() {
         assert!(error.message.contains("no changes wait"), "{error:?}");
     }
     call(rig.bus.cx(), json!({"agent": "main.1", "discard": true})).await.unwrap();
-    assert!(is_there(&file), "the file stays for a while");
+    assert!(has_entries(&file), "the file stays for a while");
     assert!(rig.apply("main.1").await.is_err());
 }
 
 #[tokio::test]
-async fn changes_that_nobody_could_see_are_not_applied() {
+async fn changes_without_a_review_are_not_applied() {
     let rig = Rig::with_commit(&[("a.txt", "1\n")]).await;
     let place = ToolCx::new(rig.bus.cx(), rig.root()).place();
     assert!(rig.tool().preview(&json!({"agent": "main.1"}), &place).await.is_none());
@@ -92,9 +92,9 @@ async fn copies_of_a_live_process_stay_and_a_lock_that_cannot_be_had_is_left() {
     let odd = rig.dir.path().join("state/odd");
     fs::create_dir_all(&odd).unwrap();
     std::os::unix::fs::symlink("/dev/null", rig.dir.path().join("state/odd.lock")).unwrap();
-    rig.again(|worktrees| worktrees);
+    rig.restart_plugin(|worktrees| worktrees);
     let second = rig.copy("main.2").await;
-    assert!(is_there(&first.cwd()) && is_there(&second.cwd()) && is_there(&odd));
+    assert!(has_entries(&first.cwd()) && has_entries(&second.cwd()) && has_entries(&odd));
     drop(before);
 }
 

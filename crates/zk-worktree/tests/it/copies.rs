@@ -30,12 +30,12 @@ impl Rig {
         let exec = Arc::new(ProcessExec::new(Environment::filtered([("PATH", path.as_str())])));
         fs::create_dir_all(dir.path().join("project/sub")).unwrap();
         let mut this = Self { dir, bus: Bus::new(), exec };
-        this.again(|worktrees| worktrees);
+        this.restart_plugin(|worktrees| worktrees);
         this
     }
 
-    /// Makes the plugin anew, as another process does.
-    pub(crate) fn again(&mut self, set_up: impl FnOnce(Worktrees) -> Worktrees) {
+    /// Creates the plugin again, as a new process does.
+    pub(crate) fn restart_plugin(&mut self, set_up: impl FnOnce(Worktrees) -> Worktrees) {
         let (bus, files) = (Bus::new(), Arc::new(LocalStateFiles::default()));
         let workspace = WorkspaceFiles::new([self.root()]).unwrap();
         bus.scope("files").provide_service::<dyn Files>(Arc::new(workspace));
@@ -97,7 +97,7 @@ impl Rig {
         self.tool().call(&approved, &cx).await
     }
 
-    /// Bytes, modes and times of everything of git.
+    /// Contents, modes and timestamps of all files in the git directory.
     fn git_state(&self) -> GitState {
         let mut found = BTreeMap::new();
         let mut left = vec![self.root().join(".git")];
@@ -115,7 +115,7 @@ impl Rig {
     }
 
     #[track_caller]
-    fn assert_git_is(&self, before: &GitState) {
+    fn assert_git_unchanged(&self, before: &GitState) {
         let now = self.git_state();
         let paths = now.keys().chain(before.keys());
         let touched: Vec<_> = paths.filter(|path| now.get(*path) != before.get(*path)).collect();
@@ -148,7 +148,7 @@ pub(crate) fn put(copy: &Arc<dyn IsolatedCopy>, path: &str, text: &str) {
     fs::write(copy.cwd().join(path), text).unwrap();
 }
 
-pub(crate) fn is_there(dir: &Path) -> bool {
+pub(crate) fn has_entries(dir: &Path) -> bool {
     fs::symlink_metadata(dir).is_ok()
 }
 
@@ -178,7 +178,7 @@ async fn a_copy_has_what_is_not_committed_and_the_repository_stays_as_it_was() {
         (here("gone.txt"), here("out/big"), here("link")),
         ("(none)".into(), "(none)".into(), "one\r\ntwo\n".into())
     );
-    assert!(!is_there(&copy.cwd().join(".git/hooks")));
+    assert!(!has_entries(&copy.cwd().join(".git/hooks")));
     // The copy's git knows the commit and what is changed, and has no way back to the repository.
     let head = fs::read_to_string(copy.cwd().join(".git/HEAD")).unwrap();
     assert_eq!(head, "ref: refs/heads/main\n");
@@ -193,7 +193,7 @@ async fn a_copy_has_what_is_not_committed_and_the_repository_stays_as_it_was() {
         (changes.files.join(" "), changes.added, changes.removed),
         ("a.txt made.sh new.txt".into(), 2, 2)
     );
-    assert!(!is_there(&cwd), "the copy is removed");
+    assert!(!has_entries(&cwd), "the copy is removed");
     assert_eq!(rig.read("a.txt"), "one\r\ntwo\n", "nothing is applied without a call");
     let (tool, place) = (rig.tool(), ToolCx::new(rig.bus.cx(), rig.root()).place());
     let args = json!({"agent": "main.1"});
@@ -211,7 +211,7 @@ async fn a_copy_has_what_is_not_committed_and_the_repository_stays_as_it_was() {
         ("one\r\n2\n".into(), "echo\n".into(), "(none)".into())
     );
     assert_eq!(fs::metadata(rig.root().join("made.sh")).unwrap().permissions().mode() & 0o100, 0o100);
-    rig.assert_git_is(&before);
+    rig.assert_git_unchanged(&before);
     assert!(rig.state_files().iter().all(|name| name.ends_with(".lock")), "{:?}", rig.state_files());
     assert!(rig.apply("main.1").await.unwrap_err().message.contains("no changes wait"));
 }
@@ -280,7 +280,7 @@ async fn a_copy_is_refused_where_it_cannot_be_whole() {
         let before = rig.git_state();
         let error = rig.try_copy("main.1").await.map(drop).unwrap_err();
         assert!(error.contains(what) && error.contains("delegate without `isolation`"), "{error}");
-        rig.assert_git_is(&before);
+        rig.assert_git_unchanged(&before);
     }
 }
 
@@ -291,10 +291,10 @@ async fn copies_of_dead_owners_are_removed_and_dropped_ones_too() {
     fs::create_dir_all(&left).unwrap();
     fs::write(rig.dir.path().join("state/1-dead.lock"), "").unwrap();
     let copy = rig.copy("main.1").await;
-    assert!(!is_there(&left) && is_there(&copy.cwd()));
+    assert!(!has_entries(&left) && has_entries(&copy.cwd()));
     let cwd = copy.cwd();
     drop(copy);
-    assert!(!is_there(&cwd));
+    assert!(!has_entries(&cwd));
 }
 
 /// Edits of several agents beside each other: either one result has all of them, or a conflict names both.
@@ -356,7 +356,7 @@ async fn random_edits_beside_each_other_come_together_or_are_conflicts() {
             assert_eq!(rig.read(file), expected.concat());
         }
     }
-    rig.assert_git_is(&before);
+    rig.assert_git_unchanged(&before);
     assert_eq!(applied + refused, AGENTS * rounds);
     assert!(applied > 5 * rounds && refused > rounds / 2, "{applied} {refused}");
 }

@@ -12,11 +12,11 @@ use super::info_context::InfoContext;
 /// Reason of a stop by the person, as the model reads it.
 const STOPPED: &str = "stopped by the person";
 
-/// Lists the sub-agents, shows the work of one, stops one or writes to one.
+/// Lists the sub-agents, shows the work of one, stops one, or sends one a message.
 pub(super) fn agents(context: &InfoContext, args: &str) -> Result<String, BoxError> {
     let (verb, rest) = args.trim().split_once(char::is_whitespace).unwrap_or((args.trim(), ""));
     match (verb, rest.trim()) {
-        ("" | "list", "") => Ok(list(context)),
+        ("" | "list", "") => Ok(list_subagents(context)),
         ("stop" | "steer", "") => Err(format!("/agents {verb} takes the name of a sub-agent").into()),
         ("stop", name) => {
             subagents(context)?.stop(name, STOPPED)?;
@@ -30,7 +30,7 @@ pub(super) fn agents(context: &InfoContext, args: &str) -> Result<String, BoxErr
             subagents(context)?.steer(name, text.trim())?;
             Ok(format!("{name} reads it after its current call"))
         }
-        (name, "") => work(context, name),
+        (name, "") => describe_work(context, name),
         (_, _) => Err("/agents takes a name, `stop NAME` or `steer NAME TEXT`".into()),
     }
 }
@@ -47,8 +47,8 @@ fn subagents(context: &InfoContext) -> Result<std::sync::Arc<Subagents>, BoxErro
     all.ok_or_else(|| "this conversation has no sub-agents".into())
 }
 
-/// The sub-agents of this conversation in a line each.
-fn list(context: &InfoContext) -> String {
+/// Lists the sub-agents of this conversation, one per line.
+fn list_subagents(context: &InfoContext) -> String {
     let view = context.view.view();
     let mut lines: Vec<String> = Vec::new();
     for agent in &view.agents {
@@ -62,8 +62,8 @@ fn list(context: &InfoContext) -> String {
     if lines.is_empty() { "no sub-agent has worked yet".to_owned() } else { lines.join("\n") }
 }
 
-/// The work of a sub-agent: its task, its words and its calls.
-fn work(context: &InfoContext, name: &str) -> Result<String, BoxError> {
+/// Describes the work of a sub-agent: task, texts and calls.
+fn describe_work(context: &InfoContext, name: &str) -> Result<String, BoxError> {
     let view = context.view.view();
     let blocks = view
         .blocks

@@ -1,4 +1,4 @@
-//! `/cost`: spending of the present session, by model.
+//! `/cost`: tokens and cost of the present session, by model.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::opening::sessions::ConversationSessions;
 /// Cost of the session so far, in lines.
 pub(super) async fn cost(sessions: &dyn ConversationSessions, agent: &Agent) -> Result<String, BoxError> {
     let entries = sessions.shown_entries().await?;
-    let mut lines = lines(entries.iter().filter_map(|entry| entry.kind.usage()));
+    let mut lines = model_lines(entries.iter().filter_map(|entry| entry.kind.usage()));
     if lines.is_empty() {
         let model = agent.model().reference();
         return Ok(format!("nothing was spent in this session yet; {model} answers next"));
@@ -23,20 +23,20 @@ pub(super) async fn cost(sessions: &dyn ConversationSessions, agent: &Agent) -> 
     Ok(lines.join("\n"))
 }
 
-/// Total over all models, then a line for each if there are several.
-fn lines<'a>(turns: impl Iterator<Item = &'a TurnUsage>) -> Vec<String> {
+/// Lines with the total over all models, and with the sum of each model if there are several.
+fn model_lines<'a>(turns: impl Iterator<Item = &'a TurnUsage>) -> Vec<String> {
     let models = Spending::by_model(turns);
     let mut all = Spending::default();
     models.values().for_each(|spent| all.merge(spent));
     let mut lines = Vec::new();
     if models.len() > 1 {
-        lines.push(format!("this session   {}", describe(&all)));
+        lines.push(format!("this session   {}", describe_spending(&all)));
     }
-    lines.extend(models.iter().map(|(model, spent)| format!("{model}   {}", describe(spent))));
+    lines.extend(models.iter().map(|(model, spent)| format!("{model}   {}", describe_spending(spent))));
     lines
 }
 
-/// A line for each part beside the conversation and each model that it asked; they are in the sums above.
+/// Lines with the sum of each part beside the conversation, by model. The total includes them.
 fn part_lines<'a>(entries: impl Iterator<Item = &'a EntryKind>) -> Vec<String> {
     let mut parts = BTreeMap::<(&str, &ModelRef), Spending>::new();
     for kind in entries {
@@ -45,12 +45,12 @@ fn part_lines<'a>(entries: impl Iterator<Item = &'a EntryKind>) -> Vec<String> {
         }
     }
     let line = |((part, model), spent): (&(&str, &ModelRef), &Spending)| {
-        visible_line(&format!("of it {part}   {model}   {}", describe(spent)))
+        visible_line(&format!("of it {part}   {model}   {}", describe_spending(spent)))
     };
     parts.iter().map(line).collect()
 }
 
-fn describe(spent: &Spending) -> String {
+fn describe_spending(spent: &Spending) -> String {
     let Spending { answers: turns, usage, cost, unpriced } = spent;
     let turns_text = if *turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") };
     let cost = cost.unwrap_or_default();
@@ -86,16 +86,16 @@ mod tests {
             cost,
         };
         let one = [turn("a", Some(0.5))];
-        assert_eq!(lines(one.iter()), ["p/a   $0.50 · 1 turn · 42k in (30k from the cache), 7 out"]);
+        assert_eq!(model_lines(one.iter()), ["p/a   $0.50 · 1 turn · 42k in (30k from the cache), 7 out"]);
         let two = [turn("a", Some(0.5)), turn("b", None), turn("a", Some(0.25))];
-        let lines = lines(two.iter());
+        let lines = model_lines(two.iter());
         assert_eq!(lines.len(), 3);
         assert!(lines[0].starts_with("this session   at least $0.75 · 3 turns"), "{lines:?}");
         assert!(lines[2].starts_with("p/b   price not known"), "{lines:?}");
     }
 
     #[test]
-    fn parts_stand_apart_with_the_models_they_asked() {
+    fn parts_are_listed_separately_with_their_models() {
         let of = |part: Option<&str>, purpose: &str, model: &str| EntryKind::Usage {
             usage: Box::new(TurnUsage {
                 turn_id: "t".into(),

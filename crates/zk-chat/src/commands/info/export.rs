@@ -1,4 +1,4 @@
-//! `/export`: the conversation as a document in a file, whose name tells the format.
+//! `/export`: writes the conversation to a document. The name of the file gives the format.
 
 use std::io::{BufWriter, Write as _};
 use std::ops::ControlFlow;
@@ -27,7 +27,7 @@ pub(super) async fn export(context: &InfoContext, args: &str, cx: &Cx) -> Result
     let session = context.sessions.open_session();
     let id = session.as_ref().map(|open| open.id().to_string());
     let name = match args {
-        "" => format!("zk-{}.md", id.clone().unwrap_or_else(now)),
+        "" => format!("zk-{}.md", id.clone().unwrap_or_else(file_time)),
         name => name.to_owned(),
     };
     let cwd = context.factory.setup().cwd_now(cx);
@@ -64,7 +64,7 @@ pub(super) async fn export(context: &InfoContext, args: &str, cx: &Cx) -> Result
     Ok(format!("the conversation is in {}", path.display()))
 }
 
-/// Format that the name of a file tells: the usual one for a name without an ending.
+/// Format for the extension of a file name; the default format without an extension.
 fn format_of(path: &Path) -> Result<ExportFormat, BoxError> {
     match (ExportFormat::of_name(path), path.extension()) {
         (Some(format), _) => Ok(format),
@@ -81,8 +81,8 @@ fn write_text(path: &Path, text: &str) -> Result<(), BoxError> {
     Ok(written.map_err(|error| format!("cannot write {}: {error}", path.display()))?)
 }
 
-/// Writes the stored session, read twice: for its sums, and for the document. Returns a notice about what was left out that
-/// the document has no place for.
+/// Writes the stored session, which is read twice: for the totals, and for the document. Returns a notice about
+/// omitted entries if the document itself cannot contain it.
 async fn write_session(
     path: &Path,
     format: ExportFormat,
@@ -121,7 +121,7 @@ async fn write_session(
         (Ok(_), None, Ok(())) => Ok(()),
     };
     if written.is_err() {
-        // A part of a document cannot pass for the whole.
+        // An incomplete document must not be taken for a complete one.
         let _ = std::fs::remove_file(path);
     }
     written.map(|()| notice)
@@ -137,6 +137,6 @@ fn title(blocks: &[Arc<Block>]) -> String {
     words.join(" ").chars().take(MAX_TITLE_CHARS).collect()
 }
 
-fn now() -> String {
+fn file_time() -> String {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()).to_string()
 }

@@ -10,8 +10,8 @@ use super::info_context::InfoContext;
 use super::{agents, cost, export, settings, side_question, status};
 use crate::opening::setup::OWN_THEME;
 
-/// A command as a list shows it.
-struct About {
+/// Command with its name, arguments and help.
+struct CommandInfo {
     kind: Kind,
     name: &'static str,
     help: &'static str,
@@ -32,34 +32,54 @@ enum Kind {
     Theme,
 }
 
-const fn about(kind: Kind, name: &'static str, hint: Option<&'static str>, help: &'static str) -> About {
-    About { kind, name, help, hint }
+const fn command_info(
+    kind: Kind,
+    name: &'static str,
+    hint: Option<&'static str>,
+    help: &'static str,
+) -> CommandInfo {
+    CommandInfo { kind, name, help, hint }
 }
 
-const COMMANDS: [About; 10] = [
-    about(
+const COMMANDS: [CommandInfo; 10] = [
+    command_info(
         Kind::Agents,
         "agents",
         Some("[NAME | stop NAME | steer NAME TEXT]"),
         "sub-agents of this conversation; /agents NAME shows its work, stop and steer reach one that works",
     ),
-    about(Kind::Btw, "btw", Some("QUESTION"), "ask beside the run; the conversation does not know of it"),
-    about(Kind::Config, "config", Some("[edit]"), "where settings come from; /config edit opens your file"),
-    about(Kind::Cost, "cost", None, "what this session has cost so far, by model"),
-    about(Kind::Export, "export", Some("[FILE]"), "write the conversation to a file: .md, .html or .jsonl"),
-    about(Kind::Logout, "logout", Some("PROVIDER"), "forget the key or sign-in of a provider"),
-    about(Kind::Recap, "recap", None, "what happened in this conversation, in a few lines"),
-    about(Kind::Skills, "skills", None, "skills there are, and who has them"),
-    about(Kind::Status, "status", None, "model, mode, directory, session, servers, context and cost"),
-    about(Kind::Theme, "theme", None, "other colours, at once"),
+    command_info(
+        Kind::Btw,
+        "btw",
+        Some("QUESTION"),
+        "ask beside the run; the conversation does not know of it",
+    ),
+    command_info(
+        Kind::Config,
+        "config",
+        Some("[edit]"),
+        "where settings come from; /config edit opens your file",
+    ),
+    command_info(Kind::Cost, "cost", None, "what this session has cost so far, by model"),
+    command_info(
+        Kind::Export,
+        "export",
+        Some("[FILE]"),
+        "write the conversation to a file: .md, .html or .jsonl",
+    ),
+    command_info(Kind::Logout, "logout", Some("PROVIDER"), "forget the key or sign-in of a provider"),
+    command_info(Kind::Recap, "recap", None, "what happened in this conversation, in a few lines"),
+    command_info(Kind::Skills, "skills", None, "skills there are, and who has them"),
+    command_info(Kind::Status, "status", None, "model, mode, directory, session, servers, context and cost"),
+    command_info(Kind::Theme, "theme", None, "other colours, at once"),
 ];
 
 struct InfoCommand {
-    about: &'static About,
+    about: &'static CommandInfo,
     context: Arc<InfoContext>,
 }
 
-/// The commands.
+/// Creates the commands.
 pub(crate) fn info_commands(context: InfoContext) -> Vec<Arc<dyn Command>> {
     let context = Arc::new(context);
     COMMANDS.iter().map(|about| Arc::new(InfoCommand { about, context: context.clone() }) as _).collect()
@@ -116,7 +136,7 @@ impl Command for InfoCommand {
             }
             Kind::Logout => context.factory.sign_out(args).await?,
             Kind::Recap => side_question::recap(&context.agent, cx).await?,
-            Kind::Skills => skills(cx).await?,
+            Kind::Skills => list_skills(cx).await?,
             Kind::Status => status::status(context, cx).await,
             Kind::Theme => settings::theme(context, args)?,
         };
@@ -124,8 +144,8 @@ impl Command for InfoCommand {
     }
 }
 
-/// The skills in a line each.
-async fn skills(cx: &Cx) -> Result<String, BoxError> {
+/// Lists the skills, one per line.
+async fn list_skills(cx: &Cx) -> Result<String, BoxError> {
     let Some(skills) = cx.service::<Skills>() else {
         return Ok("this conversation has no skills".to_owned());
     };

@@ -7,7 +7,7 @@ use crate::conversation::wanted_screen::WantedScreen;
 use crate::opening::factory::ConversationFactory;
 use crate::opening::sessions::ConversationSessions;
 
-/// Parts of a conversation that these commands tell of.
+/// Parts of a conversation that the informational commands read.
 pub(crate) struct InfoContext {
     pub(crate) agent: Agent,
     pub(crate) sessions: Arc<dyn ConversationSessions>,

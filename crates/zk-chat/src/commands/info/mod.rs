@@ -1,4 +1,4 @@
-//! Commands that tell of the conversation, and of what it is made of.
+//! Commands that show information about the conversation and its parts.
 
 mod agents;
 mod cost;

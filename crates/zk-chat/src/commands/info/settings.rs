@@ -21,7 +21,7 @@ pub(super) fn config(context: &InfoContext, args: &str) -> Result<String, BoxErr
             Ok(lines.join("\n"))
         }
         ("edit", Some(file)) if context.wanted.is_drawn() => {
-            context.wanted.edit(file);
+            context.wanted.request_edit(file);
             Ok(String::new())
         }
         ("edit", Some(file)) => {
@@ -35,7 +35,7 @@ pub(super) fn config(context: &InfoContext, args: &str) -> Result<String, BoxErr
     }
 }
 
-/// Changes the colours, or lists the themes.
+/// Switches the theme, or lists the themes.
 pub(super) fn theme(context: &InfoContext, args: &str) -> Result<String, BoxError> {
     let setup = context.factory.setup();
     let has_file = setup.palette.is_some();

@@ -1,4 +1,4 @@
-//! `/status`: all that holds now, in a few lines.
+//! `/status`: the present state of the conversation, in a few lines.
 
 use zk_core::kernel::Cx;
 use zk_core::service::{Command, CommandOutcome};
@@ -7,13 +7,13 @@ use zk_tui::thousands;
 
 use super::cost::cost;
 use super::info_context::InfoContext;
-use crate::commands::backends::{OWN_PERMISSIONS, foreign_backend};
+use crate::commands::backends::{OWN_PERMISSIONS, active_foreign_backend};
 use crate::conversation::summary;
 
 /// Width of the name column.
 const NAME_COLUMNS: usize = 11;
 
-/// Lists all that holds now, a line for each.
+/// Lists the present state, one fact per line.
 pub(super) async fn status(context: &InfoContext, cx: &Cx) -> String {
     let agent = &context.agent;
     let model = agent.model();
@@ -24,7 +24,7 @@ pub(super) async fn status(context: &InfoContext, cx: &Cx) -> String {
         ("zk", env!("CARGO_PKG_VERSION").to_owned()),
         ("model", format!("{}{window} · thinking {}", model.reference(), level.as_str())),
     ];
-    if let Some(backend) = foreign_backend(agent) {
+    if let Some(backend) = active_foreign_backend(agent) {
         let own = if backend.has_own_permissions() { OWN_PERMISSIONS } else { "zk's permissions" };
         rows.push(("backend", format!("{}: {own}", backend.name())));
         rows.extend(backend.unenforced().into_iter().map(|line| ("", line)));
@@ -41,7 +41,7 @@ pub(super) async fn status(context: &InfoContext, cx: &Cx) -> String {
             None => "not saved".to_owned(),
         },
     ));
-    let servers = servers(cx).await;
+    let servers = server_lines(cx).await;
     rows.extend(servers.into_iter().enumerate().map(|(at, line)| (if at == 0 { "mcp" } else { "" }, line)));
     let fill = summary::context(&context.view.view().status);
     rows.push(("context", fill.unwrap_or_else(|| "nothing was sent yet".to_owned())));
@@ -55,7 +55,7 @@ pub(super) async fn status(context: &InfoContext, cx: &Cx) -> String {
 }
 
 /// State of the MCP servers, as their own command reports it.
-async fn servers(cx: &Cx) -> Vec<String> {
+async fn server_lines(cx: &Cx) -> Vec<String> {
     let Some(command) = cx.item::<dyn Command>("mcp") else { return Vec::new() };
     match command.run("", cx).await {
         Ok(CommandOutcome::Show(text)) => text.lines().map(str::to_owned).collect(),

@@ -14,7 +14,7 @@ struct LocalDraftFiles {
     dir: PathBuf,
     /// File of this process.
     file: PathBuf,
-    /// Directory worked in.
+    /// Working directory that the draft belongs to.
     cwd: String,
     host_files: Arc<dyn HostFiles>,
 }
@@ -49,7 +49,7 @@ impl DraftFiles for LocalDraftFiles {
                 let changed = entry.metadata().and_then(|about| about.modified()).ok();
                 let age = changed.and_then(|changed| SystemTime::now().duration_since(changed).ok());
                 found.push(LostDraft { text: draft.to_owned(), age });
-                forget(&self.dir.join(pid.as_raw_nonzero().to_string()));
+                delete(&self.dir.join(pid.as_raw_nonzero().to_string()));
             }
         }
         found.retain(|draft| !draft.text.trim().is_empty());
@@ -60,14 +60,14 @@ impl DraftFiles for LocalDraftFiles {
 
     fn store(&self, text: &str) {
         if text.is_empty() {
-            return forget(&self.file);
+            return delete(&self.file);
         }
         let text = format!("{}\n{text}", self.cwd);
         let _ = make_private_dir(&self.dir).and_then(|()| write_private(&self.file, &text));
     }
 }
 
-fn forget(file: &Path) {
+fn delete(file: &Path) {
     // Most processes store no draft.
     let _ = std::fs::remove_file(file);
 }

@@ -1,4 +1,4 @@
-//! A text or a file that an editor has, and with it the terminal.
+//! Text or file that is open in an editor, which has the terminal meanwhile.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use zk_tui::{Input, Typed};
 
 use crate::visits::terminal_loan::TerminalLoan;
 
-/// Subject of an editor, or of another borrower of the terminal.
+/// Reason for which the terminal is lent: an editor with its subject, or a borrower.
 pub(crate) enum EditedThing {
     /// Draft text.
     Text(String),
@@ -17,23 +17,23 @@ pub(crate) enum EditedThing {
     File(PathBuf),
 }
 
-/// Open editor and its subject.
+/// Open editor, with the text or file that it edits.
 pub(crate) struct Edited {
     pub(crate) subject: EditedSubject,
     pub(crate) result: Pin<Box<dyn Future<Output = Result<String, String>>>>,
 }
 
-/// Subject of an open editor.
+/// Text or file that an open editor edits.
 #[derive(Clone)]
 pub(crate) enum EditedSubject {
-    /// Draft, with its text before.
+    /// Draft, with the text that it had before.
     Text(String),
     File,
     Loan,
 }
 
 /// Waits for the editor; returns its subject and the text after. Never returns without an editor.
-pub(crate) async fn edited(editing: Option<&mut Edited>) -> Result<(EditedSubject, String), String> {
+pub(crate) async fn wait_for_editor(editing: Option<&mut Edited>) -> Result<(EditedSubject, String), String> {
     match editing {
         Some(Edited { subject, result }) => Ok((subject.clone(), result.await?)),
         None => std::future::pending().await,
@@ -41,7 +41,7 @@ pub(crate) async fn edited(editing: Option<&mut Edited>) -> Result<(EditedSubjec
 }
 
 /// Waits for input; never returns while another reader has the terminal.
-pub(crate) async fn typed(input: Option<&mut Input>) -> Typed {
+pub(crate) async fn next_input(input: Option<&mut Input>) -> Typed {
     match input {
         Some(input) => input.next().await,
         None => std::future::pending().await,

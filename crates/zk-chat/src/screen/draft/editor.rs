@@ -17,11 +17,11 @@ use crate::opening::setup::ChatSetup;
 use crate::screen::host_messages::OpenConversation;
 use crate::screen::runtime::Runtime;
 
-/// Poll interval for the terminal while another program has it.
-const AWAY: Duration = Duration::from_millis(250);
+/// Interval of checks whether this process is in the foreground, while another program has the terminal.
+const FOREGROUND_POLL: Duration = Duration::from_millis(250);
 
 /// Environment variables for an editor besides the standard ones: display and configuration.
-const GRANTED: [&str; 13] = [
+const EDITOR_VARIABLES: [&str; 13] = [
     "TERM",
     "COLORTERM",
     "TERMINFO",
@@ -37,8 +37,8 @@ const GRANTED: [&str; 13] = [
     "TMUX",
 ];
 
-/// Variables of [`GRANTED`] that locate the display.
-const DISPLAY: [&str; 4] = ["DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "XAUTHORITY"];
+/// Variables of [`GRANTED`] by which a program finds the display.
+const DISPLAY_VARIABLES: [&str; 4] = ["DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "XAUTHORITY"];
 
 /// Size limit of drafts and edited prompts, in bytes.
 pub(crate) const MAX_DRAFT_BYTES: usize = 64 << 20;
@@ -55,13 +55,13 @@ impl EditorEnv {
     pub fn new(find: impl Fn(&str) -> Option<OsString>) -> Self {
         let found = |name: &str| find(name).filter(|value| !value.is_empty());
         let command = ["VISUAL", "EDITOR"].into_iter().find_map(|name| found(name)?.into_string().ok());
-        let granted = GRANTED.iter().filter_map(|name| Some((*name, found(name)?)));
+        let granted = EDITOR_VARIABLES.iter().filter_map(|name| Some((*name, found(name)?)));
         Self { command: command.unwrap_or_else(|| "vi".to_owned()), granted: granted.collect() }
     }
 
     /// Variables for programs that use the display.
-    pub(crate) fn display(&self) -> Vec<(&'static str, OsString)> {
-        let is_of_display = |name: &str| DISPLAY.contains(&name);
+    pub(crate) fn display_variables(&self) -> Vec<(&'static str, OsString)> {
+        let is_of_display = |name: &str| DISPLAY_VARIABLES.contains(&name);
         self.granted.iter().filter(|(name, _)| is_of_display(name)).cloned().collect()
     }
 }
@@ -88,7 +88,7 @@ impl Editing {
         let cannot = |error: io::Error| format!("cannot write {}: {error}", file.display());
         make_private_dir(state).map_err(cannot)?;
         write_private(&file, text).map_err(cannot)?;
-        Self::open(setup, opened, file, false).await
+        Self::open_file(setup, opened, file, false).await
     }
 
     /// Opens a file of the person. Creates its directory.
@@ -100,10 +100,10 @@ impl Editing {
         if let Some(dir) = file.parent() {
             make_private_dir(dir).map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
         }
-        Self::open(setup, opened, file, true).await
+        Self::open_file(setup, opened, file, true).await
     }
 
-    async fn open(
+    async fn open_file(
         setup: &ChatSetup,
         opened: &OpenConversation,
         file: PathBuf,
@@ -113,10 +113,10 @@ impl Editing {
         let outside = bus.service::<OutsideExec>().map(|outside| outside.0.clone());
         let exec = outside.or_else(|| bus.service::<dyn Exec>()).ok_or("nothing here can run an editor")?;
         let host_files = setup.host_files.clone();
-        Self::start(&setup.editor, &*exec, host_files, (&setup.cwd, file), is_kept).await
+        Self::start_editor(&setup.editor, &*exec, host_files, (&setup.cwd, file), is_kept).await
     }
 
-    async fn start(
+    async fn start_editor(
         env: &EditorEnv,
         exec: &dyn Exec,
         host_files: Arc<dyn HostFiles>,
@@ -151,13 +151,13 @@ impl Editing {
                     None => break,
                 },
                 typed = self.input.next() => match typed {
-                    // An editor that stopped reading is about to exit.
+                    // An editor that does not read its input is about to exit.
                     Typed::Bytes(bytes) => drop(self.process.write(&bytes).await),
                     Typed::Keys(_) => {}
                     Typed::Away => is_away = true,
                     Typed::Gone => return Err("nobody is at the terminal any more".to_owned()),
                 },
-                () = tokio::time::sleep(AWAY), if is_away => {
+                () = tokio::time::sleep(FOREGROUND_POLL), if is_away => {
                     is_away = false;
                     self.input.resume();
                 }
@@ -174,7 +174,7 @@ impl Editing {
             _ if self.is_kept => {
                 return Err("the editor failed; look whether the file is as you want it".to_owned());
             }
-            // The only copy of the edited text stays at the reported path.
+            // After a failure, the file with the only copy of the text stays, and the message names its path.
             Some(Exit::Code(0)) => Ok(read(&*self.host_files, &self.file)?),
             Some(Exit::Code(code)) => Err(format!("the editor ended with {code}; the draft is as it was")),
             Some(Exit::Signal(_) | Exit::TimedOut | Exit::Stopped) | None => {
@@ -205,7 +205,7 @@ pub fn edit_file(
     let runtime = Runtime::new().map_err(|error| error.to_string())?;
     let cwd = file.parent().unwrap_or_else(|| Path::new("/"));
     let edited = runtime.block_on(async {
-        Editing::start(env, exec, host_files, (cwd, file.to_path_buf()), true).await?.finish().await
+        Editing::start_editor(env, exec, host_files, (cwd, file.to_path_buf()), true).await?.finish().await
     });
     guard.modes().leave();
     edited.map(drop)

@@ -6,16 +6,16 @@ use crate::text::graphemes;
 
 /// Layout of a draft: breaks at words; a word longer than a row is split.
 pub(super) struct Layout {
-    /// Columns of a row.
+    /// Width of a row in columns.
     room: usize,
     rows: Vec<Vec<Piece>>,
-    /// Columns that the last row has.
+    /// Width of the last row so far, in columns.
     column: usize,
 }
 
-/// A grapheme in its row.
+/// Grapheme with its position and width.
 struct Piece {
-    /// Byte of the text that it begins at.
+    /// Byte position of the grapheme in the text.
     at: usize,
     span: Span,
     columns: usize,
@@ -42,30 +42,30 @@ impl Layout {
                     self.push(Piece { at, span: Span::new(Style::PLAIN, ""), columns: 0, is_break: false })
                 }
                 " " if self.column >= self.room => {
-                    self.next_row();
+                    self.start_row();
                     self.push(Piece { at, span: Span::new(Style::PLAIN, ""), columns: 0, is_break: false });
                 }
                 _ => {
-                    self.make_room(columns);
+                    self.wrap_if_full(columns);
                     self.push(Piece { at, span, columns, is_break });
                 }
             }
             if grapheme == "\n" {
-                self.next_row();
+                self.start_row();
             }
             at += grapheme.len();
         }
         if caret == text.len() && self.column >= self.room {
-            self.next_row();
+            self.start_row();
         }
         let end = Caret { row: self.rows.len() - 1, column: self.column };
-        let caret = if caret == text.len() { end } else { self.place_of(caret).unwrap_or(end) };
+        let caret = if caret == text.len() { end } else { self.caret_position(caret).unwrap_or(end) };
         let spans = |row: Vec<Piece>| row.into_iter().map(|piece| piece.span).collect();
         (self.rows.into_iter().map(spans).collect(), caret)
     }
 
     /// Moves the current word to a new row if `columns` more do not fit.
-    fn make_room(&mut self, columns: usize) {
+    fn wrap_if_full(&mut self, columns: usize) {
         while self.column > 0 && self.column + columns > self.room {
             let row = self.rows.last_mut().filter(|_| columns < 2);
             let begins = row.as_ref().and_then(|row| row.iter().rposition(|piece| piece.is_break));
@@ -75,7 +75,7 @@ impl Layout {
         }
     }
 
-    fn next_row(&mut self) {
+    fn start_row(&mut self) {
         self.rows.push(Vec::new());
         self.column = 0;
     }
@@ -87,7 +87,7 @@ impl Layout {
         }
     }
 
-    fn place_of(&self, caret: usize) -> Option<Caret> {
+    fn caret_position(&self, caret: usize) -> Option<Caret> {
         self.rows.iter().enumerate().find_map(|(row, pieces)| {
             let index = pieces.iter().position(|piece| piece.at == caret)?;
             let before = pieces.get(..index).unwrap_or_default();

@@ -3,7 +3,7 @@ use super::Buffer;
 /// Marks in a text for folded pastes and attachments.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Marks {
-    /// Each mark with its text.
+    /// Known marks, each with the text that it stands for.
     known: Vec<(String, String)>,
     /// Number of the last paste's mark. Numbers are not reused.
     pastes: usize,
@@ -11,7 +11,7 @@ pub(super) struct Marks {
 
 impl Marks {
     /// Adds a mark for a pasted text; `size` is its length in words, such as `12 lines`.
-    pub(super) fn fold(&mut self, size: &str, text: String) -> String {
+    pub(super) fn add_paste(&mut self, size: &str, text: String) -> String {
         self.pastes += 1;
         let mark = format!("[paste {}: {size}]", self.pastes);
         self.known.push((mark.clone(), text));
@@ -19,14 +19,14 @@ impl Marks {
     }
 
     /// Adds the mark of an attachment, which has no text.
-    pub(super) fn attach(&mut self, mark: &str) {
+    pub(super) fn add_attachment(&mut self, mark: &str) {
         if self.known.iter().all(|(known, _)| known != mark) {
             self.known.push((mark.to_owned(), mark.to_owned()));
         }
     }
 
-    /// Forgets pastes whose marks are in none of the texts.
-    pub(super) fn keep_those_in(&mut self, texts: &[String]) {
+    /// Drops pastes whose marks occur in none of the texts.
+    pub(super) fn retain_used_in(&mut self, texts: &[String]) {
         let is_kept = |mark: &str| texts.iter().any(|text| text.contains(mark));
         self.known.retain(|(mark, content)| mark == content || is_kept(mark));
     }
@@ -40,7 +40,7 @@ impl Marks {
         places.min_by_key(|(at, _, _)| *at)
     }
 
-    /// Expands the marks of a text.
+    /// Replaces the marks in a text by what they stand for.
     pub(super) fn expand(&self, text: &str) -> String {
         let (mut out, mut rest) = (String::new(), text);
         while let Some((at, mark, content)) = self.first_in(rest) {
@@ -52,7 +52,7 @@ impl Marks {
     }
 
     /// Range of the mark that contains the byte `at`.
-    fn around(&self, text: &str, at: usize) -> Option<(usize, usize)> {
+    fn range_around(&self, text: &str, at: usize) -> Option<(usize, usize)> {
         let mut from = 0;
         while let Some((place, mark, _)) = self.first_in(text.get(from..)?) {
             let (begin, end) = (from + place, from + place + mark.len());
@@ -71,24 +71,27 @@ impl Marks {
 /// Positions between units of a text: a unit is a grapheme or a mark.
 impl Buffer {
     /// Moves `at` to the start of the mark that contains it.
-    pub(super) fn not_within(&self, at: usize) -> usize {
-        self.marks.around(&self.text, at).map_or(at, |(begin, _)| begin)
+    pub(super) fn before_mark(&self, at: usize) -> usize {
+        self.marks.range_around(&self.text, at).map_or(at, |(begin, _)| begin)
     }
 
     /// Moves `at` to the end of the mark that contains it.
     pub(super) fn behind_mark(&self, at: usize) -> usize {
-        self.marks.around(&self.text, at).map_or(at, |(_, end)| end)
+        self.marks.range_around(&self.text, at).map_or(at, |(_, end)| end)
     }
 
     /// Start of the mark that ends at the caret.
     pub(super) fn mark_before(&self) -> Option<usize> {
         let before = self.caret.checked_sub(1)?;
-        self.marks.around(&self.text, before).filter(|(_, end)| *end == self.caret).map(|(begin, _)| begin)
+        self.marks
+            .range_around(&self.text, before)
+            .filter(|(_, end)| *end == self.caret)
+            .map(|(begin, _)| begin)
     }
 
     /// End of the mark that starts at the caret.
     pub(super) fn mark_after(&self) -> Option<usize> {
-        let (begin, end) = self.marks.around(&self.text, self.caret + 1)?;
+        let (begin, end) = self.marks.range_around(&self.text, self.caret + 1)?;
         (begin == self.caret).then_some(end)
     }
 }

@@ -1,26 +1,26 @@
 use super::Buffer;
 
-/// Moves and edits that only the keys of vi make.
+/// Movements and edits that only the vi key bindings use.
 impl Buffer {
     /// Moves left within the line.
     pub(crate) fn left_in_line(&mut self) {
         if self.caret > self.line_start() {
-            self.left(false);
+            self.move_left(false);
         }
     }
 
     /// Moves to the start of the text.
     pub(crate) fn go_to_start(&mut self) {
-        self.go(0);
+        self.move_to(0);
     }
 
     pub(crate) fn go_to_end(&mut self) {
-        self.go(self.text.len());
+        self.move_to(self.text.len());
     }
 
     /// Moves to the start of the next word.
     pub(crate) fn go_to_next_word(&mut self) {
-        self.go(self.caret + self.words_ahead(1, true));
+        self.move_to(self.caret + self.words_ahead(1, true));
     }
 
     /// Number of bytes from the caret to the end of the nth word, or to the start of the next one.
@@ -63,7 +63,7 @@ impl Buffer {
         self.caret = from;
         self.kill(from, to);
         if !keeps_end {
-            self.home();
+            self.move_to_line_start();
         }
     }
 }

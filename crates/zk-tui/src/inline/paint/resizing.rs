@@ -8,11 +8,11 @@ const ASK_SIZE: &str = "\u{1b}[18t\u{1b}[c";
 pub(super) struct Resizing {
     /// Number of unanswered size queries.
     asked: usize,
-    /// Rows and columns that the terminal answered to the oldest of them.
+    /// Rows and columns in the terminal's answer to the oldest query.
     reported: Option<(usize, usize)>,
-    /// Width at which the terminal wraps lines, `None` if it does not, once it has answered. The next frame
-    /// erases the old rows with it; if the size changes before that, the frame waits for the next answer,
-    /// since it would move up too far.
+    /// Width at which the terminal wraps lines, once it has answered; the inner `None` means that it does not
+    /// wrap. The next frame erases the old rows by it. If the size changes before that, the frame waits for the
+    /// next answer, since it would erase too much.
     answered: Option<Option<usize>>,
     /// Whether the terminal reported another width than the process knows, so that another resize follows.
     is_outdated: bool,
@@ -32,9 +32,10 @@ impl Resizing {
     }
 }
 
-/// A terminal that reflows turns a live row that no longer fits into several rows. The number of rows to
-/// erase depends on its width when it processes the bytes, which the process may learn late: tmux reports a
-/// resize up to 250 ms after the next one. So the terminal is queried, and drawing waits for the answer.
+/// Resizing: a terminal that reflows turns a live row that no longer fits into several rows. The number of rows
+/// to erase depends on the terminal's width when it processes the bytes, which the process may learn late: tmux
+/// reports a resize up to 250 ms after the next one. So the terminal is queried, and drawing waits for the
+/// answer.
 impl InlineScreen {
     /// Applies a new size. The next frame redraws the live rows. If their position is uncertain, the returned
     /// bytes query the terminal: see [`is_asking`](Self::is_asking).
@@ -47,12 +48,12 @@ impl InlineScreen {
         self.resizing.is_outdated = false;
         self.resizing.answered = None;
         let is_drawn = !self.live.is_empty() || !self.resizing.hidden.is_empty();
-        // Also if every row fits: only the answer tells whether the terminal has become narrower since.
+        // Queried even if every row fits: only the answer tells whether the terminal has become narrower since.
         if self.abilities.reflows && (is_drawn || self.is_asking()) {
             self.resizing.asked += 1;
             return ASK_SIZE.to_owned();
         }
-        self.take_away(None);
+        self.erase_live_rows(None);
         String::new()
     }
 
@@ -77,7 +78,7 @@ impl InlineScreen {
     }
 
     /// Drops the terminal's answer, since a frame is drawn before the size is stable.
-    pub(crate) fn doubt(&mut self) {
+    pub(crate) fn discard_answer(&mut self) {
         if self.is_settling() {
             (self.resizing.answered, self.resizing.is_outdated) = (None, true);
         }
@@ -114,29 +115,30 @@ impl InlineScreen {
         }
     }
 
-    /// Bytes that erase rows drawn at another size; without an answer only the rows that are certain.
-    pub(super) fn take_resized(&mut self) -> String {
+    /// Takes the bytes that erase rows drawn at another size. Without an answer, only the rows whose position
+    /// is certain are erased.
+    pub(super) fn take_erasing_bytes(&mut self) -> String {
         if self.is_asking() {
             (self.resizing.asked, self.resizing.reported, self.resizing.is_outdated) = (0, None, false);
-            self.take_away(None);
+            self.erase_live_rows(None);
             self.resizing.is_doubtful = true;
         } else if let Some(width) = self.resizing.answered.take() {
-            self.take_away(width);
+            self.erase_live_rows(width);
         }
         std::mem::take(&mut self.resizing.bytes)
     }
 
     /// Erases the live rows on a terminal that wraps at `width`. Without a width each counts as one row: some
     /// may stay, but nothing above them is erased.
-    fn take_away(&mut self, width: Option<usize>) {
+    fn erase_live_rows(&mut self, width: Option<usize>) {
         let is_doubtful = std::mem::take(&mut self.resizing.is_doubtful);
         let width = width.filter(|_| !is_doubtful);
         let rows = |columns: usize| width.map_or(1, |width| columns.div_ceil(width).max(1));
         let within = match width {
             Some(width) => {
                 let written = self.live.get(self.caret.row).map_or(0, |drawn| drawn.columns);
-                // Terminals differ after the last character: erasing a row too few is harmless, one too many
-                // would erase foreign content.
+                // Terminals differ in the cursor's position after a full row. Erasing a row too few is
+                // harmless, one too many would erase foreign content.
                 let last =
                     if written > self.caret.column { self.caret.column } else { written.saturating_sub(1) };
                 last / width
@@ -162,7 +164,7 @@ impl InlineScreen {
         self.caret.row = total.min(seen);
         if !self.live.is_empty() {
             let mut out = std::mem::take(&mut self.resizing.bytes);
-            // One row may have become several.
+            // A live row may have become several rows.
             self.erase_rows(&mut out, true);
             self.resizing.bytes = out;
         }

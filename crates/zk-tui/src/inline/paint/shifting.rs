@@ -1,6 +1,6 @@
 use std::fmt::Write;
 
-use super::{Caret, Drawn, InlineScreen, go, rewrite, up};
+use super::{Caret, Drawn, InlineScreen, move_between_rows, move_up, rewrite};
 use crate::row::Row;
 use crate::text::columns;
 
@@ -21,7 +21,7 @@ pub(super) struct Shift {
 impl Shift {
     /// Transition from the earlier rows to `closed` and live rows, if it takes fewer bytes than a redraw.
     pub(super) fn between(before: &[Drawn], closed: &[Drawn], live: &[Drawn]) -> Option<Self> {
-        let kept = kept(before, live);
+        let kept = kept_rows(before, live);
         let from = before.len() - kept;
         let to = closed.len() + live.len() - kept;
         if kept == 0 || (closed.is_empty() && from == to) {
@@ -33,10 +33,10 @@ impl Shift {
         } else {
             closed.iter().chain(live).map(|row| row.encoded.len()).sum()
         };
-        (shift.bytes(before, closed, live) < anew).then_some(shift)
+        (shift.byte_count(before, closed, live) < anew).then_some(shift)
     }
 
-    fn bytes(self, before: &[Drawn], closed: &[Drawn], live: &[Drawn]) -> usize {
+    fn byte_count(self, before: &[Drawn], closed: &[Drawn], live: &[Drawn]) -> usize {
         let closed_bytes: usize = closed.iter().map(|row| row.encoded.len()).sum();
         let above = live.len() - self.kept;
         let over = before.get(closed.len()..self.from.min(self.to)).unwrap_or_default();
@@ -47,8 +47,8 @@ impl Shift {
     }
 }
 
-/// Number of equal rows at the end of both. One row between them may differ.
-fn kept(before: &[Drawn], live: &[Drawn]) -> usize {
+/// Number of equal rows at the end of both lists. One row among them may differ.
+fn kept_rows(before: &[Drawn], live: &[Drawn]) -> usize {
     let (mut kept, mut changed) = (0, 0);
     for (at, (old, new)) in before.iter().rev().zip(live.iter().rev()).enumerate() {
         changed = if old == new { 0 } else { changed + 1 };
@@ -61,7 +61,7 @@ fn kept(before: &[Drawn], live: &[Drawn]) -> usize {
     kept
 }
 
-/// Number of bytes of the rows that differ from the drawn rows at their positions.
+/// Number of bytes of the rows that differ from the earlier row at the same position.
 fn changed_bytes(before: &[Drawn], rows: &[Drawn]) -> usize {
     let is_same = |at: usize, row: &Drawn| before.get(at) == Some(row);
     rows.iter().enumerate().filter(|(at, row)| !is_same(*at, row)).map(|(_, row)| row.encoded.len()).sum()
@@ -69,11 +69,11 @@ fn changed_bytes(before: &[Drawn], rows: &[Drawn]) -> usize {
 
 impl InlineScreen {
     /// Closed rows, if each is one row of the terminal and everything fits on it.
-    pub(super) fn closed_in_place(&self, closed: &[Row], live: usize) -> Option<Vec<Drawn>> {
+    pub(super) fn draw_closed_in_place(&self, closed: &[Row], live: usize) -> Option<Vec<Drawn>> {
         if self.live.is_empty() || closed.len() + live > self.size.live_rows() {
             return None;
         }
-        // Blanks at the end are not written.
+        // Trailing spaces are not written.
         let is_one = |row: &&Row| columns(row.text().trim_end_matches(' ')) <= self.size.width;
         let drawn = |row: &Row| Drawn { encoded: self.encode(row), ..Drawn::default() };
         closed.iter().all(|row| is_one(&row)).then(|| closed.iter().map(drawn).collect())
@@ -90,11 +90,11 @@ impl InlineScreen {
         let rows: Vec<&Drawn> = closed.iter().chain(&live).collect();
         for (row, (old, new)) in self.live.iter().zip(&rows).enumerate().take(from.min(to)) {
             if row < closed.len() {
-                go(out, at, row);
+                move_between_rows(out, at, row);
                 at = row;
                 let _ = write!(out, "\r\u{1b}[K{}", new.encoded);
             } else if old != *new {
-                go(out, at, row);
+                move_between_rows(out, at, row);
                 at = row;
                 rewrite(out, old, new, width);
             }
@@ -102,8 +102,8 @@ impl InlineScreen {
         if to > from {
             // New rows at the bottom; rows above scroll away into the history.
             let last = self.live.len().saturating_sub(1);
-            go(out, at, last + to - from);
-            up(out, last + to - from - from);
+            move_between_rows(out, at, last + to - from);
+            move_up(out, last + to - from - from);
             let _ = write!(out, "\u{1b}[{}L", to - from);
             for (row, new) in rows.iter().enumerate().take(to).skip(from) {
                 out.push_str(if row > from { "\r\n" } else { "\r" });
@@ -111,20 +111,20 @@ impl InlineScreen {
             }
             at = to - 1;
         } else if from > to {
-            go(out, at, to);
+            move_between_rows(out, at, to);
             at = to;
             let _ = write!(out, "\u{1b}[{}M", from - to);
         }
         let before = self.live.iter().skip(from);
         for (row, (old, new)) in before.zip(rows.iter().skip(to)).enumerate() {
             if old != *new {
-                go(out, at, to + row);
+                move_between_rows(out, at, to + row);
                 at = to + row;
                 rewrite(out, old, new, width);
             }
         }
         if at < closed.len() {
-            go(out, at, closed.len());
+            move_between_rows(out, at, closed.len());
             at = closed.len();
         }
         self.caret = Caret { row: at - closed.len(), column: usize::MAX };

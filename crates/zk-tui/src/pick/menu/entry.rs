@@ -86,7 +86,7 @@ impl Entry {
         let room = size.width.saturating_sub(5).max(1);
         let shown =
             if self.is_hidden { "•".repeat(graphemes(&self.text).count()) } else { self.text.clone() };
-        let row = Row::of(Style::CYAN, "  › ").with(Style::PLAIN, end(&shown, room));
+        let row = Row::of(Style::CYAN, "  › ").with(Style::PLAIN, visible_end(&shown, room));
         let caret = Caret { row: rows.len(), column: row.columns() };
         rows.push(row);
         (rows, Some(caret))
@@ -94,7 +94,7 @@ impl Entry {
 }
 
 /// End of a text, as many columns as fit.
-fn end(text: &str, room: usize) -> &str {
+fn visible_end(text: &str, room: usize) -> &str {
     let mut taken = columns(text);
     let mut from = 0;
     for (grapheme, wide) in graphemes(text) {

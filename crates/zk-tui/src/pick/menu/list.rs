@@ -2,7 +2,7 @@ use zk_view::sanitise;
 
 use crate::inline::{Caret, Size};
 use crate::keys::{Direction, Key};
-use crate::pick::fuzzy::best;
+use crate::pick::fuzzy::best_matches;
 use crate::row::{Row, Style};
 use crate::text::{clip, columns, wrap};
 
@@ -54,10 +54,10 @@ pub struct Menu {
     title: String,
     rows: Vec<MenuRow>,
     is_searched: bool,
-    /// Effect of Escape in words, if shown.
+    /// Description of Escape, if it is shown.
     escape: &'static str,
     query: String,
-    /// Places of the rows that fit the query.
+    /// Indexes of the rows that match the query.
     found: Vec<usize>,
     chosen: usize,
 }
@@ -96,14 +96,14 @@ impl Menu {
         }
     }
 
-    /// Takes a key.
+    /// Handles a key.
     pub fn press(&mut self, key: &Key) -> MenuKey {
         let last = self.found.len().saturating_sub(1);
         match key {
             Key::Enter => {
                 return self.found.get(self.chosen).map_or(MenuKey::Open, |at| MenuKey::Chosen(*at));
             }
-            Key::Escape if !self.query.is_empty() => self.search(String::new()),
+            Key::Escape if !self.query.is_empty() => self.set_query(String::new()),
             Key::Escape | Key::Ctrl('c' | 'd') => return MenuKey::Left,
             Key::Move { to: Direction::Up, .. } | Key::Ctrl('p') | Key::BackTab => {
                 self.chosen = if self.chosen == 0 { last } else { self.chosen - 1 };
@@ -116,22 +116,22 @@ impl Menu {
             Key::Back if self.is_searched => {
                 let mut query = self.query.clone();
                 query.pop();
-                self.search(query);
+                self.set_query(query);
             }
-            Key::Ctrl('u' | 'w') if self.is_searched => self.search(String::new()),
-            Key::Char(c) if self.is_searched => self.search(format!("{}{c}", self.query)),
+            Key::Ctrl('u' | 'w') if self.is_searched => self.set_query(String::new()),
+            Key::Char(c) if self.is_searched => self.set_query(format!("{}{c}", self.query)),
             Key::Paste(text) if self.is_searched => {
                 let first = text.lines().next().unwrap_or_default();
-                self.search(format!("{}{first}", self.query));
+                self.set_query(format!("{}{first}", self.query));
             }
             _ => {}
         }
         MenuKey::Open
     }
 
-    fn search(&mut self, query: String) {
+    fn set_query(&mut self, query: String) {
         let names: Vec<String> = self.rows.iter().map(|row| format!("{} {}", row.label, row.note)).collect();
-        self.found = best(&query, &names, names.len());
+        self.found = best_matches(&query, &names, names.len());
         (self.query, self.chosen) = (query, 0);
     }
 
@@ -148,14 +148,14 @@ impl Menu {
             rows.push(row);
         }
         let room = size.live_rows().saturating_sub(rows.len() + 1).max(1);
-        // A row without a remark may be longer.
+        // The label of a row without a note may be longer.
         let labels = self.rows.iter().filter(|row| !row.note.is_empty());
         let widest = labels.map(|row| columns(&row.label)).max().unwrap_or_default();
         let label = widest.clamp(MIN_LABEL_COLUMNS, MAX_LABEL_COLUMNS);
         let first = (self.chosen + 1).saturating_sub(room);
         for (place, at) in self.found.iter().enumerate().skip(first).take(room) {
             if let Some(row) = self.rows.get(*at) {
-                rows.push(drawn(row, place == self.chosen, label, size.width));
+                rows.push(draw_row(row, place == self.chosen, label, size.width));
             }
         }
         let hidden = self.found.len().saturating_sub(room);
@@ -205,7 +205,7 @@ impl Menu {
     }
 }
 
-fn drawn(row: &MenuRow, is_chosen: bool, label_columns: usize, width: usize) -> Row {
+fn draw_row(row: &MenuRow, is_chosen: bool, label_columns: usize, width: usize) -> Row {
     let style = if is_chosen { Style { bold: true, ..Style::CYAN } } else { Style::PLAIN };
     let mark = if is_chosen { "  › " } else { "    " };
     let label = clip(&sanitise(&row.label), width.saturating_sub(4).max(1));

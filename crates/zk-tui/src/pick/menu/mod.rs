@@ -1,4 +1,4 @@
-//! Questions outside of a conversation: one of a few rows, and a line that is typed.
+//! Questions outside of a conversation: a menu, and the entry of a line.
 
 mod entry;
 mod list;

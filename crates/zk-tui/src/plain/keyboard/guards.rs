@@ -1,17 +1,17 @@
-//! Guards of who listens to the keyboard, and for how long.
+//! Guards that decide who receives keys, and for how long.
 
 use tokio::sync::mpsc;
 
 use super::Keyboard;
 use crate::question::answer_keys::KeyMeaning;
 
-/// Reads the terminal as long as it lives.
+/// Guard that keeps the reader of the terminal running.
 #[derive(Debug)]
 pub(super) struct Listening(pub(super) Keyboard);
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        let mut reader = self.0.0.reader();
+        let mut reader = self.0.0.lock_reader();
         reader.listeners -= 1;
         if reader.listeners == 0
             && let Some((wake, thread)) = reader.running.take()
@@ -22,7 +22,7 @@ impl Drop for Listening {
     }
 }
 
-/// A run that keys stop, as long as it lives.
+/// Guard of a run that keys can stop.
 #[derive(Debug)]
 pub struct Watching {
     pub(super) keyboard: Keyboard,
@@ -31,22 +31,22 @@ pub struct Watching {
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        self.keyboard.0.state().stop = None;
+        self.keyboard.0.lock_state().stop = None;
     }
 }
 
-/// Open question, withdrawn on drop.
+/// Guard of an open question, which is withdrawn on drop.
 pub(super) struct Asking(pub(super) Keyboard);
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        let mut state = self.0.0.state();
+        let mut state = self.0.0.lock_state();
         state.question = None;
-        self.0.0.show(&state);
+        self.0.0.show_typed(&state);
     }
 }
 
-/// Keys of one question.
+/// Receiver of the keys' meanings for one question.
 pub(crate) struct Choosing {
     pub(super) meanings: mpsc::UnboundedReceiver<KeyMeaning>,
     // Dropped before the listener, whose drop joins the reader's thread.

@@ -1,7 +1,7 @@
 use crate::keys::Key;
 
 /// Applies a key to a text that is edited only at its end.
-pub(super) fn edit(text: &mut String, key: &Key) {
+pub(super) fn apply_key(text: &mut String, key: &Key) {
     match key {
         Key::Char(c) => text.push(*c),
         Key::Paste(pasted) => text.extend(pasted.chars().filter(|c| *c == '\n' || !c.is_control())),
@@ -36,10 +36,10 @@ mod tests {
     use crate::keys::KeyDecoder;
 
     #[test]
-    fn what_edits_a_line_does_so_and_other_keys_do_nothing() {
+    fn editing_keys_change_the_line_and_other_keys_do_nothing() {
         let edited = |bytes: &str| {
             let mut text = String::new();
-            KeyDecoder::default().push(bytes.as_bytes()).iter().for_each(|key| edit(&mut text, key));
+            KeyDecoder::default().push(bytes.as_bytes()).iter().for_each(|key| apply_key(&mut text, key));
             text
         };
         for (bytes, expected) in [

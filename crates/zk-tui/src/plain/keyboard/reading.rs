@@ -20,7 +20,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Inner {
     /// Reads until the other end of `woken` is closed; fails when the terminal is disconnected.
-    pub(super) fn read(&self, mode: &KeyMode, woken: &UnixStream) -> io::Result<()> {
+    pub(super) fn read_keys(&self, mode: &KeyMode, woken: &UnixStream) -> io::Result<()> {
         let stdin = io::stdin();
         let mut keys = KeyDecoder::default();
         let mut buffer = [0; 4096];
@@ -46,11 +46,11 @@ impl Inner {
             if typed.is_empty() {
                 self.press_all(mode, keys.idle().as_slice());
             }
-            self.tick();
-            let were_ours = std::mem::replace(&mut is_ours, mode.mend());
+            self.answer_after_pause();
+            let were_ours = std::mem::replace(&mut is_ours, mode.set_again());
             match (were_ours, is_ours) {
                 (true, false) => self.screen.lock().set_draft(""),
-                (false, true) => self.show(&self.state()),
+                (false, true) => self.show_typed(&self.lock_state()),
                 (true, true) | (false, false) => {}
             }
             if typed.is_empty() || !is_ours {
@@ -70,9 +70,9 @@ impl Inner {
         }
     }
 
-    /// Returns the time until a choice answers by itself.
+    /// Time until a chosen answer takes effect without a further key.
     fn until_tick(&self) -> Duration {
-        let at = match &self.state().question {
+        let at = match &self.lock_state().question {
             Some(Question::Keys { keys, .. }) => keys.next_tick(),
             Some(Question::Line { .. }) | None => None,
         };
@@ -80,16 +80,16 @@ impl Inner {
     }
 
     /// Answers with a choice that no key followed.
-    fn tick(&self) {
-        if let Some(Question::Keys { keys, meanings }) = &mut self.state().question
+    fn answer_after_pause(&self) {
+        if let Some(Question::Keys { keys, meanings }) = &mut self.lock_state().question
             && let Some(meaning) = keys.tick(self.began.elapsed())
         {
-            // The receiver may be gone.
+            // The receiver of answers may be gone.
             let _ = meanings.send(meaning);
         }
     }
 
-    /// Handles keys that were read together. A line end within them is part of a paste and does not submit
+    /// Handles keys that were read together. A line end between them belongs to a paste, and does not submit
     /// the text.
     fn press_all(&self, mode: &KeyMode, keys: &[Key]) {
         let mut together = Vec::new();
@@ -99,8 +99,8 @@ impl Inner {
                 Key::Ctrl('z') => {
                     self.screen.lock().set_draft("");
                     mode.send(Signal::TSTP);
-                    if mode.mend() {
-                        self.show(&self.state());
+                    if mode.set_again() {
+                        self.show_typed(&self.lock_state());
                     }
                 }
                 Key::Ctrl('\\') => mode.send(Signal::QUIT),
@@ -110,7 +110,7 @@ impl Inner {
                     }
                 }
                 Key::Escape => {
-                    if let Some(stop) = &self.state().stop {
+                    if let Some(stop) = &self.lock_state().stop {
                         stop.cancel();
                     }
                 }
@@ -138,12 +138,12 @@ impl Inner {
             }
         }
         if !together.is_empty() {
-            self.press(&together);
+            self.handle_keys(&together);
         }
     }
 }
 
-/// A wait as `poll` takes it.
+/// Converts a duration to the form that `poll` takes.
 fn timespec(wait: Duration) -> Timespec {
     Timespec::try_from(wait).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 })
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-fn all() -> Offer {
+fn all_choices() -> Offer {
     let rows = [('y', Choice::Once), ('w', Choice::NoWithWords), ('n', Choice::No)];
     let beside = [('s', Choice::Session), ('a', Choice::Always)];
     let key = |is_row| move |(key, choice)| OfferedKey { key, choice, is_row };
@@ -8,9 +8,9 @@ fn all() -> Offer {
     Offer { keys: keys.collect(), why: true, more: false }
 }
 
-/// All choices, with a letter for similar calls.
-fn wider(letter: char) -> Offer {
-    let mut offer = all();
+/// All choices, including those for similar calls with this letter.
+fn all_choices_with(letter: char) -> Offer {
+    let mut offer = all_choices();
     offer.keys.insert(1, OfferedKey { key: letter, choice: Choice::WiderSession, is_row: true });
     let key = letter.to_ascii_uppercase();
     offer.keys.push(OfferedKey { key, choice: Choice::WiderAlways, is_row: false });
@@ -49,18 +49,18 @@ fn typed(offer: Offer, has_draft: bool, keys: &[(u64, &[Key])]) -> (Option<(Choi
     (None, draft)
 }
 
-fn one(at: u64, key: char) -> (u64, Vec<Key>) {
+fn key_at(at: u64, key: char) -> (u64, Vec<Key>) {
     (at, vec![if key == '⏎' { Key::Enter } else { Key::Char(key) }])
 }
 
 fn answer(keys: &[(u64, char)]) -> (Option<(Choice, u64)>, String) {
-    let keys: Vec<(u64, Vec<Key>)> = keys.iter().map(|(at, key)| one(*at, *key)).collect();
+    let keys: Vec<(u64, Vec<Key>)> = keys.iter().map(|(at, key)| key_at(*at, *key)).collect();
     let keys: Vec<(u64, &[Key])> = keys.iter().map(|(at, keys)| (*at, keys.as_slice())).collect();
-    typed(all(), false, &keys)
+    typed(all_choices(), false, &keys)
 }
 
 #[test]
-fn a_letter_answers_after_a_moment_of_quiet_or_with_enter() {
+fn a_letter_answers_after_a_pause_or_with_enter() {
     for (letter, choice) in
         [('y', Choice::Once), ('s', Choice::Session), ('n', Choice::No), ('w', Choice::NoWithWords)]
     {
@@ -92,7 +92,7 @@ fn always_needs_a_second_key_that_did_not_come_with_the_first() {
 #[test]
 fn this_prefix_and_this_directory_have_keys_only_where_they_are_offered_and_for_good_needs_a_second_one() {
     for letter in ['p', 'd', 't', 'm'] {
-        let offer = wider(letter);
+        let offer = all_choices_with(letter);
         let (small, large) = ([Key::Char(letter)], [Key::Char(letter.to_ascii_uppercase())]);
         let for_session = [(600, &small[..]), (1200, &[Key::Enter])];
         assert_eq!(typed(offer.clone(), false, &for_session).0, Some((Choice::WiderSession, 1000)));
@@ -102,12 +102,12 @@ fn this_prefix_and_this_directory_have_keys_only_where_they_are_offered_and_for_
             Some((Choice::WiderAlways, 1200))
         );
         assert_eq!(typed(offer.clone(), false, &[(600, &large[..]), (1200, &small[..])]).0, None);
-        assert_eq!(typed(all(), false, &[(600, &small[..]), (1200, &[Key::Enter])]).0, None);
+        assert_eq!(typed(all_choices(), false, &[(600, &small[..]), (1200, &[Key::Enter])]).0, None);
     }
 }
 
 #[test]
-fn a_question_is_deaf_when_it_was_drawn_and_after_each_key_of_the_draft() {
+fn a_question_ignores_keys_when_just_drawn_and_after_each_key_of_the_draft() {
     assert_eq!(answer(&[(499, 'y')]), (None, "y".to_owned()));
     assert_eq!(answer(&[(499, 'y'), (998, 'y'), (1497, 'y')]), (None, "yyy".to_owned()));
     assert_eq!(answer(&[(600, 'x'), (1099, 'y')]), (None, "xy".to_owned()));
@@ -125,16 +125,16 @@ fn a_word_answers_nothing_and_goes_to_the_draft_whole() {
 #[test]
 fn with_a_draft_a_letter_and_enter_answer_nothing_however_long_nothing_was_typed() {
     let y: &[Key] = &[Key::Char('y')];
-    assert_eq!(typed(all(), true, &[(600, y)]), (None, "y".to_owned()));
-    assert_eq!(typed(all(), true, &[(9000, y), (12_000, &[Key::Enter])]), (None, "y⏎".to_owned()));
-    assert_eq!(typed(all(), false, &[(600, &[Key::Char('x')]), (2000, y)]), (None, "xy".to_owned()));
+    assert_eq!(typed(all_choices(), true, &[(600, y)]), (None, "y".to_owned()));
+    assert_eq!(typed(all_choices(), true, &[(9000, y), (12_000, &[Key::Enter])]), (None, "y⏎".to_owned()));
+    assert_eq!(typed(all_choices(), false, &[(600, &[Key::Char('x')]), (2000, y)]), (None, "xy".to_owned()));
     let blank: &[Key] = &[Key::Char(' ')];
-    assert_eq!(typed(Offer { more: true, ..all() }, true, &[(600, blank)]), (None, " ".to_owned()));
+    assert_eq!(typed(Offer { more: true, ..all_choices() }, true, &[(600, blank)]), (None, " ".to_owned()));
 }
 
 #[test]
-fn who_turned_to_the_question_answers_it_and_keeps_the_draft() {
-    let mut keys = AnswerKeys::new(all(), true, Duration::ZERO);
+fn a_focused_question_is_answered_and_the_draft_is_kept() {
+    let mut keys = AnswerKeys::new(all_choices(), true, Duration::ZERO);
     keys.focus(ms(1000));
     assert_eq!(keys.press(&[Key::Char('y')], ms(1400)), [KeyMeaning::Chosen(Choice::Once)]);
     assert_eq!(keys.tick(ms(1800)), Some(KeyMeaning::Answer(Choice::Once)));
@@ -142,7 +142,7 @@ fn who_turned_to_the_question_answers_it_and_keeps_the_draft() {
 
 #[test]
 fn a_draft_that_was_emptied_keeps_no_more_keys() {
-    let mut keys = AnswerKeys::new(all(), true, Duration::ZERO);
+    let mut keys = AnswerKeys::new(all_choices(), true, Duration::ZERO);
     keys.press(&[Key::Back], ms(1000));
     keys.set_typing(false);
     assert_eq!(keys.press(&[Key::Char('y')], ms(1499)), [KeyMeaning::Draft(Key::Char('y'))]);
@@ -152,10 +152,10 @@ fn a_draft_that_was_emptied_keeps_no_more_keys() {
 
 #[test]
 fn scrolling_leaves_a_draft_its_keys() {
-    let mut keys = AnswerKeys::new(all(), true, Duration::ZERO);
+    let mut keys = AnswerKeys::new(all_choices(), true, Duration::ZERO);
     keys.scrolled(ms(1000));
     assert_eq!(keys.press(&[Key::Char('y')], ms(2000)), [KeyMeaning::Draft(Key::Char('y'))]);
-    let mut keys = AnswerKeys::new(all(), false, Duration::ZERO);
+    let mut keys = AnswerKeys::new(all_choices(), false, Duration::ZERO);
     keys.scrolled(ms(400));
     assert_eq!(keys.press(&[Key::Char('y')], ms(699)), [KeyMeaning::Draft(Key::Char('y'))]);
 }
@@ -182,18 +182,21 @@ fn a_line_that_answers_leaves_a_draft_its_keys_until_the_person_turns_to_it() {
 #[test]
 fn keys_that_come_together_answer_nothing() {
     let together: &[Key] = &[Key::Char('y'), Key::Enter];
-    assert_eq!(typed(all(), false, &[(900, together)]), (None, "y⏎".to_owned()));
-    assert_eq!(typed(all(), false, &[(900, &[Key::Char('y')]), (950, together)]), (None, "yy⏎".to_owned()));
+    assert_eq!(typed(all_choices(), false, &[(900, together)]), (None, "y⏎".to_owned()));
+    assert_eq!(
+        typed(all_choices(), false, &[(900, &[Key::Char('y')]), (950, together)]),
+        (None, "yy⏎".to_owned())
+    );
 }
 
 #[test]
-fn the_blank_turns_pages_only_where_there_are_some() {
-    let more = Offer { more: true, ..all() };
+fn the_space_shows_the_next_page_only_if_there_is_one() {
+    let more = Offer { more: true, ..all_choices() };
     let mut state = AnswerKeys::new(more.clone(), false, Duration::ZERO);
     assert_eq!(state.press(&[Key::Char(' ')], ms(400)), [KeyMeaning::Draft(Key::Char(' '))]);
     let mut state = AnswerKeys::new(more, false, Duration::ZERO);
     assert_eq!(state.press(&[Key::Char(' ')], ms(600)), [KeyMeaning::NextPage]);
-    let mut state = AnswerKeys::new(all(), false, Duration::ZERO);
+    let mut state = AnswerKeys::new(all_choices(), false, Duration::ZERO);
     assert_eq!(state.press(&[Key::Char(' ')], ms(600)), [KeyMeaning::Draft(Key::Char(' '))]);
 }
 
@@ -244,17 +247,17 @@ fn no_pause_of_up_to_two_seconds_makes_an_answer_of_a_text_that_was_begun_before
             keys.push((at, letters[random.below(letters.len() as u64) as usize]));
             at += 20 + random.below(2000);
         }
-        let pressed: Vec<(u64, Vec<Key>)> = keys.iter().map(|(at, key)| one(*at, *key)).collect();
+        let pressed: Vec<(u64, Vec<Key>)> = keys.iter().map(|(at, key)| key_at(*at, *key)).collect();
         let pressed: Vec<(u64, &[Key])> = pressed.iter().map(|(at, keys)| (*at, keys.as_slice())).collect();
-        let offer = Offer { more: true, ..wider('p') };
+        let offer = Offer { more: true, ..all_choices_with('p') };
         let typed_text: String = keys.iter().map(|(_, key)| *key).collect();
         assert_eq!(typed(offer, true, &pressed), (None, typed_text), "text {text}: {keys:?}");
     }
 }
 
 #[test]
-fn a_question_that_the_person_turned_to_hears_sooner() {
-    let offer = all();
+fn a_question_that_the_person_focused_on_takes_keys_sooner() {
+    let offer = all_choices();
     let at = Duration::from_millis;
     let keys = || {
         let mut keys = AnswerKeys::new(offer.clone(), false, Duration::ZERO);
@@ -268,10 +271,10 @@ fn a_question_that_the_person_turned_to_hears_sooner() {
 }
 
 #[test]
-fn turning_to_the_next_part_is_turning_to_the_question() {
-    let mut keys = AnswerKeys::new(all(), true, Duration::ZERO).turned(Duration::ZERO);
+fn showing_the_next_page_focuses_on_the_question() {
+    let mut keys = AnswerKeys::new(all_choices(), true, Duration::ZERO).turned(Duration::ZERO);
     assert_eq!(keys.press(&[Key::Char('y')], ms(299)), [KeyMeaning::Draft(Key::Char('y'))]);
-    let mut keys = AnswerKeys::new(all(), true, Duration::ZERO).turned(Duration::ZERO);
+    let mut keys = AnswerKeys::new(all_choices(), true, Duration::ZERO).turned(Duration::ZERO);
     assert_eq!(keys.press(&[Key::Char('y')], ms(300)), [KeyMeaning::Chosen(Choice::Once)]);
     assert_eq!(keys.press(&[Key::Enter], ms(310)), [KeyMeaning::Answer(Choice::Once)]);
 }
@@ -282,48 +285,55 @@ const DOWN: Key = Key::Move { to: Direction::Down, word: false };
 #[test]
 fn enter_approves_only_a_choice_that_an_arrow_moved_to_a_moment_before() {
     let (down, up, enter): (&[Key], &[Key], &[Key]) = (&[DOWN], &[UP], &[Key::Enter]);
-    assert_eq!(typed(all(), false, &[(600, down), (1000, enter)]).0, Some((Choice::Once, 1000)));
+    assert_eq!(typed(all_choices(), false, &[(600, down), (1000, enter)]).0, Some((Choice::Once, 1000)));
     assert_eq!(
-        typed(all(), false, &[(600, down), (700, down), (1000, enter)]).0,
+        typed(all_choices(), false, &[(600, down), (700, down), (1000, enter)]).0,
         Some((Choice::NoWithWords, 1000))
     );
     assert_eq!(
-        typed(all(), false, &[(600, up), (1000, enter)]).0,
+        typed(all_choices(), false, &[(600, up), (1000, enter)]).0,
         Some((Choice::No, 1000)),
         "up marks the last"
     );
-    // A key that came with the arrow, or in the deaf time, answers nothing and is no text.
-    assert_eq!(typed(all(), false, &[(600, down), (899, enter)]), (None, String::new()));
+    // A key that came with the arrow, or right after the question was drawn, answers nothing and is no text.
+    assert_eq!(typed(all_choices(), false, &[(600, down), (899, enter)]), (None, String::new()));
     assert_eq!(
-        typed(all(), false, &[(600, down), (899, enter), (1200, enter)]).0,
+        typed(all_choices(), false, &[(600, down), (899, enter), (1200, enter)]).0,
         Some((Choice::Once, 1200))
     );
-    assert_eq!(typed(all(), false, &[(499, down), (1200, enter)]).0, None, "it was drawn a moment ago");
     assert_eq!(
-        typed(all(), true, &[(900, down), (1500, enter)]).0,
+        typed(all_choices(), false, &[(499, down), (1200, enter)]).0,
+        None,
+        "it was drawn a moment ago"
+    );
+    assert_eq!(
+        typed(all_choices(), true, &[(900, down), (1500, enter)]).0,
         None,
         "arrows are for the draft that is there"
     );
-    assert_eq!(typed(all(), false, &[(600, &[DOWN, Key::Enter])]).0, None, "they came together");
-    assert_eq!(typed(all(), false, &[(600, &[DOWN, DOWN, DOWN]), (1000, enter)]).0, Some((Choice::No, 1000)));
+    assert_eq!(typed(all_choices(), false, &[(600, &[DOWN, Key::Enter])]).0, None, "they came together");
+    assert_eq!(
+        typed(all_choices(), false, &[(600, &[DOWN, DOWN, DOWN]), (1000, enter)]).0,
+        Some((Choice::No, 1000))
+    );
     // A letter of no choice removes the mark.
     let x: &[Key] = &[Key::Char('x')];
-    assert_eq!(typed(all(), false, &[(600, down), (1000, x), (2000, enter)]).0, None);
+    assert_eq!(typed(all_choices(), false, &[(600, down), (1000, x), (2000, enter)]).0, None);
 }
 
 #[test]
 fn a_digit_chooses_the_row_of_its_number_and_a_question_mark_asks_why() {
     let digit = |digit| [Key::Char(digit)];
-    assert_eq!(typed(all(), false, &[(600, &digit('1'))]).0, Some((Choice::Once, 1000)));
-    assert_eq!(typed(all(), false, &[(600, &digit('3'))]).0, Some((Choice::No, 1000)));
+    assert_eq!(typed(all_choices(), false, &[(600, &digit('1'))]).0, Some((Choice::Once, 1000)));
+    assert_eq!(typed(all_choices(), false, &[(600, &digit('3'))]).0, Some((Choice::No, 1000)));
     for none in ['0', '4', '9'] {
-        assert_eq!(typed(all(), false, &[(600, &digit(none))]), (None, none.to_string()), "{none}");
+        assert_eq!(typed(all_choices(), false, &[(600, &digit(none))]), (None, none.to_string()), "{none}");
     }
-    let mut keys: AnswerKeys = AnswerKeys::new(all(), false, Duration::ZERO);
+    let mut keys: AnswerKeys = AnswerKeys::new(all_choices(), false, Duration::ZERO);
     assert_eq!(keys.press(&[Key::Char('?')], ms(400)), [KeyMeaning::Draft(Key::Char('?'))]);
-    let mut keys: AnswerKeys = AnswerKeys::new(all(), false, Duration::ZERO);
+    let mut keys: AnswerKeys = AnswerKeys::new(all_choices(), false, Duration::ZERO);
     assert_eq!(keys.press(&[Key::Char('?')], ms(600)), [KeyMeaning::Why]);
     assert_eq!(keys.press(&[Key::Char('y')], ms(601)), [KeyMeaning::Chosen(Choice::Once)], "it is no text");
-    let mut keys: AnswerKeys = AnswerKeys::new(all(), true, Duration::ZERO);
+    let mut keys: AnswerKeys = AnswerKeys::new(all_choices(), true, Duration::ZERO);
     assert_eq!(keys.press(&[Key::Char('?')], ms(600)), [KeyMeaning::Draft(Key::Char('?'))]);
 }

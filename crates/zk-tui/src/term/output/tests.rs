@@ -22,7 +22,7 @@ impl Write for Sink {
 #[test]
 fn everything_arrives_in_order() {
     let sink = Sink::default();
-    let output = Output::to(sink.clone(), || ()).unwrap();
+    let output = Output::with_sink(sink.clone(), || ()).unwrap();
     let mut expected = String::new();
     for n in 0..10_000 {
         output.add(|out| out.extend_from_slice(format!("{n}\n").as_bytes()));
@@ -32,7 +32,7 @@ fn everything_arrives_in_order() {
     assert_eq!(*sink.0.lock().unwrap(), expected.into_bytes());
 }
 
-/// Reader that accepts one write for each permit.
+/// Writer that accepts one write for each permit, like a slow reader.
 struct Slow(mpsc::Receiver<()>);
 
 impl Write for Slow {
@@ -47,9 +47,9 @@ impl Write for Slow {
 }
 
 #[test]
-fn a_slow_reader_makes_the_run_wait_and_a_hurried_one_does_not() {
+fn a_slow_reader_blocks_the_run_unless_waits_are_ended() {
     let (_permit, permits) = mpsc::channel();
-    let output = Output::to(Slow(permits), || ()).unwrap();
+    let output = Output::with_sink(Slow(permits), || ()).unwrap();
     let added = Arc::new(AtomicUsize::new(0));
     let (other, count) = (output.clone(), added.clone());
     let filler = std::thread::spawn(move || {
@@ -73,7 +73,7 @@ fn a_reader_that_goes_away_breaks_the_output_once() {
     let (permit, permits) = mpsc::channel();
     drop(permit);
     let (broke, told) = mpsc::channel();
-    let output = Output::to(Slow(permits), move || broke.send(()).unwrap()).unwrap();
+    let output = Output::with_sink(Slow(permits), move || broke.send(()).unwrap()).unwrap();
     output.add(|out| out.push(b'x'));
     told.recv_timeout(LONG).unwrap();
     output.add(|out| out.resize(4 * MAX_PENDING_BYTES, b'x'));

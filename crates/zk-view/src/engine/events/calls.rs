@@ -8,26 +8,26 @@ use zk_core::kernel::Origin;
 use zk_core::model::{CallId, ToolResult};
 
 use super::{Engine, Reduce};
-use crate::blocks::call::paths;
+use crate::blocks::call::location_paths;
 use crate::engine::lane::CallBlock;
 use crate::{CallState, Content, NoteLevel, Patch, Text};
 
 impl Engine {
-    /// Records a fact about a call and updates its state.
-    fn call_is(
+    /// Records a state of a call, and updates its block.
+    fn set_call_state(
         &mut self,
         origin: &Origin,
         call_id: &CallId,
         state: CallState,
         note: impl FnOnce(&mut crate::record::CallFact),
     ) {
-        let (lane, core) = self.lane(origin);
-        let Some(fact) = lane.facts.of(call_id) else { return };
+        let (lane, core) = self.lane_and_core(origin);
+        let Some(fact) = lane.facts.find_or_add(call_id) else { return };
         note(fact);
         let (summary, reason) = (fact.summary.clone(), fact.reason.clone());
         let (kind, places, line) = (fact.kind, fact.locations.clone(), fact.line);
         if let Some(block) = lane.turn.open_call(core, call_id) {
-            core.change(&block.id, |content| {
+            core.change_block(&block.id, |content| {
                 if let Content::Call(call) = content {
                     call.state = state;
                     call.reason = reason.as_deref().map(Text::line);
@@ -43,14 +43,20 @@ impl Engine {
         }
     }
 
-    /// A call that does not run, and why.
-    fn call_is_not_run(&mut self, origin: &Origin, call_id: &CallId, state: CallState, reason: Option<&str>) {
-        self.call_is(origin, call_id, state, |fact| {
+    /// Marks a call as not run, with the reason.
+    fn set_call_not_run(
+        &mut self,
+        origin: &Origin,
+        call_id: &CallId,
+        state: CallState,
+        reason: Option<&str>,
+    ) {
+        self.set_call_state(origin, call_id, state, |fact| {
             fact.state = Some(state);
             fact.reason = reason.map(str::to_owned);
         });
-        // Calls that run in parallel are counted with it.
-        self.set_calls();
+        // The counts of the turn's calls are part of the activity of running calls.
+        self.show_running_calls();
     }
 }
 
@@ -58,12 +64,12 @@ impl Reduce for ToolBatch {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
         for group in self.groups.iter().filter(|group| !group.kind.is_other()) {
             for call in &group.calls {
-                let (lane, core) = engine.lane(origin);
-                if let Some(fact) = lane.facts.of(&call.call_id) {
+                let (lane, core) = engine.lane_and_core(origin);
+                if let Some(fact) = lane.facts.find_or_add(&call.call_id) {
                     fact.kind = group.kind;
                 }
                 if let Some(CallBlock { id, .. }) = lane.turn.open_call(core, &call.call_id) {
-                    core.change(&id, |content| {
+                    core.change_block(&id, |content| {
                         if let Content::Call(call) = content {
                             call.kind = group.kind;
                         }
@@ -76,10 +82,10 @@ impl Reduce for ToolBatch {
 
 impl Reduce for ToolBegin {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
-        // The call is stored from here on, also if it is stopped before it runs.
-        if let Some(fact) = engine.lane(origin).0.facts.of(&self.call.call_id) {
+        // The call is recorded from here on, even if it is stopped before it runs.
+        if let Some(fact) = engine.lane_and_core(origin).0.facts.find_or_add(&self.call.call_id) {
             fact.summary = Some(self.summary.clone());
-            (fact.kind, fact.locations) = (self.kind, paths(&self.locations));
+            (fact.kind, fact.locations) = (self.kind, location_paths(&self.locations));
             fact.line = self.locations.first().and_then(|place| place.line);
         }
     }
@@ -87,16 +93,16 @@ impl Reduce for ToolBegin {
 
 impl Reduce for PermissionDecided {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
-        if let Some(fact) = engine.lane(origin).0.facts.of(&self.call.call_id) {
+        if let Some(fact) = engine.lane_and_core(origin).0.facts.find_or_add(&self.call.call_id) {
             fact.refused_by = (!self.allowed).then(|| (self.by, self.reasons.clone()));
         }
     }
 }
 
 /// Reason for a refused call, for a person; `reason` is advice for the model.
-fn why_refused(by: DecidedBy, reasons: &[String], reason: &str) -> String {
+fn refusal_reason(by: DecidedBy, reasons: &[String], reason: &str) -> String {
     match by {
-        // The person's own words follow a colon.
+        // A message of the person to the model follows a colon.
         DecidedBy::Person => match reason.split_once(": ") {
             Some((_, words)) => format!("you said: {words}"),
             None => "you said no".to_owned(),
@@ -111,7 +117,7 @@ fn why_refused(by: DecidedBy, reasons: &[String], reason: &str) -> String {
 impl Reduce for ToolBefore {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
         let summary = self.summary.clone();
-        engine.call_is(origin, &self.call.call_id, CallState::Running, |fact| {
+        engine.set_call_state(origin, &self.call.call_id, CallState::Running, |fact| {
             fact.summary = Some(summary);
             fact.is_running = true;
         });
@@ -120,13 +126,13 @@ impl Reduce for ToolBefore {
         {
             run.calls.push((self.call.call_id.clone(), Text::line(&self.summary)));
         }
-        engine.set_calls();
+        engine.show_running_calls();
     }
 }
 
 impl Reduce for ToolProgress {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
-        let (lane, core) = engine.lane(origin);
+        let (lane, core) = engine.lane_and_core(origin);
         if let Some(CallBlock { id, .. }) = lane.turn.open_call(core, &self.call.call_id) {
             core.emit(Patch::Grow { id, delta: Text::new(&self.text) });
         }
@@ -135,19 +141,23 @@ impl Reduce for ToolProgress {
 
 impl Reduce for ToolBlocked {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
-        let decided =
-            engine.lane(origin).0.facts.of(&self.call.call_id).and_then(|fact| fact.refused_by.take());
+        let decided = engine
+            .lane_and_core(origin)
+            .0
+            .facts
+            .find_or_add(&self.call.call_id)
+            .and_then(|fact| fact.refused_by.take());
         let reason = match decided {
-            Some((by, reasons)) => why_refused(by, &reasons, &self.reason),
+            Some((by, reasons)) => refusal_reason(by, &reasons, &self.reason),
             None => self.reason.clone(),
         };
-        engine.call_is_not_run(origin, &self.call.call_id, CallState::Refused, Some(&reason));
+        engine.set_call_not_run(origin, &self.call.call_id, CallState::Refused, Some(&reason));
     }
 }
 
 impl Reduce for ToolParked {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
-        engine.call_is_not_run(origin, &self.call.call_id, CallState::Parked, Some(&self.reason));
+        engine.set_call_not_run(origin, &self.call.call_id, CallState::Parked, Some(&self.reason));
     }
 }
 
@@ -155,12 +165,12 @@ impl Reduce for ToolSkipped {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
         // A call that had started was cut off.
         let is_running = |fact: &&mut crate::record::CallFact| fact.is_running;
-        let facts = &mut engine.lane(origin).0.facts;
-        let state = match facts.of(&self.call.call_id).filter(is_running) {
+        let facts = &mut engine.lane_and_core(origin).0.facts;
+        let state = match facts.find_or_add(&self.call.call_id).filter(is_running) {
             Some(_) => CallState::OutcomeUnknown,
             None => CallState::Skipped,
         };
-        // Texts for the model advise it on the next step, which the person knows.
+        // Other texts are advice for the model on its next step, which does not concern the person.
         let is_stopped = self.reason.starts_with("Aborted: the run was stopped");
         let is_by_person = engine.run.as_ref().is_some_and(|run| run.is_stopping());
         let reason = match (is_stopped, is_by_person) {
@@ -168,26 +178,26 @@ impl Reduce for ToolSkipped {
             (true, false) => "the run was stopped",
             (false, _) => self.reason.as_str(),
         };
-        engine.call_is_not_run(origin, &self.call.call_id, state, Some(reason));
+        engine.set_call_not_run(origin, &self.call.call_id, state, Some(reason));
     }
 }
 
 impl Reduce for ToolUnknown {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
-        engine.call_is_not_run(origin, &self.call.call_id, CallState::Unknown, None);
+        engine.set_call_not_run(origin, &self.call.call_id, CallState::Unknown, None);
     }
 }
 
 impl Reduce for ValidationReject {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
         let issues = self.issues.join("; ");
-        engine.call_is_not_run(origin, &self.call.call_id, CallState::Invalid, Some(&issues));
+        engine.set_call_not_run(origin, &self.call.call_id, CallState::Invalid, Some(&issues));
     }
 }
 
 impl Reduce for ToolEnd {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
-        if let Some(fact) = engine.lane(origin).0.facts.of(&self.call.call_id) {
+        if let Some(fact) = engine.lane_and_core(origin).0.facts.find_or_add(&self.call.call_id) {
             fact.summary = Some(self.summary.clone());
             fact.display.clone_from(&self.display);
             fact.elapsed_ms = Some(self.elapsed_ms);
@@ -198,11 +208,11 @@ impl Reduce for ToolEnd {
 
 impl Reduce for ToolAfter {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
-        let (lane, core) = engine.lane(origin);
+        let (lane, core) = engine.lane_and_core(origin);
         let call_id = self.call.call_id.clone();
         let result = ToolResult { call_id, content: self.content.clone(), is_error: self.is_error };
-        // A gate's substitute result has no end event.
-        if let Some(fact) = lane.facts.of(&self.call.call_id).filter(|fact| !fact.is_stored) {
+        // A result that a gate substituted has no end event.
+        if let Some(fact) = lane.facts.find_or_add(&self.call.call_id).filter(|fact| !fact.is_stored) {
             fact.display.clone_from(&self.display);
         }
         lane.end_call(core, &self.call, &result);
@@ -215,19 +225,19 @@ impl Reduce for ToolAfter {
         if origin.depth > 0 {
             engine.count_agent_call(&origin.agent);
         }
-        engine.set_calls();
+        engine.show_running_calls();
     }
 }
 
 /// Maximum number of remarks on a call.
-const REMARKS: usize = 8;
+const MAX_REMARKS: usize = 8;
 
-/// Characters of a value that a remark shows.
-const VALUE: usize = 60;
+/// Maximum length of a value in a remark, in characters.
+const MAX_VALUE_CHARS: usize = 60;
 
 impl Reduce for ToolRemark {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
-        engine.remark(origin, &self.call.call_id, &self.text);
+        engine.add_remark(origin, &self.call.call_id, &self.text);
     }
 }
 
@@ -235,21 +245,21 @@ impl Reduce for ValidationCoerce {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
         let shown = |value: &Value| {
             let text = value.to_string();
-            let cut = if text.chars().nth(VALUE).is_some() { "…" } else { "" };
-            format!("{}{cut}", text.chars().take(VALUE).collect::<String>())
+            let cut = if text.chars().nth(MAX_VALUE_CHARS).is_some() { "…" } else { "" };
+            format!("{}{cut}", text.chars().take(MAX_VALUE_CHARS).collect::<String>())
         };
         for Coercion { key, from, to } in &self.coercions {
             let text = format!("`{key}` came as {} and was read as {}", shown(from), shown(to));
-            engine.remark(origin, &self.call.call_id, &text);
+            engine.add_remark(origin, &self.call.call_id, &text);
         }
     }
 }
 
 impl Engine {
     /// Adds a remark on a call, shown with the result.
-    fn remark(&mut self, origin: &Origin, call_id: &CallId, text: &str) {
-        if let Some(fact) = self.lane(origin).0.facts.of(call_id)
-            && fact.remarks.len() < REMARKS
+    fn add_remark(&mut self, origin: &Origin, call_id: &CallId, text: &str) {
+        if let Some(fact) = self.lane_and_core(origin).0.facts.find_or_add(call_id)
+            && fact.remarks.len() < MAX_REMARKS
         {
             fact.remarks.push(text.to_owned());
         }
@@ -263,7 +273,7 @@ impl Reduce for ToolBudgetExceeded {
             Text::line(&self.tool),
             self.max
         );
-        engine.note(NoteLevel::Info, &text);
+        engine.add_note(NoteLevel::Info, &text);
     }
 }
 
@@ -279,6 +289,6 @@ impl Reduce for RunBudgetReached {
             BudgetOutcome::Raised { to } => format!("the budget is {to} from now on"),
             BudgetOutcome::Lifted => "there is no budget any more".to_owned(),
         };
-        engine.note(NoteLevel::Info, &text);
+        engine.add_note(NoteLevel::Info, &text);
     }
 }

@@ -1,4 +1,4 @@
-//! Parts that a run goes on without, named to the person.
+//! Events about parts that a run goes on without: each becomes a notice for the person.
 
 use zk_core::events::{AgentStart, PartLeftOut, ToolLeftOut, ToolsChanged};
 use zk_core::kernel::Origin;
@@ -10,7 +10,7 @@ impl Reduce for PartLeftOut {
     fn reduce(&self, engine: &mut Engine, _: &Origin) {
         let Self { kind, name, source, error } = self;
         let (name, source) = (Text::line(name), Text::line(source));
-        engine.note(NoteLevel::Warning, &format!("{kind} `{name}` of {source} is left out: {error}"));
+        engine.add_note(NoteLevel::Warning, &format!("{kind} `{name}` of {source} is left out: {error}"));
     }
 }
 
@@ -20,7 +20,7 @@ impl Reduce for ToolsChanged {
         let left_out = self.left_out.iter().filter(|_| origin.depth == 0);
         for ToolLeftOut { name, source, reason } in left_out {
             let (name, source) = (Text::line(name), Text::line(source));
-            engine.note(NoteLevel::Warning, &format!("tool `{name}` of {source} is left out: {reason}"));
+            engine.add_note(NoteLevel::Warning, &format!("tool `{name}` of {source} is left out: {reason}"));
         }
     }
 }
@@ -30,7 +30,7 @@ impl Engine {
     pub(super) fn note_missing_tools(&mut self, start: &AgentStart) {
         for name in &start.missing_tools {
             let name = Text::line(name);
-            self.note(
+            self.add_note(
                 NoteLevel::Warning,
                 &format!("there is no tool `{name}` yet; it joins when something registers it"),
             );

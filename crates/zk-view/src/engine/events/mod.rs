@@ -1,4 +1,4 @@
-//! Changes that each event makes in a view.
+//! Effect of each event on a view.
 
 mod calls;
 mod left_out;
@@ -81,7 +81,7 @@ trait Reduce {
 }
 
 impl Engine {
-    pub(super) fn event(&mut self, ObservedEvent { event, origin }: ObservedEvent<'_>) {
+    pub(super) fn reduce_event(&mut self, ObservedEvent { event, origin }: ObservedEvent<'_>) {
         macro_rules! dispatch {
             ($($event:ty),+) => {
                 $(if let Some(event) = event.downcast::<$event>() {
@@ -93,7 +93,7 @@ impl Engine {
     }
 
     /// Sets the activity, for events of the main agent only.
-    fn own_activity(&mut self, origin: &Origin, activity: Activity) {
+    fn set_main_activity(&mut self, origin: &Origin, activity: Activity) {
         if origin.depth == 0 {
             self.set_activity(activity);
         }

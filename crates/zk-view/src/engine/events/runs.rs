@@ -15,7 +15,7 @@ use crate::{Activity, AgentRow, AgentState, Content, ContextGauge, LastCompactio
 impl Reduce for SessionStart {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
         if origin.depth > 0 {
-            return engine.lane(origin).0.begin_run(&self.run_id);
+            return engine.lane_and_core(origin).0.begin_run(&self.run_id);
         }
         engine.begin_own_run(&self.run_id);
         engine.begin_run();
@@ -33,31 +33,31 @@ impl Reduce for AgentStart {
 
 impl Reduce for AgentAbort {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
-        engine.own_activity(origin, Activity::Stopping);
+        engine.set_main_activity(origin, Activity::Stopping);
     }
 }
 
 impl Reduce for AgentDone {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
         let end = (origin.depth == 0).then(|| run_end(self));
-        // A run that was stopped before its start was not announced.
-        if !engine.lane(origin).0.is_in_run(&self.run_id) {
+        // A run that was stopped before its start is unknown to the view.
+        if !engine.lane_and_core(origin).0.is_in_run(&self.run_id) {
             match origin.depth {
                 0 => engine.begin_own_run(&self.run_id),
-                _ => engine.lane(origin).0.begin_run(&self.run_id),
+                _ => engine.lane_and_core(origin).0.begin_run(&self.run_id),
             }
         }
-        let (lane, core) = engine.lane(origin);
+        let (lane, core) = engine.lane_and_core(origin);
         let unstored = lane.end_run(core, end);
         if let Some(end) = unstored {
-            engine.beside(Content::End(end));
+            engine.add_unstored_block(Content::End(end));
         }
         if origin.depth == 0 {
-            // Blocks that its agents left open keep their state.
+            // Open blocks of background sub-agents stay open.
             let goes_on = |agent: &str| {
                 let is_its = |row: &AgentRow| row.name.as_str() == agent;
                 let mut rows = engine.core.view.agents.iter();
-                rows.any(|row| row.goes_on() && (is_its(row) || is_below(agent, row.name.as_str())))
+                rows.any(|row| row.goes_on() && (is_its(row) || is_descendant(agent, row.name.as_str())))
             };
             let ended: Vec<_> = engine.children.keys().filter(|agent| !goes_on(agent)).cloned().collect();
             for agent in ended {
@@ -74,8 +74,8 @@ impl Reduce for AgentDone {
     }
 }
 
-/// Whether an agent was started by another one, directly or not.
-fn is_below(agent: &str, other: &str) -> bool {
+/// Whether `agent` is a descendant of `other` in the tree of sub-agents.
+fn is_descendant(agent: &str, other: &str) -> bool {
     agent.strip_prefix(other).is_some_and(|rest| rest.starts_with('.'))
 }
 
@@ -95,23 +95,23 @@ fn run_end(done: &AgentDone) -> RunEnd {
 
 impl Reduce for SessionMessages {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
-        let (lane, core) = engine.lane(origin);
-        lane.messages(core, &self.messages);
+        let (lane, core) = engine.lane_and_core(origin);
+        lane.show_messages(core, &self.messages);
     }
 }
 
 impl Reduce for SessionOpenTurn {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
-        let (lane, core) = engine.lane(origin);
+        let (lane, core) = engine.lane_and_core(origin);
         lane.open_turn(core, &self.message);
     }
 }
 
 impl Reduce for ToolResultsAfter {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
-        let (lane, core) = engine.lane(origin);
+        let (lane, core) = engine.lane_and_core(origin);
         if lane.is_new(&self.assistant) {
-            lane.pair(core, &self.assistant, &self.results);
+            lane.show_answer_with_results(core, &self.assistant, &self.results);
         }
     }
 }
@@ -119,41 +119,41 @@ impl Reduce for ToolResultsAfter {
 impl Reduce for SessionSwitch {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
         if origin.depth == 0 {
-            engine.begin(&self.entries);
+            engine.begin_session(&self.entries);
         }
     }
 }
 
 impl Reduce for SessionEntry {
     fn reduce(&self, engine: &mut Engine, _: &Origin) {
-        engine.entry(&self.entry);
+        engine.show_entry(&self.entry);
     }
 }
 
 impl Reduce for SessionEnd {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
         if origin.depth == 0 {
-            self.entries.iter().for_each(|entry| engine.entry(entry));
+            self.entries.iter().for_each(|entry| engine.show_entry(entry));
         }
     }
 }
 
 impl Engine {
     /// Shows an entry that a plugin appended for the person; sub-agents have no session of their own.
-    fn entry(&mut self, entry: &CustomEntry) {
+    fn show_entry(&mut self, entry: &CustomEntry) {
         match entry.audience {
             Audience::Hidden => {}
-            Audience::Person | Audience::Model => self.own.entry(&mut self.core, entry),
+            Audience::Person | Audience::Model => self.own.show_entry(&mut self.core, entry),
         }
     }
 }
 
 impl Reduce for TurnBefore {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
-        let (lane, core) = engine.lane(origin);
+        let (lane, core) = engine.lane_and_core(origin);
         lane.discard_turn(core);
-        engine.forget_arriving(origin);
-        engine.own_activity(origin, Activity::Waiting { model: Text::line(&self.model.to_string()) });
+        engine.discard_agent_text(origin);
+        engine.set_main_activity(origin, Activity::Waiting { model: Text::line(&self.model.to_string()) });
     }
 }
 
@@ -167,11 +167,11 @@ impl Reduce for TurnAfter {
 impl Reduce for UsageUpdate {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
         if origin.depth == 0 {
-            return engine.usage(self);
+            return engine.set_usage(self);
         }
         let (context, cost) = (self.turn.usage.context() + self.turn.usage.output, self.cost);
         engine.change_agents(|agents| {
-            if let Some(row) = row_of(agents, &origin.agent) {
+            if let Some(row) = find_row(agents, &origin.agent) {
                 (row.context_tokens, row.cost) = (Some(context), cost);
             }
         });
@@ -179,7 +179,7 @@ impl Reduce for UsageUpdate {
     }
 }
 
-fn row_of<'a>(agents: &'a mut [AgentRow], name: &str) -> Option<&'a mut AgentRow> {
+fn find_row<'a>(agents: &'a mut [AgentRow], name: &str) -> Option<&'a mut AgentRow> {
     let name = Text::line(name);
     agents.iter_mut().rev().find(|row| row.name == name)
 }
@@ -216,7 +216,7 @@ impl Reduce for ContextReduced {
                 format!("{} and {}", counted(results, "result"), counted(messages, "message"))
             }
         };
-        engine.note(
+        engine.add_note(
             NoteLevel::Warning,
             &format!(
                 "to make room in the context window: {what} left out of requests from here on (the session keeps all)"
@@ -237,7 +237,7 @@ impl Reduce for ContextFill {
         }
         let gauge = ContextGauge::new(self.tokens, self.usable.unwrap_or_default(), self.compactions);
         engine.change_agents(|agents| {
-            if let Some(row) = row_of(agents, &origin.agent) {
+            if let Some(row) = find_row(agents, &origin.agent) {
                 row.gauge = gauge;
             }
         });
@@ -261,11 +261,12 @@ impl Reduce for ContextCompaction {
         }
         match self.stage {
             CompactionStage::Began => {
-                engine.own_activity(origin, Activity::Compacting { before: self.before });
+                engine.set_main_activity(origin, Activity::Compacting { before: self.before });
             }
             CompactionStage::Done => {
-                engine.own_activity(origin, Activity::Starting);
-                // A person who asked for it has an answer, and what is prepared beforehand saves little.
+                engine.set_main_activity(origin, Activity::Starting);
+                // A compaction on request has an answer of its own, and one that was prepared in the background
+                // saves little.
                 let is_own = match self.trigger {
                     CompactionTrigger::Hard | CompactionTrigger::Overflow => origin.depth == 0,
                     CompactionTrigger::Manual | CompactionTrigger::Soft => false,
@@ -276,24 +277,27 @@ impl Reduce for ContextCompaction {
                         "compacted: about {before} tokens are {after} now; /uncompact takes it back, the session \
                          keeps everything"
                     );
-                    engine.note(NoteLevel::Info, &text);
+                    engine.add_note(NoteLevel::Info, &text);
                 }
             }
-            CompactionStage::Deferred => engine.own_activity(origin, Activity::Starting),
+            CompactionStage::Deferred => engine.set_main_activity(origin, Activity::Starting),
             CompactionStage::Failed if origin.depth == 0 => {
-                engine.note(NoteLevel::Warning, &format!("compaction freed too little: {note}"));
+                engine.add_note(NoteLevel::Warning, &format!("compaction freed too little: {note}"));
             }
             CompactionStage::Cancelled if origin.depth == 0 => {
-                engine.note(NoteLevel::Warning, &format!("the conversation was not made smaller: {note}"));
+                engine
+                    .add_note(NoteLevel::Warning, &format!("the conversation was not made smaller: {note}"));
             }
             // A failed compaction ends the run, whose end shows it.
             CompactionStage::Failed | CompactionStage::Stopped | CompactionStage::Cancelled => {}
             CompactionStage::Restored if origin.depth == 0 => {
-                engine
-                    .note(NoteLevel::Info, "everything is sent again: the window of this model has the room");
+                engine.add_note(
+                    NoteLevel::Info,
+                    "everything is sent again: the window of this model has the room",
+                );
             }
             // A request to take a text back was answered. The text may still be in the next request.
-            CompactionStage::Undone if origin.depth == 0 => engine.forget_fill(),
+            CompactionStage::Undone if origin.depth == 0 => engine.clear_context_fill(),
             CompactionStage::Undone | CompactionStage::Restored => {}
         }
     }
@@ -324,7 +328,7 @@ impl Reduce for SpawnComplete {
     fn reduce(&self, engine: &mut Engine, _: &Origin) {
         engine.show_agent_times();
         engine.change_agents(|agents| {
-            if let Some(row) = row_of(agents, &self.child) {
+            if let Some(row) = find_row(agents, &self.child) {
                 (row.state, row.cost) = (AgentState::Done, self.stats.cost);
             }
         });
@@ -335,7 +339,7 @@ impl Reduce for SpawnError {
     fn reduce(&self, engine: &mut Engine, _: &Origin) {
         engine.show_agent_times();
         engine.change_agents(|agents| {
-            if let Some(row) = row_of(agents, &self.child) {
+            if let Some(row) = find_row(agents, &self.child) {
                 (row.state, row.cost) = (AgentState::Failed, self.stats.cost);
             }
         });
@@ -344,14 +348,14 @@ impl Reduce for SpawnError {
 
 impl Reduce for ViewBlock {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
-        let (lane, core) = engine.lane(origin);
-        if let Err(why) = lane.plugin(core, self) {
+        let (lane, core) = engine.lane_and_core(origin);
+        if let Err(why) = lane.show_or_hold_plugin(core, self) {
             let text = format!(
                 "left out what {} shows as `{}`: {why}",
                 Text::line(&self.source),
                 Text::line(&self.key)
             );
-            engine.note(NoteLevel::Warning, &text);
+            engine.add_note(NoteLevel::Warning, &text);
         }
     }
 }

@@ -11,14 +11,18 @@ use crate::{BlockId, Content, PluginBlock, Text};
 const ENTRY_KEY: &str = "\0entry ";
 
 /// Maximum size of a plugin's block in bytes.
-const PLUGIN_BYTES: usize = 256 * 1024;
+const MAX_PLUGIN_BLOCK_BYTES: usize = 256 * 1024;
 
 impl AgentBlocks {
     /// Shows or updates a block of a plugin. Returns the reason if it is left out.
-    pub(in crate::engine) fn plugin(&mut self, core: &mut Core, block: &ViewBlock) -> Result<(), String> {
+    pub(in crate::engine) fn show_or_hold_plugin(
+        &mut self,
+        core: &mut Core,
+        block: &ViewBlock,
+    ) -> Result<(), String> {
         let bytes = serde_json::to_string(&block.body).map_or(usize::MAX, |json| json.len());
-        if bytes > PLUGIN_BYTES {
-            return Err(format!("its body has {bytes} bytes, {PLUGIN_BYTES} are allowed"));
+        if bytes > MAX_PLUGIN_BLOCK_BYTES {
+            return Err(format!("its body has {bytes} bytes, {MAX_PLUGIN_BLOCK_BYTES} are allowed"));
         }
         if self.streams {
             self.held.push(block.clone());
@@ -29,7 +33,7 @@ impl AgentBlocks {
     }
 
     /// Shows an entry that a plugin appended for the person.
-    pub(in crate::engine) fn entry(&mut self, core: &mut Core, entry: &CustomEntry) {
+    pub(in crate::engine) fn show_entry(&mut self, core: &mut Core, entry: &CustomEntry) {
         self.entries += 1;
         let block = ViewBlock {
             source: entry.source.clone(),
@@ -67,9 +71,9 @@ impl AgentBlocks {
         }
         let content = plugin_content(core, &id, &block.source, &block.kind, &block.title, &block.body);
         match (known.is_some(), block.last) {
-            (false, last) => core.open(self.block(id.clone(), last, content)),
-            (true, true) => core.close(self.block(id.clone(), true, content)),
-            (true, false) => core.change(&id, |shown| *shown = content),
+            (false, last) => core.open_block(self.new_block(id.clone(), last, content)),
+            (true, true) => core.close_block(self.new_block(id.clone(), true, content)),
+            (true, false) => core.change_block(&id, |shown| *shown = content),
         }
         if !block.last {
             self.plugins.push((id, block, record));
@@ -87,7 +91,7 @@ impl AgentBlocks {
             let id = self.next_id();
             let PluginRecord { source, kind, title, body, .. } = plugin;
             let content = plugin_content(core, &id, &source, &kind, &title, &body);
-            core.open(self.block(id, true, content));
+            core.open_block(self.new_block(id, true, content));
         }
     }
 }

@@ -16,7 +16,7 @@ pub(in crate::engine) struct CutOff {
 impl AgentBlocks {
     /// Shows the end of a stored run.
     pub(in crate::engine) fn restore_end(&mut self, core: &mut Core, end: RunEnd) {
-        self.add(core, None, Content::End(end));
+        self.add_block(core, None, Content::End(end));
     }
 
     /// Shows an answer of a stored run with the `results` of its calls.
@@ -44,11 +44,11 @@ impl AgentBlocks {
             }
         }
         match results {
-            Some(results) => self.show_pair(core, answer, results, turn.texts.as_deref(), facts),
+            Some(results) => self.show_answer_blocks(core, answer, results, turn.texts.as_deref(), facts),
             None => self.match_parts(core, answer.id.as_ref(), &parts(answer, turn.texts.as_deref())),
         }
         self.answers += 1;
-        self.end_turn(core);
+        self.clear_turn(core);
     }
 
     /// Shows the calls of a stored, interrupted turn; `state` returns the progress of each.
@@ -72,6 +72,6 @@ impl AgentBlocks {
             let said = answer.id.as_ref();
             self.close_call(core, &block, said, (&call.id, &call.name), Some(&fact), result.as_ref());
         }
-        self.end_turn(core);
+        self.clear_turn(core);
     }
 }

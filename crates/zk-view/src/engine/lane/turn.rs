@@ -6,7 +6,7 @@ use super::{Core, Part};
 use crate::text::Growing;
 use crate::{BatchCounts, BlockId, CallState, Content};
 
-/// Block of the arriving answer.
+/// Block of the present turn, with the text that it grows by.
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) id: BlockId,
@@ -35,7 +35,7 @@ impl Tag {
     }
 }
 
-/// The block of a call of the turn.
+/// Block of a call, with its index in the turn.
 #[derive(Clone, Debug)]
 pub(in crate::engine) struct CallBlock {
     pub(in crate::engine) id: BlockId,
@@ -48,7 +48,7 @@ pub(in crate::engine) struct CallBlock {
 struct TurnCall {
     /// Position of the call among the blocks of the turn.
     at: usize,
-    /// The state it is counted in.
+    /// State as which the call is counted.
     counted: CallState,
 }
 
@@ -83,7 +83,7 @@ impl TurnBlocks {
         self.blocks.last_mut()
     }
 
-    /// Adds a shown block.
+    /// Adds a block, which is shown already.
     pub(super) fn push(&mut self, core: &Core, open: Open) {
         if let Tag::Call(call_id) = &open.tag {
             let counted = call_state(core, &open.id).unwrap_or(CallState::Writing);
@@ -112,7 +112,7 @@ impl TurnBlocks {
         taken
     }
 
-    /// The block of the `number`th call.
+    /// Block of the call with the index `number`.
     pub(in crate::engine) fn call(&self, number: usize) -> Option<CallBlock> {
         let open = self.calls.get(number).and_then(|call| self.blocks.get(call.at))?;
         Some(CallBlock { id: open.id.clone(), number })
@@ -132,7 +132,7 @@ impl TurnBlocks {
         }
     }
 
-    /// Counts a call by the state of its block.
+    /// Updates the counts by the state of a call's block.
     pub(in crate::engine) fn count_call(&mut self, core: &Core, block: &CallBlock) {
         if let Some(call) = self.calls.get_mut(block.number)
             && let Some(state) = call_state(core, &block.id)

@@ -1,4 +1,4 @@
-/// Parts of a language that have a colour.
+/// Syntax of a language, as far as it is coloured.
 #[derive(Debug)]
 pub(super) struct Language {
     pub(super) names: &'static [&'static str],
@@ -14,7 +14,7 @@ pub(super) struct Language {
 
 const C_BLOCK: Option<(&str, &str)> = Some(("/*", "*/"));
 
-/// Languages with colours.
+/// Known languages by their names in info strings.
 pub(super) const LANGUAGES: &[Language] = &[
     Language {
         names: &["rust", "rs"],

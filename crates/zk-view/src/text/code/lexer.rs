@@ -44,7 +44,7 @@ pub struct CodeLexer {
     kind: Kind,
     /// Open string or comment.
     open: Option<Open>,
-    /// Remaining bytes to colour.
+    /// Number of bytes that may still be coloured.
     left: usize,
 }
 
@@ -85,7 +85,7 @@ impl CodeLexer {
         Self { left, ..self }
     }
 
-    /// Remaining bytes to colour.
+    /// Number of bytes that may still be coloured.
     #[must_use]
     pub fn left(&self) -> usize {
         self.left
@@ -94,24 +94,24 @@ impl CodeLexer {
     /// Parts of the next line, in order, without empty ones.
     pub fn line<'a>(&mut self, line: &'a str) -> Vec<(CodeToken, &'a str)> {
         match self.kind {
-            Kind::Unknown => whole(CodeToken::Unknown, line),
-            Kind::Diff => whole(diff_token(line), line),
-            // A line that no person reads is not worth the time of a frame.
-            Kind::Known(_) if line.len() > MAX_COLOURED_LINE_BYTES => whole(CodeToken::Plain, line),
+            Kind::Unknown => single_token(CodeToken::Unknown, line),
+            Kind::Diff => single_token(diff_token(line), line),
+            // A line too long to be read by a person is not worth the time of a frame.
+            Kind::Known(_) if line.len() > MAX_COLOURED_LINE_BYTES => single_token(CodeToken::Plain, line),
             Kind::Known(_) if line.len() > self.left => {
                 self.left = 0;
-                whole(CodeToken::Plain, line)
+                single_token(CodeToken::Plain, line)
             }
             Kind::Known(language) => {
                 self.left -= line.len();
-                self.code(language, line)
+                self.coloured_line(language, line)
             }
         }
     }
 
-    fn code<'a>(&mut self, language: &'static Language, line: &'a str) -> Vec<(CodeToken, &'a str)> {
+    fn coloured_line<'a>(&mut self, language: &'static Language, line: &'a str) -> Vec<(CodeToken, &'a str)> {
         let (mut parts, mut rest, mut plain) = (Vec::new(), line, 0);
-        // The word at the start of `rest` is part of a longer one.
+        // Whether the text before `rest` ends within a word.
         let mut in_word = false;
         while let Some(first) = rest.get(plain..).and_then(|text| text.chars().next()) {
             let (taken, token) = match self.open {
@@ -124,7 +124,7 @@ impl CodeLexer {
                 }
                 None => {
                     let here = rest.get(plain..).unwrap_or_default();
-                    match self.token(language, here, first, in_word) {
+                    match self.next_token(language, here, first, in_word) {
                         Some(token) => {
                             push(&mut parts, CodeToken::Plain, rest.get(..plain).unwrap_or_default());
                             rest = here;
@@ -142,7 +142,7 @@ impl CodeLexer {
             rest = rest.get(taken..).unwrap_or_default();
             (plain, in_word) = (0, false);
         }
-        // A one-line string ends with its line, complete or not.
+        // A one-line string ends with its line, even without a closing quote.
         if self.open.is_some_and(|open| open.end.len() == 1 && open.end != "`") {
             self.open = None;
         }
@@ -151,7 +151,7 @@ impl CodeLexer {
     }
 
     /// Length and kind of the token at the start.
-    fn token(
+    fn next_token(
         &mut self,
         language: &'static Language,
         here: &str,
@@ -163,7 +163,7 @@ impl CodeLexer {
         }
         if let Some((begin, end)) = language.block.filter(|(begin, _)| here.starts_with(begin)) {
             let open = Open { end, token: CodeToken::Comment, escapes: false };
-            return Some(self.begin(here, begin.len(), open));
+            return Some(self.begin_span(here, begin.len(), open));
         }
         // An apostrophe inside a word is not a string.
         if let Some(quote) = language.quotes.iter().find(|quote| here.starts_with(**quote)) {
@@ -171,7 +171,7 @@ impl CodeLexer {
                 return None;
             }
             let open = Open { end: quote, token: CodeToken::String, escapes: true };
-            return Some(self.begin(here, quote.len(), open));
+            return Some(self.begin_span(here, quote.len(), open));
         }
         if in_word {
             return None;
@@ -186,7 +186,7 @@ impl CodeLexer {
     }
 
     /// Starts a string or comment, up to its end or the line's end.
-    fn begin(&mut self, here: &str, mark: usize, open: Open) -> (usize, CodeToken) {
+    fn begin_span(&mut self, here: &str, mark: usize, open: Open) -> (usize, CodeToken) {
         let (taken, is_closed) = end_of(here.get(mark..).unwrap_or_default(), open);
         self.open = (!is_closed).then_some(open);
         (mark + taken, open.token)
@@ -209,7 +209,7 @@ fn end_of(text: &str, open: Open) -> (usize, bool) {
     (text.len(), false)
 }
 
-fn whole(token: CodeToken, line: &str) -> Vec<(CodeToken, &str)> {
+fn single_token(token: CodeToken, line: &str) -> Vec<(CodeToken, &str)> {
     let mut parts = Vec::with_capacity(1);
     push(&mut parts, token, line);
     parts

@@ -14,7 +14,7 @@ pub fn changed_words<'a>(text: &'a str, other: &str) -> Option<Vec<(&'a str, boo
     if ours.len() > MAX_COMPARED_WORDS || theirs.len() > MAX_COMPARED_WORDS {
         return None;
     }
-    let kept = common(&ours, &theirs);
+    let kept = in_common_subsequence(&ours, &theirs);
     let same: usize =
         ours.iter().zip(&kept).filter(|(_, kept)| **kept).map(|(word, _)| word.trim().len()).sum();
     if same * 3 < text.trim().len().max(other.trim().len()) {
@@ -52,8 +52,8 @@ fn words(text: &str) -> Vec<&str> {
     words
 }
 
-/// Finds which of `ours` are in the longest common subsequence.
-fn common(ours: &[&str], theirs: &[&str]) -> Vec<bool> {
+/// Whether each of the words `ours` is in the longest common subsequence.
+fn in_common_subsequence(ours: &[&str], theirs: &[&str]) -> Vec<bool> {
     let width = theirs.len() + 1;
     let mut lengths = vec![0u16; (ours.len() + 1) * width];
     let at = |lengths: &[u16], row: usize, column: usize| {

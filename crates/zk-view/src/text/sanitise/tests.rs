@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn split(pieces: &[&str]) -> String {
+fn sanitise_pieces(pieces: &[&str]) -> String {
     let mut sanitiser = Sanitiser::default();
     let mut out = String::new();
     for piece in pieces {
@@ -19,7 +19,7 @@ fn plain_text_tabs_and_newlines_stay() {
 }
 
 #[test]
-fn sequences_of_every_kind_go_whole() {
+fn sequences_of_every_kind_are_removed_whole() {
     for sequence in [
         "\u{1b}[31;1m",
         "\u{1b}[?1049h",
@@ -73,7 +73,7 @@ fn joiners_and_variation_selectors_stay_within_emoji_and_nowhere_else() {
     {
         assert_eq!(sanitise(&format!("a{emoji}b")), format!("a{emoji}b"));
         assert_eq!(
-            split(
+            sanitise_pieces(
                 &emoji
                     .chars()
                     .map(String::from)
@@ -87,19 +87,19 @@ fn joiners_and_variation_selectors_stay_within_emoji_and_nowhere_else() {
     }
     assert_eq!(sanitise("👩\u{200d}x\u{200d}💻\u{200d}"), "👩x💻");
     assert_eq!(sanitise("1\u{fe0f}👩\u{200d}\u{200d}💻"), "1👩\u{200d}💻");
-    assert_eq!(split(&["👩\u{200d}", "plain"]), "👩plain");
+    assert_eq!(sanitise_pieces(&["👩\u{200d}", "plain"]), "👩plain");
 }
 
 #[test]
 fn a_sequence_split_over_pieces_is_removed() {
-    assert_eq!(split(&["a\u{1b}", "[3", "1", "mb"]), "ab");
-    assert_eq!(split(&["a\u{1b}]0;ti", "tle\u{1b}", "\\b"]), "ab");
+    assert_eq!(sanitise_pieces(&["a\u{1b}", "[3", "1", "mb"]), "ab");
+    assert_eq!(sanitise_pieces(&["a\u{1b}]0;ti", "tle\u{1b}", "\\b"]), "ab");
 }
 
 #[test]
 fn an_unterminated_string_hides_no_more_than_its_line() {
     assert_eq!(sanitise("a\u{1b}]0;title\nb"), "a\nb");
-    let long = format!("\u{1b}]0;{}end", "x".repeat(2 * LONGEST_STRING));
+    let long = format!("\u{1b}]0;{}end", "x".repeat(2 * MAX_STRING_CHARS));
     assert!(sanitise(&long).ends_with("xend"));
 }
 
@@ -150,7 +150,7 @@ const PIECES: [&str; 37] = [
     "\u{e0100}",
 ];
 
-fn hostile() -> impl Strategy<Value = String> {
+fn hostile_text() -> impl Strategy<Value = String> {
     proptest::collection::vec(proptest::sample::select(PIECES.as_slice()), 0..32)
         .prop_map(|pieces| pieces.concat())
 }
@@ -159,7 +159,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 8000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_dangerous_comes_through(text in hostile()) {
+    fn nothing_dangerous_comes_through(text in hostile_text()) {
         let out = sanitise(&text);
         let belongs_to_emoji = |c| is_emoji_style(c) || c == JOINER;
         prop_assert!(out.chars().all(|c| is_harmless(c) || belongs_to_emoji(c)), "{out:?}");
@@ -168,13 +168,13 @@ proptest! {
     }
 
     #[test]
-    fn pieces_give_the_same_as_the_whole(text in hostile(), cuts in proptest::collection::vec(0usize..100, 0..6)) {
+    fn pieces_are_sanitised_like_the_whole(text in hostile_text(), cuts in proptest::collection::vec(0usize..100, 0..6)) {
         let mut cuts: Vec<usize> = cuts.into_iter().filter(|at| text.is_char_boundary(*at)).collect();
         cuts.extend([0, text.len()]);
         cuts.retain(|at| *at <= text.len());
         cuts.sort_unstable();
         let pieces: Vec<&str> = cuts.windows(2).map(|pair| text.get(pair[0]..pair[1]).unwrap()).collect();
-        prop_assert_eq!(split(&pieces), sanitise(&text).into_owned());
+        prop_assert_eq!(sanitise_pieces(&pieces), sanitise(&text).into_owned());
     }
 }
 
@@ -184,7 +184,7 @@ fn joiners_stay_within_words_of_scripts_that_need_them_and_nowhere_else() {
     let hindi = "क्\u{200d}ष";
     for word in [persian, hindi] {
         assert_eq!(sanitise(word), word);
-        // However it is split.
+        // The text may be split anywhere.
         for (at, _) in word.char_indices() {
             let (mut sanitiser, mut out) = (Sanitiser::default(), String::new());
             let (one, other) = word.split_at(at);
@@ -209,7 +209,7 @@ fn joiners_stay_within_words_of_scripts_that_need_them_and_nowhere_else() {
 /// Bytes are checked eight at a time: each value at each position of a block and after the last one, alone
 /// and next to the limits of a range.
 #[test]
-fn each_byte_is_judged_alike_wherever_it_stands() {
+fn each_byte_is_checked_alike_at_every_position() {
     for beside in [b' ', b'~', b'\n', b'a'] {
         for place in 0..19 {
             for byte in 0..=u8::MAX {
