@@ -58,7 +58,7 @@ impl LocalStateFiles {
 }
 
 /// Retries a lock for up to [`LOCK_WAIT`]; the inner error is the time that was waited.
-fn wait_for(mut attempt: impl FnMut() -> Result<(), TryLockError>) -> io::Result<Result<(), Duration>> {
+fn retry_lock(mut attempt: impl FnMut() -> Result<(), TryLockError>) -> io::Result<Result<(), Duration>> {
     let start = Instant::now();
     loop {
         match attempt() {
@@ -71,7 +71,7 @@ fn wait_for(mut attempt: impl FnMut() -> Result<(), TryLockError>) -> io::Result
 }
 
 /// Options to open or make a file that only its owner can use; links and pipes are refused.
-fn private() -> OpenOptions {
+fn private_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     options.write(true).mode(0o600).custom_flags(flags.bits().cast_signed());
@@ -108,7 +108,7 @@ impl StateFiles for LocalStateFiles {
         let new = path.with_file_name(name);
         // An earlier process with the same id may have left this file.
         let _ = std::fs::remove_file(&new);
-        let written = put(&new, bytes, path, dir);
+        let written = write_and_rename(&new, bytes, path, dir);
         if written.is_err() {
             let _ = std::fs::remove_file(&new);
         }
@@ -117,8 +117,9 @@ impl StateFiles for LocalStateFiles {
 
     fn append(&self, path: &Path, bytes: &[u8]) -> Result<u64, StateFileError> {
         let failed = |source| StateFileError::Io { doing: "append to", path: path.to_owned(), source };
-        let open = || private().append(true).create(true).open(path);
-        // The directory is nearly always there, and every call of a tool appends twice.
+        let open = || private_options().append(true).create(true).open(path);
+        // The directory nearly always exists, so it is created only after a failed open: each tool call appends
+        // twice.
         let mut file = match open() {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 make_private_dir(path.parent().unwrap_or(Path::new("/"))).and_then(|()| open())
@@ -141,7 +142,7 @@ impl StateFiles for LocalStateFiles {
     fn lock(&self, path: &Path) -> Result<StateLock, StateFileError> {
         let failed = |source| StateFileError::Io { doing: "lock", path: path.to_owned(), source };
         let file = open_lock(path).map_err(failed)?;
-        match wait_for(|| file.try_lock()).map_err(failed)? {
+        match retry_lock(|| file.try_lock()).map_err(failed)? {
             Ok(()) => Ok(StateLock::holding(file)),
             Err(waited) => Err(StateFileError::Busy { path: path.to_owned(), waited }),
         }
@@ -161,12 +162,12 @@ impl StateFiles for LocalStateFiles {
 /// Opens the file by which the file at `path` is locked, and makes it and its directory if missing.
 fn open_lock(path: &Path) -> io::Result<File> {
     make_private_dir(path.parent().unwrap_or(Path::new("/")))?;
-    private().create(true).truncate(false).open(path.with_extension("lock"))
+    private_options().create(true).truncate(false).open(path.with_extension("lock"))
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one writer of files of state")]
-fn put(new: &Path, bytes: &[u8], path: &Path, dir: &Path) -> io::Result<()> {
-    let mut file = private().create_new(true).open(new)?;
+fn write_and_rename(new: &Path, bytes: &[u8], path: &Path, dir: &Path) -> io::Result<()> {
+    let mut file = private_options().create_new(true).open(new)?;
     // Overrides the process's umask.
     file.set_permissions(Permissions::from_mode(0o600))?;
     file.write_all(bytes)?;
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_another_process_holds_is_waited_for_and_then_told() {
+    fn a_lock_that_another_process_holds_is_waited_for_and_then_reported() {
         let (files, temp) = (LocalStateFiles::default(), tempfile::tempdir().unwrap());
         let path = temp.path().join("trust.json");
         let held = files.lock(&path).unwrap();

@@ -8,13 +8,13 @@ pub enum ExtensionError {
         "extension `{name}` cannot be started: no plugin provides `Exec`; install one, such as `zk_exec::LocalPlugin`"
     )]
     NoExec {
-        /// The extension.
+        /// Name of the extension.
         name: String,
     },
     /// The program does not run: it could not be started, broke the protocol, or ended.
     #[error("extension `{name}` does not run ({reason}); {next}")]
     Down {
-        /// The extension.
+        /// Name of the extension.
         name: String,
         /// Cause, in words.
         reason: String,
@@ -24,7 +24,7 @@ pub enum ExtensionError {
     /// There was no answer within the time limit.
     #[error("extension `{name}` gave no answer to `{method}` within {limit:?}")]
     TimedOut {
-        /// The extension.
+        /// Name of the extension.
         name: String,
         /// Method of the request.
         method: String,
@@ -34,7 +34,7 @@ pub enum ExtensionError {
     /// The message exceeds the length of a line.
     #[error("`{method}` has {bytes} bytes, more than extension `{name}` can be sent in one line")]
     TooLong {
-        /// The extension.
+        /// Name of the extension.
         name: String,
         /// Method of the message.
         method: String,
@@ -44,7 +44,7 @@ pub enum ExtensionError {
     /// The message cannot be written as JSON.
     #[error("`{method}` cannot be written for extension `{name}`: {reason}")]
     Unwritable {
-        /// The extension.
+        /// Name of the extension.
         name: String,
         /// Method of the message.
         method: String,
@@ -54,7 +54,7 @@ pub enum ExtensionError {
     /// The extension answered with an error.
     #[error("extension `{name}` failed: {reason}")]
     Failed {
-        /// The extension.
+        /// Name of the extension.
         name: String,
         /// Error text of the extension.
         reason: String,
@@ -62,7 +62,7 @@ pub enum ExtensionError {
     /// The answer has the wrong form.
     #[error("extension `{name}` gave an answer to `{what}` that it does not take: {reason}")]
     Answer {
-        /// The extension.
+        /// Name of the extension.
         name: String,
         /// Event or method.
         what: String,
@@ -72,7 +72,7 @@ pub enum ExtensionError {
     /// The run was stopped.
     #[error("extension `{name}` was not waited for: the run was stopped")]
     Stopped {
-        /// The extension.
+        /// Name of the extension.
         name: String,
     },
     /// The extension guarded this event before it was restarted, and no longer does.
@@ -80,7 +80,7 @@ pub enum ExtensionError {
         "extension `{name}` no longer says that it guards `{event}`: `/reload` lets it go without that guard"
     )]
     Unguarded {
-        /// The extension.
+        /// Name of the extension.
         name: String,
         /// Name of the event.
         event: String,

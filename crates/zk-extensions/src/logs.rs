@@ -46,10 +46,10 @@ impl ExtensionLogs {
     /// Appends to the log of an extension, without secrets. Failures are ignored.
     pub fn append(&self, extension: &ExtensionConfig, bytes: &[u8]) {
         let text = String::from_utf8_lossy(bytes);
-        let _ = self.write(&self.path(extension), &self.redactor.redact(&text));
+        let _ = self.append_to_file(&self.path(extension), &self.redactor.redact(&text));
     }
 
-    fn write(&self, path: &Path, text: &str) -> Result<(), StateFileError> {
+    fn append_to_file(&self, path: &Path, text: &str) -> Result<(), StateFileError> {
         if std::fs::metadata(path).is_ok_and(|found| found.len() > MAX_LOG_BYTES) {
             let failed = |source| StateFileError::Io { doing: "rename", path: path.to_owned(), source };
             std::fs::rename(path, path.with_extension("log.1")).map_err(failed)?;

@@ -331,7 +331,7 @@ impl McpPlugin {
             (news, self.tell.clone(), servers.clone(), shared.clone()),
             async |(news, tell, servers, shared): &Begin, _: &SessionStart, _: &Cx| {
                 servers.skills_ready(servers.wait).await;
-                shared.disclosures.begin();
+                shared.disclosures.begin_run();
                 let waiting = {
                     let mut news = news.lock().unwrap_or_else(PoisonError::into_inner);
                     news.is_running = true;

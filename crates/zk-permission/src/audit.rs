@@ -12,8 +12,8 @@ use zk_core::service::{Redactor, StateFileError, StateFiles};
 
 use crate::plugin::date_of_day;
 
-/// Longest text in a record, in bytes.
-const TEXT: usize = 4096;
+/// Maximum length of a text in a record, in bytes.
+const MAX_TEXT_BYTES: usize = 4096;
 
 /// Plugin that records each decision about a tool call, and the call's end, in `DATE.jsonl` of a directory.
 ///
@@ -68,7 +68,7 @@ impl Plugin for Audit {
     }
 }
 
-/// One line of the file. All texts are redacted and cut, except ids and constants.
+/// Line of the audit file. All texts are redacted and shortened, except ids and constants.
 #[derive(Serialize)]
 struct Record<'a> {
     time: &'a str,
@@ -178,15 +178,15 @@ impl Log {
     }
 }
 
-/// Serialises a long text cut, with its full length.
+/// Text that is serialised shortened, with its full length, if it is too long.
 struct Short<'a>(Cow<'a, str>);
 
 impl Serialize for Short<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.0.len() <= TEXT {
+        if self.0.len() <= MAX_TEXT_BYTES {
             return serializer.serialize_str(&self.0);
         }
-        let mut end = TEXT;
+        let mut end = MAX_TEXT_BYTES;
         while !self.0.is_char_boundary(end) {
             end -= 1;
         }
@@ -195,7 +195,7 @@ impl Serialize for Short<'_> {
     }
 }
 
-/// Serialises a value with its long texts cut.
+/// JSON value whose long texts are serialised shortened.
 struct Cut<'a>(Cow<'a, Value>);
 
 impl Serialize for Cut<'_> {

@@ -42,7 +42,7 @@ struct State {
     holds_reads: AtomicBool,
     /// Whether the host ever reported on the read-only sandbox. Without a report, read-only calls need no
     /// sandbox.
-    has_said_of_reads: AtomicBool,
+    has_reported_read_sandbox: AtomicBool,
     /// Canonical root of the project.
     project: PathBuf,
     classifier: Arc<dyn PathClassifier>,
@@ -107,7 +107,7 @@ impl PermissionJudge {
 
     fn set_holds_reads(&self, holds_reads: bool) {
         self.state.classifier.hide_private(holds_reads);
-        self.state.has_said_of_reads.store(true, Ordering::Relaxed);
+        self.state.has_reported_read_sandbox.store(true, Ordering::Relaxed);
         self.state.holds_reads.store(holds_reads, Ordering::Relaxed);
     }
 
@@ -149,7 +149,7 @@ impl PermissionJudge {
             state: Arc::new(State {
                 modes,
                 holds_reads,
-                has_said_of_reads: AtomicBool::new(false),
+                has_reported_read_sandbox: AtomicBool::new(false),
                 project,
                 classifier,
                 approvals,
@@ -212,7 +212,7 @@ impl PermissionJudge {
             holds_reads,
             // Reads the repository, so only for commands.
             trusts_repository: runs_command(call.effects)
-                && is_of_repository(cwd, project)
+                && is_in_project_repository(cwd, project)
                 && starts_nothing(project),
         };
         judge(call, mode, rules, &here)
@@ -236,7 +236,7 @@ impl Plugin for PermissionJudge {
 
 impl PermissionJudge {
     /// Whether a call is allowed only because it seems to be read-only.
-    fn is_read_where(&self, holds_reads: bool, tool: &str, effects: &Effects, cwd: &Path) -> bool {
+    fn is_allowed_only_as_read(&self, holds_reads: bool, tool: &str, effects: &Effects, cwd: &Path) -> bool {
         let mode = match self.mode() {
             Mode::All => return false,
             // In mode `auto` the sandbox allows most calls; a read is a call that would be allowed without
@@ -296,11 +296,11 @@ impl CallJudge for PermissionJudge {
     fn allows_as_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
         // Calls that are allowed because of the commands' sandbox run there if there is no read-only sandbox.
         let is_held = self.mode() == Mode::Auto || self.state.holds_reads.load(Ordering::Relaxed);
-        self.is_read_where(is_held, tool, effects, cwd)
+        self.is_allowed_only_as_read(is_held, tool, effects, cwd)
     }
 
     fn would_allow_as_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
-        self.is_read_where(true, tool, effects, cwd)
+        self.is_allowed_only_as_read(true, tool, effects, cwd)
     }
 
     fn allows_beyond_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
@@ -313,10 +313,10 @@ impl CallJudge for PermissionJudge {
     }
 
     fn allows_unheld_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
-        // The commands' sandbox contains it.
+        // In mode `auto` the commands' sandbox contains the read.
         let is_contained = self.mode() == Mode::Auto && self.is_contained();
-        let is_left = !self.state.has_said_of_reads.load(Ordering::Relaxed);
-        self.is_read_where(is_contained || is_left, tool, effects, cwd)
+        let is_left = !self.state.has_reported_read_sandbox.load(Ordering::Relaxed);
+        self.is_allowed_only_as_read(is_contained || is_left, tool, effects, cwd)
     }
 
     fn connections(&self, tool: &str, effects: &Effects, cwd: &Path) -> Option<Connections> {
@@ -351,7 +351,7 @@ fn runs_command(effects: &Effects) -> bool {
 }
 
 /// Whether a directory belongs to the repository at `project`, with no nested repository in between.
-fn is_of_repository(cwd: &Path, project: &Path) -> bool {
+fn is_in_project_repository(cwd: &Path, project: &Path) -> bool {
     let is_absent = |path: PathBuf| std::fs::symlink_metadata(path).is_err();
     cwd.starts_with(project)
         && cwd
@@ -383,7 +383,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_have_their_dates() {
+    fn dates_are_computed_from_days_since_1970() {
         for (days, text) in
             [(0, "1970-01-01"), (59, "1970-03-01"), (11_016, "2000-02-29"), (20_779, "2026-11-22")]
         {

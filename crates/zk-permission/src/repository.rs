@@ -52,7 +52,7 @@ pub fn starts_nothing(root: &Path) -> bool {
 
 fn starts_nothing_at(root: &Path, depth: usize) -> bool {
     let git = root.join(".git");
-    if !fs::symlink_metadata(&git).is_ok_and(|found| found.is_dir()) || !is_whole(&git) {
+    if !fs::symlink_metadata(&git).is_ok_and(|found| found.is_dir()) || !is_git_directory(&git) {
         return false;
     }
     let is_absent = |name: &str| fs::symlink_metadata(git.join(name)).is_err();
@@ -69,7 +69,7 @@ fn starts_nothing_at(root: &Path, depth: usize) -> bool {
 }
 
 /// Whether git accepts a directory as a git directory.
-fn is_whole(git: &Path) -> bool {
+fn is_git_directory(git: &Path) -> bool {
     let is_directory = |name: &str| fs::metadata(git.join(name)).is_ok_and(|found| found.is_dir());
     let names_commit = |head: &str| {
         let head = head.trim_end();
@@ -227,7 +227,7 @@ mod tests {
             assert!(git(&sub, &["commit", "-q", "--allow-empty", "-m", "x"]));
             assert!(git(root, &["add", "first"]));
             assert!(git(root, &["update-index", "--index-version", version]));
-            // An entry that is only meant to be added has more flags.
+            // An intent-to-add entry has extended flags.
             assert!(git(root, &["add", "-N", "second"]));
             let found = gitlinks(&root.join(".git/index"));
             if format == "sha256" {
@@ -266,7 +266,7 @@ mod tests {
             fs::write(git.join("HEAD"), head).unwrap();
             assert_eq!(starts_nothing(dir.path()), is_one, "{head}");
         }
-        // Not followed, without blocking, and with a size limit.
+        // A link as configuration is not followed, a pipe does not block, and a large file is refused.
         let (config, plain) = (git.join("config"), git.join("plain"));
         let others: [&dyn Fn(); 4] = [
             &|| std::os::unix::fs::symlink("plain", &config).unwrap(),

@@ -151,7 +151,7 @@ impl LineWriter {
     /// Creates a writer whose own task writes to the stream.
     pub fn new(to: impl AsyncWrite + Send + Unpin + 'static) -> Self {
         let shared = Arc::<Shared>::default();
-        let writing = tokio::spawn(write(shared.clone(), to));
+        let writing = tokio::spawn(write_queue(shared.clone(), to));
         Self { shared, writing: Arc::new(Mutex::new(Some(writing))) }
     }
 
@@ -165,7 +165,7 @@ impl LineWriter {
             state.is_gone = true;
             drop(state);
             self.shared.more.notify_one();
-            self.shared.tell_gone();
+            self.shared.mark_gone();
             return false;
         }
         state.waiting.extend_from_slice(line.as_bytes());
@@ -219,13 +219,13 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell_gone(&self) {
+    fn mark_gone(&self) {
         self.gone.notify_waiters();
         self.written.notify_waiters();
     }
 }
 
-async fn write(shared: Arc<Shared>, mut to: impl AsyncWrite + Unpin) {
+async fn write_queue(shared: Arc<Shared>, mut to: impl AsyncWrite + Unpin) {
     loop {
         let more = shared.more.notified();
         let (bytes, is_closed) = {
@@ -249,7 +249,7 @@ async fn write(shared: Arc<Shared>, mut to: impl AsyncWrite + Unpin) {
         };
         if written.await.is_err() {
             shared.state().is_gone = true;
-            shared.tell_gone();
+            shared.mark_gone();
             return;
         }
         shared.written.notify_waiters();
@@ -262,7 +262,7 @@ mod tests {
 
     use super::*;
 
-    /// Lines that a reader finds, with what it refused, for bytes that come in pieces.
+    /// Lines that a reader returns for bytes that arrive in pieces; an error for each refused line.
     fn read(bytes: &[u8], piece: usize, most: usize) -> Vec<Result<String, ()>> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {

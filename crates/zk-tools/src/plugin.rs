@@ -51,7 +51,7 @@ impl ToolsPlugin {
         Self { options, state: Arc::default(), jobs: Arc::default(), todos: Arc::default() }
     }
 
-    fn make(&self, name: &str) -> Option<Arc<dyn Tool>> {
+    fn make_tool(&self, name: &str) -> Option<Arc<dyn Tool>> {
         let (options, state) = (&self.options, self.state.clone());
         Some(match name {
             "ask_user" => Arc::new(AskUser::new()),
@@ -99,7 +99,7 @@ impl Plugin for ToolsPlugin {
             name => has_person || !ASKING.contains(&name),
         };
         for name in names.filter(|name| can_be_used(name)) {
-            let tool = self.make(name).ok_or_else(|| {
+            let tool = self.make_tool(name).ok_or_else(|| {
                 format!("there is no built-in tool `{name}`; there are {}", NAMES.join(", "))
             })?;
             scope.provide::<dyn Tool>(name, tool)?;
@@ -115,7 +115,7 @@ impl Plugin for ToolsPlugin {
         }
         scope.provide::<dyn PromptSection>("tools", Arc::new(ToolGuidance))?;
         todo::register(&self.todos, scope)?;
-        self.forget_with_the_conversation(scope);
+        self.reset_with_conversation(scope);
         let jobs = self.jobs.clone();
         scope.on_sync_at(Reach::Own, move |_: &AgentBeforeStart, _: &Cx| {
             let ends = jobs.take_ends();
@@ -134,7 +134,7 @@ impl Plugin for ToolsPlugin {
 impl ToolsPlugin {
     /// Resets the read state when earlier results leave the conversation, since "unchanged since you read it"
     /// refers to them.
-    fn forget_with_the_conversation(&self, scope: &Scope) {
+    fn reset_with_conversation(&self, scope: &Scope) {
         let state = || self.state.clone();
         let reach = Reach::Descendants;
         let one = state();

@@ -3,7 +3,7 @@ use std::time::SystemTime;
 use zk_core::model::Display;
 
 /// Maximum number of lines of a result that a person is shown.
-const LISTED: usize = 500;
+const MAX_LISTED_LINES: usize = 500;
 
 /// Longest prefix of `text` within `max` bytes that ends at a character boundary.
 pub(crate) fn head(text: &str, max: usize) -> &str {
@@ -29,9 +29,9 @@ pub(crate) fn count(n: usize, what: &str) -> String {
 
 /// Lines of a result for a person, with a summary as last line, which is shown if there is little space.
 pub(crate) fn listing<'a>(lines: impl IntoIterator<Item = &'a str>, summary: String) -> Display {
-    let mut lines: Vec<String> = lines.into_iter().take(LISTED + 1).map(str::to_owned).collect();
-    if lines.len() > LISTED {
-        lines.truncate(LISTED);
+    let mut lines: Vec<String> = lines.into_iter().take(MAX_LISTED_LINES + 1).map(str::to_owned).collect();
+    if lines.len() > MAX_LISTED_LINES {
+        lines.truncate(MAX_LISTED_LINES);
         lines.push("…".to_owned());
     }
     if lines.is_empty() {

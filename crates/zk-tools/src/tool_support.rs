@@ -93,7 +93,7 @@ pub(crate) fn stopped() -> ToolError {
 }
 
 /// Returns an error if the run is stopped.
-pub(crate) fn go_on(stop: &CancellationToken) -> Result<(), ToolError> {
+pub(crate) fn check_not_stopped(stop: &CancellationToken) -> Result<(), ToolError> {
     if stop.is_cancelled() { Err(stopped()) } else { Ok(()) }
 }
 

@@ -19,7 +19,7 @@ const VERSION: &str = "/v1.41";
 /// Largest accepted response, in bytes; no endpoint used here sends more.
 const MAX_ANSWER_BYTES: usize = 8 << 20;
 /// Time limit of one response.
-const PATIENCE: Duration = Duration::from_secs(60);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Client of a container engine at a Unix socket. Each call opens its own connection.
 #[derive(Clone, Debug)]
@@ -86,16 +86,17 @@ impl Engine {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Value, EngineError> {
-        let answer = self.send(method, path, body, false).await?;
+        let answer = self.send_request(method, path, body, false).await?;
         let status = answer.status();
-        let bytes = self.read(answer).await?;
+        let bytes = self.read_body(answer).await?;
         if !status.is_success() {
-            return Err(EngineError::Refused { doing, status, message: message(&bytes) });
+            return Err(EngineError::Refused { doing, status, message: error_message(&bytes) });
         }
         if bytes.is_empty() {
             return Ok(Value::Null);
         }
-        serde_json::from_slice(&bytes).map_err(|_| EngineError::Garbage { doing, answer: message(&bytes) })
+        serde_json::from_slice(&bytes)
+            .map_err(|_| EngineError::Garbage { doing, answer: error_message(&bytes) })
     }
 
     /// Sends a request to `path` and takes over the connection, which then carries a container's or a
@@ -106,16 +107,18 @@ impl Engine {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Stream, EngineError> {
-        let answer = self.send(Method::POST, path, body, true).await?;
+        let answer = self.send_request(Method::POST, path, body, true).await?;
         let status = answer.status();
         if status == StatusCode::SWITCHING_PROTOCOLS {
-            let stream = timeout(PATIENCE, hyper::upgrade::on(answer)).await.map_err(|_| self.late())?;
-            let stream = stream.map_err(|error| self.broken(&error))?;
+            let stream = timeout(RESPONSE_TIMEOUT, hyper::upgrade::on(answer))
+                .await
+                .map_err(|_| self.timeout_error())?;
+            let stream = stream.map_err(|error| self.connection_error(&error))?;
             let lost = || EngineError::Garbage { doing, answer: "a connection of another kind".into() };
             return Stream::of(stream).ok_or_else(lost);
         }
-        let bytes = self.read(answer).await?;
-        let message = message(&bytes);
+        let bytes = self.read_body(answer).await?;
+        let message = error_message(&bytes);
         if status.is_success() {
             let answer = format!("{status}, where the connection was to be handed over: {message}");
             return Err(EngineError::Garbage { doing, answer });
@@ -123,16 +126,17 @@ impl Engine {
         Err(EngineError::Refused { doing, status, message })
     }
 
-    async fn send(
+    async fn send_request(
         &self,
         method: Method,
         path: &str,
         body: Option<&Value>,
         upgrade: bool,
     ) -> Result<Response<Incoming>, EngineError> {
-        let stream = UnixStream::connect(&self.socket).await.map_err(|error| self.broken(&error))?;
+        let stream =
+            UnixStream::connect(&self.socket).await.map_err(|error| self.connection_error(&error))?;
         let (mut sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.broken(&error))?;
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.connection_error(&error))?;
         // Ends with the response, or with the upgraded connection.
         tokio::spawn(connection.with_upgrades());
         let mut request = Request::builder()
@@ -144,33 +148,36 @@ impl Engine {
             request = request.header(CONNECTION, "Upgrade").header(UPGRADE, "tcp");
         }
         let body = body.map(Value::to_string).unwrap_or_default();
-        let request = request.body(Full::new(Bytes::from(body))).map_err(|error| self.broken(&error))?;
-        let answer = timeout(PATIENCE, sender.send_request(request)).await.map_err(|_| self.late())?;
-        answer.map_err(|error| self.broken(&error))
+        let request =
+            request.body(Full::new(Bytes::from(body))).map_err(|error| self.connection_error(&error))?;
+        let answer = timeout(RESPONSE_TIMEOUT, sender.send_request(request))
+            .await
+            .map_err(|_| self.timeout_error())?;
+        answer.map_err(|error| self.connection_error(&error))
     }
 
-    async fn read(&self, answer: Response<Incoming>) -> Result<Bytes, EngineError> {
+    async fn read_body(&self, answer: Response<Incoming>) -> Result<Bytes, EngineError> {
         let body = Limited::new(answer.into_body(), MAX_ANSWER_BYTES).collect();
-        let body = timeout(PATIENCE, body).await.map_err(|_| self.late())?;
+        let body = timeout(RESPONSE_TIMEOUT, body).await.map_err(|_| self.timeout_error())?;
         body.map(|body| body.to_bytes())
-            .map_err(|why| EngineError::Unreachable { socket: self.name(), why: why.to_string() })
+            .map_err(|why| EngineError::Unreachable { socket: self.socket_name(), why: why.to_string() })
     }
 
-    fn broken(&self, why: &dyn std::error::Error) -> EngineError {
-        EngineError::Unreachable { socket: self.name(), why: why.to_string() }
+    fn connection_error(&self, why: &dyn std::error::Error) -> EngineError {
+        EngineError::Unreachable { socket: self.socket_name(), why: why.to_string() }
     }
 
-    fn late(&self) -> EngineError {
-        EngineError::Unreachable { socket: self.name(), why: "it does not answer".into() }
+    fn timeout_error(&self) -> EngineError {
+        EngineError::Unreachable { socket: self.socket_name(), why: "it does not answer".into() }
     }
 
-    fn name(&self) -> String {
+    fn socket_name(&self) -> String {
         self.socket.display().to_string()
     }
 }
 
 /// Error text in a response of the engine.
-fn message(bytes: &[u8]) -> String {
+fn error_message(bytes: &[u8]) -> String {
     let told = serde_json::from_slice::<Value>(bytes).ok();
     let told = told.as_ref().and_then(|answer| answer.get("message")?.as_str());
     let text = told.map_or_else(|| String::from_utf8_lossy(bytes).trim().to_owned(), str::to_owned);

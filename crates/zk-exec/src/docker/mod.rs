@@ -29,7 +29,7 @@ const MARK: &str = "ZK_COMMAND";
 static SERIAL: AtomicU64 = AtomicU64::new(0);
 
 /// Maximum number of processes in a container, unless the limits say otherwise.
-const PROCESSES: u32 = 4096;
+const MAX_PROCESSES: u32 = 4096;
 
 /// Options of the container that commands run in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,7 +158,7 @@ impl DockerExec {
         let made = tokio::task::spawn_blocking(move || Mounts::of(&options));
         let (mounts, kept_free) = made.await.map_err(io::Error::other)?.map_err(io::Error::other)?;
         self.kept_free.lock().unwrap_or_else(PoisonError::into_inner).push(kept_free);
-        let made = Arc::new(self.make(mounts).await?);
+        let made = Arc::new(self.create_container(mounts).await?);
         *container = Some(made.clone());
         Ok(made)
     }
@@ -171,7 +171,7 @@ impl DockerExec {
         found.is_ok_and(|found| found.pointer("/State/Running") == Some(&Value::Bool(true)))
     }
 
-    async fn make(&self, mounts: Mounts) -> Result<Container, EngineError> {
+    async fn create_container(&self, mounts: Mounts) -> Result<Container, EngineError> {
         let DockerOptions { image, workspace, network, limits, .. } = &self.options;
         let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let body = json!({
@@ -192,7 +192,7 @@ impl DockerExec {
                 "NetworkMode": if *network { "bridge" } else { "none" },
                 "CapDrop": ["ALL"],
                 "SecurityOpt": ["no-new-privileges"],
-                "PidsLimit": limits.processes.unwrap_or(PROCESSES),
+                "PidsLimit": limits.processes.unwrap_or(MAX_PROCESSES),
                 "Memory": limits.memory.unwrap_or(0),
             },
         });
@@ -255,8 +255,8 @@ impl DockerExec {
             is_terminal,
             (reads, printed),
         )
-        .limited(self.options.limits)
-        .explained(missing);
+        .with_limits(self.options.limits)
+        .with_missing_message(missing);
         if let Some(size) = request.terminal {
             process.set_size(size).await?;
         }

@@ -20,12 +20,12 @@ use crate::limits::Exceeded;
 use crate::sandbox::Printed;
 
 const BUFFER: usize = 32 * 1024;
-/// First and longest interval between checks of a command that prints nothing.
-const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
+/// First and longest pause between two checks whether a silent command has ended.
+const EXIT_CHECK_PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 /// End-of-file character of a terminal: Ctrl-D.
 const END_OF_FILE: u8 = 4;
 /// Time between `TERM` and `KILL` for a dropped command.
-const GRACE: Duration = Duration::from_millis(1_750);
+const KILL_GRACE: Duration = Duration::from_millis(1_750);
 
 /// Finds and signals the processes of a command, from inside the container, since the engine cannot do that.
 /// The environment is split into lines first, since busybox's `grep` stops at the first NUL. The last line of
@@ -87,13 +87,13 @@ impl Containered {
         Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect())
     }
 
-    async fn state(&self, id: &str) -> Result<Value, EngineError> {
+    async fn exec_state(&self, id: &str) -> Result<Value, EngineError> {
         self.engine.call("look at the command", Method::GET, &format!("/exec/{id}/json"), None).await
     }
 
     /// Returns the exit of the command, if it has ended.
     async fn exit(&self, id: &str) -> io::Result<Option<Exit>> {
-        let state = self.state(id).await?;
+        let state = self.exec_state(id).await?;
         if state.get("Running") == Some(&Value::Bool(true)) {
             return Ok(None);
         }
@@ -123,7 +123,7 @@ impl Frames {
     /// Next piece of output; `None` at the end. Safe to cancel: no bytes are lost.
     async fn next(&mut self) -> Option<(OutputStream, Vec<u8>)> {
         loop {
-            if let Some(piece) = self.take() {
+            if let Some(piece) = self.take_frame() {
                 return Some(piece);
             }
             let from = self.from.as_mut()?;
@@ -136,7 +136,7 @@ impl Frames {
 
     /// Next complete frame of the buffer. Without a terminal, each frame has a head of eight bytes: stream
     /// and length.
-    fn take(&mut self) -> Option<(OutputStream, Vec<u8>)> {
+    fn take_frame(&mut self) -> Option<(OutputStream, Vec<u8>)> {
         if self.is_terminal {
             let piece = std::mem::take(&mut self.bytes);
             return (!piece.is_empty()).then_some((OutputStream::Stdout, piece));
@@ -210,8 +210,8 @@ impl DockerProcess {
             closing,
             is_open: true,
             exit: None,
-            next_look: Instant::now() + LOOK.0,
-            pause: LOOK.0,
+            next_look: Instant::now() + EXIT_CHECK_PAUSES.0,
+            pause: EXIT_CHECK_PAUSES.0,
             armed: true,
             limits: Limits::default(),
             printed: 0,
@@ -219,12 +219,12 @@ impl DockerProcess {
         }
     }
 
-    pub(super) fn limited(mut self, limits: Limits) -> Self {
+    pub(super) fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    pub(super) fn explained(mut self, missing: String) -> Self {
+    pub(super) fn with_missing_message(mut self, missing: String) -> Self {
         self.missing = missing;
         self
     }
@@ -237,7 +237,7 @@ impl DockerProcess {
         {
             return Ok(());
         }
-        let state = self.place.state(&self.id).await.map_err(|error| self.lost(error.into()))?;
+        let state = self.place.exec_state(&self.id).await.map_err(|error| self.watch_error(error.into()))?;
         // A command that prints the same text has a process.
         if state.get("Pid").and_then(Value::as_i64).unwrap_or_default() != 0 {
             return Ok(());
@@ -248,7 +248,7 @@ impl DockerProcess {
     }
 
     /// Counts output; bytes above the limit are dropped and the command is killed.
-    async fn count(&mut self, bytes: &mut Vec<u8>) -> Result<(), ExecError> {
+    async fn count_output(&mut self, bytes: &mut Vec<u8>) -> Result<(), ExecError> {
         let before = self.printed;
         self.printed += bytes.len() as u64;
         if let Some(most) = self.limits.output.filter(|most| self.printed > *most) {
@@ -260,7 +260,7 @@ impl DockerProcess {
         Ok(())
     }
 
-    fn lost(&self, source: io::Error) -> ExecError {
+    fn watch_error(&self, source: io::Error) -> ExecError {
         ExecError::Watch { program: self.program.clone(), source }
     }
 
@@ -275,9 +275,9 @@ impl DockerProcess {
     }
 
     /// Checks whether the command has ended.
-    async fn look(&mut self) -> Result<Option<ProcessEvent>, ExecError> {
-        self.pause = (self.pause * 2).min(LOOK.1);
-        let found = self.place.exit(&self.id).await.map_err(|error| self.lost(error))?;
+    async fn check_exit(&mut self) -> Result<Option<ProcessEvent>, ExecError> {
+        self.pause = (self.pause * 2).min(EXIT_CHECK_PAUSES.1);
+        let found = self.place.exit(&self.id).await.map_err(|error| self.watch_error(error))?;
         self.next_look = Instant::now() + self.pause;
         self.exit = found;
         Ok(found.map(ProcessEvent::Exited))
@@ -295,17 +295,17 @@ impl Process for DockerProcess {
                             if self.printed == 0 {
                                 self.check_started(&bytes).await?;
                             }
-                            self.count(&mut bytes).await?;
+                            self.count_output(&mut bytes).await?;
                             self.kept.add(stream, &bytes);
                             return Ok(Some(ProcessEvent::Output(stream, bytes)));
                         }
                         None => {
                             self.is_open = false;
-                            (self.pause, self.next_look) = (LOOK.0, Instant::now());
+                            (self.pause, self.next_look) = (EXIT_CHECK_PAUSES.0, Instant::now());
                         }
                     },
                     () = sleep_until(self.next_look), if self.exit.is_none() => {
-                        if let Some(event) = self.look().await? {
+                        if let Some(event) = self.check_exit().await? {
                             return Ok(Some(event));
                         }
                     }
@@ -314,7 +314,7 @@ impl Process for DockerProcess {
                 return Ok(Some(ProcessEvent::Closed(stream)));
             } else if self.exit.is_none() {
                 sleep_until(self.next_look).await;
-                if let Some(event) = self.look().await? {
+                if let Some(event) = self.check_exit().await? {
                     return Ok(Some(event));
                 }
             } else {
@@ -358,11 +358,11 @@ impl Process for DockerProcess {
             KillSignal::Terminate => "TERM",
             KillSignal::Kill => "KILL",
         };
-        self.place.signal(signal).await.map(drop).map_err(|error| self.lost(error))
+        self.place.signal(signal).await.map(drop).map_err(|error| self.watch_error(error))
     }
 
     async fn members(&mut self) -> Result<Vec<u32>, ExecError> {
-        self.place.signal("").await.map_err(|error| self.lost(error))
+        self.place.signal("").await.map_err(|error| self.watch_error(error))
     }
 
     fn denials(&self) -> Vec<Denial> {
@@ -389,7 +389,7 @@ impl Drop for DockerProcess {
             runtime.spawn(async move {
                 let left = place.signal("TERM").await.unwrap_or_default();
                 if !left.is_empty() {
-                    tokio::time::sleep(GRACE).await;
+                    tokio::time::sleep(KILL_GRACE).await;
                     let _ = place.signal("KILL").await;
                 }
             });

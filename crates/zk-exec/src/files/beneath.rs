@@ -23,7 +23,7 @@ const RESOLVE: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS).union(ResolveFlags::NO_SYMLINKS);
 
 impl Door {
-    pub(super) fn walking() -> Self {
+    pub(super) fn without_openat2() -> Self {
         Self { walk: AtomicBool::new(true) }
     }
 
@@ -39,14 +39,14 @@ impl Door {
                     Err(Errno::AGAIN | Errno::INTR) => {}
                     Err(Errno::NOSYS | Errno::PERM) => {
                         self.walk.store(true, Ordering::Relaxed);
-                        return step_by_step(root, rest, flags);
+                        return open_by_components(root, rest, flags);
                     }
                     done => return done,
                 }
             }
             return Err(Errno::AGAIN);
         }
-        step_by_step(root, rest, flags)
+        open_by_components(root, rest, flags)
     }
 
     /// Variant of [`open`](Self::open) on the file system of `root` only, which fails unless the whole path
@@ -88,7 +88,7 @@ impl Door {
     }
 }
 
-fn step_by_step(root: BorrowedFd<'_>, rest: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+fn open_by_components(root: BorrowedFd<'_>, rest: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let names = components(rest)?;
     let Some((last, above)) = names.split_last() else {
         return openat(root, ".", flags | OFlags::NOFOLLOW, Mode::empty());

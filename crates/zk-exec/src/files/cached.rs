@@ -31,7 +31,7 @@ impl CachedReads {
     }
 
     /// Remembers that the kernel lacks this call, so that it is not tried again.
-    fn note(&self, errno: Errno) {
+    fn note_missing_call(&self, errno: Errno) {
         if matches!(errno, Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::NOTSUP) {
             self.0.store(false, Ordering::Relaxed);
         }
@@ -51,8 +51,8 @@ impl WorkspaceFiles {
         if self.protection.refusal(&path, Access::Read).is_some() {
             return None;
         }
-        let noted = |errno| root.cached.note(errno);
-        let named = look(&path).map_err(noted).ok()?;
+        let noted = |errno| root.cached.note_missing_call(errno);
+        let named = look_up(&path).map_err(noted).ok()?;
         if named.size > max_bytes as u64 {
             return None;
         }
@@ -84,7 +84,7 @@ struct Named {
 }
 
 /// Looks up a path without links, from the kernel's cache only.
-fn look(path: &Path) -> Result<Named, Errno> {
+fn look_up(path: &Path) -> Result<Named, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS | ResolveFlags::CACHED;
     let fd = openat2(CWD, path, flags, Mode::empty(), resolve)?;

@@ -141,12 +141,12 @@ impl WorkspaceFiles {
     /// Opens paths one component at a time, as on kernels without `openat2`, where this happens by itself.
     #[must_use]
     pub fn without_openat2(mut self) -> Self {
-        self.door = Door::walking();
+        self.door = Door::without_openat2();
         self
     }
 
     fn add(&mut self, root: &Path, writable: bool) -> Result<(), PathError> {
-        let fail = |source| failed("use", &root.display().to_string(), source);
+        let fail = |source| io_error("use", &root.display().to_string(), source);
         let path = root.canonicalize().map_err(fail)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(&path, flags, Mode::empty()).map_err(|e| fail(e.into()))?;
@@ -180,7 +180,7 @@ impl WorkspaceFiles {
     /// Refuses protected files.
     fn check_protected(&self, at: &Resolved, access: Access) -> Result<(), PathError> {
         match self.protection.refusal(&at.path, access) {
-            Some(why) => Err(protected(at, access, why)),
+            Some(why) => Err(protected_error(at, access, why)),
             None => Ok(()),
         }
     }
@@ -195,7 +195,7 @@ impl WorkspaceFiles {
                 .is_ok_and(|other| (other.st_dev, other.st_ino) == (stat.st_dev, stat.st_ino))
         };
         if self.protection.secret_files().into_iter().any(is_same) {
-            return Err(protected(at, Access::Read, "it is another name of a file with credentials"));
+            return Err(protected_error(at, Access::Read, "it is another name of a file with credentials"));
         }
         Ok(())
     }
@@ -255,7 +255,7 @@ impl WorkspaceFiles {
                 path: at.shown.clone(),
                 why: "a link was put there while it was used; look again before you go on".into(),
             },
-            _ => failed(doing, &at.shown, errno.into()),
+            _ => io_error(doing, &at.shown, errno.into()),
         }
     }
 
@@ -265,25 +265,25 @@ impl WorkspaceFiles {
         self.check_protected(at, Access::Read)?;
         // Checked before the open, since opening a device can already have an effect.
         let looked = fstat(self.open_path("open", at)?).map_err(|errno| self.explain("open", at, errno))?;
-        regular(&looked, at)?;
-        self.open_looked_at(place, at)
+        check_regular(&looked, at)?;
+        self.open_checked(place, at)
     }
 
     /// Opens a file as [`open_file`](Self::open_file) does, if it was just listed as a regular file.
     #[cfg(feature = "grep")]
     fn open_listed(&self, at: &Resolved, reading: &mut Reading<'_>) -> Result<File, PathError> {
         if let Some(why) = reading.refusal(&at.path) {
-            return Err(protected(at, Access::Read, why));
+            return Err(protected_error(at, Access::Read, why));
         }
-        self.open_looked_at(self.locate(at)?, at)
+        self.open_checked(self.locate(at)?, at)
     }
 
-    fn open_looked_at(&self, (root, rest): (&Root, &Path), at: &Resolved) -> Result<File, PathError> {
+    fn open_checked(&self, (root, rest): (&Root, &Path), at: &Resolved) -> Result<File, PathError> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd =
             self.door.open(root.fd.as_fd(), rest, flags).map_err(|errno| self.explain("open", at, errno))?;
         let opened = fstat(&fd).map_err(|errno| self.explain("open", at, errno))?;
-        regular(&opened, at)?;
+        check_regular(&opened, at)?;
         self.check_other_names(&opened, at)?;
         Ok(File::from(fd))
     }
@@ -319,7 +319,7 @@ impl Files for WorkspaceFiles {
                 resolve::Stop::Loop => {
                     PathError::Invalid { path: path.to_owned(), why: "its links lead in a circle".into() }
                 }
-                resolve::Stop::Io(source) => failed("look at", path, source),
+                resolve::Stop::Io(source) => io_error("look at", path, source),
             })?;
         // Checked first, so that the answer does not reveal whether a path outside exists.
         if self.root_of(&found).is_none() {
@@ -332,7 +332,7 @@ impl Files for WorkspaceFiles {
     fn open(&self, at: &Resolved, range: Option<Range<u64>>) -> Result<Box<dyn Read + Send>, PathError> {
         let mut file = self.open_file(at)?;
         let Some(Range { start, end }) = range else { return Ok(Box::new(file)) };
-        file.seek(SeekFrom::Start(start)).map_err(|source| failed("read", &at.shown, source))?;
+        file.seek(SeekFrom::Start(start)).map_err(|source| io_error("read", &at.shown, source))?;
         Ok(Box::new(file.take(end.saturating_sub(start))))
     }
 
@@ -351,7 +351,7 @@ impl Files for WorkspaceFiles {
         self.check_protected(at, Access::Read)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = self.door.open(root.fd.as_fd(), rest, flags).map_err(|errno| match errno {
-            Errno::NOTDIR => not_a_directory(at),
+            Errno::NOTDIR => not_a_directory_error(at),
             _ => self.explain("list", at, errno),
         })?;
         let fail = |errno| self.explain("list", at, errno);
@@ -404,7 +404,7 @@ impl Files for WorkspaceFiles {
                 io::ErrorKind::Unsupported,
                 "this program was built without the feature `grep` of zk-exec",
             );
-            Err(failed("search", &from.shown, source))
+            Err(io_error("search", &from.shown, source))
         }
     }
 
@@ -426,12 +426,12 @@ impl Files for WorkspaceFiles {
             });
         };
         let fail = |errno: Errno| match errno {
-            Errno::NOTDIR => not_a_directory(at),
+            Errno::NOTDIR => not_a_directory_error(at),
             _ => self.explain("write", at, errno),
         };
         let parent = rest.parent().unwrap_or(Path::new(""));
         let parent = self.door.make_dirs(root.fd.as_fd(), parent).map_err(fail)?;
-        let mut old = existing(&parent, name).map_err(fail)?;
+        let mut old = stat_existing(&parent, name).map_err(fail)?;
         let c_name = CString::new(name.as_bytes()).unwrap_or_default();
         if old.as_ref().is_some_and(|old| is_placeholder(&parent, &c_name, old)) {
             // The write was approved, so the placeholder goes; the sandbox protects the new file from its
@@ -443,17 +443,17 @@ impl Files for WorkspaceFiles {
             if FileType::from_raw_mode(old.st_mode) == FileType::Symlink {
                 return Err(self.explain("write", at, Errno::LOOP));
             }
-            regular(old, at)?;
+            check_regular(old, at)?;
         }
         replace::replace(&parent, name, old.as_ref(), bytes).map_err(|error| match error {
-            replace::Failure::Beside(source) => failed("make a new file beside", &at.shown, source),
-            replace::Failure::Fill(source) => failed("write", &at.shown, source),
+            replace::Failure::Beside(source) => io_error("make a new file beside", &at.shown, source),
+            replace::Failure::Fill(source) => io_error("write", &at.shown, source),
         })?;
         Ok(WriteReceipt { created: old.is_none() })
     }
 }
 
-fn existing(parent: &OwnedFd, name: &OsStr) -> Result<Option<Stat>, Errno> {
+fn stat_existing(parent: &OwnedFd, name: &OsStr) -> Result<Option<Stat>, Errno> {
     match statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(stat)),
         Err(Errno::NOENT) => Ok(None),
@@ -461,7 +461,7 @@ fn existing(parent: &OwnedFd, name: &OsStr) -> Result<Option<Stat>, Errno> {
     }
 }
 
-fn protected(at: &Resolved, access: Access, why: &'static str) -> PathError {
+fn protected_error(at: &Resolved, access: Access, why: &'static str) -> PathError {
     let access = match access {
         Access::Read | Access::Found => "read",
         Access::Write => "written",
@@ -469,11 +469,11 @@ fn protected(at: &Resolved, access: Access, why: &'static str) -> PathError {
     PathError::Protected { path: at.shown.clone(), access: access.into(), why: why.into() }
 }
 
-fn failed(doing: &'static str, path: &str, source: io::Error) -> PathError {
+fn io_error(doing: &'static str, path: &str, source: io::Error) -> PathError {
     PathError::Io { doing: doing.into(), path: path.to_owned(), source }
 }
 
-fn not_a_directory(at: &Resolved) -> PathError {
+fn not_a_directory_error(at: &Resolved) -> PathError {
     PathError::Kind {
         path: at.shown.clone(),
         what: "a file or below one".into(),
@@ -494,7 +494,7 @@ fn below<'a>(dir: &Path, path: &'a Path) -> Option<&'a Path> {
     Some(Path::new(OsStr::from_bytes(rest)))
 }
 
-fn regular(stat: &Stat, at: &Resolved) -> Result<(), PathError> {
+fn check_regular(stat: &Stat, at: &Resolved) -> Result<(), PathError> {
     let Some(what) = other_than_regular(FileType::from_raw_mode(stat.st_mode)) else { return Ok(()) };
     Err(PathError::Kind { path: at.shown.clone(), what: what.into(), wanted: "a regular file".into() })
 }

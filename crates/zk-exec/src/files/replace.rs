@@ -24,7 +24,7 @@ pub(super) enum Failure {
 /// are kept.
 pub(super) fn replace(dir: &OwnedFd, name: &OsStr, old: Option<&Stat>, bytes: &[u8]) -> Result<(), Failure> {
     let (new, temporary) = create(dir, old.is_some()).map_err(|errno| Failure::Beside(errno.into()))?;
-    let done = fill(dir, name, old, bytes, new, &temporary);
+    let done = fill_and_rename(dir, name, old, bytes, new, &temporary);
     if done.is_err() {
         let _ = unlinkat(dir, &*temporary, AtFlags::empty());
     }
@@ -47,7 +47,7 @@ fn create(dir: &OwnedFd, private: bool) -> Result<(File, String), Errno> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "file tools write on threads that may block")]
-fn fill(
+fn fill_and_rename(
     dir: &OwnedFd,
     name: &OsStr,
     old: Option<&Stat>,
@@ -57,7 +57,7 @@ fn fill(
 ) -> io::Result<()> {
     new.write_all(bytes)?;
     if let Some(old) = old {
-        take_over(dir, name, old, &new);
+        copy_metadata(dir, name, old, &new);
     }
     new.sync_all()?;
     renameat(dir, temporary, dir, name)?;
@@ -70,7 +70,7 @@ fn fill(
 
 /// Copies owner, extended attributes (such as access lists) and mode, as far as this user may set them. The
 /// owner comes first, since a change of owner clears the set-user-id bits.
-fn take_over(dir: &OwnedFd, name: &OsStr, old: &Stat, new: &File) {
+fn copy_metadata(dir: &OwnedFd, name: &OsStr, old: &Stat, new: &File) {
     let _ = fchown(new, Some(Uid::from_raw(old.st_uid)), Some(Gid::from_raw(old.st_gid)));
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     if let Ok(from) = openat(dir, name, flags, Mode::empty()) {

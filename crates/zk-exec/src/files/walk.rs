@@ -21,7 +21,7 @@ use crate::host_files::{LocalHostFiles, other_than_regular, read_limited};
 
 /// Maximum number of directory levels that are held open, which bounds the descriptors of a walk through a
 /// deep tree.
-const HELD_OPEN: usize = 64;
+const MAX_OPEN_DIRECTORIES: usize = 64;
 
 /// Remark on a walk that left something out.
 const LEFT_OUT: &str = "files that a rule restricts, or that may hold credentials, were left out";
@@ -97,7 +97,7 @@ impl<'a> Walk<'a> {
             let _ = self.visit(&at.path, at.path.clone(), kind, None, visit);
             return Ok(self.report);
         }
-        let (names, fd) = self.names(start).map_err(|errno| self.paths.explain("search", at, errno))?;
+        let (names, fd) = self.read_names(start).map_err(|errno| self.paths.explain("search", at, errno))?;
         let above = self.rules_above(start);
         let rules = self.rules_of(start, &names, above);
         let path = self.root.path.join(start);
@@ -136,10 +136,10 @@ impl<'a> Walk<'a> {
             }
             // A directory that cannot be read, or was removed, is skipped.
             if let Some((dir, path, rules)) = inside
-                && let Ok((names, fd)) = self.names(&dir)
+                && let Ok((names, fd)) = self.read_names(&dir)
             {
                 let rules = self.rules_of(&dir, &names, rules);
-                let fd = (self.options.dates && levels.len() < HELD_OPEN).then_some(fd);
+                let fd = (self.options.dates && levels.len() < MAX_OPEN_DIRECTORIES).then_some(fd);
                 levels.push(Level { dir, path, fd, names: names.into_iter(), rules });
             }
         }
@@ -156,7 +156,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Names in a directory, sorted, and the opened directory.
-    fn names(&self, dir: &Path) -> Result<(Vec<(OsString, FileKind)>, OwnedFd), Errno> {
+    fn read_names(&self, dir: &Path) -> Result<(Vec<(OsString, FileKind)>, OwnedFd), Errno> {
         let fd = self.open(dir, OFlags::DIRECTORY)?;
         let mut names = Vec::new();
         for entry in Dir::read_from(&fd)? {
@@ -196,9 +196,9 @@ impl<'a> Walk<'a> {
         }
         let has = |name: &str| names.binary_search_by(|(at, _)| at.as_os_str().cmp(name.as_ref())).is_ok();
         let texts = IgnoreTexts {
-            plain: has(".ignore").then(|| self.text(&dir.join(".ignore"))).flatten(),
-            git: has(".gitignore").then(|| self.text(&dir.join(".gitignore"))).flatten(),
-            exclude: has(".git").then(|| self.text(&dir.join(".git/info/exclude"))).flatten(),
+            plain: has(".ignore").then(|| self.read_ignore_file(&dir.join(".ignore"))).flatten(),
+            git: has(".gitignore").then(|| self.read_ignore_file(&dir.join(".gitignore"))).flatten(),
+            exclude: has(".git").then(|| self.read_ignore_file(&dir.join(".git/info/exclude"))).flatten(),
             is_repository: has(".git"),
         };
         IgnoreRules::new(&self.root.path.join(dir), &texts, above)
@@ -217,9 +217,9 @@ impl<'a> Walk<'a> {
         if let (false, Some(repository)) = (own, repository) {
             for dir in outer.iter().take(repository + 1).rev() {
                 let texts = IgnoreTexts {
-                    plain: self.host_text(&dir.join(".ignore")),
-                    git: self.host_text(&dir.join(".gitignore")),
-                    exclude: self.host_text(&dir.join(".git/info/exclude")),
+                    plain: self.read_host_ignore_file(&dir.join(".ignore")),
+                    git: self.read_host_ignore_file(&dir.join(".gitignore")),
+                    exclude: self.read_host_ignore_file(&dir.join(".git/info/exclude")),
                     is_repository: dir.join(".git").symlink_metadata().is_ok(),
                 };
                 rules = IgnoreRules::new(dir, &texts, rules);
@@ -228,7 +228,7 @@ impl<'a> Walk<'a> {
         let mut inner: Vec<&Path> = start.ancestors().skip(1).collect();
         inner.reverse();
         for dir in inner {
-            if let Ok((names, _)) = self.names(dir) {
+            if let Ok((names, _)) = self.read_names(dir) {
                 rules = self.rules_of(dir, &names, rules);
             }
         }
@@ -236,12 +236,12 @@ impl<'a> Walk<'a> {
     }
 
     /// Content of an ignore file inside the root.
-    fn text(&mut self, below: &Path) -> Option<Vec<u8>> {
+    fn read_ignore_file(&mut self, below: &Path) -> Option<Vec<u8>> {
         let path = self.root.path.join(below);
         let file = match self.open(below, OFlags::empty()) {
             Ok(file) => file,
             Err(Errno::NOENT | Errno::NOTDIR) => return None,
-            Err(errno) => return self.unused(&path, &HostFileError::Io(errno.into())),
+            Err(errno) => return self.skip_ignore_file(&path, &HostFileError::Io(errno.into())),
         };
         let kind =
             fstat(&file).ok().and_then(|stat| other_than_regular(FileType::from_raw_mode(stat.st_mode)));
@@ -251,20 +251,20 @@ impl<'a> Walk<'a> {
         };
         match read {
             Ok(file) => Some(file.bytes),
-            Err(error) => self.unused(&path, &error),
+            Err(error) => self.skip_ignore_file(&path, &error),
         }
     }
 
     /// Content of an ignore file above the root.
-    fn host_text(&mut self, path: &Path) -> Option<Vec<u8>> {
+    fn read_host_ignore_file(&mut self, path: &Path) -> Option<Vec<u8>> {
         match LocalHostFiles::new().read(path, &HostRead::whole(MAX_BYTES).own_only()) {
             Ok(file) => Some(file.bytes),
             Err(error) if error.is_missing() => None,
-            Err(error) => self.unused(path, &error),
+            Err(error) => self.skip_ignore_file(path, &error),
         }
     }
 
-    fn unused(&mut self, path: &Path, error: &HostFileError) -> Option<Vec<u8>> {
+    fn skip_ignore_file(&mut self, path: &Path, error: &HostFileError) -> Option<Vec<u8>> {
         self.report.notices.push(format!("the rules of {} are not used: {error}", self.paths.shown(path)));
         None
     }

@@ -4,7 +4,7 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use zk_core::service::{FileWatch, OnChange, PathError, Resolved};
 
 use super::protect::Access;
-use super::{WorkspaceFiles, failed};
+use super::{WorkspaceFiles, io_error};
 
 struct Watch {
     _watcher: RecommendedWatcher,
@@ -34,7 +34,7 @@ pub(super) fn watch(
             changed(&Resolved { shown: shown(main.as_deref(), &path), path });
         }
     };
-    let begin = |error: notify::Error| failed("watch", &at.shown, std::io::Error::other(error));
+    let begin = |error: notify::Error| io_error("watch", &at.shown, std::io::Error::other(error));
     let mut watcher = notify::recommended_watcher(told).map_err(begin)?;
     watcher.watch(&at.path, RecursiveMode::Recursive).map_err(begin)?;
     Ok(Box::new(Watch { _watcher: watcher }))

@@ -8,7 +8,7 @@ use zk_core::service::Redactor;
 
 use super::own_files;
 
-/// Size of a log in bytes from which on a new one begins; of zk's own log the one before is kept.
+/// Size in bytes at which zk's own log is rotated, and any other log ends.
 const MAX_LOG_BYTES: u64 = 8 << 20;
 
 /// Log that has no secrets and does not grow without bound.
@@ -16,7 +16,7 @@ const MAX_LOG_BYTES: u64 = 8 << 20;
 pub struct LogFile {
     path: PathBuf,
     file: File,
-    /// Place of the log before this one; without it the log ends when it is full.
+    /// Path to which a full log is moved; `None` for a log that ends when it is full.
     before: Option<PathBuf>,
     /// Bytes that may still be written before the log is full.
     left: u64,
@@ -26,27 +26,28 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// Opens the log to append to it. A full one becomes `before`; without that place it ends there.
+    /// Opens the log for appending. A full log is moved to `before`; without that path nothing more is written
+    /// to it.
     ///
     /// # Errors
     /// When the file cannot be opened, or is a link or no regular file.
     pub fn open(path: PathBuf, before: Option<PathBuf>, redactor: Arc<Redactor>) -> io::Result<Self> {
         let file = open(&path)?;
-        // A person's own file may have been long before.
+        // The file of a log that is not rotated may have been long before.
         let held = if before.is_some() { file.metadata().map_or(0, |log| log.len()) } else { 0 };
         let (left, max_bytes) = (MAX_LOG_BYTES.saturating_sub(held), MAX_LOG_BYTES);
         Ok(Self { path, file, before, left, max_bytes, has_ended: false, redactor })
     }
 
-    /// Begins the next log, or ends this one.
-    fn turn(&mut self) -> io::Result<()> {
+    /// Rotates the log, or writes its last line if it has no path to be moved to.
+    fn rotate(&mut self) -> io::Result<()> {
         self.left = self.max_bytes;
         let Some(before) = &self.before else {
             self.has_ended = true;
             let most = self.max_bytes >> 20;
             return writeln!(self.file, "This log ends here: zk writes no more than {most} MiB to it.");
         };
-        // Another zk may have begun the next one.
+        // Another zk process may have rotated the log already.
         let (ours, there) = (self.file.metadata()?.ino(), std::fs::symlink_metadata(&self.path));
         if there.is_ok_and(|there| there.ino() == ours) {
             std::fs::rename(&self.path, before)?;
@@ -66,7 +67,7 @@ impl Write for LogFile {
         let clean = self.redactor.redact(&text);
         let length = clean.len() as u64;
         if length > self.left
-            && let Err(error) = self.turn()
+            && let Err(error) = self.rotate()
         {
             self.has_ended = true;
             return Err(error);

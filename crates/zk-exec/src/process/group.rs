@@ -76,7 +76,7 @@ impl Group {
     pub(super) fn members_now(&self) -> Vec<u32> {
         let mut nothing = 0;
         for _ in 0..12 {
-            let look = process_table::look(&[self]).pop().unwrap_or_default();
+            let look = process_table::scan(&[self]).pop().unwrap_or_default();
             if !look.members.is_empty() {
                 return look.members;
             }

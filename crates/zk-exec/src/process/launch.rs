@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_launch_survives_its_encoding_and_a_part_of_it_is_none() {
+    fn a_launch_survives_its_encoding_and_a_truncated_one_is_refused() {
         let odd = OsString::from_vec(vec![0xff, b'=', 0xfe]);
         let launch = Launch {
             program: "bash".into(),

@@ -18,7 +18,7 @@ use crate::limits::Exceeded;
 
 const BUFFER: usize = 32 * 1024;
 /// Bytes at the end of the output that are searched for "out of memory".
-const TAIL: usize = 4 * 1024;
+const TAIL_BYTES: usize = 4 * 1024;
 
 /// End-of-file character of a terminal: Ctrl-D.
 const END_OF_FILE: u8 = 4;
@@ -62,7 +62,7 @@ impl LocalProcess {
     }
 
     /// Counts output; bytes above the limit are dropped and the command is killed.
-    async fn count(&mut self, stream: OutputStream, mut bytes: Vec<u8>) -> ProcessEvent {
+    async fn count_output(&mut self, stream: OutputStream, mut bytes: Vec<u8>) -> ProcessEvent {
         let before = self.printed;
         self.printed += bytes.len() as u64;
         if let Some(most) = self.limits.output.filter(|most| self.printed > *most) {
@@ -74,8 +74,9 @@ impl LocalProcess {
             }
         }
         if self.limits.memory.is_some() {
-            self.tail.extend_from_slice(bytes.get(bytes.len().saturating_sub(TAIL)..).unwrap_or_default());
-            let surplus = self.tail.len().saturating_sub(TAIL);
+            self.tail
+                .extend_from_slice(bytes.get(bytes.len().saturating_sub(TAIL_BYTES)..).unwrap_or_default());
+            let surplus = self.tail.len().saturating_sub(TAIL_BYTES);
             self.tail.drain(..surplus);
         }
         ProcessEvent::Output(stream, bytes)
@@ -112,7 +113,7 @@ impl Process for LocalProcess {
             else => return Ok(None),
         };
         Ok(Some(match event {
-            ProcessEvent::Output(stream, bytes) => self.count(stream, bytes).await,
+            ProcessEvent::Output(stream, bytes) => self.count_output(stream, bytes).await,
             ProcessEvent::Closed(_) | ProcessEvent::Exited(_) => event,
         }))
     }

@@ -80,7 +80,7 @@ impl PersonTerminal {
         if let Ok(size) = this_size {
             tcsetwinsize(&terminal, size)?;
         }
-        let mut started = spawn::of_person(command.program.as_os_str());
+        let mut started = spawn::person_command(command.program.as_os_str());
         if let Some(name) = &command.arg0 {
             started.arg0(name);
         }

@@ -5,7 +5,7 @@ use super::spawn::MARK;
 
 /// Members of a group, found by one scan of the machine's processes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Look {
+pub(super) struct Scan {
     /// Running processes of the group.
     pub(super) members: Vec<u32>,
     /// Whether the membership of some process cannot be determined at this moment.
@@ -14,9 +14,9 @@ pub(super) struct Look {
 
 /// Scans the processes once, for any number of groups.
 #[cfg(target_os = "linux")]
-pub(super) fn look(groups: &[&Group]) -> Vec<Look> {
-    let mut looks = vec![Look::default(); groups.len()];
-    let Ok(processes) = fs::read_dir("/proc") else { return without_proc(groups) };
+pub(super) fn scan(groups: &[&Group]) -> Vec<Scan> {
+    let mut looks = vec![Scan::default(); groups.len()];
+    let Ok(processes) = fs::read_dir("/proc") else { return scan_without_proc(groups) };
     for pid in processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok()) {
         let Some(stat) = Stat::of(pid).filter(|stat| stat.runs) else { continue };
         let mark = Mark::of(pid);
@@ -35,16 +35,16 @@ pub(super) fn look(groups: &[&Group]) -> Vec<Look> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn look(groups: &[&Group]) -> Vec<Look> {
-    without_proc(groups)
+pub(super) fn scan(groups: &[&Group]) -> Vec<Scan> {
+    scan_without_proc(groups)
 }
 
-fn without_proc(groups: &[&Group]) -> Vec<Look> {
+fn scan_without_proc(groups: &[&Group]) -> Vec<Scan> {
     let members = |group: &&Group| {
         let leader = group.leader.filter(|_| group.may_live());
         leader.map(|pid| pid.as_raw_nonzero().get().unsigned_abs()).into_iter().collect()
     };
-    groups.iter().map(|group| Look { members: members(group), unclear: false }).collect()
+    groups.iter().map(|group| Scan { members: members(group), unclear: false }).collect()
 }
 
 /// Result of reading the mark in a process's environment.

@@ -32,7 +32,7 @@ pub(super) fn detached(launch: &Launch, [stdin, stdout, stderr]: ChildEnds) -> C
 /// Builds an interactive program of the person, whose terminal is its standard input. It outlives this process
 /// as far as its terminal lets it.
 #[cfg(feature = "pty")]
-pub(super) fn of_person(program: &OsStr) -> Command {
+pub(super) fn person_command(program: &OsStr) -> Command {
     in_session(program, Life::Own, Session::OwnTerminal, None)
 }
 
@@ -75,7 +75,7 @@ pub(super) fn unless_cancelled(command: &mut Command, socket: &UnixStream) {
     // SAFETY: the closure runs between fork and exec, where only async-signal-safe calls are allowed. It
     // makes one system call with a descriptor number.
     unsafe {
-        command.pre_exec(move || child::is_silent(socket));
+        command.pre_exec(move || child::check_not_cancelled(socket));
     }
 }
 
@@ -148,7 +148,7 @@ mod child {
     }
 
     #[expect(unsafe_code, reason = "a descriptor known by number only")]
-    pub(super) fn is_silent(fd: i32) -> io::Result<()> {
+    pub(super) fn check_not_cancelled(fd: i32) -> io::Result<()> {
         // SAFETY: the descriptor is open in the parent, which waits for this child to become the command.
         let mut fds = [PollFd::from_borrowed_fd(unsafe { BorrowedFd::borrow_raw(fd) }, PollFlags::IN)];
         match rustix::event::poll(&mut fds, Some(&Timespec::default()))? {

@@ -15,7 +15,7 @@ use super::started::{Started, Tree, Waiter};
 use super::watchdog::Watchdog;
 
 /// Interval between checks of groups that are ending.
-const TICK: Duration = Duration::from_millis(50);
+const ENDING_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Thread from which all commands are started, and which ends groups whose guard was dropped.
 ///
@@ -148,7 +148,7 @@ fn run_thread(queue: &mpsc::Receiver<Job>, mark: &str) {
             }
             Err(RecvTimeoutError::Timeout) => {
                 check_ending(&mut ending);
-                next_look = Instant::now() + TICK;
+                next_look = Instant::now() + ENDING_CHECK_INTERVAL;
             }
             Ok(Job::Close) | Err(RecvTimeoutError::Disconnected) => break,
         }
@@ -179,7 +179,7 @@ impl Ending {
 /// Scans all processes once for all ending groups.
 fn check_ending(ending: &mut Vec<Ending>) {
     let groups: Vec<&Group> = ending.iter().map(|one| &one.group).collect();
-    let looks = process_table::look(&groups);
+    let looks = process_table::scan(&groups);
     let now = Instant::now();
     for (one, look) in ending.iter_mut().zip(looks) {
         if now >= one.kill_at {

@@ -105,7 +105,7 @@ impl ReadSandbox {
             hiding: Mutex::default(),
         });
         if let Some(exec) = tested {
-            reads.hold(Arc::new(exec));
+            reads.provide_sandbox(Arc::new(exec));
         }
         scope.handle::<ToolPrepare, _>(Arc::new(SetUp(reads.clone())));
         scope.on_close(async move || {
@@ -143,19 +143,19 @@ enum Stage {
 
 impl Reads {
     /// Changes the stage, and tells the judge in the same step whether the sandbox is available.
-    fn change(&self, stage: Stage) -> Stage {
+    fn set_stage(&self, stage: Stage) -> Stage {
         let mut now = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
         (self.sandbox.on_change)(matches!(stage, Stage::Holds(_)));
         std::mem::replace(&mut *now, stage)
     }
 
     /// Whether another attempt to set it up may succeed.
-    fn is_to_be_tried(&self) -> bool {
+    fn may_retry(&self) -> bool {
         let stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
         matches!(*stage, Stage::Untried | Stage::Lost)
     }
 
-    fn hold(self: &Arc<Self>, exec: Arc<SandboxExec>) {
+    fn provide_sandbox(self: &Arc<Self>, exec: Arc<SandboxExec>) {
         let exec = self.exec.get_or_init(|| {
             (self.sandbox.on_made)(&exec);
             exec
@@ -165,7 +165,7 @@ impl Reads {
         let scope = bus.scope("reads-held");
         // Provided before the stage changes, so that calls judged as reads from here on find the sandbox.
         scope.provide_service(Arc::new(ReadExec(Arc::new(Held { exec, reads: self.clone() }))));
-        self.change(Stage::Holds(scope));
+        self.set_stage(Stage::Holds(scope));
     }
 
     /// Hides newly appeared files; no command starts between the check and the hiding.
@@ -178,16 +178,16 @@ impl Reads {
         }
     }
 
-    async fn lose(&self, reason: &str) {
-        // Changed first, so that calls judged as reads before learn of the loss.
-        let Stage::Holds(scope) = self.change(Stage::Lost) else { return };
+    async fn withdraw_sandbox(&self, reason: &str) {
+        // The stage changes first, so that calls that were already judged as reads fail.
+        let Stage::Holds(scope) = self.set_stage(Stage::Lost) else { return };
         scope.close().await;
         (self.sandbox.on_notice)(ReadSandboxNotice::Lost { reason });
     }
 
     async fn set_up(self: &Arc<Self>) {
         let _alone = self.attempt.lock().await;
-        if !self.is_to_be_tried() {
+        if !self.may_retry() {
             return;
         }
         let (known, make) = (self.exec.get().cloned(), self.sandbox.make.clone());
@@ -204,13 +204,13 @@ impl Reads {
         };
         match found {
             Ok(exec) => {
-                self.hold(exec);
+                self.provide_sandbox(exec);
                 if !is_first {
                     (self.sandbox.on_notice)(ReadSandboxNotice::Restored);
                 }
             }
             Err(reason) if is_first => {
-                self.change(Stage::Refused);
+                self.set_stage(Stage::Refused);
                 (self.sandbox.on_notice)(ReadSandboxNotice::Lost { reason: &reason });
             }
             Err(_) => {}
@@ -233,7 +233,7 @@ impl Exec for Held {
             let exec = self.exec.clone();
             let attempt = tokio::task::spawn_blocking(move || exec.start().map(drop)).await;
             if let Ok(Err(error)) = attempt {
-                self.reads.lose(&error.to_string()).await;
+                self.reads.withdraw_sandbox(&error.to_string()).await;
             }
         }
         process
@@ -256,7 +256,7 @@ struct SetUp(Arc<Reads>);
 impl Handler<ToolPrepare> for SetUp {
     async fn call(&self, event: &ToolPrepare, _: &Cx) -> Answer<ToolPrepare> {
         let reads = &self.0;
-        if event.call.name == "shell" && (reads.sandbox.is_wanted)() && reads.is_to_be_tried() {
+        if event.call.name == "shell" && (reads.sandbox.is_wanted)() && reads.may_retry() {
             reads.set_up().await;
         }
         Ok(None)

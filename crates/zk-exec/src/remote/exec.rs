@@ -123,28 +123,28 @@ struct RemoteProcess {
     happened: mpsc::UnboundedReceiver<Item>,
     answered: mpsc::UnboundedReceiver<Told>,
     next_order: u64,
-    /// Bytes of output read since the last message to the server about it.
+    /// Output bytes read since the last `Order::Taken`.
     taken: u64,
     denials: Vec<Denial>,
     is_over: bool,
 }
 
 impl RemoteProcess {
-    fn lost(&self) -> ExecError {
+    fn lost_error(&self) -> ExecError {
         let why = "the connection to the exec-server broke; what the command started is ended there";
         ExecError::Watch { program: self.program.clone(), source: io::Error::other(why) }
     }
 
-    fn send(&mut self, order: Order, bytes: &[u8]) -> Result<u64, ExecError> {
+    fn send_order(&mut self, order: Order, bytes: &[u8]) -> Result<u64, ExecError> {
         let number = self.next_order;
         self.next_order += 1;
-        let frame = frame::encode(&(number, order), bytes).map_err(|_| self.lost())?;
-        self.orders.send(frame).map_err(|_| self.lost())?;
+        let frame = frame::encode(&(number, order), bytes).map_err(|_| self.lost_error())?;
+        self.orders.send(frame).map_err(|_| self.lost_error())?;
         Ok(number)
     }
 
-    async fn order(&mut self, order: Order, bytes: &[u8]) -> Result<Told, ExecError> {
-        let wanted = self.send(order, bytes)?;
+    async fn run_order(&mut self, order: Order, bytes: &[u8]) -> Result<Told, ExecError> {
+        let wanted = self.send_order(order, bytes)?;
         loop {
             // Output that arrives in the meantime stays queued.
             match self.answered.recv().await {
@@ -153,13 +153,13 @@ impl RemoteProcess {
                 }
                 // Answer to an earlier order whose caller stopped waiting.
                 Some(_) => {}
-                None => return Err(self.lost()),
+                None => return Err(self.lost_error()),
             }
         }
     }
 
-    async fn input(&mut self, order: Order, bytes: &[u8]) -> Result<(), ExecError> {
-        match self.order(order, bytes).await? {
+    async fn send_input(&mut self, order: Order, bytes: &[u8]) -> Result<(), ExecError> {
+        match self.run_order(order, bytes).await? {
             Told::Done(_, Err(why)) => {
                 Err(ExecError::Input { program: self.program.clone(), source: io::Error::other(why) })
             }
@@ -179,37 +179,37 @@ impl Process for RemoteProcess {
                         if self.taken >= WINDOW / 4 {
                             let taken = std::mem::take(&mut self.taken);
                             // If the connection is closed, the next event reports it.
-                            let _ = self.send(Order::Taken(taken), &[]);
+                            let _ = self.send_order(Order::Taken(taken), &[]);
                         }
                     }
                     return Ok(Some(event));
                 }
                 Some(Item::Denials(denials)) => self.denials = denials,
                 Some(Item::Over) => self.is_over = true,
-                None => return Err(self.lost()),
+                None => return Err(self.lost_error()),
             }
         }
         Ok(None)
     }
 
     async fn write(&mut self, bytes: &[u8]) -> Result<(), ExecError> {
-        self.input(Order::Write, bytes).await
+        self.send_input(Order::Write, bytes).await
     }
 
     async fn close_input(&mut self) -> Result<(), ExecError> {
-        self.input(Order::CloseInput, &[]).await
+        self.send_input(Order::CloseInput, &[]).await
     }
 
     async fn resize(&mut self, size: TerminalSize) -> Result<(), ExecError> {
-        self.input(Order::Resize(size), &[]).await
+        self.send_input(Order::Resize(size), &[]).await
     }
 
     async fn kill(&mut self, signal: KillSignal) -> Result<(), ExecError> {
-        self.order(Order::Kill(signal), &[]).await.map(|_| ())
+        self.run_order(Order::Kill(signal), &[]).await.map(|_| ())
     }
 
     async fn members(&mut self) -> Result<Vec<u32>, ExecError> {
-        match self.order(Order::Members, &[]).await? {
+        match self.run_order(Order::Members, &[]).await? {
             Told::Members(_, members) => Ok(members),
             _ => Ok(Vec::new()),
         }
@@ -220,6 +220,6 @@ impl Process for RemoteProcess {
     }
 
     fn release(mut self: Box<Self>) {
-        let _ = self.send(Order::Release, &[]);
+        let _ = self.send_order(Order::Release, &[]);
     }
 }

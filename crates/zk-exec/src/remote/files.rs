@@ -16,9 +16,9 @@ use zk_core::service::{
 use super::{Answer, Ask, Walked, frame};
 
 /// Bytes of a file that one request fetches.
-const PIECE: u64 = 1 << 20;
+const PIECE_BYTES: u64 = 1 << 20;
 /// Interval at which a search checks for cancellation.
-const LOOK: Duration = Duration::from_millis(20);
+const CANCEL_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// File service behind a socket.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ impl RemoteFiles {
         PathError::Io { doing: "reach".into(), path: self.socket.display().to_string(), source }
     }
 
-    fn begin(&self, ask: &Ask, bytes: &[u8]) -> Answer<UnixStream> {
+    fn send_request(&self, ask: &Ask, bytes: &[u8]) -> Answer<UnixStream> {
         let mut stream = frame::connect(&self.socket).map_err(|error| self.failed(&error))?;
         frame::send(&mut stream, ask, bytes).map_err(|error| self.failed(&error))?;
         Ok(stream)
@@ -49,7 +49,7 @@ impl RemoteFiles {
     }
 
     fn ask<T: DeserializeOwned>(&self, ask: &Ask, bytes: &[u8]) -> Answer<(T, Vec<u8>)> {
-        let mut stream = self.begin(ask, bytes)?;
+        let mut stream = self.send_request(ask, bytes)?;
         let (answer, bytes) = self.receive::<Answer<T>>(&mut stream)?;
         Ok((answer?, bytes))
     }
@@ -92,7 +92,7 @@ impl Files for RemoteFiles {
         visit: &mut dyn FnMut(WalkEntry) -> ControlFlow<()>,
     ) -> Answer<WalkReport> {
         let ask = Ask::Walk { from: from.clone(), options: options.clone() };
-        let mut stream = self.begin(&ask, &[])?;
+        let mut stream = self.send_request(&ask, &[])?;
         loop {
             match self.receive(&mut stream)?.0 {
                 // Closing the connection ends the walk on the server.
@@ -107,8 +107,8 @@ impl Files for RemoteFiles {
     }
 
     fn search(&self, from: &Resolved, query: &SearchQuery, stop: &CancellationToken) -> Answer<SearchFound> {
-        let mut stream = self.begin(&Ask::Search { from: from.clone(), query: query.clone() }, &[])?;
-        let looked = stream.set_read_timeout(Some(LOOK));
+        let mut stream = self.send_request(&Ask::Search { from: from.clone(), query: query.clone() }, &[])?;
+        let looked = stream.set_read_timeout(Some(CANCEL_CHECK_INTERVAL));
         looked.map_err(|error| self.failed(&error))?;
         let mut patient = Patient { stream: &mut stream, stop };
         match frame::receive::<Answer<SearchFound>>(&mut patient) {
@@ -119,7 +119,7 @@ impl Files for RemoteFiles {
     }
 
     fn watch(&self, at: &Resolved, changed: OnChange) -> Answer<Box<dyn FileWatch>> {
-        let mut stream = self.begin(&Ask::Watch { at: at.clone() }, &[])?;
+        let mut stream = self.send_request(&Ask::Watch { at: at.clone() }, &[])?;
         self.receive::<Answer<()>>(&mut stream)?.0?;
         let watch = Watch(stream.try_clone().map_err(|error| self.failed(&error))?);
         let read = move || {
@@ -182,7 +182,7 @@ struct Reader {
 
 impl Reader {
     fn fetch(&mut self) -> Answer<()> {
-        let range = self.next..self.end.min(self.next.saturating_add(PIECE));
+        let range = self.next..self.end.min(self.next.saturating_add(PIECE_BYTES));
         let ((), bytes) = self.files.ask(&Ask::Open { at: self.at.clone(), range }, &[])?;
         self.next += bytes.len() as u64;
         self.piece = io::Cursor::new(bytes);

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// Largest accepted head of a frame, in bytes.
-const LONGEST_HEAD: u64 = 64 << 20;
+const MAX_HEAD_BYTES: u64 = 64 << 20;
 
 pub(super) fn connect(socket: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(socket)
@@ -27,7 +27,7 @@ pub(super) fn encode(head: &impl Serialize, bytes: &[u8]) -> io::Result<Vec<u8>>
 fn lengths(head: [u8; 8]) -> io::Result<(u64, u64)> {
     let [a, b, c, d, e, f, g, h] = head;
     let (head, bytes) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
-    if u64::from(head) > LONGEST_HEAD {
+    if u64::from(head) > MAX_HEAD_BYTES {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "this is no exec-server's answer"));
     }
     Ok((head.into(), bytes.into()))
@@ -65,12 +65,12 @@ pub(super) async fn receive_from<T: DeserializeOwned>(
     let mut start = [0; 8];
     from.read_exact(&mut start).await?;
     let (head, len) = lengths(start)?;
-    let json = part(from, head).await?;
-    let bytes = part(from, len).await?;
+    let json = read_part(from, head).await?;
+    let bytes = read_part(from, len).await?;
     Ok((serde_json::from_slice(&json)?, bytes))
 }
 
-async fn part(from: &mut (impl AsyncRead + Unpin), len: u64) -> io::Result<Vec<u8>> {
+async fn read_part(from: &mut (impl AsyncRead + Unpin), len: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(len).read_to_end(&mut bytes).await?;
     if bytes.len() as u64 == len { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_survives_and_a_part_of_it_or_a_huge_announcement_is_none() {
+    fn a_frame_survives_its_encoding_and_a_truncated_or_huge_one_is_refused() {
         let frame = encode(&("head", 7), b"bytes").unwrap();
         let (head, bytes) = receive::<(String, u32)>(&mut &frame[..]).unwrap();
         assert_eq!((head, bytes), (("head".to_owned(), 7), b"bytes".to_vec()));

@@ -96,7 +96,7 @@ pub enum RemoteError {
     /// No server answers, or the answer is no valid one.
     #[error("cannot reach the exec-server at {socket}: {source}; is it running, and is this its socket?")]
     Unreachable {
-        /// The socket.
+        /// Path of the socket.
         socket: PathBuf,
         /// Cause of the failure.
         source: std::io::Error,
@@ -106,7 +106,7 @@ pub enum RemoteError {
         "the exec-server at {socket} speaks version {theirs}, this program {ours}; use the same zk on both sides"
     )]
     Version {
-        /// The socket.
+        /// Path of the socket.
         socket: PathBuf,
         /// Version of the server.
         theirs: u32,

@@ -34,14 +34,14 @@ pub(super) async fn run(
     loop {
         let is_wanted = !running.is_over && running.window > 0;
         tokio::select! {
-            event = running.process.next(), if is_wanted => running.tell(event.map_err(io::Error::other)?).await?,
+            event = running.process.next(), if is_wanted => running.send_event(event.map_err(io::Error::other)?).await?,
             order = orders.recv() => match order {
                 Some((number, Order::Release, _)) => {
                     let _ = number;
                     running.process.release();
                     return Ok(());
                 }
-                Some((number, order, bytes)) => running.obey(number, order, &bytes).await?,
+                Some((number, order, bytes)) => running.carry_out(number, order, &bytes).await?,
                 // Dropping the process ends it.
                 None => return Ok(()),
             },
@@ -60,7 +60,7 @@ struct Running {
 }
 
 impl Running {
-    async fn tell(&mut self, event: Option<ProcessEvent>) -> io::Result<()> {
+    async fn send_event(&mut self, event: Option<ProcessEvent>) -> io::Result<()> {
         match event {
             Some(ProcessEvent::Output(stream, bytes)) => {
                 self.window = self.window.saturating_sub(bytes.len() as u64);
@@ -70,27 +70,27 @@ impl Running {
             Some(event) => {
                 self.open = self.open.saturating_sub(1);
                 if self.open == 0 {
-                    self.tell_denials().await?;
+                    self.send_denials().await?;
                 }
                 frame::send_to(&mut self.to, &Told::Event(event), &[]).await
             }
             None => {
                 self.is_over = true;
-                self.tell_denials().await?;
+                self.send_denials().await?;
                 frame::send_to(&mut self.to, &Told::Over, &[]).await
             }
         }
     }
 
     /// Sends the denials before the last event, after which the client stops reading.
-    async fn tell_denials(&mut self) -> io::Result<()> {
+    async fn send_denials(&mut self) -> io::Result<()> {
         match self.process.denials() {
             denials if denials.is_empty() => Ok(()),
             denials => frame::send_to(&mut self.to, &Told::Denials(denials), &[]).await,
         }
     }
 
-    async fn obey(&mut self, number: u64, order: Order, bytes: &[u8]) -> io::Result<()> {
+    async fn carry_out(&mut self, number: u64, order: Order, bytes: &[u8]) -> io::Result<()> {
         let done = match order {
             Order::Taken(taken) => {
                 self.window = self.window.saturating_add(taken).min(WINDOW);

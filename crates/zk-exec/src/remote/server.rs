@@ -16,10 +16,10 @@ use zk_core::service::{Files, PathError, WalkEntry};
 use super::{Answer, Ask, VERSION, Walked, Welcome, frame, order};
 use crate::BoundedExec;
 
-/// Entries of a walk in one frame.
-const ENTRIES: usize = 256;
+/// Maximum number of walk entries in one frame.
+const FRAME_ENTRIES: usize = 256;
 /// Longest delay of an entry while a frame is filled.
-const PATIENCE: Duration = Duration::from_millis(20);
+const MAX_ENTRY_DELAY: Duration = Duration::from_millis(20);
 
 /// Server of commands and files for programs of the same user, at a Unix socket.
 ///
@@ -64,8 +64,8 @@ impl ExecServer {
             let (stream, _) = match self.listener.accept().await {
                 Ok(accepted) => accepted,
                 // Too many connections: accepting resumes after some of them end.
-                Err(error) if is_passing(&error) => {
-                    tokio::time::sleep(PATIENCE).await;
+                Err(error) if is_temporary(&error) => {
+                    tokio::time::sleep(MAX_ENTRY_DELAY).await;
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -86,7 +86,7 @@ impl Drop for ExecServer {
     }
 }
 
-fn is_passing(error: &io::Error) -> bool {
+fn is_temporary(error: &io::Error) -> bool {
     let errno = error.raw_os_error();
     error.kind() == io::ErrorKind::ConnectionAborted
         || [libc::EMFILE, libc::ENFILE].map(Some).contains(&errno)
@@ -133,23 +133,23 @@ fn answer_file_request(
     bytes: &[u8],
     mut stream: BlockingStream,
 ) -> io::Result<()> {
-    fn say<T: Serialize>(stream: &mut BlockingStream, answer: &Answer<T>) -> io::Result<()> {
+    fn send_answer<T: Serialize>(stream: &mut BlockingStream, answer: &Answer<T>) -> io::Result<()> {
         frame::send(stream, answer, &[])
     }
     match ask {
         Ask::Hello { .. } => {
             frame::send(&mut stream, &Welcome { version: VERSION, roots: files.roots() }, &[])
         }
-        Ask::Resolve { cwd, path } => say(&mut stream, &files.resolve(&cwd, &path)),
-        Ask::Stat { at } => say(&mut stream, &files.stat(&at)),
-        Ask::List { at } => say(&mut stream, &files.list(&at)),
-        Ask::Write { at } => say(&mut stream, &files.write(&at, bytes)),
+        Ask::Resolve { cwd, path } => send_answer(&mut stream, &files.resolve(&cwd, &path)),
+        Ask::Stat { at } => send_answer(&mut stream, &files.stat(&at)),
+        Ask::List { at } => send_answer(&mut stream, &files.list(&at)),
+        Ask::Write { at } => send_answer(&mut stream, &files.write(&at, bytes)),
         Ask::Search { from, query } => {
             let stop = CancellationToken::new();
             let gone = stop.clone();
-            let watching = when_gone(&stream, move || gone.cancel())?;
+            let watching = call_when_closed(&stream, move || gone.cancel())?;
             let found = files.search(&from, &query, &stop);
-            let said = say(&mut stream, &found);
+            let said = send_answer(&mut stream, &found);
             drop(stream.shutdown(Shutdown::Both));
             let _ = watching.join();
             said
@@ -157,7 +157,7 @@ fn answer_file_request(
         Ask::Walk { from, options } => {
             let mut batch = Batch { entries: Vec::new(), since: Instant::now(), stream: &mut stream };
             let report = files.walk(&from, &options, &mut |entry| batch.push(entry));
-            batch.send()?;
+            batch.send_batch()?;
             frame::send(&mut stream, &Walked::Over(report), &[])
         }
         Ask::Watch { at } => {
@@ -174,7 +174,7 @@ fn answer_file_request(
                 Ok(watch) => (Ok(()), Some(watch)),
                 Err(error) => (Err(error), None),
             };
-            say(&mut sender.lock().unwrap_or_else(PoisonError::into_inner), &answer)?;
+            send_answer(&mut sender.lock().unwrap_or_else(PoisonError::into_inner), &answer)?;
             if watch.is_some() {
                 // The client sends no more bytes: this read returns when it closes the connection.
                 let _ = stream.read(&mut [0]);
@@ -194,7 +194,7 @@ fn answer_file_request(
 }
 
 /// Calls `gone` once either side has closed the connection.
-fn when_gone(
+fn call_when_closed(
     stream: &BlockingStream,
     gone: impl FnOnce() + Send + 'static,
 ) -> io::Result<std::thread::JoinHandle<()>> {
@@ -218,15 +218,15 @@ impl Batch<'_> {
             self.since = Instant::now();
         }
         self.entries.push(entry);
-        let is_due = self.entries.len() >= ENTRIES || self.since.elapsed() >= PATIENCE;
-        match if is_due { self.send() } else { Ok(()) } {
+        let is_due = self.entries.len() >= FRAME_ENTRIES || self.since.elapsed() >= MAX_ENTRY_DELAY;
+        match if is_due { self.send_batch() } else { Ok(()) } {
             Ok(()) => ControlFlow::Continue(()),
             // The client has closed the connection.
             Err(_) => ControlFlow::Break(()),
         }
     }
 
-    fn send(&mut self) -> io::Result<()> {
+    fn send_batch(&mut self) -> io::Result<()> {
         match std::mem::take(&mut self.entries) {
             entries if entries.is_empty() => Ok(()),
             entries => frame::send(self.stream, &Walked::Entries(entries), &[]),

@@ -78,7 +78,7 @@ impl SshTunnel {
             // Removed first, so that no client waits for a connection through a dead tunnel.
             let _ = std::fs::remove_file(&socket);
             if let Err(error) = done {
-                note(&kept, error.to_string().as_bytes());
+                append_stderr(&kept, error.to_string().as_bytes());
                 let _ = ready.send(Err(error));
             }
         })?;
@@ -114,7 +114,7 @@ impl Drop for SshTunnel {
     }
 }
 
-fn note(stderr: &Mutex<String>, bytes: &[u8]) {
+fn append_stderr(stderr: &Mutex<String>, bytes: &[u8]) {
     let mut text = stderr.lock().unwrap_or_else(PoisonError::into_inner);
     if text.len() < MAX_STDERR_BYTES {
         text.push_str(&String::from_utf8_lossy(bytes));
@@ -151,7 +151,7 @@ async fn pump(
         tokio::select! {
             event = process.next() => match event.map_err(io::Error::other)? {
                 Some(ProcessEvent::Output(OutputStream::Stdout, bytes)) => printed.write_all(&bytes).await?,
-                Some(ProcessEvent::Output(OutputStream::Stderr, bytes)) => note(stderr, &bytes),
+                Some(ProcessEvent::Output(OutputStream::Stderr, bytes)) => append_stderr(stderr, &bytes),
                 // Reads on to the end: error messages may arrive after the exit.
                 Some(ProcessEvent::Closed(_) | ProcessEvent::Exited(_)) => {}
                 // An error message of the program is better than "broken pipe".

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 /// Window of a connection: most bytes in flight that the peer has not read.
 const WINDOW: usize = 256 << 10;
 /// Maximum number of bytes in one frame.
-const PIECE: usize = 32 << 10;
+const MAX_FRAME_BYTES: usize = 32 << 10;
 
 /// Kinds of frames. Each frame starts with the number of its connection, its kind and the length of its
 /// bytes.
@@ -65,7 +65,7 @@ pub async fn open_tunnel(
     tokio::select! {
         done = accepting => done,
         done = read_frames(from, &channels, &out, None) => done,
-        done = tunnel.written() => done,
+        done = tunnel.finish_writing() => done,
     }
 }
 
@@ -82,7 +82,7 @@ pub async fn serve_tunnel(
     let channels = tunnel.channels.clone();
     tokio::select! {
         done = read_frames(from, &channels, &out, Some(socket)) => done,
-        done = tunnel.written() => done,
+        done = tunnel.finish_writing() => done,
     }
 }
 
@@ -113,7 +113,7 @@ impl Tunnel {
         (Self { channels: Channels::default(), writer }, out)
     }
 
-    async fn written(&mut self) -> io::Result<()> {
+    async fn finish_writing(&mut self) -> io::Result<()> {
         self.writer.join_next().await.map_or(Ok(()), |done| done.map_err(io::Error::other)?)
     }
 }
@@ -142,7 +142,7 @@ async fn read_frames(
         }
         let [a, b, c, d, what, length @ ..] = head;
         let (number, length) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes(length) as usize);
-        if length > PIECE {
+        if length > MAX_FRAME_BYTES {
             let why = "what comes is no tunnel of zk; does the other side print something of its own?";
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
@@ -190,13 +190,13 @@ fn carry(number: u32, stream: UnixStream, channels: &Channels, out: &Frames) {
     let (from, to) = stream.into_split();
     let (channels, out) = (channels.clone(), out.clone());
     tokio::spawn(async move {
-        tokio::join!(send(number, from, &credit, &out), receive(number, to, queue, &out));
+        tokio::join!(send_bytes(number, from, &credit, &out), receive_bytes(number, to, queue, &out));
         lock(&channels).remove(&number);
     });
 }
 
-async fn send(number: u32, mut from: OwnedReadHalf, credit: &Semaphore, out: &Frames) {
-    let mut bytes = vec![0; PIECE];
+async fn send_bytes(number: u32, mut from: OwnedReadHalf, credit: &Semaphore, out: &Frames) {
+    let mut bytes = vec![0; MAX_FRAME_BYTES];
     while let Ok(length @ 1..) = from.read(&mut bytes).await {
         let Ok(permits) = credit.acquire_many(u32::try_from(length).unwrap_or(u32::MAX)).await else { break };
         permits.forget();
@@ -208,7 +208,7 @@ async fn send(number: u32, mut from: OwnedReadHalf, credit: &Semaphore, out: &Fr
     let _ = out.send((number, kind::END, Vec::new()));
 }
 
-async fn receive(
+async fn receive_bytes(
     number: u32,
     mut to: OwnedWriteHalf,
     mut queue: mpsc::UnboundedReceiver<Vec<u8>>,

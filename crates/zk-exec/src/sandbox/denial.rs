@@ -29,10 +29,11 @@ const NO_NETWORK: [&str; 7] = [
 
 /// System error messages for a full file system.
 const FULL: [&str; 2] = ["No space left on device", "ENOSPC"];
-/// System error messages for a path that is not there, and that of git.
+/// System error messages for a missing path, and git's for a missing repository.
 const MISSING: [&str; 3] = ["No such file or directory", "ENOENT", "does not appear to be a git repository"];
 
-/// Message of git on a repository that it cannot write to. It names none; the line on the push does.
+/// Git's error message for a repository that it cannot write to. Another line, which begins with `To`, names
+/// the repository.
 const NOT_PUSHED: &str = "unable to create temporary object directory";
 
 /// Phrases in error messages about a temporary file that the message does not name.
@@ -69,18 +70,18 @@ impl Denials {
         if says(&NO_NETWORK) && self.network != Network::All {
             return Some(Denial {
                 act: DeniedAct::Connect,
-                target: host(line),
+                target: unresolved_host(line),
                 reason: self.network_reason().into(),
             });
         }
         if says(&FULL) {
-            return self.full(line, cwd);
+            return self.full_denial(line, cwd);
         }
         if says(&KEPT_FREE) {
-            return candidates(line).find_map(|text| self.kept_free(&plain(&cwd.join(text))));
+            return candidates(line).find_map(|text| self.placeholder_denial(&normalise(&cwd.join(text))));
         }
         if says(&MISSING) {
-            return candidates(line).find_map(|text| self.covered(&plain(&cwd.join(text))));
+            return candidates(line).find_map(|text| self.covered_denial(&normalise(&cwd.join(text))));
         }
         let (not_written, closed) = (says(&NOT_WRITTEN), says(&CLOSED));
         if closed && self.network == Network::None && line.to_lowercase().contains("socket") {
@@ -90,7 +91,7 @@ impl Denials {
         if !not_written && !closed {
             return None;
         }
-        candidates(line).find_map(|text| self.denies(&plain(&cwd.join(text)), not_written))
+        candidates(line).find_map(|text| self.path_denial(&normalise(&cwd.join(text)), not_written))
     }
 
     /// Denial that the output of a `git push` to a repository on this machine reports.
@@ -98,7 +99,7 @@ impl Denials {
         let (_, rest) = text.split_once(NOT_PUSHED)?;
         let to = rest.lines().find_map(|line| line.strip_prefix("To "))?.trim();
         let path = to.strip_prefix("file://").unwrap_or(to);
-        self.denies(&plain(&cwd.join(path)), true)
+        self.path_denial(&normalise(&cwd.join(path)), true)
     }
 
     fn network_reason(&self) -> &'static str {
@@ -108,11 +109,11 @@ impl Denials {
         }
     }
 
-    /// Temporary directory that a line reports as full.
-    fn full(&self, line: &str, cwd: &Path) -> Option<Denial> {
+    /// Denial for a full temporary directory that a line reports.
+    fn full_denial(&self, line: &str, cwd: &Path) -> Option<Denial> {
         let first = self.own.first()?;
         let named = candidates(line).find_map(|text| {
-            let path = plain(&cwd.join(text));
+            let path = normalise(&cwd.join(text));
             let is_written = self.writable.iter().any(|place| path.starts_with(place));
             self.own.iter().find(|own| path.starts_with(own) && !is_written)
         });
@@ -123,8 +124,9 @@ impl Denials {
         Some(Denial { act: DeniedAct::Write, target, reason: reason.to_owned() })
     }
 
-    /// Path below a temporary directory that commands have of their own, which exists outside of the sandbox.
-    fn covered(&self, path: &Path) -> Option<Denial> {
+    /// Denial for a path that exists outside of the sandbox, and that the private temporary directory of
+    /// commands covers.
+    fn covered_denial(&self, path: &Path) -> Option<Denial> {
         let is_written = self.writable.iter().any(|place| path.starts_with(place));
         let own = self.own.iter().find(|own| path.starts_with(own) && path != *own && !is_written)?;
         let reason = format!("commands have a {} of their own", own.display());
@@ -132,13 +134,13 @@ impl Denials {
         path.symlink_metadata().is_ok().then_some(denial)
     }
 
-    fn kept_free(&self, path: &Path) -> Option<Denial> {
+    fn placeholder_denial(&self, path: &Path) -> Option<Denial> {
         let target = path.display().to_string();
         let is_kept = self.kept_free.iter().any(|kept| path == kept);
         is_kept.then(|| Denial { act: DeniedAct::Write, target, reason: RUN_LATER.into() })
     }
 
-    fn denies(&self, path: &Path, not_written: bool) -> Option<Denial> {
+    fn path_denial(&self, path: &Path, not_written: bool) -> Option<Denial> {
         let below = |places: &[PathBuf]| places.iter().any(|place| path.starts_with(place));
         let denial = |act, reason: &str| {
             Some(Denial { act, target: path.display().to_string(), reason: reason.to_owned() })
@@ -174,7 +176,7 @@ fn candidates(line: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Host name after the message of a failed look-up.
-fn host(line: &str) -> String {
+fn unresolved_host(line: &str) -> String {
     let after = line.split_once("resolve host").map(|(_, rest)| rest);
     let named = after.and_then(|rest| rest.split([':', ' ', '\'', '"', '`']).find(|word| word.contains('.')));
     let address = || {
@@ -190,7 +192,7 @@ fn host(line: &str) -> String {
 }
 
 /// Path without `.` and `..`, resolved by names alone.
-fn plain(path: &Path) -> PathBuf {
+fn normalise(path: &Path) -> PathBuf {
     let mut found = PathBuf::new();
     for part in path.components() {
         match part {

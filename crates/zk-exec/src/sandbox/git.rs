@@ -39,13 +39,13 @@ pub(super) fn protect_tree(tree: &Path, is_root: bool, places: &mut Places) {
         protect_directory(&dot_git, places);
     } else {
         places.read_only.push(dot_git.clone());
-        worktree(tree, &dot_git, places);
+        protect_worktree(tree, &dot_git, places);
     }
 }
 
 /// Adds the git directory of a linked worktree or submodule: its `.git` file names the directory, and commits
 /// write there.
-fn worktree(tree: &Path, dot_git: &Path, places: &mut Places) {
+fn protect_worktree(tree: &Path, dot_git: &Path, places: &mut Places) {
     let Some(own) = named_in(dot_git, Some("gitdir:"), tree) else { return };
     if is_own_of_submodule(&own, tree) {
         places.writable.push(own.clone());
@@ -147,27 +147,27 @@ pub(super) fn protect_directory(dir: &Path, places: &mut Places) {
         places.placeholders.push(Placeholder::File(common.clone(), ".\n"));
     }
     places.read_only.push(common);
-    for linked in entries(&dir.join("worktrees")) {
+    for linked in subdirectories(&dir.join("worktrees")) {
         places.pins.push(linked.clone());
         for name in ["commondir", "gitdir", "config.worktree"] {
             places.read_only.push(linked.join(name));
         }
-        modules(&linked.join("modules"), MODULE_DEPTH, places);
+        protect_modules(&linked.join("modules"), MODULE_DEPTH, places);
     }
-    modules(&dir.join("modules"), MODULE_DEPTH, places);
+    protect_modules(&dir.join("modules"), MODULE_DEPTH, places);
 }
 
-fn modules(dir: &Path, depth: usize, places: &mut Places) {
-    for module in entries(dir) {
+fn protect_modules(dir: &Path, depth: usize, places: &mut Places) {
+    for module in subdirectories(dir) {
         if module.join("HEAD").exists() {
             protect_directory(&module, places);
         } else if depth > 0 {
-            modules(&module, depth - 1, places);
+            protect_modules(&module, depth - 1, places);
         }
     }
 }
 
-fn entries(dir: &Path) -> Vec<PathBuf> {
+fn subdirectories(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().take(256).flatten();
     entries.map(|entry| entry.path()).filter(|path| path.is_dir() && !path.is_symlink()).collect()
 }
@@ -180,7 +180,7 @@ mod tests {
 
     use super::*;
 
-    /// The rules for a tree, unless finding them takes for ever.
+    /// Rules for a tree; panics if a file blocks their computation.
     fn rules(tree: &Path) -> Places {
         let (found, there) = mpsc::channel();
         let tree = tree.to_owned();

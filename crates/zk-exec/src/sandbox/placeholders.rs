@@ -96,7 +96,10 @@ impl Made {
         };
         let placeholders: Vec<Placeholder> = wanted.into_iter().filter(missing).collect();
         if let Some(journal) = &journal {
-            list(journal, placeholders.iter().filter(|placeholder| !listed.contains(placeholder.path())));
+            append_to_list(
+                journal,
+                placeholders.iter().filter(|placeholder| !listed.contains(placeholder.path())),
+            );
         }
         for placeholder in &placeholders {
             let _ = match placeholder {
@@ -167,7 +170,7 @@ fn read_list(journal: &File) -> BTreeSet<PathBuf> {
     text.lines().map(PathBuf::from).collect()
 }
 
-fn list<'a>(journal: &File, made: impl Iterator<Item = &'a Placeholder>) {
+fn append_to_list<'a>(journal: &File, made: impl Iterator<Item = &'a Placeholder>) {
     let lines: String = made.map(|placeholder| format!("{}\n", placeholder.path().display())).collect();
     let mut journal = journal;
     let _ = journal.write_all(lines.as_bytes()).and_then(|()| journal.sync_data());

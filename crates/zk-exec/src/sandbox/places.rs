@@ -14,7 +14,7 @@ use crate::files::protect::{self, physical};
 
 /// Maximum number of directories below a writable directory that are searched for repositories and guarded
 /// names.
-const LOOKED_THROUGH: usize = 4000;
+const MAX_SEARCHED_DIRECTORIES: usize = 4000;
 /// Large generated directories that are not searched.
 const SKIPPED: [&str; 5] = ["node_modules", "target", ".venv", "__pycache__", ".git"];
 
@@ -44,7 +44,7 @@ impl Placeholder {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
     pub(crate) writable: Vec<PathBuf>,
-    /// Readable, not writable, although a parent is hidden.
+    /// Paths that are readable and not writable, although a parent is hidden.
     pub(crate) readable: Vec<PathBuf>,
     pub(crate) pins: Vec<PathBuf>,
     pub(crate) read_only: Vec<PathBuf>,
@@ -88,7 +88,7 @@ impl Places {
             for guarded in protect::in_sandbox().filter(|guarded| guarded.path != ".git") {
                 protect_name(root, guarded, &mut places);
             }
-            look_through(root, &roots, LOOKED_THROUGH, &mut places);
+            find_guarded(root, &roots, MAX_SEARCHED_DIRECTORIES, &mut places);
         }
         if policy.denies_writes {
             hide_in_readable(&mut places);
@@ -217,7 +217,7 @@ fn hide_in_readable(places: &mut Places) {
         let secrets = protect::in_sandbox().filter(|guarded| guarded.guard == PathGuard::Secret);
         let secrets = secrets.chain(protect::private());
         found.hidden.extend(secrets.map(|guarded| root.join(guarded.path)));
-        look_through(root, &roots, LOOKED_THROUGH, &mut found);
+        find_guarded(root, &roots, MAX_SEARCHED_DIRECTORIES, &mut found);
     }
     places.hidden.append(&mut found.hidden);
     places.hidden.append(&mut found.private);
@@ -242,7 +242,7 @@ pub(super) fn is_empty(dir: &Path) -> bool {
 }
 
 /// Finds repositories and guarded names below a root, the nearest first. Other `roots` below it are skipped.
-fn look_through(root: &Path, roots: &[PathBuf], most: usize, places: &mut Places) {
+fn find_guarded(root: &Path, roots: &[PathBuf], most: usize, places: &mut Places) {
     let mut left = most;
     let (mut todo, mut is_cut) = (VecDeque::from([root.to_owned()]), false);
     while let Some(dir) = todo.pop_front() {
@@ -308,9 +308,9 @@ pub(super) fn outermost_first(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
-    fn found(root: &Path) -> Places {
+    fn find_places(root: &Path) -> Places {
         let mut places = Places::default();
-        look_through(root, &[], 20, &mut places);
+        find_guarded(root, &[], 20, &mut places);
         places
     }
 
@@ -321,7 +321,7 @@ mod tests {
         for name in [".ENV", "sub/.Env"] {
             fs::write(dir.path().join(name), "").unwrap();
         }
-        assert_eq!(found(dir.path()).private, [dir.path().join(".ENV"), dir.path().join("sub/.Env")]);
+        assert_eq!(find_places(dir.path()).private, [dir.path().join(".ENV"), dir.path().join("sub/.Env")]);
     }
 
     #[test]
@@ -329,7 +329,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().canonicalize().unwrap().join("notes");
         fs::write(&file, "x").unwrap();
-        // Paths compare by their names alone.
+        // Comparing `Path` values would ignore a trailing slash.
         assert_eq!(physical(&file).as_os_str(), file.as_os_str());
     }
 
@@ -339,13 +339,13 @@ mod tests {
         let deep = dir.path().join("a/b/c/d/e/f/g/h/i");
         fs::create_dir_all(deep.join(".git/objects")).unwrap();
         fs::write(deep.join(".git/HEAD"), "ref: refs/heads/main").unwrap();
-        let places = found(dir.path());
+        let places = find_places(dir.path());
         assert!(places.read_only.contains(&deep.join(".git/config")), "{places:?}");
         assert_eq!(places.limits, [""; 0]);
         for number in 0..20 {
             fs::create_dir(dir.path().join(format!("z{number}"))).unwrap();
         }
-        let limits = found(dir.path()).limits;
+        let limits = find_places(dir.path()).limits;
         assert!(matches!(&*limits, [only] if only.contains("are not guarded")), "{limits:?}");
     }
 }

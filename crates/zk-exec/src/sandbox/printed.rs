@@ -5,7 +5,7 @@ use zk_core::service::{Denial, ExecRequest, OutputStream};
 use super::denial::{Denials, MAX_TOLD_DENIALS};
 
 /// Kept size of each output's beginning, and of its end, in bytes.
-const KEPT: usize = 8 * 1024;
+const KEPT_BYTES: usize = 8 * 1024;
 /// Programs that print the content of files: an error message in their standard output may come from a file.
 const SHOW_TEXT: [&str; 34] = [
     "ag",
@@ -55,11 +55,11 @@ struct Kept {
 
 impl Kept {
     fn add(&mut self, bytes: &[u8]) {
-        let room = KEPT.saturating_sub(self.head.len()).min(bytes.len());
+        let room = KEPT_BYTES.saturating_sub(self.head.len()).min(bytes.len());
         let (head, rest) = bytes.split_at(room);
         self.head.extend_from_slice(head);
-        self.tail.extend_from_slice(rest.get(rest.len().saturating_sub(KEPT)..).unwrap_or_default());
-        let surplus = self.tail.len().saturating_sub(KEPT);
+        self.tail.extend_from_slice(rest.get(rest.len().saturating_sub(KEPT_BYTES)..).unwrap_or_default());
+        let surplus = self.tail.len().saturating_sub(KEPT_BYTES);
         self.tail.drain(..surplus);
     }
 
@@ -155,7 +155,7 @@ mod tests {
         kept.add(b"\nlast");
         let text = kept.text();
         assert!(
-            text.starts_with("first\nx") && text.ends_with("x\nlast") && text.len() == 2 * KEPT,
+            text.starts_with("first\nx") && text.ends_with("x\nlast") && text.len() == 2 * KEPT_BYTES,
             "{}",
             text.len()
         );

@@ -144,7 +144,7 @@ pub enum SandboxError {
     /// A writable directory is so wide that the sandbox would protect nothing.
     #[error("cannot contain commands in {path}: {why}; work in a directory of the project")]
     TooWide {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
         /// Reason why the directory is too wide.
         why: &'static str,

@@ -20,13 +20,13 @@ impl SandboxExec {
         Err(SandboxError::Unsupported)
     }
 
-    /// Never called, as there is no value.
+    /// Unreachable, since no value of this type exists.
     #[must_use]
     pub fn with_loss_report(self, _: impl Fn(&str) + Send + Sync + 'static) -> Self {
         match self.never {}
     }
 
-    /// Never called, as there is no value.
+    /// Unreachable, since no value of this type exists.
     ///
     /// # Errors
     /// None.
@@ -34,7 +34,7 @@ impl SandboxExec {
         match self.never {}
     }
 
-    /// Never called, as there is no value.
+    /// Unreachable, since no value of this type exists.
     ///
     /// # Errors
     /// None.
@@ -42,7 +42,7 @@ impl SandboxExec {
         match self.never {}
     }
 
-    /// Never called, as there is no value.
+    /// Unreachable, since no value of this type exists.
     ///
     /// # Errors
     /// None.
@@ -50,7 +50,7 @@ impl SandboxExec {
         match self.never {}
     }
 
-    /// Never called, as there is no value.
+    /// Unreachable, since no value of this type exists.
     ///
     /// # Errors
     /// None.
@@ -58,7 +58,7 @@ impl SandboxExec {
         match self.never {}
     }
 
-    /// Never called, as there is no value.
+    /// Unreachable, since no value of this type exists.
     pub async fn close(&self) {
         match self.never {}
     }

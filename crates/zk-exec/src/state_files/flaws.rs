@@ -11,11 +11,13 @@ use zk_core::service::make_private_dir;
 
 use super::{FOR_OTHERS, OTHERS_WRITE};
 
-/// Entries of state that are looked at; of many sessions, that is enough to see how they were restored.
+/// Maximum number of state entries that are checked: the first ones show whether a restored backup has wrong
+/// modes.
 const MAX_ENTRIES: usize = 20_000;
-/// Depth of folders below a directory of state.
+/// Maximum depth of directories that are checked below a state directory.
 const MAX_DEPTH: usize = 8;
-/// Age of a half-written file whose writer is gone. Process ids of containers are not those of this machine.
+/// Age from which on a half-written file counts as abandoned. Its process id proves nothing, since the writer
+/// may be in a container.
 const MIN_LEFT_AGE: Duration = Duration::from_secs(3600);
 /// Mode bits of an owner who can use a file.
 const OWNER_USES_FILE: u32 = 0o600;
@@ -24,7 +26,7 @@ const OWNER_USES_DIR: u32 = 0o700;
 /// Mode bits of permissions.
 const PERMISSION_BITS: u32 = 0o7777;
 
-/// Something about a file or directory of state that keeps it from being used, or lets others use it.
+/// Flaw of a state file or directory that keeps it from being used, or lets others use it.
 ///
 /// It is found by [`state_flaws`]; its `Display` says what [`StateFlaw::mend`] does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,7 +160,7 @@ pub fn state_flaws(dir: &Path, entries: &[PathBuf], opaque: &[PathBuf]) -> Vec<S
         Ok(_) => {}
     }
     for entry in entries {
-        search.look(entry, 0);
+        search.check_path(entry, 0);
     }
     search.flaws
 }
@@ -174,7 +176,7 @@ impl Search<'_> {
         self.flaws.push(StateFlaw { path: path.to_owned(), kind });
     }
 
-    fn look(&mut self, path: &Path, depth: usize) {
+    fn check_path(&mut self, path: &Path, depth: usize) {
         let Some(left) = self.left.checked_sub(1) else { return };
         self.left = left;
         let Ok(found) = path.symlink_metadata() else { return };
@@ -184,7 +186,7 @@ impl Search<'_> {
         if !found.is_file() && !found.is_dir() {
             return;
         }
-        // Within a private directory only the right to write is left to refuse.
+        // Inside a private directory, only write access of others is a flaw.
         let refused = if depth == 0 { FOR_OTHERS } else { OTHERS_WRITE };
         let uses = if found.is_dir() { OWNER_USES_DIR } else { OWNER_USES_FILE };
         self.check_mode(path, &found, (refused, uses));
@@ -192,7 +194,7 @@ impl Search<'_> {
             let mut below: Vec<PathBuf> =
                 fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
             below.sort();
-            below.iter().for_each(|path| self.look(path, depth + 1));
+            below.iter().for_each(|path| self.check_path(path, depth + 1));
         }
     }
 

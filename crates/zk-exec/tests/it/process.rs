@@ -308,7 +308,8 @@ async fn a_future_dropped_at_any_moment_leaves_nothing_behind() {
         let running = bash(&exec, command, dir.path(), None);
         let _ = tokio::time::timeout(Duration::from_micros(micros), running).await;
         if micros % 1_000 == 0 {
-            // The runtime is busy elsewhere, and finds the command started and the wait over.
+            // The runtime is busy elsewhere, so the command has started and the wait has ended by its next
+            // poll.
             let late = bash(&exec, command, dir.path(), None);
             tokio::select! {
                 biased;

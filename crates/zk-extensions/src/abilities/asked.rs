@@ -26,7 +26,7 @@ pub(crate) struct Askable {
 
 impl Askable {
     const fn of<E: Event<Reply: WireReply>>(by_projects: bool) -> Self {
-        Self { name: E::NAME, by_projects, register: ask::<E> }
+        Self { name: E::NAME, by_projects, register: register_ask::<E> }
     }
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn askable_names(is_project: bool) -> Vec<String> {
     events.map(|event| event.name.to_owned()).collect()
 }
 
-fn ask<E: Event<Reply: WireReply>>(scope: &Scope, shared: Arc<Shared>, stage: Stage) {
+fn register_ask<E: Event<Reply: WireReply>>(scope: &Scope, shared: Arc<Shared>, stage: Stage) {
     let at = HookOptions { stage, reach: None, time_limit: Some(HANDLER_LIMIT) };
     scope.handle_at::<E, Ask>(at, Arc::new(Ask { shared }));
 }

@@ -60,7 +60,7 @@ impl ExtensionBackend {
         scope.provide::<dyn Backend>(&name, item).map_err(|error| error.to_string())
     }
 
-    fn lines(&self) -> Vec<String> {
+    fn unenforced_lines(&self) -> Vec<String> {
         let extension = self.shared.name();
         let walls = if self.shared.config.origin.is_project {
             "in the sandbox"
@@ -73,12 +73,14 @@ impl ExtensionBackend {
     }
 
     /// Shows the person once the limits that zk cannot enforce.
-    fn tell_unenforced(&self, cx: &Cx) {
+    fn show_unenforced(&self, cx: &Cx) {
         if self.has_told.swap(true, Ordering::Relaxed) {
             return;
         }
         if let Some(ui) = cx.service::<dyn Ui>() {
-            self.lines().iter().for_each(|line| ui.notify(&format!("{}: {line}", self.backend.name)));
+            self.unenforced_lines()
+                .iter()
+                .for_each(|line| ui.notify(&format!("{}: {line}", self.backend.name)));
         }
     }
 }
@@ -108,7 +110,7 @@ impl Backend for ExtensionBackend {
     fn unenforced(&self) -> Vec<String> {
         // The caller shows these limits.
         self.has_told.store(true, Ordering::Relaxed);
-        self.lines()
+        self.unenforced_lines()
     }
 
     fn walls(&self) -> &str {
@@ -145,7 +147,7 @@ impl Provider for ExtensionBackend {
     }
 
     fn stream(&self, request: Request, cx: &Cx) -> EventStream {
-        self.tell_unenforced(cx);
+        self.show_unenforced(cx);
         let turn = Turn::begin(self.shared.clone(), self.backend.name.clone(), request, cx.clone());
         Box::pin(unfold(turn, |mut turn| async move { Some((turn.next().await?, turn)) }))
     }

@@ -35,12 +35,12 @@ struct OpenTurn {
 
 impl OpenTurns {
     /// Passes a piece of an answer to its turn; dropped if the turn is not open.
-    pub(crate) fn say(&self, text: BackendText) {
+    pub(crate) fn pass_text(&self, text: BackendText) {
         let mut open = self.lock();
         // Beyond the limit, further text is dropped, and the turn fails when its reader gets there.
         let Some(turn) = open.get_mut(&text.turn).filter(|turn| turn.bytes <= MAX_TURN_BYTES) else { return };
         turn.bytes += text.text.len() + PIECE_BYTES;
-        // Whoever waited may be gone.
+        // The reader may be gone.
         let _ = turn.said.send(text);
     }
 
@@ -78,7 +78,7 @@ impl Turn {
     pub(crate) fn begin(shared: Arc<Shared>, backend: String, request: Request, cx: Cx) -> Self {
         let (id, said) = shared.turns.begin();
         let model = request.model.id.to_string();
-        let asking = tokio::spawn(ask(shared.clone(), backend.clone(), id.clone(), request, cx));
+        let asking = tokio::spawn(send_request(shared.clone(), backend.clone(), id.clone(), request, cx));
         let mut answer = BlockWriter::new(None);
         answer.start();
         Self { shared, backend, model, id, said, asking, answer, bytes: 0, is_over: false }
@@ -96,15 +96,15 @@ impl Turn {
             tokio::select! {
                 // Pieces that arrived before the reply are handled first.
                 biased;
-                Some(piece) = self.said.recv() => self.grow(piece.thought, piece.text),
+                Some(piece) = self.said.recv() => self.add_piece(piece.thought, piece.text),
                 reply = &mut self.asking => {
                     while let Ok(piece) = self.said.try_recv() {
-                        self.grow(piece.thought, piece.text);
+                        self.add_piece(piece.thought, piece.text);
                     }
                     match reply {
                         Ok(Ok(reply)) => self.finish(reply),
                         Ok(Err(error)) => self.fail(&error),
-                        // A task that is never aborted before its turn is dropped.
+                        // Never happens: the task is aborted only when this turn is dropped.
                         Err(_) => self.fail(&ExtensionError::Stopped { name: self.shared.name().to_owned() }),
                     }
                 }
@@ -112,7 +112,7 @@ impl Turn {
         }
     }
 
-    fn grow(&mut self, is_thought: bool, delta: String) {
+    fn add_piece(&mut self, is_thought: bool, delta: String) {
         self.bytes += delta.len() + PIECE_BYTES;
         if delta.is_empty() || self.is_over {
             return;
@@ -130,7 +130,7 @@ impl Turn {
 
     fn finish(&mut self, reply: BackendReply) {
         let BackendReply { text, calls, usage } = reply;
-        self.grow(false, text);
+        self.add_piece(false, text);
         if self.is_over {
             return;
         }
@@ -176,7 +176,7 @@ impl Drop for Turn {
     }
 }
 
-async fn ask(
+async fn send_request(
     shared: Arc<Shared>,
     backend: String,
     turn: String,
@@ -244,10 +244,10 @@ mod tests {
         let turns = OpenTurns::default();
         let (id, mut said) = turns.begin();
         let piece = BackendText { turn: id.clone(), text: "a".to_owned(), thought: false };
-        turns.say(piece.clone());
+        turns.pass_text(piece.clone());
         assert_eq!(said.try_recv().unwrap(), piece);
         turns.end(&id);
-        turns.say(piece);
+        turns.pass_text(piece);
         assert!(said.try_recv().is_err());
     }
 }

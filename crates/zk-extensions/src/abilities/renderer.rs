@@ -23,11 +23,11 @@ impl ExtensionRenderer {
         if rules.len() > MAX_RULES {
             return Err(format!("a renderer has at most {MAX_RULES} rules"));
         }
-        let rules = rules.iter().map(compiled).collect::<Result<Vec<_>, _>>()?;
+        let rules = rules.iter().map(compile_rule).collect::<Result<Vec<_>, _>>()?;
         scope.provide::<dyn Renderer>(&name, Arc::new(Self { rules })).map_err(|error| error.to_string())
     }
 
-    fn row(&self, line: &str) -> RenderedRow {
+    fn render_row(&self, line: &str) -> RenderedRow {
         let mut spans = vec![RenderedSpan { text: line.to_owned(), role: SpanRole::Plain, bold: false }];
         for (pattern, role, bold) in &self.rules {
             // Parts that an earlier rule coloured are kept.
@@ -37,7 +37,7 @@ impl ExtensionRenderer {
     }
 }
 
-fn compiled(rule: &RowRule) -> Result<(Regex, SpanRole, bool), String> {
+fn compile_rule(rule: &RowRule) -> Result<(Regex, SpanRole, bool), String> {
     let pattern = Regex::new(&rule.matches).map_err(|error| format!("`{}`: {error}", rule.matches))?;
     let role = match rule.role {
         RuleRole::Plain => SpanRole::Plain,
@@ -72,7 +72,7 @@ impl Renderer for ExtensionRenderer {
         if lines.iter().any(|line| line.chars().count() > input.width) {
             return None;
         }
-        Some(lines.into_iter().map(|line| self.row(line)).collect())
+        Some(lines.into_iter().map(|line| self.render_row(line)).collect())
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn observe(scope: &Scope, shared: &Arc<Shared>, name: String) {
         }
         let (Some(link), Ok(data)) = (shared.link(), event.to_json()) else { return };
         let at = stamp.at.duration_since(UNIX_EPOCH).unwrap_or_default();
-        link.tell(EventTold {
+        link.send_event(EventTold {
             event: event.name(),
             run: cx.run_id(),
             number: stamp.number,

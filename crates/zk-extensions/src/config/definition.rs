@@ -96,7 +96,7 @@ pub enum ExtensionConfigError {
     /// A time limit is out of range.
     #[error("extension `{name}`: `{key}` is 1 to 3600000 milliseconds")]
     Limit {
-        /// The extension.
+        /// Name of the extension.
         name: String,
         /// Key of the limit.
         key: &'static str,
@@ -104,7 +104,7 @@ pub enum ExtensionConfigError {
     /// The command runs a package of a registry, whose content is unknown.
     #[error("extension `{name}`: {source}")]
     Runner {
-        /// The extension.
+        /// Name of the extension.
         name: String,
         /// Missing part.
         source: RunnerError,

@@ -8,9 +8,9 @@ use zk_core::service::{HostFileError, HostFiles, HostRead};
 use super::definition::ExtensionConfig;
 use super::digest::sha256_hex;
 
-/// Most files of the directories of one extension.
+/// Maximum number of files in the directories of one extension.
 const MAX_FILES: usize = 2_000;
-/// Most bytes of these files together.
+/// Maximum total size of these files, in bytes.
 const MAX_TOTAL_BYTES: usize = 64 << 20;
 
 /// Digests of all files that the command of a project's extension is known to run: the program, the named
@@ -101,7 +101,7 @@ impl Fingerprint {
         let program = find_program(command, &project, search)
             .ok_or_else(|| FingerprintError::NoProgram(command.to_owned()))?;
         if program.starts_with(&project) {
-            taking.with_directory(&program)?;
+            taking.add_with_directory(&program)?;
         }
         for argument in extension.command.iter().skip(1) {
             if argument == "-m" {
@@ -117,9 +117,9 @@ impl Fingerprint {
             let path = named.filter(|named| !named.is_empty() && !named.contains("://"));
             let Some(path) = path.and_then(|named| project.join(named).canonicalize().ok()) else { continue };
             if path.is_file() {
-                taking.with_directory(&path)?;
+                taking.add_with_directory(&path)?;
             } else if path.is_dir() && path != project && path.starts_with(&project) {
-                taking.directory(&path)?;
+                taking.add_directory(&path)?;
             }
         }
         if let Some(name) = extension.env.keys().find(|name| LOADERS.contains(&name.as_str())) {
@@ -181,17 +181,17 @@ struct Taking<'a> {
 
 impl Taking<'_> {
     /// Adds a file; for a file of the project, also all files of its directory.
-    fn with_directory(&mut self, file: &Path) -> Result<(), FingerprintError> {
+    fn add_with_directory(&mut self, file: &Path) -> Result<(), FingerprintError> {
         if !file.starts_with(self.project) {
-            return self.file(file, file);
+            return self.add_file(file, file);
         }
         match file.parent() {
-            Some(parent) if parent != self.project => self.directory(parent),
+            Some(parent) if parent != self.project => self.add_directory(parent),
             Some(_) | None => Err(FingerprintError::InRoot(file.to_owned())),
         }
     }
 
-    fn directory(&mut self, root: &Path) -> Result<(), FingerprintError> {
+    fn add_directory(&mut self, root: &Path) -> Result<(), FingerprintError> {
         let mut waiting = vec![root.to_owned()];
         while let Some(dir) = waiting.pop() {
             let unreadable = |source| FingerprintError::Unreadable {
@@ -204,9 +204,9 @@ impl Taking<'_> {
                 if kind.is_dir() {
                     waiting.push(path);
                 } else if kind.is_symlink() {
-                    self.link(&path, root)?;
+                    self.add_link(&path, root)?;
                 } else if kind.is_file() {
-                    self.file(&path, root)?;
+                    self.add_file(&path, root)?;
                 }
                 if self.found.len() + waiting.len() > MAX_FILES {
                     return Err(FingerprintError::TooMuch(root.to_owned()));
@@ -216,7 +216,7 @@ impl Taking<'_> {
         Ok(())
     }
 
-    fn link(&mut self, path: &Path, root: &Path) -> Result<(), FingerprintError> {
+    fn add_link(&mut self, path: &Path, root: &Path) -> Result<(), FingerprintError> {
         let target = path.canonicalize().map_err(|_| FingerprintError::Link(path.to_owned()))?;
         if !target.starts_with(root) {
             return Err(FingerprintError::Link(path.to_owned()));
@@ -225,7 +225,7 @@ impl Taking<'_> {
         Ok(())
     }
 
-    fn file(&mut self, path: &Path, root: &Path) -> Result<(), FingerprintError> {
+    fn add_file(&mut self, path: &Path, root: &Path) -> Result<(), FingerprintError> {
         if self.found.contains_key(path) {
             return Ok(());
         }
@@ -256,7 +256,7 @@ mod tests {
         (dir, root)
     }
 
-    fn take(root: &Path, command: &[&str]) -> Result<Fingerprint, FingerprintError> {
+    fn fingerprint_of(root: &Path, command: &[&str]) -> Result<Fingerprint, FingerprintError> {
         let extension = ExtensionConfig::new("x", command.iter().copied());
         Fingerprint::of(&extension, root, Some(OsStr::new("/usr/bin:/bin")), &LocalHostFiles::new())
     }
@@ -269,19 +269,19 @@ mod tests {
     #[test]
     fn the_program_the_named_file_and_everything_beside_it_are_approved() {
         let (_dir, root) = project(&["ext/main.py", "ext/lib/helper.py", "other/a.py"]);
-        let taken = take(&root, &["sh", "-u", "ext/main.py", "--level=3"]).unwrap();
+        let taken = fingerprint_of(&root, &["sh", "-u", "ext/main.py", "--level=3"]).unwrap();
         assert_eq!(below(&root, &taken), ["ext/lib/helper.py", "ext/main.py"]);
         assert!(taken.program.ends_with("sh") || taken.program.is_absolute(), "{:?}", taken.program);
-        let own = take(&root, &["./ext/main.py"]).unwrap();
+        let own = fingerprint_of(&root, &["./ext/main.py"]).unwrap();
         assert_eq!(below(&root, &own), ["ext/lib/helper.py", "ext/main.py"]);
-        let option = take(&root, &["sh", "--config=other/a.py"]).unwrap();
+        let option = fingerprint_of(&root, &["sh", "--config=other/a.py"]).unwrap();
         assert_eq!(below(&root, &option), ["other/a.py"]);
     }
 
     #[test]
     fn a_file_that_comes_changes_or_goes_is_a_change() {
         let (_dir, root) = project(&["ext/main.py", "ext/helper.py"]);
-        let now = || take(&root, &["sh", "ext/main.py"]).unwrap();
+        let now = || fingerprint_of(&root, &["sh", "ext/main.py"]).unwrap();
         let first = now();
         assert_eq!(first.changed_since(&now()), None);
         fs::write(root.join("ext/helper.py"), "2").unwrap();
@@ -304,7 +304,7 @@ mod tests {
             (&["sh", "-m", "main"], "search"),
             (&["sh", "ext/main.py"], "link that leads out"),
         ] {
-            let error = take(&root, command).unwrap_err().to_string();
+            let error = fingerprint_of(&root, command).unwrap_err().to_string();
             assert!(error.contains(word), "{command:?}: {error}");
         }
     }

@@ -116,7 +116,7 @@ impl Served for Host {
         }
     }
 
-    fn notified(&self, method: &str, params: Value) {
+    fn handle_notification(&self, method: &str, params: Value) {
         match method {
             "notify" => read(params).iter().for_each(|notice| self.notify(notice)),
             "show" => read(params).into_iter().for_each(|block| self.show(block)),
@@ -129,7 +129,7 @@ impl Served for Host {
             }
             "backend/text" => {
                 if let Ok(text) = read::<BackendText>(params) {
-                    self.shared.turns.say(text);
+                    self.shared.turns.pass_text(text);
                 }
             }
             // Notifications of a later version have no meaning here.

@@ -72,7 +72,7 @@ impl Life {
         let _closed = self.closed.clone().drop_guard();
         let mut failures = 0;
         while let Some(bus) = self.scope.bus().filter(|_| !self.closing.is_cancelled()) {
-            self.shared.set(ExtensionState::Starting);
+            self.shared.set_state(ExtensionState::Starting);
             let began = Instant::now();
             let ended = self.start(&bus).await;
             drop(bus);
@@ -82,8 +82,8 @@ impl Life {
             failures = if began.elapsed() > HEALTHY_TIME { 1 } else { failures + 1 };
             let pause = FIRST_PAUSE.saturating_mul(1 << (failures - 1).min(16)).min(MAX_PAUSE);
             let again_in = Some(pause).filter(|_| ended.may_recover && failures < MAX_FAILURES);
-            self.tell_down(&ended.reason, again_in);
-            self.shared.set(ExtensionState::Down { reason: ended.reason, again_in });
+            self.announce_down(&ended.reason, again_in);
+            self.shared.set_state(ExtensionState::Down { reason: ended.reason, again_in });
             match again_in {
                 None => self.closing.cancelled().await,
                 Some(pause) => tokio::select! {
@@ -94,7 +94,7 @@ impl Life {
         }
     }
 
-    fn tell_down(&self, reason: &str, again_in: Option<Duration>) {
+    fn announce_down(&self, reason: &str, again_in: Option<Duration>) {
         let refused = match self.start_guard.is_some() || self.shared.is_asked("tool:gate") {
             true => ", and calls are refused until it runs",
             false => "",
@@ -217,7 +217,7 @@ impl Life {
             protocol: answer.protocol,
             link: link.clone(),
         };
-        self.shared.set(ExtensionState::Ready(Introduction { name, version, protocol, link }));
+        self.shared.set_state(ExtensionState::Ready(Introduction { name, version, protocol, link }));
         // All guards are registered at this point.
         if let Some(guard) = self.start_guard.take() {
             guard.close().await;

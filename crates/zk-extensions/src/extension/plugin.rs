@@ -103,7 +103,7 @@ impl Extension {
 
     /// Reserves names that backends of the extension must not use, such as those of known providers.
     pub fn reserve_backend_names(self, names: impl IntoIterator<Item = String>) -> Self {
-        self.shared.reserve(names.into_iter().collect());
+        self.shared.reserve_names(names.into_iter().collect());
         self
     }
 

@@ -173,7 +173,7 @@ fn wanted<'a>(shared: &'a Arc<Shared>, registrations: Registrations) -> Vec<Want
     // Guards are registered before all else.
     for ask in asks {
         let (name, definition) = (ask.event.clone(), format!("{ask:?}"));
-        wanted.push(one("ask", name, definition, move |scope| {
+        wanted.push(wanted_item("ask", name, definition, move |scope| {
             let event = askable(&ask.event).ok_or("no extension can answer this event")?;
             if shared.config.origin.is_project && !event.by_projects {
                 return Err("an extension of a project cannot answer in the place of the person".to_owned());
@@ -185,48 +185,50 @@ fn wanted<'a>(shared: &'a Arc<Shared>, registrations: Registrations) -> Vec<Want
     }
     for tool in tools {
         let (name, definition) = (tool.name.clone(), format!("{tool:?}"));
-        wanted.push(one("tool", name, definition, move |scope| ExtensionTool::provide(scope, shared, tool)));
+        wanted.push(wanted_item("tool", name, definition, move |scope| {
+            ExtensionTool::provide(scope, shared, tool)
+        }));
     }
     for command in commands {
         let (name, definition) = (command.name.clone(), format!("{command:?}"));
-        wanted.push(one("command", name, definition, move |scope| {
+        wanted.push(wanted_item("command", name, definition, move |scope| {
             ExtensionCommand::provide(scope, shared, command)
         }));
     }
     for name in tells {
-        wanted.push(one("tell", name.clone(), String::new(), move |scope| {
+        wanted.push(wanted_item("tell", name.clone(), String::new(), move |scope| {
             observe(scope, shared, name);
             Ok(())
         }));
     }
     for section in sections {
         let (name, definition) = (section.id.clone(), format!("{section:?}"));
-        wanted.push(one("section", name, definition, move |scope| {
+        wanted.push(wanted_item("section", name, definition, move |scope| {
             ExtensionSection::provide(scope, shared, section)
         }));
     }
     for context in contexts {
         let (name, definition) = (context.name.clone(), format!("{context:?}"));
-        wanted.push(one("context", name, definition, move |scope| {
+        wanted.push(wanted_item("context", name, definition, move |scope| {
             ExtensionContext::provide(scope, shared, context)
         }));
     }
     for renderer in renderers {
         let (name, definition) = (renderer.name.clone(), format!("{renderer:?}"));
-        wanted.push(one("renderer", name, definition, move |scope| {
+        wanted.push(wanted_item("renderer", name, definition, move |scope| {
             ExtensionRenderer::provide(scope, renderer)
         }));
     }
     for backend in backends {
         let (name, definition) = (backend.name.clone(), format!("{backend:?}"));
-        wanted.push(one("backend", name, definition, move |scope| {
+        wanted.push(wanted_item("backend", name, definition, move |scope| {
             ExtensionBackend::provide(scope, shared, backend)
         }));
     }
     wanted
 }
 
-fn one<'a>(
+fn wanted_item<'a>(
     kind: &'static str,
     name: String,
     definition: String,

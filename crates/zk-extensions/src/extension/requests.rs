@@ -32,17 +32,17 @@ const MAX_OPTIONS: usize = 50;
 /// Longest entry in a session, in bytes.
 const MAX_ENTRY_BYTES: usize = 1 << 20;
 
-fn failed(message: impl Into<String>) -> ErrorObject {
+fn failed_error(message: impl Into<String>) -> ErrorObject {
     ErrorObject { code: -32000, message: message.into() }
 }
 
-fn give(value: impl Serialize) -> Served {
-    serde_json::to_value(value).map_err(|error| failed(error.to_string()))
+fn to_result(value: impl Serialize) -> Served {
+    serde_json::to_value(value).map_err(|error| failed_error(error.to_string()))
 }
 
 pub(super) async fn register(host: &Host, registrations: Registrations) -> Served {
     let left_out = host.registry.apply(&host.shared, &host.bus, registrations, false).await;
-    give(Registered { left_out })
+    to_result(Registered { left_out })
 }
 
 pub(super) async fn unregister(host: &Host, removed: RemovedRegistrations) -> Served {
@@ -51,10 +51,10 @@ pub(super) async fn unregister(host: &Host, removed: RemovedRegistrations) -> Se
 }
 
 pub(super) async fn ask(host: &Host, asked: AskPerson) -> Served {
-    let Some(questions) = host.bus.service::<Questions>() else { return give(PersonAnswer::Absent) };
+    let Some(questions) = host.bus.service::<Questions>() else { return to_result(PersonAnswer::Absent) };
     let AskPerson { form, text, options, accepts_words, preview, seconds } = asked;
     if text.chars().count() > MAX_QUESTION_CHARS || options.len() > MAX_OPTIONS {
-        return Err(failed(format!(
+        return Err(failed_error(format!(
             "a question has at most {MAX_QUESTION_CHARS} characters and {MAX_OPTIONS} choices"
         )));
     }
@@ -64,7 +64,7 @@ pub(super) async fn ask(host: &Host, asked: AskPerson) -> Served {
         AskedForm::Confirm => Question::Confirm { text },
         AskedForm::Input => Question::Input { text },
         AskedForm::Select if options.is_empty() => {
-            return Err(failed("a question of the form `select` has `options`"));
+            return Err(failed_error("a question of the form `select` has `options`"));
         }
         AskedForm::Select => {
             let mut select =
@@ -77,7 +77,7 @@ pub(super) async fn ask(host: &Host, asked: AskPerson) -> Served {
     let patience = seconds.map_or(USUAL_PATIENCE, Duration::from_secs).min(MAX_PATIENCE);
     let cx = host.shared.run_cx(None).unwrap_or_else(|| host.bus.cx());
     let _open = host.link.open_question();
-    give(match questions.ask(question, &cx, patience).await {
+    to_result(match questions.ask(question, &cx, patience).await {
         UiAnswer::Once => PersonAnswer::Yes,
         UiAnswer::Choice { index } => PersonAnswer::Choice { index },
         UiAnswer::Text { text } => PersonAnswer::Text { text },
@@ -96,40 +96,42 @@ pub(super) async fn ask(host: &Host, asked: AskPerson) -> Served {
 fn session_log(host: &Host) -> Result<Arc<dyn SessionLog>, ErrorObject> {
     let cx = host.shared.run_cx(None).unwrap_or_else(|| host.bus.cx());
     cx.service::<dyn SessionLog>()
-        .ok_or_else(|| failed("this conversation is not stored, so it has no entries"))
+        .ok_or_else(|| failed_error("this conversation is not stored, so it has no entries"))
 }
 
 pub(super) async fn append(host: &Host, entry: AppendEntry) -> Served {
     let AppendEntry { kind, version, data, audience } = entry;
     if data.to_string().len() > MAX_ENTRY_BYTES {
-        return Err(failed(format!("an entry has at most {MAX_ENTRY_BYTES} bytes")));
+        return Err(failed_error(format!("an entry has at most {MAX_ENTRY_BYTES} bytes")));
     }
     let scope = host.bus.scope(host.shared.config.source());
     let entry = NewEntry { kind, version, data, audience };
     let appended = session_log(host)?.append(&scope, entry).await;
     scope.close().await;
-    give(Appended { id: appended.map_err(|error| failed(error.to_string()))?.to_string() })
+    to_result(Appended { id: appended.map_err(|error| failed_error(error.to_string()))?.to_string() })
 }
 
 pub(super) async fn entries(host: &Host, query: EntriesQuery) -> Served {
     let scope = host.bus.scope(host.shared.config.source());
     let entries = session_log(host)?.entries(&scope).await;
     scope.close().await;
-    let entries = entries.map_err(|error| failed(error.to_string()))?.into_iter();
+    let entries = entries.map_err(|error| failed_error(error.to_string()))?.into_iter();
     let wanted = entries.filter(|entry| query.kind.as_ref().is_none_or(|kind| entry.kind == *kind));
     let own = wanted.map(|entry| {
         let data = entry.data.read().unwrap_or_default();
         OwnEntry { kind: entry.kind, version: entry.version, data }
     });
-    give(own.collect::<Vec<_>>())
+    to_result(own.collect::<Vec<_>>())
 }
 
 /// Returns the control of the run that a request is about.
 fn run_control(host: &Host, run: Option<&str>) -> Result<(Cx, Arc<dyn RunControl>), ErrorObject> {
     let cx = host.shared.run_cx(run).ok_or_else(|| {
-        failed("no such run is waiting for this extension; do this while it works on a request of the run")
+        failed_error(
+            "no such run is waiting for this extension; do this while it works on a request of the run",
+        )
     })?;
-    let control = cx.service::<dyn RunControl>().ok_or_else(|| failed("there is no run here"))?;
+    let control = cx.service::<dyn RunControl>().ok_or_else(|| failed_error("there is no run here"))?;
     Ok((cx, control))
 }
 
@@ -138,8 +140,8 @@ pub(super) async fn side_call(host: &Host, question: SideQuestion) -> Served {
     let (_, control) = run_control(host, run.as_deref())?;
     let source = Source::new(host.shared.config.source());
     let call = SideCall { system, max_tokens, ..SideCall::new(&source, visible_line(&purpose), prompt) };
-    let answer = control.side_call(call).await.map_err(|error| failed(error.to_string()))?;
-    give(SideReply { text: answer.text })
+    let answer = control.side_call(call).await.map_err(|error| failed_error(error.to_string()))?;
+    to_result(SideReply { text: answer.text })
 }
 
 fn injected(host: &Host, text: String) -> Message {
@@ -158,7 +160,7 @@ pub(super) fn message(host: &Host, method: &str, message: RunMessage) -> Served 
             Ok(())
         }
     }
-    .map_err(|error| failed(error.to_string()))?;
+    .map_err(|error| failed_error(error.to_string()))?;
     Ok(Value::Null)
 }
 
@@ -171,15 +173,19 @@ pub(super) fn abort(host: &Host, order: &RunOrder) -> Served {
 pub(super) async fn deliver(host: &Host, message: Deliver) -> Served {
     let Deliver { text, when } = message;
     if host.shared.config.origin.is_project && when != Delivery::NextPrompt {
-        return Err(failed("an extension of a project cannot begin a run; deliver it with `next_prompt`"));
+        return Err(failed_error(
+            "an extension of a project cannot begin a run; deliver it with `next_prompt`",
+        ));
     }
     let delivery = host.bus.service::<dyn MessageDelivery>();
-    let delivery = delivery.ok_or_else(|| failed("there is no conversation that takes messages"))?;
+    let delivery = delivery.ok_or_else(|| failed_error("there is no conversation that takes messages"))?;
     if !host.delivered.allows() {
-        return Err(failed("too many messages were delivered within an hour; wait before the next one"));
+        return Err(failed_error(
+            "too many messages were delivered within an hour; wait before the next one",
+        ));
     }
     let delivered = delivery.deliver(injected(host, text), when).await;
-    give(match delivered.map_err(|error| failed(error.to_string()))? {
+    to_result(match delivered.map_err(|error| failed_error(error.to_string()))? {
         Submitted::Started(run) => Delivered::Started { run: run.to_string() },
         Submitted::Queued(run) => Delivered::Queued { run: run.to_string() },
         Submitted::Waiting => Delivered::Waiting,

@@ -123,7 +123,7 @@ impl Shared {
         let _ = self.cwd.set(cwd);
     }
 
-    pub(crate) fn reserve(&self, names: BTreeSet<String>) {
+    pub(crate) fn reserve_names(&self, names: BTreeSet<String>) {
         let _ = self.reserved.set(names);
     }
 
@@ -135,7 +135,7 @@ impl Shared {
         let _ = self.on_notice.set(notice);
     }
 
-    pub(crate) fn set(&self, state: ExtensionState) {
+    pub(crate) fn set_state(&self, state: ExtensionState) {
         if matches!(state, ExtensionState::Ready(_)) {
             self.was_ready.store(true, Ordering::Relaxed);
         }
@@ -202,7 +202,7 @@ impl Shared {
         cx: &Cx,
     ) -> Result<Value, ExtensionError> {
         let introduction = self.ready().await?;
-        let _working = self.enter(cx);
+        let _working = self.track_run(cx);
         introduction.link.request(method, params, limit, cx.stop_token()).await
     }
 
@@ -227,7 +227,7 @@ impl Shared {
         }
     }
 
-    fn enter(&self, cx: &Cx) -> Working<'_> {
+    fn track_run(&self, cx: &Cx) -> Working<'_> {
         let run = cx.run_id().to_owned();
         let mut runs = lock(&self.runs);
         runs.entry(run.clone()).or_insert_with(|| (0, cx.clone())).0 += 1;

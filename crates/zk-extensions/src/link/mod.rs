@@ -35,7 +35,7 @@ pub(crate) trait Served: Send + Sync {
     async fn serve(&self, method: &str, params: Value) -> Result<Value, ErrorObject>;
 
     /// Takes a notification.
-    fn notified(&self, method: &str, params: Value);
+    fn handle_notification(&self, method: &str, params: Value);
 }
 
 /// Queued line.
@@ -94,8 +94,8 @@ impl Link {
         stop: &CancellationToken,
     ) -> Result<Value, ExtensionError> {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let line = self.checked(method, request(id, method, params))?;
-        let mut waiting = std::pin::pin!(self.answered(id, line));
+        let line = self.check_line(method, request(id, method, params))?;
+        let mut waiting = std::pin::pin!(self.send_and_wait(id, line));
         let mut deadline = Instant::now() + limit;
         let answer = loop {
             tokio::select! {
@@ -117,9 +117,13 @@ impl Link {
         })
     }
 
-    async fn answered(&self, id: u64, line: Vec<u8>) -> Result<Result<Value, ErrorObject>, ExtensionError> {
-        let room = self.room.clone().acquire_many_owned(room_of(&line)).await;
-        let room = room.map_err(|_| self.down())?;
+    async fn send_and_wait(
+        &self,
+        id: u64,
+        line: Vec<u8>,
+    ) -> Result<Result<Value, ErrorObject>, ExtensionError> {
+        let room = self.room.clone().acquire_many_owned(queue_room(&line)).await;
+        let room = room.map_err(|_| self.down_error())?;
         let (sender, answer) = oneshot::channel();
         self.pending().insert(id, sender);
         let mut waiting = WaitingAnswer { link: self, id, is_done: false };
@@ -127,21 +131,21 @@ impl Link {
         if self.fault.get().is_some() || self.outbox.send(QueuedLine { line, _room: room }).is_err() {
             waiting.is_done = true;
             self.pending().remove(&id);
-            return Err(self.down());
+            return Err(self.down_error());
         }
         let answer = answer.await;
         waiting.is_done = true;
-        answer.map_err(|_| self.down())
+        answer.map_err(|_| self.down_error())
     }
 
     /// Queues a notification; nothing if the queue is full.
     pub(crate) fn notify(&self, method: &str, params: impl Serialize) -> bool {
-        let line = self.checked(method, notification(method, params)).ok();
+        let line = self.check_line(method, notification(method, params)).ok();
         line.is_some_and(|line| self.try_queue(line))
     }
 
     /// Queues an event without an answer, and counts it as lost if the queue is full.
-    pub(crate) fn tell(&self, params: impl Serialize) {
+    pub(crate) fn send_event(&self, params: impl Serialize) {
         let lost = self.lost.swap(0, Ordering::Relaxed);
         let is_told = lost == 0 || self.notify("events/lost", EventsLost { count: lost });
         if !is_told || !self.notify("event/tell", params) {
@@ -152,7 +156,7 @@ impl Link {
     /// Answers a request of the extension, once the queue has room.
     pub(crate) async fn answer(&self, id: &Value, result: Result<Value, ErrorObject>) {
         let Some(line) = self.answer_line(id, &result) else { return };
-        if let Ok(room) = self.room.clone().acquire_many_owned(room_of(&line)).await {
+        if let Ok(room) = self.room.clone().acquire_many_owned(queue_room(&line)).await {
             let _ = self.outbox.send(QueuedLine { line, _room: room });
         }
     }
@@ -163,7 +167,7 @@ impl Link {
     }
 
     fn answer_line(&self, id: &Value, result: &Result<Value, ErrorObject>) -> Option<Vec<u8>> {
-        let line = self.checked("answer", response(id, result));
+        let line = self.check_line("answer", response(id, result));
         let failed = |error: ExtensionError| {
             let error = ErrorObject { code: -32000, message: error.to_string() };
             response(id, &Err(error)).ok()
@@ -172,11 +176,11 @@ impl Link {
     }
 
     fn try_queue(&self, line: Vec<u8>) -> bool {
-        let room = self.room.clone().try_acquire_many_owned(room_of(&line));
+        let room = self.room.clone().try_acquire_many_owned(queue_room(&line));
         room.is_ok_and(|room| self.outbox.send(QueuedLine { line, _room: room }).is_ok())
     }
 
-    fn checked(
+    fn check_line(
         &self,
         method: &str,
         line: Result<Vec<u8>, serde_json::Error>,
@@ -214,7 +218,7 @@ impl Link {
         OpenQuestion(self.clone())
     }
 
-    fn down(&self) -> ExtensionError {
+    fn down_error(&self) -> ExtensionError {
         let reason = self.fault.get().cloned().unwrap_or_else(|| "it is being ended".to_owned());
         let next = "it is started again by itself".to_owned();
         ExtensionError::Down { name: self.name.clone(), reason, next }
@@ -240,6 +244,6 @@ impl Drop for WaitingAnswer<'_> {
     }
 }
 
-fn room_of(line: &[u8]) -> u32 {
+fn queue_room(line: &[u8]) -> u32 {
     u32::try_from(line.len()).unwrap_or(MAX_QUEUED_BYTES).clamp(MIN_LINE_BYTES, MAX_QUEUED_BYTES)
 }

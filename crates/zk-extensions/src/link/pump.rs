@@ -185,7 +185,7 @@ impl Pump {
                 Ok(())
             }
             Incoming::Notification { method, params } => {
-                self.host.notified(&method, params);
+                self.host.handle_notification(&method, params);
                 Ok(())
             }
             Incoming::Request { id, method, params } => self.serve(id, method, params),
@@ -225,19 +225,19 @@ impl Pump {
     pub(crate) async fn end(mut self) {
         self.serving.abort_all();
         let _ = self.process.close_input().await;
-        if self.wait(CLOSE_GRACE).await {
+        if self.wait_for_end(CLOSE_GRACE).await {
             return;
         }
         let _ = self.process.kill(KillSignal::Terminate).await;
-        if self.wait(TERMINATE_GRACE).await {
+        if self.wait_for_end(TERMINATE_GRACE).await {
             return;
         }
         let _ = self.process.kill(KillSignal::Kill).await;
-        self.wait(TERMINATE_GRACE).await;
+        self.wait_for_end(TERMINATE_GRACE).await;
     }
 
     /// Waits for the program's end, and reads its last output; returns whether it ended.
-    async fn wait(&mut self, limit: Duration) -> bool {
+    async fn wait_for_end(&mut self, limit: Duration) -> bool {
         let mut until = Instant::now() + limit;
         let mut ended = false;
         loop {

@@ -46,13 +46,13 @@ impl ServerAuth {
         }
     }
 
-    pub(super) async fn keep(&self, registration: &Registration) -> Result<(), AuthError> {
+    pub(super) async fn store_registration(&self, registration: &Registration) -> Result<(), AuthError> {
         let text = serde_json::to_string(registration).unwrap_or_default();
         self.store.put(&self.url, &Credential::ApiKey(text.into())).await?;
         Ok(())
     }
 
-    pub(super) async fn keep_tokens(&self, issuer: &str, tokens: OAuthTokens) -> Result<(), AuthError> {
+    pub(super) async fn store_tokens(&self, issuer: &str, tokens: OAuthTokens) -> Result<(), AuthError> {
         self.store.put(&self.tokens_name(issuer), &Credential::OAuth(tokens)).await?;
         Ok(())
     }
@@ -98,7 +98,7 @@ impl ServerAuth {
     }
 
     /// Records the challenge of the server.
-    pub(crate) fn note(&self, challenge: Challenge) {
+    pub(crate) fn record_challenge(&self, challenge: Challenge) {
         *self.challenge.lock().unwrap_or_else(PoisonError::into_inner) = Some(challenge);
     }
 
@@ -110,10 +110,10 @@ impl ServerAuth {
             if !more.is_empty() {
                 known.wanted.extend(more);
                 // If storing fails, a sign-in in this process still uses the challenge in memory.
-                let _ = self.keep(&known).await;
+                let _ = self.store_registration(&known).await;
             }
         }
-        self.note(challenge);
+        self.record_challenge(challenge);
     }
 
     /// Whether the server asked for a sign-in since the last one, or an earlier program recorded that.

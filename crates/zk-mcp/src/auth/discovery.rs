@@ -60,15 +60,20 @@ pub(super) async fn discover(
     };
     if !covers(&resource.resource, url) {
         let named = quote_untrusted(&resource.resource);
-        return Err(SignInError::server(format!("it says that it is {named}, which is another server")));
+        return Err(SignInError::server_error(format!(
+            "it says that it is {named}, which is another server"
+        )));
     }
     let issuer = resource.authorization_servers.first();
-    let issuer = issuer.ok_or_else(|| SignInError::server("it names no authorisation server"))?;
+    let issuer = issuer.ok_or_else(|| SignInError::server_error("it names no authorisation server"))?;
     let found = authorization_server(http, url, issuer).await?;
     let server = found.ok_or_else(|| {
-        SignInError::server(format!("the authorisation server {} has no metadata", quote_untrusted(issuer)))
+        SignInError::server_error(format!(
+            "the authorisation server {} has no metadata",
+            quote_untrusted(issuer)
+        ))
     })?;
-    check(&server, url)?;
+    check_metadata(&server, url)?;
     Ok(Discovered { server, resource: Some(resource.resource), scopes: resource.scopes_supported })
 }
 
@@ -81,9 +86,10 @@ async fn protected_resource(
         let place = parse_address(place, url)?;
         return match fetch(http, &place).await? {
             Some(found) => Ok(Some(found)),
-            None => {
-                Err(SignInError::server(format!("{} has no metadata of it", quote_untrusted(place.as_str()))))
-            }
+            None => Err(SignInError::server_error(format!(
+                "{} has no metadata of it",
+                quote_untrusted(place.as_str())
+            ))),
         };
     }
     let path = url.path().trim_end_matches('/');
@@ -92,7 +98,7 @@ async fn protected_resource(
         places.push("/.well-known/oauth-protected-resource".to_owned());
     }
     for place in places {
-        if let Some(found) = fetch(http, &at(url, &place)).await? {
+        if let Some(found) = fetch(http, &url_with_path(url, &place)).await? {
             return Ok(Some(found));
         }
     }
@@ -105,13 +111,13 @@ async fn legacy_metadata(http: &Http, url: &Url) -> Result<Discovered, SignInErr
     let origin = url.origin().ascii_serialization();
     let server = match authorization_server(http, url, &origin).await? {
         Some(server) => {
-            check(&server, url)?;
+            check_metadata(&server, url)?;
             server
         }
         None => AuthorizationServer {
-            authorization_endpoint: at(url, "/authorize").into(),
-            token_endpoint: at(url, "/token").into(),
-            registration_endpoint: Some(at(url, "/register").into()),
+            authorization_endpoint: url_with_path(url, "/authorize").into(),
+            token_endpoint: url_with_path(url, "/token").into(),
+            registration_endpoint: Some(url_with_path(url, "/register").into()),
             token_endpoint_auth_methods_supported: Some(vec!["none".to_owned()]),
             issuer: origin,
             ..AuthorizationServer::default()
@@ -136,11 +142,13 @@ async fn authorization_server(
         places.push(format!("{path}/.well-known/openid-configuration"));
     }
     for place in places {
-        let Some(found) = fetch::<AuthorizationServer>(http, &at(&url, &place)).await? else { continue };
+        let Some(found) = fetch::<AuthorizationServer>(http, &url_with_path(&url, &place)).await? else {
+            continue;
+        };
         if found.issuer != issuer {
             let (own, asked) = (quote_untrusted(&found.issuer), quote_untrusted(issuer));
             let why = format!("the metadata of {asked} are those of another issuer, {own}");
-            return Err(SignInError::server(why));
+            return Err(SignInError::server_error(why));
         }
         return Ok(Some(found));
     }
@@ -148,11 +156,11 @@ async fn authorization_server(
 }
 
 /// Checks the metadata of an authorisation server before anything is sent to it.
-fn check(server: &AuthorizationServer, base: &Url) -> Result<(), SignInError> {
+fn check_metadata(server: &AuthorizationServer, base: &Url) -> Result<(), SignInError> {
     let methods = server.code_challenge_methods_supported.as_deref().unwrap_or_default();
     if !methods.iter().any(|method| method == "S256") {
         let issuer = quote_untrusted(&server.issuer);
-        return Err(SignInError::server(format!(
+        return Err(SignInError::server_error(format!(
             "the authorisation server {issuer} does not say that it protects codes (PKCE with S256)"
         )));
     }
@@ -177,7 +185,8 @@ fn covers(resource: &str, url: &Url) -> bool {
 /// to hosts that only zk can reach. The addresses behind host names are checked on resolution
 /// ([`Http::restricted_for_server`]).
 pub(super) fn parse_address(text: &str, base: &Url) -> Result<Url, SignInError> {
-    let refuse = |why: &str| Err(SignInError::server(format!("the address {} {why}", quote_untrusted(text))));
+    let refuse =
+        |why: &str| Err(SignInError::server_error(format!("the address {} {why}", quote_untrusted(text))));
     let Ok(url) = Url::parse(text) else { return refuse("is none") };
     if !url.username().is_empty() || url.password().is_some() {
         return refuse("holds a user or a password");
@@ -200,7 +209,7 @@ fn is_near(url: &Url) -> bool {
     is_inside || is_loopback(url)
 }
 
-fn at(url: &Url, path: &str) -> Url {
+fn url_with_path(url: &Url, path: &str) -> Url {
     let mut url = url.clone();
     url.set_path(path);
     url.set_query(None);
@@ -259,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_only_this_machine_reaches_are_no_matter_of_servers_elsewhere() {
+    fn remote_servers_cannot_name_addresses_that_only_this_machine_reaches() {
         let (far, near) =
             (Url::parse("https://h.example/").unwrap(), Url::parse("http://127.0.0.1:1/").unwrap());
         for text in [

@@ -35,7 +35,7 @@ pub enum SignInError {
 }
 
 impl SignInError {
-    fn server(why: impl Into<String>) -> Self {
+    fn server_error(why: impl Into<String>) -> Self {
         Self::Server(why.into())
     }
 }

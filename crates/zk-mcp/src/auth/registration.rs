@@ -60,7 +60,7 @@ impl AuthMethod {
         }
     }
 
-    fn named(name: &str) -> Option<Self> {
+    fn from_name(name: &str) -> Option<Self> {
         [Self::None, Self::Basic, Self::Post].into_iter().find(|method| method.name() == name)
     }
 }
@@ -154,7 +154,7 @@ pub(super) async fn register(
     let server = &found.server;
     let issuer = quote_untrusted(&server.issuer);
     let Some(endpoint) = &server.registration_endpoint else {
-        return Err(SignInError::server(format!(
+        return Err(SignInError::server_error(format!(
             "the authorisation server {issuer} registers no clients by itself: register zk there, and set \
              `oauth.client_id` of the MCP server"
         )));
@@ -163,7 +163,9 @@ pub(super) async fn register(
     let takes = |method: AuthMethod| methods.is_none_or(|all| all.iter().any(|one| one == method.name()));
     let method = [AuthMethod::None, AuthMethod::Basic, AuthMethod::Post].into_iter().find(|one| takes(*one));
     let method = method.ok_or_else(|| {
-        SignInError::server(format!("the authorisation server {issuer} takes no way to show who a client is"))
+        SignInError::server_error(format!(
+            "the authorisation server {issuer} takes no way to show who a client is"
+        ))
     })?;
     let mut wanted = json!({
         "client_name": "zk",
@@ -179,10 +181,12 @@ pub(super) async fn register(
     let answer = post(http, endpoint, &wanted).await?;
     let text = |name: &str| answer.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     let id = text("client_id").ok_or_else(|| {
-        SignInError::server(format!("the authorisation server {issuer} registered zk without a `client_id`"))
+        SignInError::server_error(format!(
+            "the authorisation server {issuer} registered zk without a `client_id`"
+        ))
     })?;
     let secret = text("client_secret").map(str::to_owned);
-    let given = text("token_endpoint_auth_method").and_then(AuthMethod::named).unwrap_or(method);
+    let given = text("token_endpoint_auth_method").and_then(AuthMethod::from_name).unwrap_or(method);
     let auth = match (given, &secret) {
         (_, None) => AuthMethod::None,
         (AuthMethod::None, Some(_)) if methods.is_none() => AuthMethod::None,

@@ -58,8 +58,8 @@ pub(crate) async fn sign_in(
             return Err(error.into());
         }
     };
-    auth.keep_tokens(&registration.issuer, tokens).await?;
-    auth.keep(&registration).await?;
+    auth.store_tokens(&registration.issuer, tokens).await?;
+    auth.store_registration(&registration).await?;
     auth.clear_challenge();
     Ok(())
 }
@@ -74,7 +74,7 @@ fn check_issuer(
     let Some(id) = &config.client_id else { return Ok(()) };
     let used = || stored.filter(|known| known.client_id == *id).map(|known| &known.issuer);
     match config.issuer.as_ref().or_else(used) {
-        Some(issuer) if *issuer != found.server.issuer => Err(SignInError::server(format!(
+        Some(issuer) if *issuer != found.server.issuer => Err(SignInError::server_error(format!(
             "it names the authorisation server {}, but the client of its settings belongs to {}; if that moved, name \
              it with `oauth.issuer`",
             quote_untrusted(&found.server.issuer),

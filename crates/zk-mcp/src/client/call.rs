@@ -93,10 +93,10 @@ impl fmt::Display for CallEnd {
 impl Connection {
     /// Describes the cause of a failed request.
     pub(crate) fn explain(&self, error: &ServiceError) -> String {
-        self.end(error).to_string()
+        self.call_end(error).to_string()
     }
 
-    pub(super) fn end(&self, error: &ServiceError) -> CallEnd {
+    pub(super) fn call_end(&self, error: &ServiceError) -> CallEnd {
         match error {
             ServiceError::McpError(error) if error.code == ErrorCode::HEADER_MISMATCH => {
                 CallEnd::Headers(error.message.to_string())
@@ -241,7 +241,7 @@ impl Connection {
             // The library's own time-out would continue while a person is asked.
             let options = PeerRequestOptions::no_options();
             let sent = self.peer().send_cancellable_request(request, options).await;
-            let handle = sent.map_err(|error| match self.end(&error) {
+            let handle = sent.map_err(|error| match self.call_end(&error) {
                 CallEnd::Interrupted => CallEnd::SessionEnded,
                 end => end,
             })?;
@@ -252,7 +252,7 @@ impl Connection {
             let answer = tokio::select! {
                 // An answer that has arrived counts, even if the request was stopped.
                 biased;
-                answer = handle.await_response() => answer.map_err(|error| self.end(&error)),
+                answer = handle.await_response() => answer.map_err(|error| self.call_end(&error)),
                 () = self.wait_for_silence() => Err(self.unanswered()),
                 () = stop.cancelled() => return Err(CallEnd::Stopped),
                 limit = silence => return Err(CallEnd::TimedOut(limit)),
@@ -285,13 +285,13 @@ impl Connection {
         cx: &Cx,
     ) -> Result<InputResponses, CallEnd> {
         tokio::select! {
-            responses = self.respond(requests, cx) => responses,
+            responses = self.answer_requests(requests, cx) => responses,
             () = self.ended.cancelled() => Err(CallEnd::Closed(self.fault())),
             () = cx.stop_token().cancelled() => Err(CallEnd::Stopped),
         }
     }
 
-    async fn respond(&self, requests: InputRequests, cx: &Cx) -> Result<InputResponses, CallEnd> {
+    async fn answer_requests(&self, requests: InputRequests, cx: &Cx) -> Result<InputResponses, CallEnd> {
         let mut responses = InputResponses::new();
         for (key, request) in requests {
             let response = match request {

@@ -183,7 +183,7 @@ impl Connecting<'_> {
                 let transport = started.await.map_err(ConnectError::start)?;
                 drop(permit);
                 let fault = Some(transport.fault());
-                self.agree(transport, fault, None, lifecycle, ServerEra::Handshake).await
+                self.negotiate(transport, fault, None, lifecycle, ServerEra::Handshake).await
             }
             #[cfg(feature = "http")]
             ServerTransport::Http { url, headers } => {
@@ -194,9 +194,10 @@ impl Connecting<'_> {
                 let agreed = if attempt == Attempt::As(ServerEra::EventStream) {
                     let transport = EventStreamTransport::open(&http_endpoint).await;
                     let transport = transport.map_err(|error| self.stream_error(&error))?;
-                    self.agree(transport, None, cut, lifecycle, ServerEra::EventStream).await
+                    self.negotiate(transport, None, cut, lifecycle, ServerEra::EventStream).await
                 } else {
-                    self.agree(http_endpoint.transport(), None, cut, lifecycle, ServerEra::Handshake).await
+                    self.negotiate(http_endpoint.transport(), None, cut, lifecycle, ServerEra::Handshake)
+                        .await
                 };
                 let agreed = agreed.map(|connection| Connection { sent, ..connection });
                 agreed.map_err(|error| ConnectError { is_refused: refused.get(), ..error })
@@ -229,13 +230,13 @@ impl Connecting<'_> {
     #[cfg(feature = "http")]
     fn stream_error(&self, error: &(dyn std::error::Error + 'static)) -> ConnectError {
         if super::call::wants_sign_in(error) {
-            return unauthorised(self.server);
+            return unauthorised_error(self.server);
         }
         let why = format!("no stream of events either: {}", root_cause(error));
         ConnectError { stage: FailureStage::Handshake, why, is_refused: false }
     }
 
-    async fn agree<T: Transport<RoleClient> + 'static>(
+    async fn negotiate<T: Transport<RoleClient> + 'static>(
         &self,
         transport: T,
         fault: Option<Arc<Mutex<Option<String>>>>,
@@ -272,7 +273,7 @@ impl Connecting<'_> {
 
 fn describe(error: &ClientInitializeError, fault: Option<String>, server: &ServerConfig) -> ConnectError {
     if wants_sign_in(error) {
-        return unauthorised(server);
+        return unauthorised_error(server);
     }
     let why = match error {
         ClientInitializeError::TransportError { error, .. } => root_cause(&*error.error),
@@ -286,7 +287,7 @@ fn describe(error: &ClientInitializeError, fault: Option<String>, server: &Serve
     ConnectError { stage: FailureStage::Handshake, why: fault.unwrap_or(why), is_refused: false }
 }
 
-fn unauthorised(server: &ServerConfig) -> ConnectError {
+fn unauthorised_error(server: &ServerConfig) -> ConnectError {
     let why = if server.takes_sign_in() {
         format!("it wants a sign-in: `zk mcp login {}`", server.name)
     } else {

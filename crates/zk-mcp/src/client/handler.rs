@@ -60,12 +60,12 @@ pub(crate) struct ListChanged {
 }
 
 impl ListChanged {
-    pub(crate) fn note_tools(&self) {
+    pub(crate) fn record_tools_changed(&self) {
         self.tools.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
         self.told.notify_one();
     }
 
-    pub(crate) fn note_others(&self) {
+    pub(crate) fn record_others_changed(&self) {
         self.others.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
         self.told.notify_one();
     }
@@ -206,7 +206,7 @@ impl ClientHandler for Handler {
     }
 
     async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        self.watched.note(&progress.progress_token, || line(&progress));
+        self.watched.record_progress(&progress.progress_token, || progress_line(&progress));
     }
 
     async fn on_logging_message(
@@ -220,20 +220,20 @@ impl ClientHandler for Handler {
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.changed.note_tools();
+        self.changed.record_tools_changed();
     }
 
     async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.changed.note_others();
+        self.changed.record_others_changed();
     }
 
     async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.changed.note_others();
+        self.changed.record_others_changed();
     }
 }
 
 /// Formats progress in one line: `3/10 reading`.
-fn line(progress: &ProgressNotificationParam) -> String {
+fn progress_line(progress: &ProgressNotificationParam) -> String {
     let count = match progress.total {
         Some(total) => format!("{}/{total}", progress.progress),
         None => progress.progress.to_string(),

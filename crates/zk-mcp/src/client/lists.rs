@@ -85,7 +85,7 @@ impl Connection {
 
     fn end_of_list(&self, error: &ListError) -> CallEnd {
         match error {
-            ListError::Request(error) => self.end(error),
+            ListError::Request(error) => self.call_end(error),
             ListError::Repeats { .. } | ListError::TooLong { .. } => CallEnd::List(error.to_string()),
         }
     }
@@ -180,9 +180,11 @@ mod tests {
 
     use super::*;
 
-    /// Reads a list whose pages are `page` of their number, from 1; returns its outcome and how many pages
-    /// were asked for.
-    async fn listed(page: impl Fn(usize) -> (Vec<String>, Option<String>)) -> (Result<usize, String>, usize) {
+    /// Reads a list whose page `n`, from 1 on, is `page(n)`; returns the outcome and the number of requested
+    /// pages.
+    async fn read_list(
+        page: impl Fn(usize) -> (Vec<String>, Option<String>),
+    ) -> (Result<usize, String>, usize) {
         let asked = AtomicUsize::new(0);
         let listed = read_pages("tools", async |_| Ok(page(asked.fetch_add(1, Ordering::SeqCst) + 1))).await;
         let listed = listed.map(|items| items.len()).map_err(|error| error.to_string());
@@ -191,25 +193,25 @@ mod tests {
 
     #[tokio::test]
     async fn a_list_is_read_to_its_last_page_and_not_beyond_what_any_list_may_be() {
-        let few = listed(|at| (vec!["t".to_owned(); 3], (at < 4).then(|| at.to_string()))).await;
+        let few = read_list(|at| (vec!["t".to_owned(); 3], (at < 4).then(|| at.to_string()))).await;
         assert_eq!(few, (Ok(12), 4));
-        let endless = listed(|at| (Vec::new(), Some(at.to_string()))).await;
+        let endless = read_list(|at| (Vec::new(), Some(at.to_string()))).await;
         assert_eq!(endless.1, MAX_PAGES);
         assert!(endless.0.unwrap_err().contains("list of tools is too long"));
-        let many = listed(|at| (vec![String::new(); 1000], Some(at.to_string()))).await;
+        let many = read_list(|at| (vec![String::new(); 1000], Some(at.to_string()))).await;
         assert_eq!(many.1, MAX_ITEMS / 1000 + 1);
         assert!(many.0.unwrap_err().contains("10000 entries"));
-        let large = listed(|at| (vec!["x".repeat(1 << 20)], Some(at.to_string()))).await;
+        let large = read_list(|at| (vec!["x".repeat(1 << 20)], Some(at.to_string()))).await;
         assert_eq!(large.1, MAX_BYTES >> 20);
         assert!(large.0.unwrap_err().contains("16777216 bytes"));
-        let names = listed(|at| (Vec::new(), Some(at.to_string().repeat(4 << 20)))).await;
+        let names = read_list(|at| (Vec::new(), Some(at.to_string().repeat(4 << 20)))).await;
         assert!(names.0.is_err() && names.1 <= 5, "{}", names.1);
     }
 
     #[tokio::test]
     async fn a_page_that_was_listed_before_is_not_listed_again() {
         for (cursors, asked) in [(vec!["a"], 2), (vec!["a", "b", "c", "b"], 4)] {
-            let again = listed(|at| {
+            let again = read_list(|at| {
                 let cursor = cursors.get(at - 1).or(cursors.last()).map(|cursor| (*cursor).to_owned());
                 (vec!["t".to_owned()], cursor)
             });

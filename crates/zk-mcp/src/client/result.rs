@@ -19,9 +19,9 @@ pub(crate) struct CallResult {
 
 impl CallResult {
     pub(crate) fn of(result: CallToolResult) -> Self {
-        let mut blocks: Vec<Block> = result.content.into_iter().map(block).collect();
+        let mut blocks: Vec<Block> = result.content.into_iter().map(to_block).collect();
         if let Some(structured) = &result.structured_content
-            && !is_told(structured, &blocks)
+            && !repeats_structured_content(structured, &blocks)
         {
             blocks.push(Block::text(structured.to_string()));
         }
@@ -35,7 +35,7 @@ impl CallResult {
 }
 
 /// Whether a text repeats the structured content, since most servers send both.
-fn is_told(structured: &Value, blocks: &[Block]) -> bool {
+fn repeats_structured_content(structured: &Value, blocks: &[Block]) -> bool {
     let texts = || blocks.iter().filter_map(Block::as_text);
     texts().any(|text| serde_json::from_str::<Value>(text).is_ok_and(|value| value == *structured))
         || structured.as_object().is_some_and(|object| {
@@ -53,11 +53,11 @@ fn join_text_blocks(blocks: Vec<Block>) -> ToolContent {
     }
 }
 
-fn block(content: ContentBlock) -> Block {
+fn to_block(content: ContentBlock) -> Block {
     match content {
         ContentBlock::Text(text) => Block::text(text.text),
-        ContentBlock::Image(image) => binary(&image.mime_type, image.data, "an image"),
-        ContentBlock::Audio(audio) => binary(&audio.mime_type, audio.data, "audio"),
+        ContentBlock::Image(image) => to_media_block(&image.mime_type, image.data, "an image"),
+        ContentBlock::Audio(audio) => to_media_block(&audio.mime_type, audio.data, "audio"),
         ContentBlock::Resource(resource) => resource_block(resource.resource),
         ContentBlock::ResourceLink(link) => {
             let about = link.description.map_or(String::new(), |about| format!(": {about}"));
@@ -79,7 +79,7 @@ pub(super) fn is_shown_image(media_type: &str) -> bool {
 
 /// Converts bytes to an image or document that a model can read; otherwise to a line that names the missing
 /// content.
-fn binary(media_type: &str, data: String, what: &str) -> Block {
+fn to_media_block(media_type: &str, data: String, what: &str) -> Block {
     let kind = without_parameters(media_type);
     if is_shown_image(&kind) {
         Block::Image(Image::new(kind, data))
@@ -95,7 +95,7 @@ fn resource_block(resource: ResourceContents) -> Block {
     match resource {
         ResourceContents::TextResourceContents { uri, text, .. } => Block::text(format!("[{uri}]\n{text}")),
         ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
-            binary(&mime_type.unwrap_or_default(), blob, &format!("the content of {uri}"))
+            to_media_block(&mime_type.unwrap_or_default(), blob, &format!("the content of {uri}"))
         }
         _ => Block::text("[a resource of a kind that zk does not know]"),
     }
@@ -114,7 +114,7 @@ pub(crate) fn prompt_text(result: GetPromptResult) -> String {
         .messages
         .into_iter()
         .map(|message| {
-            let text = join_text_blocks(vec![block(message.content)]).to_text();
+            let text = join_text_blocks(vec![to_block(message.content)]).to_text();
             match message.role {
                 Role::Assistant if many => format!("(as an example of an answer)\n{text}"),
                 _ => text,
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn structured_content_is_told_once() {
+    fn structured_content_is_shown_once() {
         let both =
             json!({"content": [{"type": "text", "text": "{\"n\": 1}"}], "structuredContent": {"n": 1}});
         assert_eq!(of(both).output.content, ToolContent::Text("{\"n\": 1}".to_owned()));

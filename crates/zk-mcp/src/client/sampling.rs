@@ -35,7 +35,7 @@ impl Sampling {
         if params.tools.is_some_and(|tools| !tools.is_empty()) {
             return Err("the model gets no tools of servers: `sampling.tools` was not offered");
         }
-        let messages = params.messages.into_iter().map(message).collect::<Result<Vec<_>, _>>()?;
+        let messages = params.messages.into_iter().map(parse_message).collect::<Result<Vec<_>, _>>()?;
         if messages.is_empty() {
             return Err("it has no message");
         }
@@ -44,7 +44,7 @@ impl Sampling {
     }
 }
 
-fn message(message: SamplingMessage) -> Result<Message, &'static str> {
+fn parse_message(message: SamplingMessage) -> Result<Message, &'static str> {
     let blocks = message.content.into_vec().into_iter().map(|content| match content {
         SamplingMessageContentBlock::Text(text) => Ok(Block::text(text.text)),
         SamplingMessageContentBlock::Image(image) if is_shown_image(&image.mime_type) => {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_call_that_began_last_asks_and_after_its_end_the_one_before() {
+    fn the_latest_call_is_the_caller_and_after_its_end_the_one_before() {
         let callers = Callers::default();
         let (first, second) = (zk_core::kernel::Bus::new(), zk_core::kernel::Bus::new());
         let one = callers.enter(&first.cx().with_service(Arc::new(1_u8)));

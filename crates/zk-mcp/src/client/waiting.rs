@@ -31,7 +31,7 @@ impl Watched {
     }
 
     /// Records progress of the request with `token`, if it is in flight; `line` describes it.
-    pub(crate) fn note(&self, token: &ProgressToken, line: impl FnOnce() -> String) {
+    pub(crate) fn record_progress(&self, token: &ProgressToken, line: impl FnOnce() -> String) {
         let watcher = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(token).cloned();
         let Some(Watcher { on, heard }) = watcher else { return };
         heard.notify_one();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn progress_puts_the_end_off_but_not_for_ever() {
+    async fn progress_postpones_the_time_out_but_not_for_ever() {
         let (questions, heard) = (OpenQuestions::default(), Notify::new());
         let began = Instant::now();
         let telling = async {

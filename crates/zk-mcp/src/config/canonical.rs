@@ -3,11 +3,11 @@ use serde_json::Value;
 /// Returns the canonical JSON of a value, independent of the order of keys and of blanks.
 pub(crate) fn canonical(value: &Value) -> Vec<u8> {
     let mut out = Vec::new();
-    write(value, &mut out);
+    write_canonical(value, &mut out);
     out
 }
 
-fn write(value: &Value, out: &mut Vec<u8>) {
+fn write_canonical(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Object(object) => {
             let mut entries: Vec<(&String, &Value)> = object.iter().collect();
@@ -19,7 +19,7 @@ fn write(value: &Value, out: &mut Vec<u8>) {
                 }
                 write_text(key, out);
                 out.push(b':');
-                write(value, out);
+                write_canonical(value, out);
             }
             out.push(b'}');
         }
@@ -29,7 +29,7 @@ fn write(value: &Value, out: &mut Vec<u8>) {
                 if at > 0 {
                     out.push(b',');
                 }
-                write(item, out);
+                write_canonical(item, out);
             }
             out.push(b']');
         }

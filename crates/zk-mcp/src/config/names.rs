@@ -30,7 +30,7 @@ pub(crate) fn is_bundle_server_name(name: &str) -> bool {
 
 /// Name of a server in the names of its tools: characters that no tool's name has become `_`, and a long name ends with
 /// a part of its hash.
-fn in_tool_names(server: &str) -> String {
+fn name_in_tools(server: &str) -> String {
     let usable = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' };
     let plain: String = server.chars().map(usable).collect();
     if plain.len() <= MAX_SERVER_NAME_BYTES {
@@ -49,7 +49,7 @@ pub(crate) fn tool_name(server: &str, tool: &str, taken: &BTreeSet<String>) -> S
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' })
         .collect();
-    let name = format!("mcp_{}_{plain}", in_tool_names(server));
+    let name = format!("mcp_{}_{plain}", name_in_tools(server));
     if plain == tool && !plain.is_empty() && name.len() <= MAX_TOOL_NAME_BYTES && !taken.contains(&name) {
         return name;
     }

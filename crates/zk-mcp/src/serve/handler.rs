@@ -80,7 +80,7 @@ impl ServerHandler for Handler {
             result = self.tools.call(call) => result,
             () = telling => return Err(ErrorData::internal_error("progress ended", None)),
         };
-        Ok(CallToolResponse::Complete(answer(result, tool.output_schema.is_some())))
+        Ok(CallToolResponse::Complete(to_call_result(result, tool.output_schema.is_some())))
     }
 }
 
@@ -117,10 +117,10 @@ fn tool_for_client(tool: ServedTool) -> Tool {
     }
 }
 
-fn answer(result: Result<ToolOutput, ToolError>, is_structured: bool) -> CallToolResult {
+fn to_call_result(result: Result<ToolOutput, ToolError>, is_structured: bool) -> CallToolResult {
     match result {
         Ok(output) => {
-            let mut result = CallToolResult::success(content(output.content));
+            let mut result = CallToolResult::success(to_content_blocks(output.content));
             result.structured_content = output.details.filter(|_| is_structured);
             result
         }
@@ -128,14 +128,14 @@ fn answer(result: Result<ToolOutput, ToolError>, is_structured: bool) -> CallToo
     }
 }
 
-fn content(content: ToolContent) -> Vec<ContentBlock> {
+fn to_content_blocks(content: ToolContent) -> Vec<ContentBlock> {
     match content {
         ToolContent::Text(text) => vec![ContentBlock::text(text)],
-        ToolContent::Blocks(blocks) => blocks.into_iter().map(block).collect(),
+        ToolContent::Blocks(blocks) => blocks.into_iter().map(to_content_block).collect(),
     }
 }
 
-fn block(block: Block) -> ContentBlock {
+fn to_content_block(block: Block) -> ContentBlock {
     match block {
         Block::Text(text) => ContentBlock::text(text.text),
         Block::Image(image) => ContentBlock::image(image.data, image.media_type),

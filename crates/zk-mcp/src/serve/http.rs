@@ -183,14 +183,14 @@ impl Door {
     fn refuse<B>(&self, request: &Request<B>) -> Option<Reply> {
         let headers = request.headers();
         if !self.names_this_machine(headers) {
-            return Some(plain(StatusCode::FORBIDDEN, "only programs of this machine are served"));
+            return Some(plain_response(StatusCode::FORBIDDEN, "only programs of this machine are served"));
         }
         if !self.token.is_in(headers) {
-            let mut reply = plain(StatusCode::UNAUTHORIZED, "the token is missing or another one");
+            let mut reply = plain_response(StatusCode::UNAUTHORIZED, "the token is missing or another one");
             reply.headers_mut().insert(WWW_AUTHENTICATE, http::HeaderValue::from_static("Bearer"));
             return Some(reply);
         }
-        (request.uri().path() != PATH).then(|| plain(StatusCode::NOT_FOUND, "the path is /mcp"))
+        (request.uri().path() != PATH).then(|| plain_response(StatusCode::NOT_FOUND, "the path is /mcp"))
     }
 
     /// Whether `Host` and `Origin` name this machine: a remote page whose host name resolves to this machine
@@ -219,7 +219,7 @@ impl Door {
     }
 }
 
-fn plain(status: StatusCode, text: &'static str) -> Reply {
+fn plain_response(status: StatusCode, text: &'static str) -> Reply {
     let mut reply = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed());
     *reply.status_mut() = status;
     reply

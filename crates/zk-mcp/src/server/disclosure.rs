@@ -46,7 +46,7 @@ impl Disclosures {
     }
 
     /// Records the start of a run, in which the model got the current tools.
-    pub(crate) fn begin(&self) {
+    pub(crate) fn begin_run(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).has_begun = true;
     }
 
@@ -105,7 +105,7 @@ mod tests {
     fn what_the_model_was_told_of_is_not_taken_back() {
         let of = Disclosures::new(None, 10);
         assert_eq!(decided(&of, "a", 30).0, Disclosure::Always);
-        of.begin();
+        of.begin_run();
         assert_eq!(decided(&of, "b", 20), (Disclosure::Lazy, Vec::new()));
         assert_eq!(decided(&of, "c", 10), (Disclosure::Always, Vec::new()), "it fits");
         assert_eq!(decided(&of, "a", 30).0, Disclosure::Always);

@@ -83,27 +83,27 @@ impl Server {
                 listing.bytes().len()
             ));
         }
-        self.listed().digest = listing.digest();
+        self.lock_listed().digest = listing.digest();
         let (listing, checked) = self.check_in_background(listing).await?;
         match checked {
             Ok(()) => {
                 self.register_resource_tools(connection);
-                self.register(&tools).await;
+                self.register_tools(&tools).await;
                 let protocol = connection.protocol();
                 let was_quarantined = matches!(self.live.borrow().state, ServerState::Quarantined { .. });
-                self.set(ServerState::Ready { protocol }, Some(connection.clone()));
+                self.set_state(ServerState::Ready { protocol }, Some(connection.clone()));
                 if was_quarantined {
                     self.announce(connection).await;
                     // The skills of the server have not been listed yet.
-                    connection.changed().note_others();
+                    connection.changed().record_others_changed();
                 }
             }
             Err(changes) => {
                 let digest = listing.digest();
                 let state = ServerState::Quarantined { changes: changes.clone(), digest: digest.clone() };
                 let known = self.live.borrow().state == state;
-                self.listed().pending = Some((listing, tools));
-                self.set(state, Some(connection.clone()));
+                self.lock_listed().pending = Some((listing, tools));
+                self.set_state(state, Some(connection.clone()));
                 if !known {
                     self.emit(McpQuarantine { server: self.config.name.clone(), changes, digest }).await;
                 }
@@ -169,7 +169,7 @@ impl Server {
         let digest = String::new();
         let state = ServerState::Quarantined { changes: changes.clone(), digest: digest.clone() };
         let is_known = self.live.borrow().state == state;
-        self.set(state, Some(connection.clone()));
+        self.set_state(state, Some(connection.clone()));
         if !is_known {
             self.emit(McpQuarantine { server: self.config.name.clone(), changes, digest }).await;
         }
@@ -204,7 +204,7 @@ impl Server {
     pub(crate) async fn accept(&self, digest: &str) -> Result<(), String> {
         let name = self.name();
         let waiting = {
-            let mut listed = self.listed();
+            let mut listed = self.lock_listed();
             let waiting = listed.pending.as_ref().map(|(listing, _)| listing.digest());
             match waiting {
                 None => return Err(format!("MCP server {name} has no change that waits to be accepted")),
@@ -218,13 +218,13 @@ impl Server {
         };
         let Some((listing, tools)) = waiting else { return Ok(()) };
         self.shared.pins.save(&self.config.pin_key(), listing.bytes())?;
-        self.register(&tools).await;
+        self.register_tools(&tools).await;
         let connection = self.live.borrow().connection.clone();
         let protocol = connection.as_ref().map_or(String::new(), |connection| connection.protocol());
-        self.set(ServerState::Ready { protocol }, connection.clone());
+        self.set_state(ServerState::Ready { protocol }, connection.clone());
         if let Some(connection) = connection {
             self.announce(&connection).await;
-            connection.changed().note_others();
+            connection.changed().record_others_changed();
         }
         Ok(())
     }
@@ -322,12 +322,12 @@ impl Server {
     }
 
     /// Replaces the registered tools. Unchanged tools keep their registration, so that requests stay equal.
-    async fn register(&self, tools: &[rmcp::model::Tool]) {
+    async fn register_tools(&self, tools: &[rmcp::model::Tool]) {
         // Serialised over all servers, because they share a budget.
         let _registering = self.shared.registering.lock().await;
         let used = self.allowed_tools(tools);
         let tools = &*used;
-        let Disclosed { own, others } = self.shared.disclosures.decide(&self.config, size(tools));
+        let Disclosed { own, others } = self.shared.disclosures.decide(&self.config, request_bytes(tools));
         if (own == Disclosure::Lazy || !others.is_empty())
             && self.shared.has_search
             && self.shared.is_search_offered.set(()).is_ok()
@@ -335,11 +335,11 @@ impl Server {
             search::register(&self.scope, self.shared.all.get().cloned().unwrap_or_default());
         }
         let next = self.create_tools(tools, own);
-        self.listed().pending = None;
+        self.lock_listed().pending = None;
         self.replace_tools(next).await;
         let all = self.shared.all.get().cloned().unwrap_or_default();
         for server in upgrade_all(&all).filter(|one| others.contains(&one.config.name)) {
-            let lazy = server.listed().tools.clone().into_iter();
+            let lazy = server.lock_listed().tools.clone().into_iter();
             let lazy = lazy.map(|(name, tool)| (name, Arc::new(tool.disclosed(Disclosure::Lazy)))).collect();
             server.replace_tools(lazy).await;
         }
@@ -362,7 +362,7 @@ impl Server {
     ) -> BTreeMap<String, Arc<McpTool>> {
         let mut next = BTreeMap::new();
         let mut taken = self.shared.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let listed = self.listed();
+        let listed = self.lock_listed();
         listed.tools.keys().for_each(|name| {
             taken.remove(name);
         });
@@ -401,7 +401,7 @@ impl Server {
             scope.provide_replacing::<dyn Tool>(name, tool.clone());
         }
         let before = {
-            let mut listed = self.listed();
+            let mut listed = self.lock_listed();
             listed.tools = next;
             listed.scope.replace(scope)
         };
@@ -419,7 +419,7 @@ impl Server {
 }
 
 /// Returns the bytes that tools use in a request.
-fn size(tools: &[rmcp::model::Tool]) -> usize {
+fn request_bytes(tools: &[rmcp::model::Tool]) -> usize {
     let size = |tool: &rmcp::model::Tool| {
         let schema = serde_json::to_string(&tool.input_schema).unwrap_or_default();
         tool.name.len() + tool.description.as_deref().unwrap_or_default().len() + schema.len()

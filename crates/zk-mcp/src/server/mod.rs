@@ -195,7 +195,7 @@ impl Server {
             server: self.config.name.clone(),
             transport: self.config.transport.as_str(),
             state: self.live.borrow().state.clone(),
-            tools: self.listed().names(),
+            tools: self.lock_listed().names(),
         }
     }
 
@@ -249,7 +249,7 @@ impl Server {
         }
     }
 
-    fn listed(&self) -> MutexGuard<'_, Listed> {
+    fn lock_listed(&self) -> MutexGuard<'_, Listed> {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -257,11 +257,11 @@ impl Server {
         self.skills.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set(&self, state: ServerState, connection: Option<Arc<Connection>>) {
+    fn set_state(&self, state: ServerState, connection: Option<Arc<Connection>>) {
         self.live.send_modify(|live| (live.state, live.connection) = (state, connection));
     }
 
-    fn fail(&self, state: ServerState) {
+    fn set_failed(&self, state: ServerState) {
         self.live.send_modify(|live| {
             (live.state, live.connection) = (state, None);
             live.failures += 1;
@@ -287,7 +287,7 @@ impl Server {
     /// Ends the server. Its tools stay registered until the scope closes.
     pub(crate) async fn close(&self) {
         let connection = self.live.borrow().connection.clone();
-        self.set(ServerState::Closed, None);
+        self.set_state(ServerState::Closed, None);
         // The task that would announce the end is dropped.
         self.announce_end(Some("it was ended with the conversation".to_owned())).await;
         if let Some(connection) = connection {

@@ -26,7 +26,7 @@ pub(crate) async fn sample(
     match policy {
         ServerPermission::Allow => {}
         ServerPermission::Deny => return Err(format!("the settings of MCP server {server} deny it")),
-        ServerPermission::Ask => allow(server, &asked, cx).await?,
+        ServerPermission::Ask => ask_permission(server, &asked, cx).await?,
     }
     let call = SideCall {
         system: asked.system,
@@ -40,7 +40,7 @@ pub(crate) async fn sample(
 }
 
 /// Asks a person for permission, and shows everything that the model would get.
-async fn allow(server: &str, asked: &Sampling, cx: &Cx) -> Result<(), String> {
+async fn ask_permission(server: &str, asked: &Sampling, cx: &Cx) -> Result<(), String> {
     let Some(questions) = cx.service::<Questions>().filter(|questions| questions.is_attended()) else {
         return Err(format!(
             "nobody is there to allow it; `sampling = \"allow\"` in the settings of MCP server {server} does"

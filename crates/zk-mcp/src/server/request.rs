@@ -48,7 +48,7 @@ impl Server {
             };
             match send(connection.clone()).await {
                 Ok(result) => {
-                    self.note_success();
+                    self.record_success();
                     return Ok(result);
                 }
                 // The list of tools also defines headers, so it is listed and compared again, as for a
@@ -56,13 +56,13 @@ impl Server {
                 Err(end @ (CallEnd::Headers(_) | CallEnd::SessionEnded)) if !is_repeated => {
                     is_repeated = true;
                     if let CallEnd::Headers(_) = end {
-                        connection.changed().note_tools();
+                        connection.changed().record_tools_changed();
                     }
                 }
                 Err(CallEnd::Interrupted) if reads && !is_repeated => is_repeated = true,
                 Err(end) => {
                     if let CallEnd::SignIn = end {
-                        self.tell_of_sign_in().await;
+                        self.announce_sign_in().await;
                     }
                     return Err(RequestError::Ended(end));
                 }

@@ -53,7 +53,7 @@ impl Server {
                     if connection.has_lost_session() && failures == 0 {
                         // Servers end idle sessions, which is no failure yet.
                         failures = 1;
-                        self.restart();
+                        self.mark_starting();
                         continue;
                     }
                     self.failure(FailureStage::Connection, began.elapsed(), &why)
@@ -71,7 +71,7 @@ impl Server {
             } else {
                 ServerState::Failed { error: failure.to_string() }
             };
-            self.fail(state);
+            self.set_failed(state);
             let retry_in_ms = again.then(|| u64::try_from(pause.as_millis()).unwrap_or(u64::MAX));
             self.announce_failure(&failure, retry_in_ms).await;
             if again {
@@ -79,12 +79,12 @@ impl Server {
             } else {
                 self.retry.notified().await;
             }
-            self.restart();
+            self.mark_starting();
         }
     }
 
     /// Marks the server as starting, unless it was closed.
-    fn restart(&self) {
+    fn mark_starting(&self) {
         self.live.send_if_modified(|live| {
             let is_closed = matches!(live.state, ServerState::Closed);
             if !is_closed {
@@ -103,7 +103,7 @@ impl Server {
         };
         self.emit(event).await;
         if failure.stage == FailureStage::Auth {
-            self.tell_of_sign_in().await;
+            self.announce_sign_in().await;
         }
     }
 
@@ -142,13 +142,13 @@ impl Server {
         let began = self.begun.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(began) = began else { return };
         let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let (server, tools) = (self.config.name.clone(), self.listed().names().len());
+        let (server, tools) = (self.config.name.clone(), self.lock_listed().names().len());
         self.emit(McpBootstrapEnd { server, duration_ms, ok: error.is_none(), tools, error }).await;
     }
 
     /// Announces that the server's tools can be used.
     pub(super) async fn announce(&self, connection: &Connection) {
-        let (server, tools) = (self.config.name.clone(), self.listed().names());
+        let (server, tools) = (self.config.name.clone(), self.lock_listed().names());
         self.emit(McpConnect { server, protocol: connection.protocol(), tools }).await;
     }
 
@@ -230,11 +230,11 @@ impl Server {
                 if began.elapsed() < MAX_REST {
                     sleep(rest).await;
                 }
-                let before = self.listed().digest();
+                let before = self.lock_listed().digest();
                 self.refresh(connection).await;
                 self.list_skills(connection).await;
                 self.register_prompts(connection).await;
-                rest = next_rest(rest, self.listed().digest() != before);
+                rest = next_rest(rest, self.lock_listed().digest() != before);
             }
         };
         // Concurrent with the rest, so that a failure to list skills does not affect tools.
@@ -247,7 +247,7 @@ impl Server {
             () = connection.ended.cancelled() => {}
             () = watch => {}
             () = skills => {}
-            () = subscribed(connection) => {}
+            () = follow_subscription(connection) => {}
         }
     }
 }
@@ -261,7 +261,7 @@ pub(super) async fn run_blocking<T: Send + 'static>(
 
 /// Records notifications about changed lists from a stream, and reopens the stream when it breaks. Never
 /// returns.
-async fn subscribed(connection: &Connection) {
+async fn follow_subscription(connection: &Connection) {
     let (mut breaks, mut is_again) = (0, false);
     loop {
         let began = Instant::now();
@@ -269,30 +269,30 @@ async fn subscribed(connection: &Connection) {
             Ok(None) => return std::future::pending().await,
             Ok(Some(mut subscription)) => {
                 if is_again {
-                    note_all(connection.changed());
+                    record_all_changed(connection.changed());
                 }
                 while let Ok(Some(what)) = subscription.next().await {
                     match what {
                         ServerNotification::ToolListChangedNotification(_) => {
-                            connection.changed().note_tools();
+                            connection.changed().record_tools_changed();
                         }
-                        _ => connection.changed().note_others(),
+                        _ => connection.changed().record_others_changed(),
                     }
                 }
             }
             Err(_) => {}
         }
         // Changes since the stream broke are not known.
-        note_all(connection.changed());
+        record_all_changed(connection.changed());
         is_again = true;
         breaks = if began.elapsed() < MAX_REST { breaks + 1 } else { 1 };
         sleep(restart_pause(breaks, MAX_REST)).await;
     }
 }
 
-fn note_all(changed: &ListChanged) {
-    changed.note_tools();
-    changed.note_others();
+fn record_all_changed(changed: &ListChanged) {
+    changed.record_tools_changed();
+    changed.record_others_changed();
 }
 
 /// Waits for a notification about a changed list and then for a quiet period, since several notifications may
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_are_said_to_be_others_and_are_not_are_asked_for_ever_more_rarely() {
+    fn unchanged_lists_that_are_announced_as_changed_are_listed_ever_more_rarely() {
         let rests = std::iter::successors(Some(Duration::ZERO), |rest| Some(next_rest(*rest, false)));
         let rests: Vec<u128> = rests.take(12).map(|rest| rest.as_millis()).collect();
         let expected = [0, 250, 500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000, 60_000];
@@ -345,7 +345,7 @@ mod tests {
             let changed = changed.clone();
             async move {
                 for _ in 0..count {
-                    changed.note_tools();
+                    changed.record_tools_changed();
                     sleep(pause).await;
                 }
             }

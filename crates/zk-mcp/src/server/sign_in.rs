@@ -111,14 +111,14 @@ mod with_http {
             }
         }
 
-        pub(crate) async fn tell_of_sign_in(&self) {
+        pub(crate) async fn announce_sign_in(&self) {
             let Some(auth) = &self.auth else { return };
             let scopes = auth.challenge().unwrap_or_default().scopes;
             self.emit(McpAuthRequired { server: self.config.name.clone(), scopes }).await;
         }
 
         /// Records a successful call.
-        pub(crate) fn note_success(&self) {
+        pub(crate) fn record_success(&self) {
             self.sign_ins.store(0, Ordering::Release);
         }
     }
@@ -129,7 +129,7 @@ pub(super) use with_http::of;
 
 #[cfg(not(feature = "http"))]
 impl Server {
-    pub(crate) async fn tell_of_sign_in(&self) {}
+    pub(crate) async fn announce_sign_in(&self) {}
 
-    pub(crate) fn note_success(&self) {}
+    pub(crate) fn record_success(&self) {}
 }

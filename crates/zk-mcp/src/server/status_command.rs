@@ -31,7 +31,8 @@ impl Command for StatusCommand {
 
 /// Returns the answer to `/mcp` with these arguments.
 fn show(args: &str, servers: &[ServerStatus]) -> String {
-    let lines = |of: &[&ServerStatus]| of.iter().map(|status| line(status)).collect::<Vec<_>>().join("\n");
+    let lines =
+        |of: &[&ServerStatus]| of.iter().map(|status| status_line(status)).collect::<Vec<_>>().join("\n");
     let words: Vec<&str> = args.split_whitespace().collect();
     match words.as_slice() {
         [] => lines(&servers.iter().collect::<Vec<_>>()),
@@ -53,7 +54,7 @@ fn show(args: &str, servers: &[ServerStatus]) -> String {
     }
 }
 
-fn line(status: &ServerStatus) -> String {
+fn status_line(status: &ServerStatus) -> String {
     let state = match &status.state {
         ServerState::Starting => "is being started".to_owned(),
         ServerState::Ready { protocol } => format!("ready, {} tools, {protocol}", status.tools.len()),

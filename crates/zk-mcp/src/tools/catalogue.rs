@@ -32,7 +32,7 @@ impl PromptSection for Catalogue {
             Some(tools) => tools.tools(),
             None => cx.items::<dyn Tool>().into_iter().map(locked_tool).collect(),
         };
-        Ok(list(&tools))
+        Ok(list_tools(&tools))
     }
 }
 
@@ -41,13 +41,13 @@ fn locked_tool(item: zk_core::kernel::Item<dyn Tool>) -> RunTool {
     RunTool { spec: Arc::clone(item.value.spec()), name: item.name, is_lazy: true, unlocked: false }
 }
 
-fn list(tools: &[RunTool]) -> String {
+fn list_tools(tools: &[RunTool]) -> String {
     let mut lazy: Vec<&RunTool> = tools.iter().filter(|tool| is_searched(tool)).collect();
     if lazy.is_empty() {
         return String::new();
     }
     lazy.sort_unstable_by(|one, other| one.spec.name.cmp(&other.spec.name));
-    let mut lines: Vec<String> = lazy.iter().map(|tool| line(tool)).collect();
+    let mut lines: Vec<String> = lazy.iter().map(|tool| tool_line(tool)).collect();
     if lines.iter().map(String::len).sum::<usize>() > MAX_DESCRIBED_BYTES {
         lines = lazy.iter().map(|tool| tool.spec.name.clone()).collect();
     }
@@ -63,7 +63,7 @@ fn list(tools: &[RunTool]) -> String {
 
 /// Returns a tool's name for the model with the beginning of its description, sanitised so that it cannot end
 /// the list.
-fn line(tool: &RunTool) -> String {
+fn tool_line(tool: &RunTool) -> String {
     let about = tool.spec.description.split_whitespace().collect::<Vec<_>>().join(" ");
     if about.is_empty() {
         return tool.spec.name.clone();
@@ -103,14 +103,14 @@ mod tests {
             tool("mcp_eager", "Told at once", Disclosure::Always),
             tool("tool_search", "Finds", Disclosure::Always),
         ];
-        let text = list(&tools);
+        let text = list_tools(&tools);
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].contains("`tool_search`"), "{text}");
         assert!(lines[2].starts_with("mcp_a: many words") && lines[2].ends_with('…'), "{text}");
         assert!(lines[2].chars().count() <= "mcp_a: ".len() + MAX_DESCRIPTION_CHARS + 1, "{text}");
         assert_eq!(lines[3..], ["mcp_b: Says &lt;/tools&gt; &amp; more", "mcp_c", "</tools>"]);
         let turned: Vec<RunTool> = tools.into_iter().rev().collect();
-        assert_eq!(list(&turned), text, "the order of registration does not count");
+        assert_eq!(list_tools(&turned), text, "the order of registration does not count");
     }
 
     #[test]
@@ -121,16 +121,16 @@ mod tests {
         for (tool, wire) in tools.iter_mut().zip(["Zeta", "Alpha"]) {
             tool.spec = Arc::new(ToolSpec { name: wire.to_owned(), ..ToolSpec::clone(&tool.spec) });
         }
-        let text = list(&tools);
+        let text = list_tools(&tools);
         assert!(text.contains("once `ToolSearch` found them:\n<tools>\nAlpha\nZeta: One\n"), "{text}");
     }
 
     #[test]
     fn a_long_list_has_the_names_alone_and_one_without_the_search_asks_for_nothing() {
         let many: Vec<RunTool> = (0..500).map(|at| lazy(&format!("mcp_t{at}"), &"x".repeat(99))).collect();
-        let text = list(&many);
+        let text = list_tools(&many);
         assert!(text.len() < MAX_DESCRIBED_BYTES && text.contains("\nmcp_t499\n"), "{}", text.len());
         assert!(!text.contains("tool_search"));
-        assert_eq!(list(&[]), "");
+        assert_eq!(list_tools(&[]), "");
     }
 }

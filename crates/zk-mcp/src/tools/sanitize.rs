@@ -6,7 +6,7 @@ const MAX_TEXT_CHARS: usize = 4096;
 /// Removes control and invisible characters from a description, so that a person reviews exactly what a model
 /// reads.
 pub(crate) fn clean_text(text: &str) -> String {
-    let clean = plain(text);
+    let clean = visible_text(text);
     match clean.char_indices().nth(MAX_TEXT_CHARS) {
         Some((end, _)) => format!("{}…", clean.get(..end).unwrap_or_default()),
         None => clean,
@@ -16,10 +16,10 @@ pub(crate) fn clean_text(text: &str) -> String {
 /// Cleans every text in a schema, including keys.
 pub(crate) fn clean_schema(schema: &Value) -> Value {
     match schema {
-        Value::String(text) => Value::String(plain(text)),
+        Value::String(text) => Value::String(visible_text(text)),
         Value::Array(items) => items.iter().map(clean_schema).collect(),
         Value::Object(object) => {
-            let clean = object.iter().map(|(key, value)| (plain(key), clean_schema(value)));
+            let clean = object.iter().map(|(key, value)| (visible_text(key), clean_schema(value)));
             Value::Object(clean.collect())
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => schema.clone(),
@@ -27,7 +27,7 @@ pub(crate) fn clean_schema(schema: &Value) -> Value {
 }
 
 /// Removes characters that are not visible, except line breaks and tabs.
-fn plain(text: &str) -> String {
+fn visible_text(text: &str) -> String {
     if text.chars().all(is_plain) { text.to_owned() } else { text.chars().filter(|c| is_plain(*c)).collect() }
 }
 

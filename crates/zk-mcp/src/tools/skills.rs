@@ -105,7 +105,7 @@ impl Server {
                     true,
                     |connection| async move { connection.read_resource(file, idle, cx).await },
                 );
-            let bytes = bytes(read.await.map_err(|error| error.to_string())?)?;
+            let bytes = resource_bytes(read.await.map_err(|error| error.to_string())?)?;
             if let Some(listed) = listed {
                 listed
                     .verify(&bytes)
@@ -116,7 +116,7 @@ impl Server {
     }
 }
 
-fn bytes(result: ReadResourceResult) -> Result<Vec<u8>, String> {
+fn resource_bytes(result: ReadResourceResult) -> Result<Vec<u8>, String> {
     match result.contents.into_iter().next() {
         Some(ResourceContents::TextResourceContents { text, .. }) => Ok(text.into_bytes()),
         Some(ResourceContents::BlobResourceContents { blob, .. }) => {

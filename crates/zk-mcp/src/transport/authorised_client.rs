@@ -97,15 +97,15 @@ impl Authorised {
         let Some(auth) = &self.auth else { return send(None).await };
         let token = auth.token().await;
         let shown = |token: &zk_auth::Secret| token.expose_secret().to_owned();
-        let mut sent = send(token.as_ref().map(shown)).await.map_err(challenged);
+        let mut sent = send(token.as_ref().map(shown)).await.map_err(to_challenge);
         if let (Err(StreamableHttpError::AuthRequired(_)), Some(rejected)) = (&sent, &token)
             && let Some(fresh) = auth.replace(rejected).await
         {
-            sent = send(Some(shown(&fresh))).await.map_err(challenged);
+            sent = send(Some(shown(&fresh))).await.map_err(to_challenge);
         }
         match &sent {
             Err(StreamableHttpError::AuthRequired(error)) => {
-                auth.note(Challenge::parse(&error.www_authenticate_header));
+                auth.record_challenge(Challenge::parse(&error.www_authenticate_header));
             }
             Err(StreamableHttpError::InsufficientScope(error)) => {
                 auth.note_wanted(Challenge::parse(&error.www_authenticate_header)).await;
@@ -134,8 +134,8 @@ impl Authorised {
     }
 }
 
-/// Servers before 2025-06-18 send a plain 401.
-fn challenged(error: RequestFailure) -> RequestFailure {
+/// Converts a plain 401, which servers before 2025-06-18 send, to a challenge.
+fn to_challenge(error: RequestFailure) -> RequestFailure {
     match error {
         StreamableHttpError::UnexpectedServerResponse(text) if text.starts_with("HTTP 401") => {
             StreamableHttpError::AuthRequired(AuthRequiredError::new(String::new()))

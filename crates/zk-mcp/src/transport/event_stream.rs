@@ -48,7 +48,8 @@ impl EventStreamTransport {
             .await;
         let mut events = opened?;
         let first = tokio::time::timeout(FIRST_EVENT_LIMIT, message_address(&mut events, &server.url)).await;
-        let late = || unexpected(format!("no address for messages within {} s", FIRST_EVENT_LIMIT.as_secs()));
+        let late =
+            || unexpected_answer(format!("no address for messages within {} s", FIRST_EVENT_LIMIT.as_secs()));
         let endpoint = first.map_err(|_| late())??;
         let (sender, messages) = mpsc::channel(MAX_WAITING_MESSAGES);
         let reader = tokio::spawn(read(events, sender));
@@ -57,7 +58,7 @@ impl EventStreamTransport {
     }
 }
 
-fn unexpected(what: String) -> RequestFailure {
+fn unexpected_answer(what: String) -> RequestFailure {
     StreamableHttpError::UnexpectedServerResponse(what.into())
 }
 
@@ -69,9 +70,10 @@ async fn message_address(events: &mut Events, url: &Url) -> Result<Arc<str>, Req
             continue;
         }
         let named = event.data.unwrap_or_default();
-        let joined = url.join(named.trim()).map_err(|error| unexpected(format!("`{named}`: {error}")))?;
+        let joined =
+            url.join(named.trim()).map_err(|error| unexpected_answer(format!("`{named}`: {error}")))?;
         if joined.origin() != url.origin() {
-            return Err(unexpected(format!("it wants messages sent elsewhere: `{joined}`")));
+            return Err(unexpected_answer(format!("it wants messages sent elsewhere: `{joined}`")));
         }
         return Ok(joined.as_str().into());
     }

@@ -23,7 +23,7 @@ pub(crate) type RequestFailure = StreamableHttpError<reqwest::Error>;
 /// Maximum size of a quoted invalid answer, in bytes.
 const MAX_SHOWN_BYTES: usize = 256;
 
-/// Parts of a message's request, without the address.
+/// Parts of the HTTP request for a message, without the address.
 pub(super) struct Post<'a> {
     pub(super) message: &'a ClientJsonRpcMessage,
     pub(super) session: Option<&'a str>,
@@ -85,9 +85,10 @@ impl Post<'_> {
             return match parse(&body) {
                 Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
                 Err(_) if !is_awaited => Ok(StreamableHttpPostResponse::Accepted),
-                Err(error) => {
-                    Err(unexpected(format!("its answer is no message: {error}: {}", quote_body(&body))))
-                }
+                Err(error) => Err(unexpected_answer(format!(
+                    "its answer is no message: {error}: {}",
+                    quote_body(&body)
+                ))),
             };
         }
         if !is_awaited {
@@ -133,7 +134,7 @@ impl Post<'_> {
         match (error, failure) {
             (Some(error), _) => Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), session)),
             (None, Some(failure)) => Err(failure.into()),
-            (None, None) => Err(unexpected(format!("HTTP {status}: {text}"))),
+            (None, None) => Err(unexpected_answer(format!("HTTP {status}: {text}"))),
         }
     }
 
@@ -158,7 +159,7 @@ impl Post<'_> {
     }
 }
 
-fn unexpected(what: String) -> RequestFailure {
+fn unexpected_answer(what: String) -> RequestFailure {
     StreamableHttpError::UnexpectedServerResponse(what.into())
 }
 
@@ -173,7 +174,7 @@ fn challenge(status: StatusCode, headers: &HeaderMap) -> Option<RequestFailure> 
     let said = headers.get(WWW_AUTHENTICATE)?;
     let said = || match said.to_str() {
         Ok(text) => Ok(text.to_owned()),
-        Err(_) => Err(unexpected("its header www-authenticate is no text".to_owned())),
+        Err(_) => Err(unexpected_answer("its header www-authenticate is no text".to_owned())),
     };
     match status {
         StatusCode::UNAUTHORIZED => Some(said().map_or_else(

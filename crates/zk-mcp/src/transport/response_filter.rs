@@ -62,7 +62,7 @@ pub(crate) fn record_tools(
             if let JsonRpcMessage::Response(response) = &message
                 && let ServerResult::ListToolsResult(list) = &response.result
             {
-                sent.note(list.tools.iter().map(|tool| tool.name.to_string()));
+                sent.record(list.tools.iter().map(|tool| tool.name.to_string()));
             }
             StreamableHttpPostResponse::Json(message, session)
         }
@@ -71,7 +71,7 @@ pub(crate) fn record_tools(
             let noted = events.inspect(move |event| {
                 let data = event.as_ref().ok().and_then(|event| event.data.as_deref());
                 let list = data.and_then(|data| serde_json::from_str::<ToolList>(data).ok());
-                sent.note(list.into_iter().flat_map(|list| list.result.tools).map(|tool| tool.name));
+                sent.record(list.into_iter().flat_map(|list| list.result.tools).map(|tool| tool.name));
             });
             StreamableHttpPostResponse::Sse(noted.boxed(), session)
         }

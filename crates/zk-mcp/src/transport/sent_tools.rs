@@ -7,7 +7,7 @@ pub(crate) struct SentTools(Arc<Mutex<BTreeSet<String>>>);
 
 impl SentTools {
     #[cfg(feature = "http")]
-    pub(crate) fn note(&self, names: impl IntoIterator<Item = String>) {
+    pub(crate) fn record(&self, names: impl IntoIterator<Item = String>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(names);
     }
 

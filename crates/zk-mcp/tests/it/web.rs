@@ -11,9 +11,9 @@ use tokio::net::{TcpListener, TcpStream};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asked {
     pub(crate) method: String,
-    /// With its query.
+    /// Path with its query.
     pub(crate) path: String,
-    /// Names in lower case.
+    /// Headers, with their names in lower case.
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: String,
 }

@@ -18,13 +18,13 @@ const MAX_APPROVALS_BYTES: usize = 1 << 20;
 
 const VERSION: i64 = 1;
 
-/// Key of the list in the file.
-const LIST: &str = "approval";
+/// Key of the list of approvals in the file.
+const LIST_KEY: &str = "approval";
 
 /// Lasting approval of a person, in one project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Approval {
-    /// Calls that it allows.
+    /// Kind of calls that the approval allows.
     pub kind: ApprovalKind,
     /// Canonical root of the project; the approval holds nowhere else.
     pub project: PathBuf,
@@ -55,11 +55,11 @@ pub enum ApprovalKind {
         /// The directory, absolute.
         path: PathBuf,
     },
-    /// Commands that run the project's code in one way.
+    /// Commands that run code of the project, such as its tests or a build script.
     Code(ProjectCode),
     /// Every call of these tools, with any arguments.
     Tools {
-        /// The MCP server that brings them, if all of its tools are meant.
+        /// MCP server of the tools, if the approval covers all tools of the server.
         server: Option<String>,
         /// Canonical names of the tools, at least one.
         names: Vec<String>,
@@ -93,18 +93,18 @@ impl Approval {
             "project-code" => ApprovalKind::Code(ProjectCode {
                 words: texts(table, "words")
                     .ok_or("an approval of project code has no list `words` of texts")?,
-                bound: bound(table)?,
+                bound: parse_bound(table)?,
             }),
             "tools" => ApprovalKind::Tools {
                 server: table.get("server").and_then(Value::as_str).map(str::to_owned),
                 names: texts(table, "tools").ok_or("an approval of tools has no list `tools` of texts")?,
             },
-            "directory" => ApprovalKind::Directory { path: absolute(text("directory")?)? },
-            "reads" => ApprovalKind::Reads { path: absolute(text("directory")?)? },
-            // Kind of a later version.
+            "directory" => ApprovalKind::Directory { path: absolute_path(text("directory")?)? },
+            "reads" => ApprovalKind::Reads { path: absolute_path(text("directory")?)? },
+            // Kind that a later version of zk wrote.
             _ => return Ok(None),
         };
-        Ok(Some(Self { kind, project: absolute(text("project")?)?, created: text("created")? }))
+        Ok(Some(Self { kind, project: absolute_path(text("project")?)?, created: text("created")? }))
     }
 
     fn to_table(&self) -> io::Result<Table> {
@@ -147,14 +147,14 @@ impl Approval {
     }
 }
 
-/// The texts of a list, at least one.
+/// Texts of a list in the file; `None` if the list is empty or has anything else in it.
 fn texts(table: &Table, key: &str) -> Option<Vec<String>> {
     let list = table.get(key)?.as_array().filter(|list| !list.is_empty())?;
     list.iter().map(|item| Some(item.as_str()?.to_owned())).collect()
 }
 
-/// Binding of commands that run outside of a sandbox; `None` for those inside.
-fn bound(table: &Table) -> Result<Option<Bound>, String> {
+/// Directory and manifests of an approval outside of a sandbox; `None` for one inside.
+fn parse_bound(table: &Table) -> Result<Option<Bound>, String> {
     let (Some(directory), Some(manifests)) = (table.get("directory"), table.get("manifests")) else {
         return match (table.get("directory"), table.get("manifests")) {
             (None, None) => Ok(None),
@@ -166,13 +166,13 @@ fn bound(table: &Table) -> Result<Option<Bound>, String> {
     let manifests = manifests.iter().map(|(path, hash)| {
         let hash = hash.as_str().ok_or_else(wrong)?;
         let hash = (!hash.is_empty()).then(|| hash.to_owned());
-        Ok(Manifest { path: absolute(path.clone())?, hash })
+        Ok(Manifest { path: absolute_path(path.clone())?, hash })
     });
-    let directory = absolute(directory.as_str().ok_or("`directory` is no text")?.to_owned())?;
+    let directory = absolute_path(directory.as_str().ok_or("`directory` is no text")?.to_owned())?;
     Ok(Some(Bound { directory, manifests: manifests.collect::<Result<_, String>>()? }))
 }
 
-fn absolute(text: String) -> Result<PathBuf, String> {
+fn absolute_path(text: String) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     if path.is_absolute() { Ok(path) } else { Err(format!("`{}` is not absolute", path.display())) }
 }
@@ -183,7 +183,7 @@ pub enum ApprovalError {
     /// The file exists and is unusable: it approves nothing and is not overwritten.
     #[error("the approvals in {} are not usable ({why}); nothing in them counts until the file is repaired or removed", path.display())]
     Unusable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Reason why the file is unusable.
         why: String,
@@ -191,7 +191,7 @@ pub enum ApprovalError {
     /// The file cannot be read or written.
     #[error("cannot write the approvals in {}: {source}", path.display())]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Cause of the failure.
         source: io::Error,
@@ -308,8 +308,8 @@ impl Approvals {
         let mut table = self.load()?;
         let known = approvals(&table).map_err(|why| self.unusable(why))?;
         table.entry("version").or_insert(Value::Integer(VERSION));
-        let list = table.entry(LIST).or_insert_with(|| Value::Array(Vec::new()));
-        let Value::Array(list) = list else { return Err(self.unusable(format!("`{LIST}` is no list"))) };
+        let list = table.entry(LIST_KEY).or_insert_with(|| Value::Array(Vec::new()));
+        let Value::Array(list) = list else { return Err(self.unusable(format!("`{LIST_KEY}` is no list"))) };
         change(list, known).map_err(failed)?;
         let text = toml::to_string_pretty(&table).map_err(|error| failed(io::Error::other(error)))?;
         self.files.replace(&self.path, text.as_bytes()).map_err(|error| failed(error.into_io()))
@@ -318,8 +318,8 @@ impl Approvals {
 
 /// Parses the approvals of a file, in order; `None` is a kind of a later version.
 fn approvals(table: &Table) -> Result<Vec<Option<Approval>>, String> {
-    let Some(list) = table.get(LIST) else { return Ok(Vec::new()) };
-    let Some(list) = list.as_array() else { return Err(format!("`{LIST}` is no list")) };
+    let Some(list) = table.get(LIST_KEY) else { return Ok(Vec::new()) };
+    let Some(list) = list.as_array() else { return Err(format!("`{LIST_KEY}` is no list")) };
     list.iter()
         .map(|item| {
             item.as_table().ok_or_else(|| "an approval is no table".to_owned()).and_then(Approval::parse)

@@ -24,13 +24,13 @@ const SUBCOMMANDS: [(&str, usize); 10] = [
     ("yarn", 2),
 ];
 
-/// Place of a call that is asked about.
+/// Directory and sandbox of a call that a person is asked about.
 #[derive(Clone, Copy)]
 pub(crate) struct AskedPlace<'a> {
     pub(crate) cwd: &'a Path,
     pub(crate) project: &'a Path,
     pub(crate) classifier: &'a dyn PathClassifier,
-    /// Whether it runs in the sandbox of commands.
+    /// Whether the call runs in the sandbox of commands.
     pub(crate) is_contained: bool,
 }
 
@@ -49,14 +49,14 @@ pub(crate) fn offered(
     };
     match list.as_slice() {
         [Effect::Executes { command: Some(command), .. }] => {
-            project_code(command, at).or_else(|| prefix(command, verdict, at.is_contained))
+            project_code_approval(command, at).or_else(|| prefix_approval(command, verdict, at.is_contained))
         }
-        effects => directory(effects, at.cwd, at.classifier),
+        effects => directory_approval(effects, at.cwd, at.classifier),
     }
 }
 
 /// Directory outside of the workspace that a tool lists, or that contains the one file it reads.
-fn read_outside(effects: &[Effect], cwd: &Path, classifier: &dyn PathClassifier) -> Option<ApprovalKind> {
+fn read_approval(effects: &[Effect], cwd: &Path, classifier: &dyn PathClassifier) -> Option<ApprovalKind> {
     let [Effect::Reads { paths }] = effects else { return None };
     let [path] = paths.as_slice() else { return None };
     let path = crate::classifier::normalise(&cwd.join(path));
@@ -65,20 +65,22 @@ fn read_outside(effects: &[Effect], cwd: &Path, classifier: &dyn PathClassifier)
         return None;
     }
     let directory = if path.is_dir() { path } else { path.parent()?.to_owned() };
-    // One that nearly everything is in would allow more than it seems.
-    let is_wide = directory.parent().is_none_or(|above| above.parent().is_none() && !is_small(&directory))
-        || classifier.home().is_some_and(|home| home.starts_with(&directory));
+    // An approval of `/`, of a top-level directory such as `/usr`, or of one that contains the home directory
+    // would allow more than it seems.
+    let is_wide =
+        directory.parent().is_none_or(|above| above.parent().is_none() && !is_system_settings(&directory))
+            || classifier.home().is_some_and(|home| home.starts_with(&directory));
     (!is_wide).then_some(ApprovalKind::Reads { path: directory })
 }
 
-/// Whether a directory of the root holds settings of the system and no files of people.
-fn is_small(directory: &Path) -> bool {
+/// Whether a top-level directory holds settings of the system and no files of users.
+fn is_system_settings(directory: &Path) -> bool {
     directory == Path::new("/etc")
 }
 
 /// Kind of approval for a plain command that runs the project's code; in the sandbox also with filters after
 /// it.
-fn project_code(text: &str, at: AskedPlace<'_>) -> Option<ApprovalKind> {
+fn project_code_approval(text: &str, at: AskedPlace<'_>) -> Option<ApprovalKind> {
     let code = if at.is_contained {
         let argv = plain_command(text).or_else(|| Some(filtered_command(text)?.0))?;
         ProjectCode::contained(&argv)
@@ -89,8 +91,12 @@ fn project_code(text: &str, at: AskedPlace<'_>) -> Option<ApprovalKind> {
 }
 
 /// Directory that contains all files that a tool changes.
-fn directory(effects: &[Effect], cwd: &Path, classifier: &dyn PathClassifier) -> Option<ApprovalKind> {
-    if let Some(reads) = read_outside(effects, cwd, classifier) {
+fn directory_approval(
+    effects: &[Effect],
+    cwd: &Path,
+    classifier: &dyn PathClassifier,
+) -> Option<ApprovalKind> {
+    if let Some(reads) = read_approval(effects, cwd, classifier) {
         return Some(reads);
     }
     let mut parents: Vec<PathBuf> = Vec::new();
@@ -113,7 +119,7 @@ fn directory(effects: &[Effect], cwd: &Path, classifier: &dyn PathClassifier) ->
 }
 
 /// Prefix of the only command that needs approval.
-fn prefix(text: &str, verdict: &Verdict, is_contained: bool) -> Option<ApprovalKind> {
+fn prefix_approval(text: &str, verdict: &Verdict, is_contained: bool) -> Option<ApprovalKind> {
     let script = Script::parse(text).ok()?;
     let mut asked = verdict.reasons.iter().filter(|reason| reason.decision == Decision::Ask);
     let (subject, None) = (asked.next()?.subject.as_str(), asked.next()) else { return None };

@@ -9,7 +9,7 @@ use crate::shell::quote_all;
 /// Approval as offered to a person; `None` for that of a single call, which the gate offers itself.
 pub(crate) fn call_offer(kind: &ApprovalKind, project: &Path) -> Option<CallOffer> {
     Some(CallOffer {
-        kind: wider(kind)?,
+        kind: wider_kind(kind)?,
         describes: describe(kind),
         label: label(kind, project),
         warning: warning(kind),
@@ -17,7 +17,7 @@ pub(crate) fn call_offer(kind: &ApprovalKind, project: &Path) -> Option<CallOffe
     })
 }
 
-fn wider(kind: &ApprovalKind) -> Option<WiderKind> {
+fn wider_kind(kind: &ApprovalKind) -> Option<WiderKind> {
     match kind {
         ApprovalKind::Exact { .. } => None,
         ApprovalKind::Prefix { .. } => Some(WiderKind::Prefix),
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_offered_is_found_again_by_its_key() {
+    fn an_offered_approval_is_found_by_its_key() {
         for kind in [
             ApprovalKind::Exact { command: "ls\n$x".into() },
             ApprovalKind::Prefix { words: vec!["a b".into(), String::new(), "c".into()] },

@@ -103,21 +103,21 @@ impl HostPathClassifier {
     /// Says that file tools can read outside of these directories, and that a person is asked about it.
     #[must_use]
     pub fn asking_reads_outside(self, directories: impl IntoIterator<Item = PathBuf>) -> Self {
-        let directories = directories.into_iter().map(|path| follow(&path).unwrap_or(path));
+        let directories = directories.into_iter().map(|path| resolve_links(&path).unwrap_or(path));
         Self { read_unasked: Some(directories.collect()), ..self }
     }
 
     /// Protects these files and directories from changes in spite of their place in the workspace.
     #[must_use]
     pub fn protecting(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
-        self.protected.extend(paths.into_iter().map(|path| follow(&path).unwrap_or(path)));
+        self.protected.extend(paths.into_iter().map(|path| resolve_links(&path).unwrap_or(path)));
         self
     }
 
     /// Treats these files and directories as secrets.
     #[must_use]
     pub fn hiding(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
-        self.hidden.extend(paths.into_iter().map(|path| follow(&path).unwrap_or(path)));
+        self.hidden.extend(paths.into_iter().map(|path| resolve_links(&path).unwrap_or(path)));
         self
     }
 
@@ -173,7 +173,7 @@ impl PathClassifier for HostPathClassifier {
     }
 
     fn asks_read(&self, path: &Path) -> bool {
-        // By its name: a link of the workspace that leads out of it is refused by the service of files.
+        // Decided by name: the file service refuses a link in the workspace that leads outside.
         let path = super::normalise(path);
         self.read_unasked.as_ref().is_some_and(|known| !known.iter().any(|place| path.starts_with(place)))
             && (super::has_password_name(&path) || self.path(&path) == PathPlace::Outside)
@@ -209,7 +209,7 @@ impl PathClassifier for HostPathClassifier {
     }
 
     fn path(&self, path: &Path) -> PathPlace {
-        let Some(real) = follow(path) else { return PathPlace::Outside };
+        let Some(real) = resolve_links(path) else { return PathPlace::Outside };
         // Both names count: that of a link, and that of its target.
         let by_name = |path: &Path| by_name_at(path, &self.roots, self.home.as_deref());
         let is_in = |places: &[PathBuf]| places.iter().any(|place| real.starts_with(place));
@@ -253,7 +253,7 @@ impl PathClassifier for HostPathClassifier {
     fn tree(&self, root: &Path, walk: TreeWalk) -> PathPlace {
         let is_readable = |place| matches!(place, PathPlace::Inside | PathPlace::Protected);
         let place = self.path(root);
-        let Some(real) = follow(root).filter(|_| is_readable(place)) else { return place };
+        let Some(real) = resolve_links(root).filter(|_| is_readable(place)) else { return place };
         let mut seen = HashSet::from([real.clone()]);
         let mut open = vec![real];
         let (mut entries, mut private) = (0, Vec::new());
@@ -278,11 +278,11 @@ impl PathClassifier for HostPathClassifier {
                 }
                 let path = entry.path();
                 let (path, place) = if !kind.is_symlink() {
-                    let place = self.entry(&path);
+                    let place = self.entry_place(&path);
                     (path, place)
                 } else if walk.follows_links {
                     let place = self.path(&path);
-                    (follow(&path).unwrap_or(path), place)
+                    (resolve_links(&path).unwrap_or(path), place)
                 } else {
                     continue;
                 };
@@ -308,7 +308,7 @@ impl PathClassifier for HostPathClassifier {
 
 impl HostPathClassifier {
     /// Place of a walked entry that is no link.
-    fn entry(&self, path: &Path) -> PathPlace {
+    fn entry_place(&self, path: &Path) -> PathPlace {
         if self.hidden.iter().any(|place| path.starts_with(place)) {
             return PathPlace::Secret;
         }
@@ -330,7 +330,7 @@ fn is_one_word(name: &OsStr) -> bool {
 }
 
 /// Resolves all links of a path; for a missing path, the links of its existing part. `None` after a failure.
-fn follow(path: &Path) -> Option<PathBuf> {
+fn resolve_links(path: &Path) -> Option<PathBuf> {
     if !path.is_absolute() {
         return None;
     }

@@ -144,8 +144,8 @@ pub fn by_name(path: &Path, roots: &[PathBuf]) -> PathPlace {
 pub(crate) fn by_name_at(path: &Path, roots: &[PathBuf], home: Option<&Path>) -> PathPlace {
     let path = normalise(path);
     // A name that is not valid text could be any name.
-    let Some(names) = names(&path) else { return PathPlace::Secret };
-    let below_home = home.and_then(|home| self::names(path.strip_prefix(home).ok()?)).unwrap_or_default();
+    let Some(names) = folded_names(&path) else { return PathPlace::Secret };
+    let below_home = home.and_then(|home| folded_names(path.strip_prefix(home).ok()?)).unwrap_or_default();
     let is_guarded = |guard: fn(PathGuard) -> bool, names: &[String]| {
         let anywhere = GuardedPath::ANYWHERE.iter().filter(|guarded| guarded.is_among(names));
         let at_home = GuardedPath::AT_HOME.iter().filter(|guarded| guarded.begins(&below_home));
@@ -158,7 +158,7 @@ pub(crate) fn by_name_at(path: &Path, roots: &[PathBuf], home: Option<&Path>) ->
     let Some(inner) = roots.iter().find_map(|root| path.strip_prefix(root).ok()) else {
         return PathPlace::Outside;
     };
-    let inner = self::names(inner).unwrap_or_default();
+    let inner = folded_names(inner).unwrap_or_default();
     if is_guarded(|guard| guard == PathGuard::Private, &inner) {
         PathPlace::Private
     } else if is_guarded(|guard| guard != PathGuard::Secret, &inner) {
@@ -210,7 +210,7 @@ const CREDENTIAL_NAMES: [&str; 12] = [
 const KEY_EXTENSIONS: [&str; 11] =
     ["jks", "kdbx", "key", "keystore", "ovpn", "p12", "p8", "pem", "pfx", "ppk", "tfvars"];
 
-/// Extensions of files with data and of names without one, in lower case.
+/// Extensions of data files, in lower case; the empty one is for names without an extension.
 const DATA_EXTENSIONS: [&str; 16] = [
     "",
     "bak",
@@ -241,7 +241,7 @@ pub(crate) fn private_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Components of a path in lower case; `None` if one is no valid text.
-fn names(path: &Path) -> Option<Vec<String>> {
+fn folded_names(path: &Path) -> Option<Vec<String>> {
     let names = path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(name),
         Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,

@@ -11,7 +11,7 @@ use crate::repository::read;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Configured {
     pub(super) hosts: Vec<String>,
-    /// Whether one of them replaces the default registry.
+    /// Whether one of the registries replaces the default one.
     pub(super) replaces_usual: bool,
 }
 
@@ -36,10 +36,10 @@ pub(super) fn of_manager(
     let name = if name.starts_with("python") { module.unwrap_or(name) } else { name };
     let mut found = Configured::default();
     match name {
-        "npm" | "pnpm" | "yarn" | "bun" => sources.npm(&mut found),
-        "pip" | "pip3" | "uv" | "poetry" | "pdm" | "pipenv" => sources.pip(args, &mut found),
-        "cargo" => sources.cargo(&mut found),
-        "gem" | "bundle" => sources.gem(&mut found),
+        "npm" | "pnpm" | "yarn" | "bun" => sources.add_npm(&mut found),
+        "pip" | "pip3" | "uv" | "poetry" | "pdm" | "pipenv" => sources.add_pip(args, &mut found),
+        "cargo" => sources.add_cargo(&mut found),
+        "gem" | "bundle" => sources.add_gem(&mut found),
         "go" => found.add_variable(here.variable("GOPROXY"), true),
         _ => {}
     }
@@ -64,29 +64,29 @@ impl Configured {
 
 impl Sources<'_> {
     /// Content of the nearest file with one of these names, in the command's directory or its parents.
-    fn nearest(&self, names: &[&str]) -> Option<String> {
+    fn read_nearest(&self, names: &[&str]) -> Option<String> {
         let home = self.here.home();
         let above = self.cwd.ancestors().take_while(|dir| Some(*dir) != home);
         let mut paths = above.flat_map(|dir| names.iter().map(move |name| dir.join(name)));
         paths.find_map(|path| read(&path)).filter(|_| self.of_project)
     }
 
-    fn at_home(&self, name: &str) -> Option<String> {
+    fn read_in_home(&self, name: &str) -> Option<String> {
         read(&self.here.home()?.join(name))
     }
 
-    fn npm(&self, found: &mut Configured) {
+    fn add_npm(&self, found: &mut Configured) {
         for name in ["npm_config_registry", "NPM_CONFIG_REGISTRY"] {
             found.add_variable(self.here.variable(name), true);
         }
         // `registry=` and `@scope:registry=`; yarn has other keys for the former.
-        let files = [self.nearest(&[".npmrc"]), self.at_home(".npmrc")];
+        let files = [self.read_nearest(&[".npmrc"]), self.read_in_home(".npmrc")];
         for text in files.iter().flatten() {
             for entry in entries::of_text(text).iter().filter(|entry| entry.key.ends_with("registry")) {
                 found.add(hosts::of_url(entry.value), entry.key == "registry");
             }
         }
-        let files = [self.nearest(&[".yarnrc.yml", ".yarnrc"]), self.at_home(".yarnrc.yml")];
+        let files = [self.read_nearest(&[".yarnrc.yml", ".yarnrc"]), self.read_in_home(".yarnrc.yml")];
         for line in files.iter().flatten().flat_map(|text| text.lines()) {
             let key = line.trim_start();
             if key.starts_with("npmRegistryServer:") || key.starts_with("registry ") {
@@ -95,7 +95,7 @@ impl Sources<'_> {
         }
     }
 
-    fn pip(&self, args: &[String], found: &mut Configured) {
+    fn add_pip(&self, args: &[String], found: &mut Configured) {
         for name in ["PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX"] {
             found.add_variable(self.here.variable(name), true);
         }
@@ -103,7 +103,7 @@ impl Sources<'_> {
             found.add_variable(self.here.variable(name), false);
         }
         let global = read(Path::new("/etc/pip.conf"));
-        let files = [global, self.at_home(".pip/pip.conf"), self.at_home(".config/pip/pip.conf")];
+        let files = [global, self.read_in_home(".pip/pip.conf"), self.read_in_home(".config/pip/pip.conf")];
         for text in files.iter().flatten() {
             for entry in entries::of_text(text) {
                 let is_registry =
@@ -124,7 +124,7 @@ impl Sources<'_> {
         }
     }
 
-    fn cargo(&self, found: &mut Configured) {
+    fn add_cargo(&self, found: &mut Configured) {
         let mut texts = Vec::new();
         if self.of_project {
             let home = self.here.home();
@@ -148,8 +148,8 @@ impl Sources<'_> {
         }
     }
 
-    fn gem(&self, found: &mut Configured) {
-        let sources = [self.at_home(".gemrc"), self.nearest(&["Gemfile"])];
+    fn add_gem(&self, found: &mut Configured) {
+        let sources = [self.read_in_home(".gemrc"), self.read_nearest(&["Gemfile"])];
         for line in sources.iter().flatten().flat_map(|text| text.lines()).map(str::trim) {
             if line.starts_with("- ") || line.starts_with("source") {
                 found.add(hosts::of_url(line), true);

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sections_values_and_lines_that_go_on_are_read() {
+    fn sections_values_and_continuation_lines_are_read() {
         let text = "registry=https://a.example/\n; note\n[global]\nextra-index-url =\n    https://b.example/?x=1\n[url \"git@x:\"]\n\tinsteadOf = \"https://x/\"\n";
         let found = of_text(text);
         let found: Vec<_> = found.iter().map(|e| (e.section, e.key.as_str(), e.value)).collect();

@@ -54,7 +54,7 @@ pub(super) fn connections(args: &[String], near: Vicinity<'_>) -> Option<Connect
     let rewrites = rewrites(near, configured.config.as_deref().filter(|_| configured.is_trusted));
     let of_place = |word: &str| {
         let word = rewrites.apply(word, name == "push");
-        hosts::of_url(&word).or_else(|| hosts::of_far_place(&word, false))
+        hosts::of_url(&word).or_else(|| hosts::of_remote_place(&word, false))
     };
     // For a push or fetch, the first operand is the remote, and `src:dst` names branches.
     let places = match name.as_str() {

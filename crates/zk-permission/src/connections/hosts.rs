@@ -54,13 +54,13 @@ pub(super) fn of_ssh(args: &[String]) -> Option<String> {
             && word.ends_with(|letter| SSH_FLAGS_WITH_VALUE.contains(letter));
         is_operand
     });
-    Some(at_port(of_far_place(host?, true)?, ssh_port(args, 'p')))
+    Some(at_port(of_remote_place(host?, true)?, ssh_port(args, 'p')))
 }
 
 /// Hosts of an scp or sftp command.
 pub(super) fn of_copies(args: &[String]) -> Vec<String> {
     let port = ssh_port(args, 'P');
-    args.iter().filter_map(|word| of_far_place(word, false)).map(|host| at_port(host, port)).collect()
+    args.iter().filter_map(|word| of_remote_place(word, false)).map(|host| at_port(host, port)).collect()
 }
 
 /// Port in a flag or option of ssh.
@@ -91,7 +91,7 @@ fn at_port(host: String, port: Option<u16>) -> String {
 }
 
 /// Host of `user@host`, `host:path` or `ssh://host`, with the ssh port.
-pub(super) fn of_far_place(word: &str, is_host: bool) -> Option<String> {
+pub(super) fn of_remote_place(word: &str, is_host: bool) -> Option<String> {
     if word.starts_with('-') {
         return None;
     }

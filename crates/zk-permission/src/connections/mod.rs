@@ -43,14 +43,14 @@ pub(crate) fn of_effects(effects: &Effects, near: Vicinity<'_>) -> Option<Connec
     let of_effect = |effect: &Effect| match effect {
         Effect::Executes { command: Some(command), .. } => of_text(command, near),
         Effect::Executes { command: None, argv } => {
-            inspect_program(argv).iter().filter_map(|leaf| of_leaf(leaf, near)).reduce(join)
+            inspect_program(argv).iter().filter_map(|leaf| of_leaf(leaf, near)).reduce(merge)
         }
         Effect::Reads { .. }
         | Effect::Writes { .. }
         | Effect::Network { .. }
         | Effect::LeavesContext { .. } => None,
     };
-    let mut all = list.iter().filter_map(of_effect).reduce(join)?;
+    let mut all = list.iter().filter_map(of_effect).reduce(merge)?;
     all.hosts.sort();
     all.hosts.dedup();
     Some(all)
@@ -60,13 +60,13 @@ fn of_text(text: &str, near: Vicinity<'_>) -> Option<Connections> {
     match Script::parse(text) {
         Ok(script) => {
             let leaves = script.commands.iter().flat_map(|command| inspect(command, Vec::new()));
-            leaves.filter_map(|leaf| of_leaf(&leaf, near)).reduce(join)
+            leaves.filter_map(|leaf| of_leaf(&leaf, near)).reduce(merge)
         }
         Err(_) => of_open_text(text),
     }
 }
 
-fn join(mut one: Connections, other: Connections) -> Connections {
+fn merge(mut one: Connections, other: Connections) -> Connections {
     one.hosts.extend(other.hosts);
     one.any_public |= other.any_public;
     one
@@ -108,7 +108,9 @@ fn of_leaf(leaf: &Leaf, near: Vicinity<'_>) -> Option<Connections> {
             },
             any_public: false,
         },
-        "gh" => listed(&["api.github.com", "github.com", "uploads.github.com", "*.githubusercontent.com"]),
+        "gh" => {
+            connections_to(&["api.github.com", "github.com", "uploads.github.com", "*.githubusercontent.com"])
+        }
         _ => {
             let mut hosts = hosts::of_words(args);
             if let Some(usual) = registries::hosts(name, args) {
@@ -122,7 +124,7 @@ fn of_leaf(leaf: &Leaf, near: Vicinity<'_>) -> Option<Connections> {
                 hosts.extend(of_settings.hosts);
                 hosts.extend(registries::associated_hosts(&hosts));
             }
-            Connections { hosts, any_public: args.iter().any(|word| takes_hosts_elsewhere(word)) }
+            Connections { hosts, any_public: args.iter().any(|word| is_flag_for_hosts_from_elsewhere(word)) }
         }
     };
     // GitHub serves downloads from other host names.
@@ -134,11 +136,11 @@ fn of_leaf(leaf: &Leaf, near: Vicinity<'_>) -> Option<Connections> {
     Some(found)
 }
 
-fn listed(hosts: &[&str]) -> Connections {
+fn connections_to(hosts: &[&str]) -> Connections {
     Connections { hosts: hosts.iter().map(|host| (*host).to_owned()).collect(), any_public: false }
 }
 
-fn takes_hosts_elsewhere(word: &str) -> bool {
+fn is_flag_for_hosts_from_elsewhere(word: &str) -> bool {
     HOSTS_FROM_ELSEWHERE.contains(&word.split('=').next().unwrap_or(word))
 }
 

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_beginning_counts_and_pushes_have_rules_of_their_own() {
+    fn the_longest_prefix_wins_and_pushes_have_separate_rules() {
         let rewrites = GitRewrites::parse(
             "[url \"https://mirror.example/\"]\n\tinsteadOf = https://a.example/\n[url \"https://team.example/\"]\n\tinsteadOf \
              = https://a.example/team/\n[url \"ssh://git@a.example/\"]\n\tpushInsteadOf = https://a.example/\n[remote \

@@ -4,11 +4,11 @@ use super::*;
 use crate::HostPathClassifier;
 use crate::classifier::TextPathClassifier;
 
-fn of(command: &str, cwd: &Path) -> Option<String> {
-    of_here(command, cwd, &TextPathClassifier::default(), true)
+fn connections_of(command: &str, cwd: &Path) -> Option<String> {
+    connections_with(command, cwd, &TextPathClassifier::default(), true)
 }
 
-fn of_here(
+fn connections_with(
     command: &str,
     cwd: &Path,
     classifier: &dyn PathClassifier,
@@ -66,7 +66,7 @@ fn hosts_are_read_from_the_words_of_a_command() {
         ("python3 get.py", None),
         ("echo https://example.org", None),
     ] {
-        assert_eq!(of(command, Path::new("/nowhere")).as_deref(), hosts, "{command}");
+        assert_eq!(connections_of(command, Path::new("/nowhere")).as_deref(), hosts, "{command}");
     }
 }
 
@@ -90,7 +90,7 @@ fn remotes_of_a_repository_are_looked_up_in_its_configuration() {
         ("git -C .. push origin", Some(origin)),
         ("git remote update", Some("far.example.org:22, git.example.org, push.example.org:2222")),
     ] {
-        assert_eq!(of(command, &cwd).as_deref(), hosts, "{command}");
+        assert_eq!(connections_of(command, &cwd).as_deref(), hosts, "{command}");
     }
 }
 
@@ -114,7 +114,7 @@ fn registries_of_settings_take_the_place_of_the_usual_ones_with_their_ports() {
     let cwd = project.join("a");
     let check = |rows: &[Row<'_>]| {
         for (command, variables, trusts_project, hosts) in rows {
-            let found = of_here(command, &cwd, &here(variables), *trusts_project);
+            let found = connections_with(command, &cwd, &here(variables), *trusts_project);
             assert_eq!(found.as_deref(), Some(*hosts), "{command} {variables:?} {trusts_project}");
         }
     };
@@ -159,7 +159,7 @@ fn registries_of_settings_take_the_place_of_the_usual_ones_with_their_ports() {
         ("npm ci", &[], true, "127.0.0.1:4873, npm.corp:4873"),
         ("cargo add serde", &[], true, "127.0.0.1:8801, crates.corp:9000"),
         ("pip install -r requirements.txt", &[], true, "127.0.0.1:3141, devpi.corp.example"),
-        // A command could have written these, and no question shows them.
+        // Commands could have written the project's files, and no question shows their hosts.
         ("npm ci", &[], false, "npm.corp:4873, registry.npmjs.org"),
         ("pip install -r requirements.txt", &[], false, "devpi.corp.example"),
         (
@@ -172,7 +172,7 @@ fn registries_of_settings_take_the_place_of_the_usual_ones_with_their_ports() {
 }
 
 #[test]
-fn an_address_of_git_is_the_one_that_its_rules_put_in_its_place() {
+fn git_addresses_are_rewritten_by_instead_of_rules() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().canonicalize().unwrap();
     let (home, project) = (dir.join("home"), dir.join("home/work"));
@@ -190,7 +190,7 @@ fn an_address_of_git_is_the_one_that_its_rules_put_in_its_place() {
         ("git clone corp:a.git", "git.corp"),
         ("git push https://near.example/x.git main", "127.0.0.1:8801"),
     ] {
-        assert_eq!(of_here(command, &project, &here, false).as_deref(), Some(hosts), "{command}");
+        assert_eq!(connections_with(command, &project, &here, false).as_deref(), Some(hosts), "{command}");
     }
 }
 
@@ -229,10 +229,18 @@ fn repositories_that_commands_can_have_written_name_no_hosts_where_nobody_is_ask
             "127.0.0.1:8801",
             "near.example",
         ),
-        // Made by a command after the start.
+        // Repository that a command created after the start.
         ("git push", &late, &of_late, "127.0.0.1:8801", "any public host"),
     ] {
-        assert_eq!(of_here(command, cwd, here, true).as_deref(), Some(asked), "{command} in {cwd:?}");
-        assert_eq!(of_here(command, cwd, here, false).as_deref(), Some(unasked), "{command} in {cwd:?}");
+        assert_eq!(
+            connections_with(command, cwd, here, true).as_deref(),
+            Some(asked),
+            "{command} in {cwd:?}"
+        );
+        assert_eq!(
+            connections_with(command, cwd, here, false).as_deref(),
+            Some(unasked),
+            "{command} in {cwd:?}"
+        );
     }
 }

@@ -11,7 +11,7 @@ use zk_core::service::{
 
 use super::exact_rule::ExactRule;
 use super::grant::{CallKey, Grant};
-use super::{Decided, Granted, PATIENCE};
+use super::{ANSWER_TIMEOUT, Decided, Granted};
 use crate::approvals::{ApprovalKind, call_offer};
 use crate::mode::Mode;
 
@@ -41,7 +41,7 @@ impl Granted {
         if !by_rule && self.allows(gate, key, judged.is_some()) {
             return Ok(Decided::allowed(DecidedBy::EarlierAnswer, "allowed for this session"));
         }
-        // A rule that asks does so every time.
+        // An ask rule asks every time, whatever was answered before.
         let remembered = key.filter(|_| !by_rule);
         let rule = remembered.and_then(|key| ExactRule::of(gate, key, self.project.as_deref(), cx));
         if rule.as_ref().is_some_and(ExactRule::is_trusted) {
@@ -53,8 +53,10 @@ impl Granted {
         let offers = self.offers(gate, tool, judged, cx).filter(|_| !by_rule).unwrap_or_default();
         let shown = &gate.call.display_name;
         let Some(questions) = cx.service::<Questions>().filter(|questions| questions.is_attended()) else {
-            let why =
-                format!("`{shown}` changes things and nobody is here to approve it{}", self.advise(judged));
+            let why = format!(
+                "`{shown}` changes things and nobody is here to approve it{}",
+                self.refusal_advice(judged)
+            );
             return Ok(Decided::refused(DecidedBy::Nobody, why, "nobody was here to be asked"));
         };
         let session = self.session_grant(gate, key, judged.is_some()).filter(|_| !by_rule);
@@ -83,15 +85,15 @@ impl Granted {
             if by_rule {
                 std::future::pending().await
             } else {
-                self.allowed_meanwhile(gate, key, judged.map(|(judge, _)| judge)).await
+                self.wait_until_allowed(gate, key, judged.map(|(judge, _)| judge)).await
             }
         };
         let answer = tokio::select! {
-            answer = questions.ask(Question::Approve(Box::new(approval)), cx, PATIENCE) => answer,
+            answer = questions.ask(Question::Approve(Box::new(approval)), cx, ANSWER_TIMEOUT) => answer,
             () = meanwhile => return Ok(Decided::allowed(DecidedBy::Person, "an answer to another question allows it")),
         };
         let offered = judged.map(|(judge, _)| (judge, offers.as_slice()));
-        Ok(self.answered(&answer, (key, session), rule.as_ref(), offered, cx).await)
+        Ok(self.apply_answer(&answer, (key, session), rule.as_ref(), offered, cx).await)
     }
 
     /// Broader approvals offered with a call: the judge's offers, and approval of all tools of a server.
@@ -138,8 +140,8 @@ impl Granted {
         })
     }
 
-    /// Carries out an answer. What it stores is stored on a thread that may block.
-    async fn answered(
+    /// Carries out a person's answer. Approvals are stored on a thread that may block.
+    async fn apply_answer(
         &self,
         answer: &UiAnswer,
         (key, session): (Option<&CallKey>, Option<Grant>),
@@ -212,7 +214,7 @@ impl Granted {
     }
 
     /// Waits until another answer allows this call too.
-    async fn allowed_meanwhile(
+    async fn wait_until_allowed(
         &self,
         gate: &ToolGate,
         key: Option<&CallKey>,

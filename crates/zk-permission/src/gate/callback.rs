@@ -9,7 +9,7 @@ use zk_core::events::{Ruling, ToolGate};
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Scope, Stage};
 use zk_core::service::CallGuard;
 
-use super::PATIENCE;
+use super::ANSWER_TIMEOUT;
 
 /// Call that a function is asked about.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub struct AskedCall {
 
 type Asking = Pin<Box<dyn Future<Output = bool> + Send>>;
 
-/// Gate with a function as the person.
+/// Gate that asks a function instead of a person.
 struct Callback {
     ask: Arc<dyn Fn(AskedCall) -> Asking + Send + Sync>,
 }
@@ -61,7 +61,7 @@ impl Plugin for Callback {
     }
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
-        let last = HookOptions { time_limit: Some(PATIENCE), ..HookOptions::from(Stage::Late) };
+        let last = HookOptions { time_limit: Some(ANSWER_TIMEOUT), ..HookOptions::from(Stage::Late) };
         scope.handle_at::<ToolGate, _>(last, Arc::new(Self { ask: self.ask.clone() }));
         scope.provide_service(Arc::new(CallGuard));
         Ok(())

@@ -23,7 +23,7 @@ pub(super) struct ExactRule {
 }
 
 impl ExactRule {
-    /// The rule that would allow exactly this call in `project`, where the host remembers any.
+    /// Rule that would allow exactly this call in `project`; `None` if the host remembers no calls.
     pub(super) fn of(gate: &ToolGate, key: &CallKey, project: Option<&Path>, cx: &Cx) -> Option<Self> {
         let (project, trust) = (project?.to_owned(), cx.service::<dyn Trust>()?);
         let (tool, args) = (&gate.call.name, exact_args(gate));
@@ -31,7 +31,7 @@ impl ExactRule {
         let CallKey(bytes) = key.clone();
         let cwd = gate.place.cwd.to_str()?.to_owned();
         let shown = match runs {
-            // First, so that it is listed however long the arguments are.
+            // The further commands come first, so that they are listed however long the arguments are.
             Some(runs) => format!("{tool} runs {runs} for {args}"),
             None => format!("{tool} {args}"),
         };
@@ -44,17 +44,17 @@ impl ExactRule {
         Some(Self { trust, project, name, bytes, cwd })
     }
 
-    fn item(&self) -> TrustItem<'_> {
+    fn trust_item(&self) -> TrustItem<'_> {
         let kind = PermissionGate::TRUST_KIND;
         TrustItem { project: &self.project, kind, name: &self.name, bytes: &self.bytes }
     }
 
     pub(super) fn is_trusted(&self) -> bool {
-        self.trust.is_trusted(&self.item())
+        self.trust.is_trusted(&self.trust_item())
     }
 
     pub(super) async fn remember(&self) -> Result<(), TrustError> {
-        self.trust.clone().approve_in_background(&self.item()).await
+        self.trust.clone().approve_in_background(&self.trust_item()).await
     }
 
     pub(super) fn describe(&self) -> String {

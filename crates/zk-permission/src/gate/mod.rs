@@ -25,14 +25,14 @@ pub use callback::{AskedCall, allow_if};
 
 use crate::mode::{Mode, ModeSwitch};
 
-/// Time for a person to think before the call is refused.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// Time limit of a person's answer; without one the call is refused.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Additional wait of the gate beyond the question's time limit, so that the question reports the time-out.
-const MARGIN: Duration = Duration::from_secs(5);
+const GATE_MARGIN: Duration = Duration::from_secs(5);
 
-/// Time limit of a judge: as long as a slow file system takes.
-const JUDGING: Duration = Duration::from_secs(20);
+/// Time limit of a judge: more than a slow file system takes.
+const JUDGE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Error of a judge that panicked.
 const JUDGE_PANICKED: &str = "the judge of permissions panicked, so this call does not run";
@@ -69,7 +69,7 @@ pub struct PermissionGate {
 /// Grants of the person for the rest of the session.
 #[derive(Debug, Default)]
 struct Granted {
-    /// The project whose rules are remembered.
+    /// Project in which *always* answers are remembered.
     project: Option<PathBuf>,
     modes: ModeSwitch,
     grants: Mutex<BTreeSet<Grant>>,
@@ -83,7 +83,7 @@ struct Granted {
 /// Decision on a call.
 struct Decided {
     by: DecidedBy,
-    /// Reason for a refusal; `None` if it runs.
+    /// Reason for a refusal; `None` if the call runs.
     refusal: Option<String>,
     /// Text recorded with the decision besides the judge's reasons.
     note: String,
@@ -164,7 +164,8 @@ impl Plugin for PermissionGate {
     }
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
-        let last = HookOptions { time_limit: Some(PATIENCE + MARGIN), ..HookOptions::from(Stage::Late) };
+        let last =
+            HookOptions { time_limit: Some(ANSWER_TIMEOUT + GATE_MARGIN), ..HookOptions::from(Stage::Late) };
         scope.handle_at::<ToolGate, _>(last, self.granted.clone());
         scope.provide_service(Arc::new(CallGuard));
         let modes = self.granted.modes.clone();
@@ -212,7 +213,7 @@ impl Handler<ToolGate> for Granted {
     }
 }
 
-/// Judgement of a call whose tool asks each time: a rule that allows it is not heard.
+/// Judgement of a call whose tool asks each time: an allow rule has no effect.
 fn asked_each_time(judgement: CallJudgement) -> CallJudgement {
     let decision = CallDecision::Ask { by_rule: true };
     match judgement.decision {
@@ -239,7 +240,7 @@ impl Granted {
             None => (Vec::new(), Some("all".to_owned())),
         };
         let by = match decided.by {
-            // Without that approval it would have been refused earlier.
+            // Without the consents of a person it would have been refused earlier.
             DecidedBy::Policy | DecidedBy::Plugin if allowed && !gate.consents.is_empty() => {
                 DecidedBy::Person
             }
@@ -263,7 +264,7 @@ impl Granted {
             return catch_unwind(judging).map_err(|_| JUDGE_PANICKED.into());
         }
         let judging = tokio::task::spawn_blocking(move || judge.judge(&tool, &effects, &cwd));
-        let limit = self.judging.unwrap_or(JUDGING);
+        let limit = self.judging.unwrap_or(JUDGE_TIMEOUT);
         match tokio::time::timeout(limit, judging).await {
             Ok(Ok(judgement)) => Ok(judgement),
             Ok(Err(_)) => Err(JUDGE_PANICKED.into()),
@@ -277,13 +278,13 @@ impl Granted {
 
     /// Refuses a call without a question.
     fn deny(&self, judged: Option<(&Arc<dyn CallJudge>, &CallJudgement)>, note: &str) -> Decided {
-        let advice = self.advise(judged);
+        let advice = self.refusal_advice(judged);
         let why = format!("this call is not allowed here, and nobody is asked about it{advice}");
         Decided::refused(DecidedBy::Policy, why, note)
     }
 
-    /// Refuses a call with advice on how to allow it.
-    fn advise(&self, judged: Option<(&Arc<dyn CallJudge>, &CallJudgement)>) -> String {
+    /// Text after a refusal: advice on how to allow the call, and the judge's reasons.
+    fn refusal_advice(&self, judged: Option<(&Arc<dyn CallJudge>, &CallJudgement)>) -> String {
         let mode = match judged {
             Some((_, judgement)) => judgement.allowed_by.as_deref(),
             None => Some("all"),

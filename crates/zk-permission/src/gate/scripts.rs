@@ -12,7 +12,7 @@ const MAX_WORDS: usize = 256;
 /// Maximum number of directories among the words, such as after `cd`, in which the other words are looked up.
 const MAX_DIRECTORIES: usize = 4;
 
-/// Bytes of the programs and scripts of a call: one with more of them is not remembered.
+/// Maximum size of the programs and scripts of a remembered call, in bytes.
 const MAX_SCRIPT_BYTES: u64 = 1 << 20;
 
 /// Ends of the names of files that other programs run.
@@ -35,7 +35,7 @@ pub(super) fn named_scripts(
     args: &Value,
     effects: &Effects,
 ) -> Result<Option<Value>, TooLarge> {
-    let words = words(args, effects);
+    let words = words_of_call(args, effects);
     let runs_any = words.iter().any(|word| INTERPRETERS.contains(&word.rsplit('/').next().unwrap_or(word)));
     let kind = |directory: &Path, word: &str| {
         let at = files.resolve(directory, word).ok()?;
@@ -84,7 +84,7 @@ pub(super) fn named_scripts(
 pub(super) struct TooLarge;
 
 /// Words of a call's commands, without quotes, operators and duplicates. For an argv, the words of its texts.
-fn words(args: &Value, effects: &Effects) -> Vec<String> {
+fn words_of_call(args: &Value, effects: &Effects) -> Vec<String> {
     let Effects::Known { list } = effects else { return Vec::new() };
     let mut found: Vec<String> = Vec::new();
     let mut add = |text: &str| {

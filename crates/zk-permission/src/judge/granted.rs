@@ -62,7 +62,7 @@ impl Evaluation<'_> {
                 judge(&Call { tool: self.tool, effects: &effects }, Mode::Auto, self.rules, self.here);
             verdict.decision == Decision::Allow
         };
-        // Behind a pipe or a redirection in the sandbox only.
+        // Approvals for the sandbox also cover commands in pipelines and with redirections.
         let holds = |is_bound: bool| {
             (is_bound && is_plain_text) || (!is_bound && self.here.is_contained && is_bounded())
         };

@@ -57,7 +57,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// No mode has this name.
+/// Error: no mode has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no permission mode `{0}`; the modes are read-only, ask, accept-edits, auto and all")]
 pub struct UnknownMode(pub String);

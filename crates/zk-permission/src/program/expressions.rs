@@ -5,18 +5,18 @@ use crate::classifier::TreeWalk;
 /// Outcome for programs whose arguments are a language of their own: conditions, directories, formats.
 pub(super) fn outcome(name: &str, args: &[String]) -> Option<Outcome> {
     Some(match name {
-        "[" | "test" => condition(name, args),
-        "cd" => directory(args),
-        "printf" => printed(args),
-        "set" => options(args),
+        "[" | "test" => test_outcome(name, args),
+        "cd" => cd_outcome(args),
+        "printf" => printf_outcome(args),
+        "set" => set_outcome(args),
         // `command NAME` is handled elsewhere.
-        "command" => found(args),
-        "fd" | "fdfind" => fd(args),
+        "command" => command_outcome(args),
+        "fd" | "fdfind" => fd_outcome(args),
         _ => return None,
     })
 }
 
-fn condition(name: &str, args: &[String]) -> Outcome {
+fn test_outcome(name: &str, args: &[String]) -> Outcome {
     let (last, inside) = match args.split_last() {
         Some((last, inside)) if name == "[" => (Some(last.as_str()), inside),
         _ => (None, args),
@@ -41,7 +41,7 @@ fn condition(name: &str, args: &[String]) -> Outcome {
     Outcome::reads(reads)
 }
 
-fn directory(args: &[String]) -> Outcome {
+fn cd_outcome(args: &[String]) -> Outcome {
     match scan("LP", args, Until::Dashes) {
         Ok(scanned) => match scanned.operands.as_slice() {
             [target] if !target.is_empty() && *target != "-" => {
@@ -54,7 +54,7 @@ fn directory(args: &[String]) -> Outcome {
 }
 
 /// `-v` and `%n` set variables; `%(…)T` is rare and not supported.
-fn printed(args: &[String]) -> Outcome {
+fn printf_outcome(args: &[String]) -> Outcome {
     let refuse = |why: &str| Outcome { changes_shell: true, ..Outcome::asks(why.to_owned()) };
     let format = match args {
         [dashes, format, ..] if dashes == "--" => format,
@@ -73,7 +73,7 @@ fn printed(args: &[String]) -> Outcome {
     Outcome::default()
 }
 
-fn options(args: &[String]) -> Outcome {
+fn set_outcome(args: &[String]) -> Outcome {
     let mut words = args.iter().map(String::as_str);
     let mut is_harmless = !args.is_empty();
     while let Some(word) = words.next() {
@@ -91,7 +91,7 @@ fn options(args: &[String]) -> Outcome {
     Outcome { changes_shell: true, ..Outcome::asks("`set` changes the shell itself") }
 }
 
-fn found(args: &[String]) -> Outcome {
+fn command_outcome(args: &[String]) -> Outcome {
     match args {
         [flag, names @ ..]
             if matches!(flag.as_str(), "-v" | "-V") && names.iter().all(|n| !n.starts_with('-')) =>
@@ -107,7 +107,7 @@ pub(super) const FD_FLAGS: &str = "HIsiagpLF01uq detESjc: --hidden --no-ignore -
         --exclude= --type= --extension= --size= --changed-within= --changed-before= --color= --threads= \
         --max-results= --quiet --show-errors --unrestricted --one-file-system --prune --strip-cwd-prefix";
 
-fn fd(args: &[String]) -> Outcome {
+fn fd_outcome(args: &[String]) -> Outcome {
     if super::asks_about_itself(args) {
         return Outcome::default();
     }

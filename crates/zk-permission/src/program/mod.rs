@@ -411,7 +411,7 @@ fn outcome(name: &str, args: &[String], is_own: bool) -> Outcome {
         return git::outcome(args);
     }
     if let Some(row) = table::find(name) {
-        return reader(row, args);
+        return reader_outcome(row, args);
     }
     if is_own {
         let is_opaque = matches!(
@@ -433,7 +433,7 @@ fn outcome(name: &str, args: &[String], is_own: bool) -> Outcome {
     known::outcome(name, args)
 }
 
-fn reader(row: &table::Row, args: &[String]) -> Outcome {
+fn reader_outcome(row: &table::Row, args: &[String]) -> Outcome {
     use table::Operands;
     // `xxd F -p` writes a file named `-p`; the programs of binutils read arguments from `@FILE`.
     let until = if table::permutes(row.name) { flags::Until::Dashes } else { flags::Until::Operand };

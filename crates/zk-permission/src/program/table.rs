@@ -7,7 +7,7 @@ pub(super) enum Operands {
     Files,
     /// Maximum number of read files; a further one would be written.
     AtMost(usize),
-    /// Text.
+    /// Text that names no file.
     Text,
     /// A pattern, unless one of these flags gives it, then files.
     PatternThenFiles(&'static [&'static str]),
@@ -352,7 +352,7 @@ mod tests {
 
     /// The first word with a letter determines the letter's value.
     #[test]
-    fn no_letter_of_a_program_is_said_to_take_two_things() {
+    fn no_flag_letter_of_a_program_is_listed_twice() {
         for row in READERS {
             let words = row.flags.split_ascii_whitespace().filter(|word| !word.starts_with(['-', '#']));
             let mut letters: Vec<char> =

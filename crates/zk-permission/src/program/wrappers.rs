@@ -10,26 +10,31 @@ pub(super) fn inner(name: &str, argv: &[String], in_shell: bool) -> Option<Resul
     // Index 0 of the arguments is index 1 of the command.
     let found = match name {
         "env" => env(args),
-        "nice" => plain(name, args, "# n: --adjustment=", 0),
-        "ionice" => plain(name, args, "t cn: --class= --classdata= --ignore", 0),
-        "chrt" => plain(name, args, "bfior", 1),
-        "taskset" => plain(name, args, "c --cpu-list", 1),
-        "nohup" => plain(name, args, "", 0),
-        "timeout" => {
-            plain(name, args, "fpv ks: --foreground --preserve-status --verbose --kill-after= --signal=", 1)
-        }
-        "stdbuf" => plain(name, args, "ioe: --input= --output= --error=", 0),
-        "setsid" => plain(name, args, "w --wait", 0),
-        "time" => plain(name, args, "p", 0),
+        "nice" => plain_wrapper(name, args, "# n: --adjustment=", 0),
+        "ionice" => plain_wrapper(name, args, "t cn: --class= --classdata= --ignore", 0),
+        "chrt" => plain_wrapper(name, args, "bfior", 1),
+        "taskset" => plain_wrapper(name, args, "c --cpu-list", 1),
+        "nohup" => plain_wrapper(name, args, "", 0),
+        "timeout" => plain_wrapper(
+            name,
+            args,
+            "fpv ks: --foreground --preserve-status --verbose --kill-after= --signal=",
+            1,
+        ),
+        "stdbuf" => plain_wrapper(name, args, "ioe: --input= --output= --error=", 0),
+        "setsid" => plain_wrapper(name, args, "w --wait", 0),
+        "time" => plain_wrapper(name, args, "p", 0),
         "command" if in_shell => command(args)?,
-        "builtin" | "exec" if in_shell => plain(name, args, "", 0),
-        "sudo" => {
-            privileged(name, args, "nEHkS ugp: --non-interactive --preserve-env --set-home --user= --group=")
-        }
-        "doas" => privileged(name, args, "n u:"),
+        "builtin" | "exec" if in_shell => plain_wrapper(name, args, "", 0),
+        "sudo" => privileged_wrapper(
+            name,
+            args,
+            "nEHkS ugp: --non-interactive --preserve-env --set-home --user= --group=",
+        ),
+        "doas" => privileged_wrapper(name, args, "n u:"),
         "xargs" => xargs(args),
         "bash" | "sh" | "dash" => shell(args)?,
-        "busybox" => applet(args),
+        "busybox" => busybox_applet(args),
         "find" => return expressions::find(args),
         _ => return None,
     };
@@ -38,7 +43,7 @@ pub(super) fn inner(name: &str, argv: &[String], in_shell: bool) -> Option<Resul
 
 type Found = Result<Inner, Outcome>;
 
-fn program(at: usize) -> Inner {
+fn program_at(at: usize) -> Inner {
     Inner::Program { at, assignments: Vec::new(), has_unknown_tail: false, note: None, hazard: None }
 }
 
@@ -58,7 +63,7 @@ fn index_after_flags<'a>(
     }
 }
 
-fn plain(name: &str, args: &[String], spec: &str, skipped: usize) -> Found {
+fn plain_wrapper(name: &str, args: &[String], spec: &str, skipped: usize) -> Found {
     let (at, _) = index_after_flags(name, args, spec, skipped)?;
     match name {
         // `nohup` writes `nohup.out` if the output is a terminal.
@@ -69,7 +74,7 @@ fn plain(name: &str, args: &[String], spec: &str, skipped: usize) -> Found {
             note: Some(format!("`{name}` lets a program outlive or replace the shell")),
             hazard: None,
         }),
-        _ => Ok(program(at)),
+        _ => Ok(program_at(at)),
     }
 }
 
@@ -97,12 +102,12 @@ fn env(args: &[String]) -> Found {
 fn command(args: &[String]) -> Option<Found> {
     match args.first().map(String::as_str) {
         Some("-v" | "-V") => None,
-        Some(_) => Some(plain("command", args, "", 0)),
+        Some(_) => Some(plain_wrapper("command", args, "", 0)),
         None => None,
     }
 }
 
-fn privileged(name: &str, args: &[String], spec: &str) -> Found {
+fn privileged_wrapper(name: &str, args: &[String], spec: &str) -> Found {
     let (at, _) = index_after_flags(name, args, spec, 0)?;
     if args.get(at - 1).is_some_and(|word| word.contains('=')) {
         return Err(Outcome {
@@ -162,7 +167,7 @@ fn shell(args: &[String]) -> Option<Found> {
     }
 }
 
-fn applet(args: &[String]) -> Found {
+fn busybox_applet(args: &[String]) -> Found {
     match args.first() {
         // Applets have other flags than the programs of the same name.
         Some(word) if !word.starts_with('-') => Ok(Inner::Program {

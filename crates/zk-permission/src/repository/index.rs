@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 const SIGNATURE: &[u8] = b"DIRC";
-/// Bytes of an entry before its object name.
+/// Size of an entry's fields before the object name, in bytes.
 const STAT_BYTES: usize = 40;
 /// Offset of an entry's mode, in bytes.
 const MODE_AT: usize = 24;

@@ -19,16 +19,17 @@ const LOUDNESS: [&str; 4] = ["-q", "-v", "--quiet", "--verbose"];
 /// Programs that run tests with any arguments.
 const TEST_RUNNERS: [&str; 3] = ["pytest", "tox", "nox"];
 
-/// Commands that run the project's code in one way, without a question.
+/// Commands that run code of the project and are allowed without a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectCode {
-    /// Program and first arguments; all arguments for a binding.
+    /// Program and first arguments; all arguments of a command that is bound to files.
     pub words: Vec<String>,
-    /// Circumstances outside of a sandbox; in the sandbox of commands alone without them.
+    /// Directory and manifests that an approval outside of a sandbox is bound to; `None` for an approval in the
+    /// sandbox of commands.
     pub bound: Option<Bound>,
 }
 
-/// Circumstances that must be as they were.
+/// Directory and manifests that have to be as they were at the approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
     /// Directory in which the command runs.
@@ -134,9 +135,9 @@ pub(crate) fn is_runner(name: &str) -> bool {
     RUNNERS.iter().any(|runner| runner.programs.contains(&name))
 }
 
-/// Way of running the project's code in `directory`: the command's first words, and the names of the
-/// determining files.
-fn way(argv: &[String]) -> Option<(usize, &'static [&'static str])> {
+/// Number of the command's first words that run the project's code, and the names of the manifests that
+/// determine that code.
+fn runner_form(argv: &[String]) -> Option<(usize, &'static [&'static str])> {
     let (name, args) = argv.split_first()?;
     let runner = RUNNERS.iter().find(|runner| runner.programs.contains(&name.as_str()))?;
     let is_name = |word: &str| {
@@ -156,15 +157,15 @@ fn way(argv: &[String]) -> Option<(usize, &'static [&'static str])> {
 }
 
 impl ProjectCode {
-    /// Similar commands that run the project's code in the sandbox.
+    /// Approval, in the sandbox, of commands with the same first words.
     pub(crate) fn contained(argv: &[String]) -> Option<Self> {
-        let (count, _) = way(argv)?;
+        let (count, _) = runner_form(argv)?;
         Some(Self { words: argv.get(..count)?.to_vec(), bound: None })
     }
 
-    /// Exactly this command outside of the sandbox, as long as the determining files are unchanged.
+    /// Approval, outside of the sandbox, of exactly this command, as long as the manifests are unchanged.
     pub(crate) fn bound(argv: &[String], directory: &Path, project: &Path) -> Option<Self> {
-        let (count, names) = way(argv)?;
+        let (count, names) = runner_form(argv)?;
         // Another option may lead to files without a binding, such as `--prefix` and `-C`.
         let is_known = |word: &String| !word.starts_with('-') || LOUDNESS.contains(&word.as_str());
         if !argv.get(count..)?.iter().take_while(|word| *word != "--").all(is_known) {
@@ -186,14 +187,14 @@ impl ProjectCode {
         is_any.then_some(Self { words: argv.to_vec(), bound: Some(bound) })
     }
 
-    /// Whether everything is as it was that the commands are bound to.
+    /// Whether the manifests that the commands are bound to are unchanged.
     #[must_use]
     pub fn is_current(&self) -> bool {
         let is_same = |manifest: &Manifest| hash_of(&manifest.path).is_ok_and(|hash| hash == manifest.hash);
         self.bound.as_ref().is_none_or(|bound| bound.manifests.iter().all(is_same))
     }
 
-    /// Whether a command that runs in `directory` is one of these.
+    /// Whether the approval covers a command that runs in `directory`.
     pub(crate) fn matches(&self, argv: &[String], directory: &Path) -> bool {
         match &self.bound {
             Some(bound) => argv == self.words && directory == bound.directory,
@@ -205,7 +206,7 @@ impl ProjectCode {
         }
     }
 
-    /// Names of the existing determining files.
+    /// Names of the bound manifests that existed at the approval.
     #[must_use]
     pub fn manifest_names(&self) -> Vec<String> {
         let Some(bound) = &self.bound else { return Vec::new() };

@@ -19,7 +19,7 @@ impl Rule {
     #[must_use]
     pub fn explain(&self) -> Explanation {
         match &self.subject {
-            Subject::Command(pattern) => command(pattern, self.decision),
+            Subject::Command(pattern) => explain_command(pattern, self.decision),
             Subject::Exact(text) => Explanation {
                 says: format!("{}: exactly this text, byte by byte", self.decision),
                 matches: vec![text.clone()],
@@ -28,10 +28,10 @@ impl Rule {
                     (format!("{text} && true"), "it is a longer text".to_owned()),
                 ],
             },
-            Subject::Path { access, .. } => path(*access, self),
-            Subject::Below(access, _) => path(*access, self),
-            Subject::Host(pattern) => host(pattern, self.decision),
-            Subject::Code(code) => project_code(code),
+            Subject::Path { access, .. } => explain_path(*access, self),
+            Subject::Below(access, _) => explain_path(*access, self),
+            Subject::Host(pattern) => explain_host(pattern, self.decision),
+            Subject::Code(code) => explain_project_code(code),
             Subject::Tools(names) => Explanation {
                 says: "allow: every call of these tools, whatever the arguments are".to_owned(),
                 matches: names.clone(),
@@ -52,7 +52,7 @@ impl Rule {
     }
 }
 
-fn project_code(code: &ProjectCode) -> Explanation {
+fn explain_project_code(code: &ProjectCode) -> Explanation {
     let command = code.command();
     let mut misses = vec![
         (format!("{command} && true"), "it is more than one command".to_owned()),
@@ -80,7 +80,7 @@ fn project_code(code: &ProjectCode) -> Explanation {
     Explanation { says: says.to_owned(), matches, misses }
 }
 
-fn command(pattern: &CommandPattern, decision: Decision) -> Explanation {
+fn explain_command(pattern: &CommandPattern, decision: Decision) -> Explanation {
     let sample: Vec<String> = pattern
         .words
         .iter()
@@ -130,7 +130,7 @@ fn command(pattern: &CommandPattern, decision: Decision) -> Explanation {
     explanation
 }
 
-fn path(access: Access, rule: &Rule) -> Explanation {
+fn explain_path(access: Access, rule: &Rule) -> Explanation {
     let (verb, other) = match access {
         Access::Read => ("reads", "writes"),
         Access::Write => ("writes", "reads"),
@@ -152,7 +152,7 @@ fn path(access: Access, rule: &Rule) -> Explanation {
     explanation
 }
 
-fn host(pattern: &HostPattern, decision: Decision) -> Explanation {
+fn explain_host(pattern: &HostPattern, decision: Decision) -> Explanation {
     let (matched, other) = pattern.examples();
     let restricts = decision != Decision::Allow;
     let mut explanation = Explanation {

@@ -107,7 +107,7 @@ impl HostPattern {
         self.port.is_some()
     }
 
-    /// The name that names below it are meant of.
+    /// Parent domain of a pattern for subdomains.
     pub(crate) fn parent(&self) -> Option<&str> {
         match &self.name {
             HostName::Below(parent) => Some(parent),

@@ -328,7 +328,7 @@ impl Rule {
         }
     }
 
-    /// The one directory or file that a rule which denies is about, with all below it: a sandbox can keep commands from it.
+    /// Single file or whole directory that a deny rule covers, from which a sandbox can keep commands.
     #[must_use]
     pub fn denied_tree(&self) -> Option<(Access, &Path)> {
         match &self.subject {
@@ -343,7 +343,7 @@ impl Rule {
         }
     }
 
-    /// Access and directory below which all lies that a rule about files denies, if it denies some.
+    /// Access, and directory above all paths, of a deny rule about files; `None` for other rules.
     #[must_use]
     pub fn denied_below(&self) -> Option<(Access, &Path)> {
         match &self.subject {
@@ -428,7 +428,7 @@ fn glob(text: &str, is_path: bool) -> Result<GlobMatcher, String> {
     built.map(|glob| glob.compile_matcher()).map_err(|error| error.to_string())
 }
 
-/// All rules that hold.
+/// Rules in effect.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     rules: Vec<Rule>,

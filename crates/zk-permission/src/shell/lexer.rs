@@ -33,7 +33,7 @@ pub(super) enum Direction {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Word {
     pub(crate) text: String,
-    /// Whether a part of it was quoted.
+    /// Whether a part of the word was quoted.
     pub(crate) is_quoted: bool,
     /// Bytes of `text` before the first quoted character.
     pub(super) bare: usize,
@@ -170,13 +170,13 @@ impl Lexer<'_> {
                     self.push(at, TokenKind::Pipe);
                 }
             }
-            '<' | '>' => self.redirect()?,
-            _ => self.word()?,
+            '<' | '>' => self.read_redirect()?,
+            _ => self.read_word()?,
         }
         Ok(true)
     }
 
-    fn redirect(&mut self) -> Result<(), NotUnderstood> {
+    fn read_redirect(&mut self) -> Result<(), NotUnderstood> {
         let at = self.at;
         let refuse = |what| Err(NotUnderstood { at, what });
         let is_read = self.take() == Some('<');
@@ -214,7 +214,7 @@ impl Lexer<'_> {
         }
     }
 
-    fn word(&mut self) -> Result<(), NotUnderstood> {
+    fn read_word(&mut self) -> Result<(), NotUnderstood> {
         let at = self.at;
         let mut word = Word::default();
         while let Some(found) = self.peek() {
@@ -229,7 +229,7 @@ impl Lexer<'_> {
                         && word.text.bytes().all(|byte| byte.is_ascii_digit())
                     {
                         return match (word.text.as_str(), found) {
-                            ("0", '<') | ("1" | "2", '>') => self.redirect(),
+                            ("0", '<') | ("1" | "2", '>') => self.read_redirect(),
                             _ => refuse(Obstacle::Redirection),
                         };
                     }
@@ -238,12 +238,12 @@ impl Lexer<'_> {
                 '\'' => {
                     self.take();
                     word.is_quoted = true;
-                    self.single_quotes(here, &mut word)?;
+                    self.read_single_quotes(here, &mut word)?;
                 }
                 '"' => {
                     self.take();
                     word.is_quoted = true;
-                    self.double_quotes(here, &mut word)?;
+                    self.read_double_quotes(here, &mut word)?;
                 }
                 '\\' => {
                     self.take();
@@ -257,11 +257,11 @@ impl Lexer<'_> {
                 }
                 '$' | '`' => return refuse(Obstacle::Expansion(found)),
                 '(' | ')' => return refuse(Obstacle::Parenthesis(found)),
-                '[' if here == at && self.is_lone_bracket() => self.bare(&mut word),
+                '[' if here == at && self.is_lone_bracket() => self.read_bare(&mut word),
                 '*' if self.has_stars && here == at => {
-                    self.bare(&mut word);
+                    self.read_bare(&mut word);
                     if self.peek() == Some('*') {
-                        self.bare(&mut word);
+                        self.read_bare(&mut word);
                     }
                     if self.peek().is_some_and(|next| !matches!(next, ' ' | '\t')) {
                         return refuse(Obstacle::Glob('*'));
@@ -273,14 +273,14 @@ impl Lexer<'_> {
                 }
                 '*' | '?' | '[' => return refuse(Obstacle::Glob(found)),
                 '{' if self.text.get(here..).is_some_and(|rest| rest.starts_with("{}")) => {
-                    self.bare(&mut word);
-                    self.bare(&mut word);
+                    self.read_bare(&mut word);
+                    self.read_bare(&mut word);
                 }
                 // `stash@{0}`: braces without a comma or dots are literal. At the beginning of a word they
                 // could be a variable.
                 '{' if !word.text.is_empty() && self.literal_braces(here).is_some() => {
                     for _ in 0..self.literal_braces(here).unwrap_or_default() {
-                        self.bare(&mut word);
+                        self.read_bare(&mut word);
                     }
                 }
                 '{' | '}' => return refuse(Obstacle::Brace(found)),
@@ -288,7 +288,7 @@ impl Lexer<'_> {
                     return refuse(Obstacle::Tilde);
                 }
                 found if !found.is_ascii() => return refuse(Obstacle::NotAscii(found)),
-                _ => self.bare(&mut word),
+                _ => self.read_bare(&mut word),
             }
         }
         self.push(at, TokenKind::Word(word));
@@ -304,7 +304,7 @@ impl Lexer<'_> {
     }
 
     /// Reads an unquoted character.
-    fn bare(&mut self, word: &mut Word) {
+    fn read_bare(&mut self, word: &mut Word) {
         if let Some(found) = self.take() {
             word.text.push(found);
             if !word.is_quoted {
@@ -319,7 +319,7 @@ impl Lexer<'_> {
         next.is_none_or(|found| matches!(found, ' ' | '\t' | '\n'))
     }
 
-    fn single_quotes(&mut self, opened: usize, word: &mut Word) -> Result<(), NotUnderstood> {
+    fn read_single_quotes(&mut self, opened: usize, word: &mut Word) -> Result<(), NotUnderstood> {
         while let Some(found) = self.take() {
             if found == '\'' {
                 return Ok(());
@@ -329,7 +329,7 @@ impl Lexer<'_> {
         Err(NotUnderstood { at: opened, what: Obstacle::OpenQuote('\'') })
     }
 
-    fn double_quotes(&mut self, opened: usize, word: &mut Word) -> Result<(), NotUnderstood> {
+    fn read_double_quotes(&mut self, opened: usize, word: &mut Word) -> Result<(), NotUnderstood> {
         while let Some(found) = self.take() {
             let at = self.at - found.len_utf8();
             match found {

@@ -55,7 +55,7 @@ pub struct Command {
 /// Variable that is set for one command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
-    /// The variable.
+    /// Name of the variable.
     pub name: String,
     /// Value of the variable.
     pub value: String,
@@ -81,12 +81,12 @@ pub enum Connector {
 pub enum Redirect {
     /// `< path`
     Read {
-        /// The file.
+        /// Path of the file.
         path: String,
     },
     /// `> path` and `>> path`, possibly after a descriptor number.
     Write {
-        /// The file.
+        /// Path of the file.
         path: String,
         /// Whether output is appended to the file.
         appends: bool,

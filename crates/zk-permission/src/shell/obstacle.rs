@@ -62,7 +62,7 @@ pub enum Obstacle {
     Unfinished,
 }
 
-/// Characters of a word that is quoted, at most.
+/// Maximum length of a word that a message quotes, in characters.
 const MAX_QUOTED_CHARS: usize = 40;
 
 impl NotUnderstood {

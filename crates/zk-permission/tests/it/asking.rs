@@ -16,7 +16,7 @@ use zk_tools::{Shell, ToolsOptions};
 
 use crate::desk::Desk;
 
-/// Long enough for anything, on any machine.
+/// Time limit that no machine reaches.
 const LONG: Duration = Duration::from_secs(60);
 
 /// Person with a fixed answer to every question.
@@ -213,7 +213,7 @@ async fn what_is_allowed_names_the_line_of_the_host_that_runs_before_it_and_hold
     let whole = json!({ "command": "source env\nrm a" });
     assert!(refusal(&session(None).bus, "shell", whole).await.is_some());
 
-    // Nor for the session: the tool of the same conversation gets another line.
+    // A grant for the session does not hold either, as the conversation's tool gets another line.
     let desk = Desk::new();
     desk.bus.install(&PermissionGate::new(Mode::Ask)).unwrap();
     let answered = person(&desk, UiAnswer::Session);

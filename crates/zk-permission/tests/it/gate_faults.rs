@@ -94,7 +94,7 @@ async fn a_judge_that_fails_allows_nothing() {
         let refusal = refusal(&desk(judge)).await.unwrap();
         assert!(refusal.contains(why), "{refusal}");
     }
-    // The thread of the judge that hangs.
+    // Ends the thread of the judge that hangs.
     drop(end);
     assert_eq!(refusal(&desk(Fault::Allows)).await, None);
 }

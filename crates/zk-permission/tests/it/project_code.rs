@@ -146,7 +146,7 @@ const FILTERED: &[&str] = &[
     "{} | tail -n +3",
 ];
 
-/// Ways to more than a part of the output.
+/// Suffixes that give access to more than a part of the output.
 const UNFILTERED: &[&str] = &[
     "{} | tail -f",
     "{} | tail file",

@@ -324,7 +324,7 @@ impl PathClassifier for Poisoned {
     }
 
     fn path(&self, path: &std::path::Path) -> PathPlace {
-        // A link that leads out.
+        // Link that leads out of the workspace.
         if path.starts_with("/p/link") { PathPlace::Outside } else { by_name(path, &["/p".into()]) }
     }
 }

@@ -153,7 +153,7 @@ async fn read(from: impl AsyncRead + Unpin, peer: Arc<Peer>, host: Arc<dyn AcpHo
             }
             (Some(other), Some(id)) => peer.respond(&id, Err(RpcError::unknown_method(other))),
             (Some(_), None) => {}
-            (None, _) => peer.settle(&message),
+            (None, _) => peer.accept_answer(&message),
         }
     }
     peer.close();

@@ -40,18 +40,18 @@ impl Buffers {
 
     /// Requests the editor's text of a file; `None` on an error or a time-out.
     fn text(&self, path: &Path) -> Option<String> {
-        let answer = self.ask("fs/read_text_file", path, None)?;
+        let answer = self.request_file("fs/read_text_file", path, None)?;
         answer.get("content").and_then(Value::as_str).map(str::to_owned)
     }
 
-    fn put(&self, path: &Path, text: &str) {
+    fn send_text(&self, path: &Path, text: &str) {
         if self.client.writes_files {
             // The file has the text already.
-            let _ = self.ask("fs/write_text_file", path, Some(text));
+            let _ = self.request_file("fs/write_text_file", path, Some(text));
         }
     }
 
-    fn ask(&self, method: &'static str, path: &Path, content: Option<&str>) -> Option<Value> {
+    fn request_file(&self, method: &'static str, path: &Path, content: Option<&str>) -> Option<Value> {
         let mut params = json!({ "sessionId": *self.session, "path": path });
         if let (Some(content), Some(params)) = (content, params.as_object_mut()) {
             params.insert("content".into(), content.into());
@@ -59,7 +59,7 @@ impl Buffers {
         let (sender, answer) = mpsc::channel();
         let peer = self.peer.clone();
         let asking = self.handle.spawn(async move {
-            // Whoever asked may have given up.
+            // The caller may have given up.
             let _ = sender.send(peer.request(method, params).await);
         });
         let answer = answer.recv_timeout(ANSWER_LIMIT);
@@ -167,7 +167,7 @@ impl Files for BufferFiles {
     fn write(&self, at: &Resolved, bytes: &[u8]) -> Result<WriteReceipt, PathError> {
         let receipt = self.files.write(at, bytes)?;
         if let Ok(text) = std::str::from_utf8(bytes) {
-            self.buffers.put(&at.path, text);
+            self.buffers.send_text(&at.path, text);
         }
         Ok(receipt)
     }

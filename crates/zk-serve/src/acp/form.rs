@@ -42,7 +42,7 @@ fn choices(selection: &Selection) -> Value {
 
 /// Converts a completed form to an answer. Free text takes precedence over a chosen option; a form that was
 /// not accepted counts as no.
-pub(super) fn filled(question: &Question, answered: &Value) -> Answer {
+pub(super) fn to_answer(question: &Question, answered: &Value) -> Answer {
     let is_accepted = answered.get("action").is_some_and(|action| action == "accept");
     let field = |name: &str| {
         let text = answered.get("content")?.get(name)?.as_str()?;

@@ -34,16 +34,16 @@ pub(super) fn settings(servers: &[Value]) -> Result<Map<String, Value>, RpcError
         let named =
             Named::deserialize(server).map_err(|error| RpcError::params(format!("mcpServers: {error}")))?;
         let name = free_name(&named.name, &settings);
-        settings.insert(key(&name), definition(named)?);
+        settings.insert(settings_key(&name), to_definition(named)?);
     }
     Ok(settings)
 }
 
-fn key(name: &str) -> String {
+fn settings_key(name: &str) -> String {
     format!("mcp.servers.{name}")
 }
 
-fn definition(named: Named) -> Result<Value, RpcError> {
+fn to_definition(named: Named) -> Result<Value, RpcError> {
     let table = |pairs: Option<Vec<Pair>>| {
         let pairs = pairs.unwrap_or_default().into_iter();
         pairs.map(|pair| (pair.name, Value::String(pair.value))).collect::<Map<_, _>>()
@@ -73,7 +73,7 @@ fn free_name(wanted: &str, taken: &Map<String, Value>) -> String {
     }
     let mut free = name.clone();
     let mut number = 2;
-    while taken.contains_key(&key(&free)) {
+    while taken.contains_key(&settings_key(&free)) {
         free = format!("{name}-{number}");
         number += 1;
     }

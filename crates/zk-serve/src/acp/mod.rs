@@ -7,7 +7,7 @@
 //! | `told/` | patches of a view as updates of a session, and the task that tells them |
 //! | `permission.rs`, `form.rs`, `options.rs`, `prompt.rs` | questions and their forms, modes and other choices, prompts |
 //! | `files.rs`, `mcp.rs` | buffers of the editor behind `Files`, and servers that it names |
-//! | `connection.rs` | the other end: an agent of another program, which zk drives as an editor would |
+//! | `connection.rs` | the other end: an agent of another program, which zk record_prompt_to as an editor would |
 
 mod connection;
 mod files;

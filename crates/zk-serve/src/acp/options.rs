@@ -29,12 +29,12 @@ impl Choices {
 
 /// Returns the name of the chosen mode.
 pub(super) fn mode(hosted: &HostedConversation) -> &'static str {
-    switch(hosted).map_or(Mode::Ask.name(), |switch| switch.name())
+    mode_switch(hosted).map_or(Mode::Ask.name(), |switch| switch.name())
 }
 
 /// Chooses a permission mode, or planning.
 pub(super) fn set_mode(hosted: &HostedConversation, name: &str) -> Result<(), RpcError> {
-    let switch = switch(hosted).ok_or_else(|| RpcError::internal("this conversation has no modes"))?;
+    let switch = mode_switch(hosted).ok_or_else(|| RpcError::internal("this conversation has no modes"))?;
     switch.choose_by_name(name).map_err(|error| RpcError::params(error.to_string()))
 }
 
@@ -60,12 +60,12 @@ pub(super) async fn set(hosted: &HostedConversation, id: &str, value: &str) -> R
     Ok(())
 }
 
-fn switch(hosted: &HostedConversation) -> Option<ModeSwitch> {
+fn mode_switch(hosted: &HostedConversation) -> Option<ModeSwitch> {
     hosted.agent().bus().service::<ModeSwitch>().map(|switch| (*switch).clone())
 }
 
 fn modes(hosted: &HostedConversation) -> Value {
-    let Some(switch) = switch(hosted) else {
+    let Some(switch) = mode_switch(hosted) else {
         return json!({ "currentModeId": Mode::Ask.name(), "availableModes": [mode_entry(Mode::Ask)] });
     };
     let can_be_chosen = |mode: &Mode| {

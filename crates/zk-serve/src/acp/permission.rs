@@ -12,7 +12,7 @@ use zk_core::service::{
 };
 use zk_view::{Card, Intent};
 
-use super::form::{filled, form};
+use super::form::{form, to_answer};
 use super::told::{absolute, diff_parts, fenced, text_part};
 use super::wire::{Client, Peer};
 
@@ -74,10 +74,10 @@ impl Asked {
         if self.client.shows_forms
             && let Some((message, schema)) = form(&card.question)
         {
-            self.open.insert(card.id, self.ask_words(card, &message, &schema));
+            self.open.insert(card.id, self.ask_by_form(card, &message, &schema));
             return;
         }
-        let (mut shown, choices) = self.shown(card);
+        let (mut shown, choices) = self.render_card(card);
         if let Some(shown) = shown.as_object_mut() {
             let call = call.unwrap_or_else(|| format!("question-{}", json!(card.id)));
             shown.insert("toolCallId".into(), call.into());
@@ -90,7 +90,7 @@ impl Asked {
             let answered = peer.request("session/request_permission", params).await;
             let chosen = answered.ok().and_then(|answer| chosen(&answer));
             let answer = chosen.and_then(|index| choices.get(index)).map(|choice| choice.answer.clone());
-            // Nothing but a choice that was offered is a yes.
+            // Only an offered option counts as a yes.
             let answer = answer.unwrap_or(Answer::No { message: None });
             if let Some(hosted) = hosted.upgrade() {
                 hosted.intent(&Intent::Answer { id, digest, answer });
@@ -100,14 +100,14 @@ impl Asked {
     }
 
     /// Sends a question as a form.
-    fn ask_words(&self, card: &Card, message: &str, schema: &Value) -> Asking {
+    fn ask_by_form(&self, card: &Card, message: &str, schema: &Value) -> Asking {
         let params = json!({
             "sessionId": *self.session, "mode": "form", "message": message, "requestedSchema": schema,
         });
         let (peer, hosted, card) = (self.peer.clone(), self.hosted.clone(), card.clone());
         Asking(tokio::spawn(async move {
             let answered = peer.request("elicitation/create", params).await.unwrap_or_default();
-            let (id, digest, answer) = (card.id, card.digest, filled(&card.question, &answered));
+            let (id, digest, answer) = (card.id, card.digest, to_answer(&card.question, &answered));
             if let Some(hosted) = hosted.upgrade() {
                 hosted.intent(&Intent::Answer { id, digest, answer });
             }
@@ -123,7 +123,7 @@ impl Asked {
         self.open.retain(|id, _| waiting.contains(id));
     }
 
-    fn shown(&self, card: &Card) -> (Value, Vec<Choice>) {
+    fn render_card(&self, card: &Card) -> (Value, Vec<Choice>) {
         match (&card.question, &card.approval) {
             (Question::Approve(approval), Some(words)) => {
                 let diffs = match &approval.preview {
@@ -132,21 +132,21 @@ impl Asked {
                     }
                     _ => Vec::new(),
                 };
-                (approval_shown(words, &approval.args, diffs), approval_choices(words))
+                (render_approval(words, &approval.args, diffs), approval_choices(words))
             }
             (Question::Approve(approval), None) => {
-                (said(&approval.tool, &approval.reasons), vec![Choice::no("No")])
+                (render_text(&approval.tool, &approval.reasons), vec![Choice::no("No")])
             }
-            (Question::Confirm { text }, _) => (said(text, &[]), yes_or_no()),
+            (Question::Confirm { text }, _) => (render_text(text, &[]), yes_or_no()),
             (Question::Trust(request), _) => {
                 let TrustRequest { text, items, details } = &**request;
                 let lines: Vec<String> = items.iter().chain(details).cloned().collect();
-                (said(text, &lines), yes_or_no())
+                (render_text(text, &lines), yes_or_no())
             }
-            (Question::Select(selection), _) => selection_shown(selection),
+            (Question::Select(selection), _) => render_selection(selection),
             (Question::Input { text }, _) => {
                 let why = "An editor cannot answer with words here: say it in the next prompt.".to_owned();
-                (said(text, &[why]), vec![Choice::no("Go on without an answer")])
+                (render_text(text, &[why]), vec![Choice::no("Go on without an answer")])
             }
         }
     }
@@ -160,7 +160,7 @@ fn chosen(answer: &Value) -> Option<usize> {
     option.parse().ok()
 }
 
-fn said(title: &str, lines: &[String]) -> Value {
+fn render_text(title: &str, lines: &[String]) -> Value {
     let content: Vec<Value> = lines.iter().map(|line| text_part(line)).collect();
     json!({ "title": title, "kind": "other", "status": "pending", "content": content })
 }
@@ -170,7 +170,7 @@ fn yes_or_no() -> Vec<Choice> {
 }
 
 /// Everything that will run, and the reasons for the question, as on the card of the terminal.
-fn approval_shown(words: &ApprovalCard, args: &Value, diffs: Vec<Value>) -> Value {
+fn render_approval(words: &ApprovalCard, args: &Value, diffs: Vec<Value>) -> Value {
     let has_diffs = !diffs.is_empty();
     let mut content = vec![text_part(&words.title)];
     content.extend(diffs);
@@ -227,7 +227,7 @@ fn approval_choices(words: &ApprovalCard) -> Vec<Choice> {
     });
     let mut choices: Vec<Choice> = offered.collect();
     let refuses = |choice: &Choice| matches!(choice.answer, Answer::No { .. });
-    // Refusals with words are for a terminal.
+    // Refusals with a reason are offered on a terminal only.
     let mut has_no = false;
     choices.retain(|choice| !refuses(choice) || !std::mem::replace(&mut has_no, true));
     if !has_no {
@@ -236,7 +236,7 @@ fn approval_choices(words: &ApprovalCard) -> Vec<Choice> {
     choices
 }
 
-fn selection_shown(selection: &Selection) -> (Value, Vec<Choice>) {
+fn render_selection(selection: &Selection) -> (Value, Vec<Choice>) {
     let described = |(index, option): (usize, &String)| {
         let words = selection.descriptions.get(index).filter(|words| !words.is_empty())?;
         Some(format!("{option}: {words}"))
@@ -252,5 +252,5 @@ fn selection_shown(selection: &Selection) -> (Value, Vec<Choice>) {
         .map(|(index, option)| Choice::new(Answer::Choice { index }, option, "allow_once"))
         .collect();
     choices.push(Choice::no("None of them"));
-    (said(&selection.text, &lines), choices)
+    (render_text(&selection.text, &lines), choices)
 }

@@ -53,7 +53,7 @@ impl Prompt {
                 Block::text(text)
             }
             "image" => image(text("mimeType")?, text("data")?)?,
-            "resource_link" => Block::text(format!("[{}]({})", text("name")?, place(text("uri")?))),
+            "resource_link" => Block::text(format!("[{}]({})", text("name")?, path_or_uri(text("uri")?))),
             "resource" => {
                 let resource = block.get("resource");
                 resource_block(
@@ -92,18 +92,18 @@ fn resource_block(resource: &Value) -> Result<Block, RpcError> {
     match (field("text"), field("blob")) {
         (Some(text), _) => {
             let text = super::told::fenced(text, "");
-            Ok(Block::text(format!("{}:\n{text}", place(uri))))
+            Ok(Block::text(format!("{}:\n{text}", path_or_uri(uri))))
         }
         (None, Some(blob)) => match field("mimeType") {
             Some(media_type) if IMAGE_TYPES.contains(&media_type) => image(media_type, blob),
-            _ => Ok(Block::text(format!("{} (its bytes are no text)", place(uri)))),
+            _ => Ok(Block::text(format!("{} (its bytes are no text)", path_or_uri(uri)))),
         },
         (None, None) => Err(RpcError::params("a resource of the prompt has neither text nor blob")),
     }
 }
 
-/// A file by its path, anything else by its address.
-fn place(uri: &str) -> &str {
+/// Path of a file, or any other URI unchanged.
+fn path_or_uri(uri: &str) -> &str {
     uri.strip_prefix("file://").filter(|path| path.starts_with('/') && !path.contains('%')).unwrap_or(uri)
 }
 
@@ -113,25 +113,25 @@ pub(super) async fn run(
     prompt: Prompt,
     stop: &CancellationToken,
 ) -> Result<Value, RpcError> {
-    session.begin_telling();
+    session.begin_updates();
     let title = prompt.text.clone();
-    let result = begin(session, prompt, stop).await;
+    let result = run_or_command(session, prompt, stop).await;
     if result.is_ok() {
-        session.tell_title(&title);
+        session.send_title(&title);
     }
-    session.tell_choices(None).await;
+    session.send_choices(None).await;
     session.settle().await;
     let reason = if stop.is_cancelled() { "cancelled" } else { result? };
     Ok(json!({ "stopReason": reason }))
 }
 
-async fn begin(
+async fn run_or_command(
     session: &Arc<Session>,
     prompt: Prompt,
     stop: &CancellationToken,
 ) -> Result<&'static str, RpcError> {
     let text = match session.command(&prompt.text).await {
-        None => return submit(session, prompt.blocks, stop).await,
+        None => return run_model(session, prompt.blocks, stop).await,
         Some(Err(why)) => why,
         Some(Ok(())) => {
             let ran = stop.run_until_cancelled(session.hosted.run_command(&prompt.text)).await;
@@ -139,12 +139,12 @@ async fn begin(
                 Ok(HostedOutcome::Prompt(text)) => {
                     let more = prompt.blocks.into_iter().filter(|block| !matches!(block, Block::Text(_)));
                     let blocks = std::iter::once(Block::text(text)).chain(more).collect();
-                    return submit(session, blocks, stop).await;
+                    return run_model(session, blocks, stop).await;
                 }
                 Ok(HostedOutcome::Said(text)) => text,
                 Ok(HostedOutcome::Reloaded(warnings)) => {
                     session.put_buffers()?;
-                    session.tell_commands().await;
+                    session.send_commands().await;
                     std::iter::once("Everything was read anew.".to_owned())
                         .chain(warnings)
                         .collect::<Vec<_>>()
@@ -156,19 +156,19 @@ async fn begin(
         }
     };
     if !text.is_empty() {
-        say(session, &text);
+        send_message(session, &text);
     }
     Ok("end_turn")
 }
 
 /// Sends a text of zk itself as a message of the agent.
-fn say(session: &Session, text: &str) {
+fn send_message(session: &Session, text: &str) {
     let content = json!({ "type": "text", "text": format!("{text}\n") });
     let update = json!({ "sessionUpdate": "agent_message_chunk", "content": content });
     session.peer.update(&session.id, &update);
 }
 
-async fn submit(
+async fn run_model(
     session: &Arc<Session>,
     blocks: Vec<Block>,
     stop: &CancellationToken,
@@ -199,11 +199,11 @@ fn stop_reason(session: &Session, outcome: RunOutcome) -> Result<&'static str, R
         Err(
             error @ (AgentError::TurnLimit { .. } | AgentError::Budget { .. } | AgentError::Stuck { .. }),
         ) => {
-            say(session, &session.hosted.factory().describe_error(&error));
+            send_message(session, &session.hosted.factory().describe_error(&error));
             Ok("max_turn_requests")
         }
         Err(error @ AgentError::Parked { .. }) => {
-            say(session, &session.hosted.factory().describe_error(&error));
+            send_message(session, &session.hosted.factory().describe_error(&error));
             Ok("end_turn")
         }
         Err(error) => Err(run_error(session, &error)),

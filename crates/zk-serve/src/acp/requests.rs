@@ -100,13 +100,13 @@ impl Agent {
     }
 
     /// Stores an opened session; returns false if the editor is gone.
-    pub(super) fn keep(&self, session: &Arc<Session>) -> bool {
+    pub(super) fn add_session(&self, session: &Arc<Session>) -> bool {
         let mut sessions = self.sessions();
         let kept = sessions.as_mut().map(|all| all.insert(session.id.to_string(), session.clone()));
         kept.is_some()
     }
 
-    pub(super) fn forget(&self, id: &str) {
+    pub(super) fn remove_session(&self, id: &str) {
         self.sessions().as_mut().and_then(|all| all.remove(id));
     }
 
@@ -119,7 +119,7 @@ impl Agent {
     }
 
     /// Handles a request. A task of its own answers it, so that further requests are read meanwhile.
-    pub(super) fn request(self: &Arc<Self>, method: &str, id: Value, params: Value) {
+    pub(super) fn handle_request(self: &Arc<Self>, method: &str, id: Value, params: Value) {
         let stop = CancellationToken::new();
         // These steps run in the order of the lines: later requests need the agreed version and the running
         // prompt.
@@ -148,7 +148,7 @@ impl Agent {
                     let was_cancelled = agent.answering().remove(&key).is_none();
                     let answer = if was_cancelled { Err(RpcError::cancelled()) } else { answer };
                     agent.peer.respond(&id, answer);
-                    return agent.follow(After::Prompted(prompting)).await;
+                    return agent.finish_request(After::Prompted(prompting)).await;
                 }
                 Begun::Request | Begun::Answer(_) => {
                     let answering = agent.answer(&method, &params);
@@ -161,12 +161,12 @@ impl Agent {
                 Err(error) => (Err(error), After::Nothing),
             };
             agent.peer.respond(&id, answer);
-            agent.follow(after).await;
+            agent.finish_request(after).await;
         });
     }
 
     /// Handles a notification. Unknown ones are ignored.
-    pub(super) fn notification(&self, method: &str, params: &Value) {
+    pub(super) fn handle_notification(&self, method: &str, params: &Value) {
         match method {
             "session/cancel" => {
                 if let Ok(session) = session_id(params).and_then(|id| self.session(id)) {
@@ -198,10 +198,10 @@ impl Agent {
         Ok(Begun::Prompt(Box::new((session, prompt, prompting))))
     }
 
-    async fn follow(&self, after: After) {
+    async fn finish_request(&self, after: After) {
         match after {
             After::Nothing => {}
-            After::Opened(session) => session.tell_commands().await,
+            After::Opened(session) => session.send_commands().await,
             After::Prompted(prompting) => drop(prompting),
         }
     }
@@ -228,7 +228,7 @@ impl Agent {
         let session = self.session(session_id(params)?)?;
         let mode = params.get("modeId").and_then(Value::as_str);
         options::set_mode(&session.hosted, mode.ok_or_else(|| RpcError::params("`modeId` is missing"))?)?;
-        session.tell_choices(Some("mode")).await;
+        session.send_choices(Some("mode")).await;
         Ok(json!({}))
     }
 
@@ -239,7 +239,7 @@ impl Agent {
             text.ok_or_else(|| RpcError::params(format!("`{name}` is no text")))
         };
         options::set(&session.hosted, field("configId")?, field("value")?).await?;
-        let options = session.tell_choices(Some("option")).await;
+        let options = session.send_choices(Some("option")).await;
         Ok(json!({ "configOptions": options }))
     }
 

@@ -44,7 +44,7 @@ pub async fn serve_acp(
             line = lines.next() => line,
         };
         match line {
-            Ok(Some(line)) => take(&agent, &peer, &line),
+            Ok(Some(line)) => handle_line(&agent, &peer, &line),
             Ok(None) | Err(LineError::Failed(_)) => break,
             Err(error @ (LineError::TooLong { .. } | LineError::NotUtf8)) => {
                 peer.respond(&Value::Null, Err(RpcError::new(RpcError::PARSE, error.to_string())));
@@ -57,7 +57,7 @@ pub async fn serve_acp(
     writer.close().await;
 }
 
-fn take(agent: &Arc<Agent>, peer: &Peer, line: &str) {
+fn handle_line(agent: &Arc<Agent>, peer: &Peer, line: &str) {
     let refuse = |code, why: &str| peer.respond(&Value::Null, Err(RpcError::new(code, why)));
     let mut message: Value = match serde_json::from_str(line) {
         Ok(message) => message,
@@ -69,12 +69,12 @@ fn take(agent: &Arc<Agent>, peer: &Peer, line: &str) {
     let params = fields.remove("params").unwrap_or(Value::Null);
     let id = fields.get("id").cloned();
     match (fields.get("method"), id) {
-        (Some(Value::String(method)), None) => agent.notification(method, &params),
+        (Some(Value::String(method)), None) => agent.handle_notification(method, &params),
         (Some(Value::String(method)), Some(id)) if id.is_number() || id.is_string() => {
-            agent.request(method, id, params);
+            agent.handle_request(method, id, params);
         }
         (None, Some(_)) if fields.contains_key("result") || fields.contains_key("error") => {
-            peer.settle(&message);
+            peer.accept_answer(&message);
         }
         _ => refuse(RpcError::REQUEST, "a line is neither a request, a notification nor an answer"),
     }

@@ -83,7 +83,7 @@ impl Session {
     }
 
     /// Sends an order to the task that sends updates to the editor; the first order starts the task.
-    fn order(&self, order: Order) {
+    fn send_order(&self, order: Order) {
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         let orders = orders.get_or_insert_with(|| {
             let (sender, receiver) = mpsc::unbounded_channel();
@@ -92,40 +92,40 @@ impl Session {
             tokio::spawn(pump.run(self.hosted.view().reader(), receiver));
             sender
         });
-        // Without a view there is nothing to tell.
+        // Without a view there are no updates to send.
         let _ = orders.send(order);
     }
 
-    async fn carry_out(&self, order: impl FnOnce(oneshot::Sender<()>) -> Order) {
+    async fn send_order_and_wait(&self, order: impl FnOnce(oneshot::Sender<()>) -> Order) {
         let (done, is_done) = oneshot::channel();
-        self.order(order(done));
+        self.send_order(order(done));
         // The task ends with its view.
         let _ = is_done.await;
     }
 
     /// Sends the whole history to the editor.
     pub(super) async fn replay(&self) {
-        self.stop_telling();
-        self.carry_out(Order::Replay).await;
+        self.stop_updates();
+        self.send_order_and_wait(Order::Replay).await;
     }
 
     /// Marks the whole history as known to the editor.
     pub(super) async fn skip(&self) {
-        self.carry_out(Order::Skip).await;
+        self.send_order_and_wait(Order::Skip).await;
     }
 
     /// Ends the task that sends updates.
-    fn stop_telling(&self) {
+    fn stop_updates(&self) {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    pub(super) fn begin_telling(&self) {
-        self.order(Order::Begin);
+    pub(super) fn begin_updates(&self) {
+        self.send_order(Order::Begin);
     }
 
     /// Sends all remaining updates; no more follow until something runs again.
     pub(super) async fn settle(&self) {
-        self.carry_out(Order::Settle).await;
+        self.send_order_and_wait(Order::Settle).await;
     }
 
     /// Takes the lock of the running prompt, which `stop` ends.
@@ -153,7 +153,7 @@ impl Session {
         for unsaved in self.hosted.close().await {
             self.hosted.factory().setup().notices.show(&format!("warning: {unsaved}"));
         }
-        self.stop_telling();
+        self.stop_updates();
     }
 
     /// Returns the fields of an answer with the session's modes and options.
@@ -166,7 +166,7 @@ impl Session {
 
     /// Sends changed choices to the editor. `asked` is the kind of choice that the editor has just set
     /// itself.
-    pub(super) async fn tell_choices(&self, asked: Option<&str>) -> Vec<Value> {
+    pub(super) async fn send_choices(&self, asked: Option<&str>) -> Vec<Value> {
         let now = Choices::of(&self.hosted).await;
         let mut before = self.choices.lock().await;
         if now.current_mode() != before.current_mode() && asked != Some("mode") {
@@ -184,7 +184,7 @@ impl Session {
     }
 
     /// Sends the list of commands to the editor.
-    pub(super) async fn tell_commands(&self) {
+    pub(super) async fn send_commands(&self) {
         let listed = self.hosted.commands().await;
         let commands: Vec<Value> = listed
             .into_iter()
@@ -219,7 +219,7 @@ impl Session {
     }
 
     /// Sends the title of a session that has none yet.
-    pub(super) fn tell_title(&self, prompt: &str) {
+    pub(super) fn send_title(&self, prompt: &str) {
         let line = prompt.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
         let mut title = self.title.lock().unwrap_or_else(PoisonError::into_inner);
         if title.is_some() || line.is_empty() {
@@ -230,7 +230,7 @@ impl Session {
         *title = Some(short);
     }
 
-    /// Notes the title of a stored session.
+    /// Records the title of a stored session.
     pub(super) fn set_title(&self, stored: String) {
         *self.title.lock().unwrap_or_else(PoisonError::into_inner) = Some(stored);
     }

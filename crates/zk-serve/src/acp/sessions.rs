@@ -45,13 +45,13 @@ impl Place {
     fn read(params: &Value) -> Result<Self, RpcError> {
         let place = Self::deserialize(params).map_err(|error| RpcError::params(error.to_string()))?;
         for dir in std::iter::once(&place.cwd).chain(&place.additional_directories) {
-            directory(dir)?;
+            check_directory(dir)?;
         }
         Ok(place)
     }
 }
 
-fn directory(dir: &Path) -> Result<(), RpcError> {
+fn check_directory(dir: &Path) -> Result<(), RpcError> {
     if dir.is_absolute() {
         Ok(())
     } else {
@@ -62,7 +62,7 @@ fn directory(dir: &Path) -> Result<(), RpcError> {
 impl Agent {
     pub(super) async fn new_session(&self, params: &Value) -> Result<(Value, After), RpcError> {
         let session = self.open(Place::read(params)?, LaunchSession::New).await?;
-        self.opened(session, true).await
+        self.open_answer(session, true).await
     }
 
     pub(super) async fn load(&self, params: &Value, replays: bool) -> Result<(Value, After), RpcError> {
@@ -83,7 +83,7 @@ impl Agent {
         } else {
             session.skip().await;
         }
-        self.opened(session, false).await
+        self.open_answer(session, false).await
     }
 
     pub(super) async fn fork(&self, params: &Value) -> Result<(Value, After), RpcError> {
@@ -96,10 +96,10 @@ impl Agent {
         let session = self.open(place, LaunchSession::Stored(copy.to_string())).await?;
         session.set_title(title);
         session.skip().await;
-        self.opened(session, true).await
+        self.open_answer(session, true).await
     }
 
-    async fn opened(&self, session: Arc<Session>, names: bool) -> Result<(Value, After), RpcError> {
+    async fn open_answer(&self, session: Arc<Session>, names: bool) -> Result<(Value, After), RpcError> {
         if let Some(unapproved) = session.hosted.factory().unapproved() {
             session.hosted.view().note(NoteLevel::Warning, &unapproved.describe());
         }
@@ -128,13 +128,13 @@ impl Agent {
         let hosted = HostedConversation::open(factory, HostedOptions::default()).await?;
         let id = hosted.sessions().open_session().map(|open| open.id().shared());
         let id = id.unwrap_or_else(|| SessionId::fresh().shared());
-        // An editor has buffers of this machine's files.
+        // An editor has buffers only for files of this machine.
         let has_buffers = is_here && (client.reads_files || client.writes_files);
         let buffers = has_buffers.then(|| Buffers::new(self.peer().clone(), client, id.clone()));
         let session = Session::new(id, cwd, hosted, self.peer().clone(), client, buffers);
         session.put_buffers()?;
         let session = Arc::new(session);
-        if self.keep(&session) {
+        if self.add_session(&session) {
             return Ok(session);
         }
         // The editor is gone meanwhile.
@@ -156,7 +156,7 @@ impl Agent {
         };
         let cwd = match cwd {
             Some(dir) => {
-                directory(&dir)?;
+                check_directory(&dir)?;
                 // Sessions know their directories without links.
                 let canonical = {
                     let dir = dir.clone();
@@ -170,7 +170,7 @@ impl Agent {
         let begin = begin.map_err(|_| RpcError::params("`cursor` is none that zk gave"))?;
         let filter = SessionFilter { cwd, ..SessionFilter::default() };
         let all = self.launcher().store()?.list(&filter).await?;
-        let page: Vec<Value> = all.iter().skip(begin).take(PAGE_SESSIONS).map(listed).collect();
+        let page: Vec<Value> = all.iter().skip(begin).take(PAGE_SESSIONS).map(session_row).collect();
         let next = begin + page.len();
         let mut answer = Map::from_iter([("sessions".to_owned(), Value::Array(page))]);
         if next < all.len() {
@@ -182,7 +182,7 @@ impl Agent {
     pub(super) async fn close_session(&self, id: &str) -> Result<Value, RpcError> {
         let session = self.session(id)?;
         session.close().await;
-        self.forget(id);
+        self.remove_session(id);
         Ok(json!({}))
     }
 
@@ -198,7 +198,7 @@ impl Agent {
     }
 }
 
-fn listed(info: &SessionInfo) -> Value {
+fn session_row(info: &SessionInfo) -> Value {
     json!({
         "sessionId": info.id.as_str(),
         "cwd": info.cwd,

@@ -54,7 +54,7 @@ impl Channel {
     /// Writes a line with secrets redacted.
     pub(super) fn send(&self, mut line: Value) {
         self.redactor.redact_value(&mut line);
-        // The end of the input tells when the host is gone.
+        // The end of the input shows that the host is gone.
         let _ = self.writer.send(&line.to_string());
     }
 
@@ -84,7 +84,7 @@ impl Channel {
     }
 
     /// Passes the host's answer to the request that awaits it. Other answers are ignored.
-    pub(super) fn answered(&self, response: &Value) {
+    pub(super) fn accept_answer(&self, response: &Value) {
         let id = response.get("request_id").and_then(Value::as_str).unwrap_or_default();
         let Some(waiting) = self.state().waiting.remove(id) else { return };
         let answer = match response.get("subtype").and_then(Value::as_str) {
@@ -94,12 +94,12 @@ impl Channel {
                 Err(Unanswered::Refused(why.to_owned()))
             }
         };
-        // Whoever asked may be gone.
+        // The caller may be gone.
         let _ = waiting.answer.send(answer);
     }
 
     /// Cancels all requests of a kind.
-    pub(super) fn take_back(&self, subtype: &str) {
+    pub(super) fn cancel_requests(&self, subtype: &str) {
         let mut state = self.state();
         let of_kind: Vec<String> = state
             .waiting

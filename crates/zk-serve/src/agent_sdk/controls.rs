@@ -25,12 +25,12 @@ impl Host {
         let text = |key: &str| request.get(key).and_then(Value::as_str).unwrap_or_default();
         let subtype = text("subtype");
         if subtype == "interrupt" {
-            self.channel.take_back("can_use_tool");
+            self.channel.cancel_requests("can_use_tool");
             return Ok(json!({"still_queued": []}));
         }
         let hosted = self.conversation().await.ok_or("there is no conversation")?;
         match subtype {
-            "initialize" => Ok(self.welcome().await),
+            "initialize" => Ok(self.initialize_reply().await),
             "set_permission_mode" => self.set_mode(text("mode")).map(|()| json!({"mode": text("mode")})),
             "set_model" => self.set_model(request.get("model").and_then(Value::as_str)).await,
             "set_max_thinking_tokens" => {

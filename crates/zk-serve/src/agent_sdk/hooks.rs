@@ -42,7 +42,7 @@ pub(super) fn plugin(host: &Arc<Host>) -> Result<Option<CommandHooks>, String> {
             .named("hook-callbacks")
             .exec(Arc::new(exec))
             .permission_mode(move || modes.known().mode.clone())
-            .on_notice(move |text| notices.inform(text, "info", "hook")),
+            .on_notice(move |text| notices.send_informational(text, "info", "hook")),
     ))
 }
 
@@ -67,7 +67,7 @@ pub(super) fn of_settings(
         .named("host-hooks")
         .exec(host.options.own_programs.clone())
         .permission_mode(move || modes.known().mode.clone())
-        .on_notice(move |text| notices.inform(text, "info", "hook"));
+        .on_notice(move |text| notices.send_informational(text, "info", "hook"));
     Ok(Some(if host.options.works_elsewhere { hooks.staying() } else { hooks }))
 }
 
@@ -169,7 +169,7 @@ impl Process for Callback {
             let (host, callback, blocks) = (self.host.clone(), self.callback.clone(), self.blocks);
             tokio::spawn(async move {
                 let mut said = said;
-                let calling = host.call_back(&callback, input, blocks);
+                let calling = host.call_callback(&callback, input, blocks);
                 tokio::select! {
                     answer = calling => { let _ = said.send(answer); }
                     () = said.closed() => {}
@@ -197,7 +197,7 @@ impl Process for Callback {
 }
 
 impl Host {
-    async fn call_back(&self, callback: &str, mut input: Value, blocks: bool) -> Said {
+    async fn call_callback(&self, callback: &str, mut input: Value, blocks: bool) -> Said {
         let event = input.get("hook_event_name").and_then(Value::as_str).unwrap_or_default().to_owned();
         let call = input.get("tool_use_id").and_then(Value::as_str).map(str::to_owned);
         if let Some(fields) = input.as_object_mut() {
@@ -233,7 +233,7 @@ impl Host {
             Ok(answer) => Said::text(answer.to_string(), 0),
             Err(why) => {
                 let text = format!("{event}: Hook callback {callback} failed: {why}");
-                self.inform(&text, "warning", "hook_callback_failed");
+                self.send_informational(&text, "warning", "hook_callback_failed");
                 Said::text(if blocks { text } else { String::new() }, if blocks { BLOCK } else { 0 })
             }
         };

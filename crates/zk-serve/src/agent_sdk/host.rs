@@ -215,7 +215,7 @@ impl Host {
     }
 
     /// Sends the state of the turn, if the host wants it.
-    pub(super) fn tell_state(&self, state: &str) {
+    pub(super) fn send_state(&self, state: &str) {
         if self.options.reads_session_state {
             self.send(json!({
                 "type": "system", "subtype": "session_state_changed", "state": state, "sdk_host_only": true,
@@ -232,10 +232,10 @@ impl Host {
                 return;
             }
         }
-        self.inform(text, "warning", "zk_notice");
+        self.send_informational(text, "warning", "zk_notice");
     }
 
-    pub(super) fn inform(&self, text: &str, level: &str, tag: &str) {
+    pub(super) fn send_informational(&self, text: &str, level: &str, tag: &str) {
         self.send(json!({"type": "system", "subtype": "informational", "content": text, "level": level, "tag": tag}));
     }
 
@@ -248,11 +248,11 @@ impl Host {
             }
             std::mem::take(&mut known.notices)
         };
-        self.send(self.init(agent, tools));
-        notices.iter().for_each(|text| self.inform(text, "warning", "zk_notice"));
+        self.send(self.init_line(agent, tools));
+        notices.iter().for_each(|text| self.send_informational(text, "warning", "zk_notice"));
     }
 
-    fn init(&self, agent: Option<&Agent>, tools: &[String]) -> Value {
+    fn init_line(&self, agent: Option<&Agent>, tools: &[String]) -> Value {
         let tools: Vec<String> = tools.iter().map(|tool| self.names.outward(tool)).collect();
         let (mode, servers, commands, style) = {
             let known = self.known();

@@ -1,4 +1,4 @@
-//! The protocol by which an Agent SDK drives the program that it starts.
+//! The protocol by which an Agent SDK record_prompt_to the program that it starts.
 
 mod args;
 mod channel;
@@ -79,7 +79,7 @@ pub async fn serve_agent_sdk(
         };
         match line {
             Ok(Some(line)) => {
-                if let Err(error) = serving.take(&line) {
+                if let Err(error) = serving.handle_line(&line) {
                     break Err(error);
                 }
             }
@@ -94,7 +94,7 @@ pub async fn serve_agent_sdk(
         if !began {
             return true;
         }
-        // A start that fails is told of, also to a host that closed its input meanwhile.
+        // A failed start is reported, also to a host that closed its input meanwhile.
         host.conversation().await;
         turns.await.unwrap_or(false)
     };
@@ -118,31 +118,31 @@ struct Serving {
 }
 
 impl Serving {
-    fn take(&mut self, line: &str) -> Result<(), SdkError> {
+    fn handle_line(&mut self, line: &str) -> Result<(), SdkError> {
         let line: Value =
             serde_json::from_str(line).map_err(|error| SdkError::Malformed(error.to_string()))?;
         match line.get("type").and_then(Value::as_str) {
             Some("user") => {
                 let no_prompt = || SdkError::Malformed("a user line needs a message of role user".to_owned());
                 let prompt = Prompt::read(&line).ok_or_else(no_prompt)?;
-                self.begin(None, Value::Null);
-                // The turns end after their sender only.
+                self.begin_opening(None, Value::Null);
+                // The task of the turns ends only after this sender.
                 let _ = self.prompts.send(prompt);
             }
             Some("control_request") => {
                 let id = line.get("request_id").and_then(Value::as_str).unwrap_or_default().to_owned();
                 let request = line.get("request").cloned().unwrap_or_default();
                 if request.get("subtype").is_some_and(|subtype| subtype == "initialize") && !self.began {
-                    self.begin(Some(id), request);
+                    self.begin_opening(Some(id), request);
                 } else {
-                    self.begin(None, Value::Null);
+                    self.begin_opening(None, Value::Null);
                     let host = self.host.clone();
                     tokio::spawn(async move { host.control(&id, &request).await });
                 }
             }
             Some("control_response") => {
                 if let Some(response) = line.get("response") {
-                    self.host.channel.answered(response);
+                    self.host.channel.accept_answer(response);
                 }
             }
             // Lines of types that only later hosts send.
@@ -152,7 +152,7 @@ impl Serving {
     }
 
     /// Opens the conversation, once.
-    fn begin(&mut self, id: Option<String>, first: Value) {
+    fn begin_opening(&mut self, id: Option<String>, first: Value) {
         if std::mem::replace(&mut self.began, true) {
             return;
         }
@@ -162,7 +162,7 @@ impl Serving {
             match host.open().await {
                 Ok(()) => {
                     if let Some(id) = id {
-                        host.channel.answer(&id, Ok(host.welcome().await));
+                        host.channel.answer(&id, Ok(host.initialize_reply().await));
                     }
                 }
                 Err(why) => {

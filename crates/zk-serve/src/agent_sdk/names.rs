@@ -119,10 +119,10 @@ impl Names {
     pub(super) fn offered(&self, tools: &[Arc<ToolSpec>]) -> Arc<[Arc<ToolSpec>]> {
         let is_hidden = |spec: &&Arc<ToolSpec>| HIDDEN.iter().any(|(name, _)| *name == spec.name);
         let shown = tools.iter().filter(|spec| !is_hidden(spec));
-        shown.map(|spec| self.spec(spec)).collect()
+        shown.map(|spec| self.to_sdk_spec(spec)).collect()
     }
 
-    fn spec(&self, spec: &Arc<ToolSpec>) -> Arc<ToolSpec> {
+    fn to_sdk_spec(&self, spec: &Arc<ToolSpec>) -> Arc<ToolSpec> {
         let outward = self.outward(&spec.name);
         if outward == spec.name {
             return spec.clone();
@@ -131,14 +131,14 @@ impl Names {
         let known = properties.map(|properties| properties.keys().cloned().collect()).unwrap_or_default();
         self.state().arguments.insert(spec.name.clone(), known);
         let mut changed = ToolSpec::clone(spec);
-        changed.description = self.told(&spec.description);
+        changed.description = self.with_sdk_names(&spec.description);
         changed.schema = renamed_schema(&spec.name, &spec.schema);
         changed.name = outward;
         Arc::new(changed)
     }
 
     /// Replaces zk's tool names in a text for the model by the SDK's.
-    pub(super) fn told(&self, text: &str) -> String {
+    pub(super) fn with_sdk_names(&self, text: &str) -> String {
         let renamed = TOLD.iter().map(|name| (*name, self.outward(name)));
         let replaced = HIDDEN.iter().map(|(name, other)| (*name, (*other).to_owned()));
         renamed.chain(replaced).fold(text.to_owned(), |told, (name, other)| {

@@ -27,7 +27,7 @@ impl Host {
     /// # Errors
     /// A sentence for the host.
     pub(super) async fn open(self: &Arc<Self>) -> Result<(), String> {
-        let session = self.session().await?;
+        let session = self.selected_session().await?;
         let hosted = self.open_session(session).await?;
         self.set_conversation(Some(hosted));
         Ok(())
@@ -53,7 +53,7 @@ impl Host {
             known.mode.clone()
         };
         let tools = HostTools::find(self, given).await;
-        let request = self.request(session, tools, given, &first)?;
+        let request = self.launch_request(session, tools, given, &first)?;
         let factory = self.launcher.launch(&request).map_err(|error| error.to_string())?;
         let files = factory.setup().host_files.clone();
         let options = HostedOptions { attended: self.is_attended(), asks_about_project: false };
@@ -96,7 +96,7 @@ impl Host {
         Ok(self.given.get_or_init(|| given))
     }
 
-    fn request(
+    fn launch_request(
         self: &Arc<Self>,
         session: LaunchSession,
         tools: HostTools,
@@ -147,11 +147,11 @@ impl Host {
     }
 
     /// Returns the session that the arguments select.
-    async fn session(&self) -> Result<LaunchSession, String> {
+    async fn selected_session(&self) -> Result<LaunchSession, String> {
         let args = self.args();
         let Some(wanted) = args.text("resume").filter(|id| !id.is_empty()) else {
             return Ok(match (args.has("continue"), args.text("session-id")) {
-                (true, _) => self.latest().await?,
+                (true, _) => self.latest_session().await?,
                 (false, Some(id)) => LaunchSession::Named(id.to_owned()),
                 (false, None) => LaunchSession::New,
             });
@@ -174,7 +174,7 @@ impl Host {
         Ok(LaunchSession::Stored(copied.to_string()))
     }
 
-    async fn latest(&self) -> Result<LaunchSession, String> {
+    async fn latest_session(&self) -> Result<LaunchSession, String> {
         let store = self.launcher.store().map_err(|error| error.to_string())?;
         let filter = zk_core::service::SessionFilter {
             cwd: Some(self.options.cwd.clone()),
@@ -242,7 +242,7 @@ impl Host {
     }
 
     /// Returns the answer to the first request.
-    pub(super) async fn welcome(&self) -> Value {
+    pub(super) async fn initialize_reply(&self) -> Value {
         let hosted = self.present();
         let commands = match &hosted {
             Some(hosted) => hosted.commands().await,

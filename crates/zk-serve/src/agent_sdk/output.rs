@@ -105,28 +105,29 @@ impl Speaker {
     fn stream_start(&self, event: &StreamStart, cx: &Cx) {
         let model = event.model.clone().unwrap_or_else(|| self.model());
         let stream = Stream { id: format!("msg_{}", fresh_uuid().replace('-', "")), model, block: None };
-        let start = json!({"type": "message_start", "message": message(&stream, &[], &Usage::default())});
+        let start =
+            json!({"type": "message_start", "message": message_line(&stream, &[], &Usage::default())});
         self.streams().insert(cx.origin().agent.to_string(), stream);
         if cx.origin().depth == 0 {
             let mut known = self.host.known();
             known.turn.streaming = true;
             known.turn.begun_text.clear();
         }
-        self.event(&start, cx);
+        self.send_event(&start, cx);
     }
 
     fn model(&self) -> String {
         self.host.present().map(|hosted| hosted.agent().model().id).unwrap_or_default()
     }
 
-    fn event(&self, event: &Value, cx: &Cx) {
+    fn send_event(&self, event: &Value, cx: &Cx) {
         if self.partial && cx.origin().depth == 0 {
             self.host.send(json!({"type": "stream_event", "event": event, "parent_tool_use_id": null}));
         }
     }
 
     /// Sends a piece of a block; before it, the start of the block if the block is new.
-    fn piece(&self, kind: Kind, start: &Value, delta: &Value, cx: &Cx) {
+    fn send_piece(&self, kind: Kind, start: &Value, delta: &Value, cx: &Cx) {
         let (index, ended) = {
             let mut streams = self.streams();
             let Some(stream) = streams.get_mut(&*cx.origin().agent) else { return };
@@ -142,13 +143,16 @@ impl Speaker {
         };
         if let Some(before) = ended {
             if let Some(before) = before {
-                self.event(&json!({"type": "content_block_stop", "index": before}), cx);
+                self.send_event(&json!({"type": "content_block_stop", "index": before}), cx);
             }
-            self.event(&json!({"type": "content_block_start", "index": index, "content_block": start}), cx);
+            self.send_event(
+                &json!({"type": "content_block_start", "index": index, "content_block": start}),
+                cx,
+            );
         }
         let is_empty = delta.get("partial_json").is_some_and(|text| text == "");
         if !is_empty {
-            self.event(&json!({"type": "content_block_delta", "index": index, "delta": delta}), cx);
+            self.send_event(&json!({"type": "content_block_delta", "index": index, "delta": delta}), cx);
         }
     }
 
@@ -157,19 +161,24 @@ impl Speaker {
             self.host.known().turn.begun_text.push_str(&event.delta);
         }
         let delta = json!({"type": "text_delta", "text": event.delta});
-        self.piece(Kind::Text, &json!({"type": "text", "text": ""}), &delta, cx);
+        self.send_piece(Kind::Text, &json!({"type": "text", "text": ""}), &delta, cx);
     }
 
     fn thinking(&self, event: &StreamThinking, cx: &Cx) {
         let delta = json!({"type": "thinking_delta", "thinking": event.delta});
-        self.piece(Kind::Thinking, &json!({"type": "thinking", "thinking": "", "signature": ""}), &delta, cx);
+        self.send_piece(
+            Kind::Thinking,
+            &json!({"type": "thinking", "thinking": "", "signature": ""}),
+            &delta,
+            cx,
+        );
     }
 
     fn tool_args(&self, event: &StreamToolArgs, cx: &Cx) {
         let name = self.host.names.outward(&event.name);
         let start = json!({"type": "tool_use", "id": event.call_id, "name": name, "input": {}});
         let delta = json!({"type": "input_json_delta", "partial_json": event.delta});
-        self.piece(Kind::Call(event.call_id.as_str().to_owned()), &start, &delta, cx);
+        self.send_piece(Kind::Call(event.call_id.as_str().to_owned()), &start, &delta, cx);
     }
 
     fn turn_after(&self, event: &TurnAfter, cx: &Cx) {
@@ -185,7 +194,7 @@ impl Speaker {
         });
         for (index, block) in said.content.iter().enumerate() {
             let Some(shown) = self.host.names.block(block) else { continue };
-            self.keep(
+            self.add_transcript_line(
                 &origin.agent,
                 origin.depth,
                 "assistant",
@@ -196,7 +205,7 @@ impl Speaker {
             );
             let mut line = json!({
                 "type": "assistant",
-                "message": message(&stream, &[shown], &event.usage),
+                "message": message_line(&stream, &[shown], &event.usage),
                 "uuid": line_uuid(said, index),
                 "timestamp": now(),
             });
@@ -211,12 +220,12 @@ impl Speaker {
             self.host.known().turn.open_calls = calls;
         }
         if let Some((index, _)) = stream.block {
-            self.event(&json!({"type": "content_block_stop", "index": index}), cx);
+            self.send_event(&json!({"type": "content_block_stop", "index": index}), cx);
         }
         let delta = json!({"stop_reason": stop_reason(said.stop.as_ref()), "stop_sequence": null});
         let usage = json!({"output_tokens": event.usage.output});
-        self.event(&json!({"type": "message_delta", "delta": delta, "usage": usage}), cx);
-        self.event(&json!({"type": "message_stop"}), cx);
+        self.send_event(&json!({"type": "message_delta", "delta": delta, "usage": usage}), cx);
+        self.send_event(&json!({"type": "message_stop"}), cx);
     }
 
     fn results(&self, event: &ToolResultsAfter, cx: &Cx) {
@@ -233,7 +242,13 @@ impl Speaker {
                 *content = words.into();
             }
             let said = json!({"role": "user", "content": [shown]});
-            self.keep(&origin.agent, origin.depth, "user", &said, &line_uuid(&event.results, index));
+            self.add_transcript_line(
+                &origin.agent,
+                origin.depth,
+                "user",
+                &said,
+                &line_uuid(&event.results, index),
+            );
             let mut line = json!({
                 "type": "user",
                 "message": said,
@@ -265,11 +280,11 @@ impl Speaker {
         }
         drop(known);
         let prompt = json!({"role": "user", "content": event.prompt});
-        self.keep(&event.child, event.depth, "user", &prompt, &fresh_uuid());
+        self.add_transcript_line(&event.child, event.depth, "user", &prompt, &fresh_uuid());
     }
 
     /// Adds a line of a sub-agent for its transcript.
-    fn keep(&self, agent: &str, depth: u32, kind: &str, message: &Value, uuid: &str) {
+    fn add_transcript_line(&self, agent: &str, depth: u32, kind: &str, message: &Value, uuid: &str) {
         if depth > 0 {
             let line = json!({"type": kind, "uuid": uuid, "message": message, "timestamp": now()});
             self.host.known().sidechains.entry(agent.to_owned()).or_default().push(line);
@@ -313,7 +328,7 @@ fn extend(line: &mut Value, fields: Map<String, Value>) {
     }
 }
 
-fn message(stream: &Stream, content: &[Value], usage: &Usage) -> Value {
+fn message_line(stream: &Stream, content: &[Value], usage: &Usage) -> Value {
     json!({
         "id": stream.id,
         "type": "message",

@@ -96,9 +96,9 @@ impl Host {
         if self.known().mode == "dontAsk" {
             return refused("Nobody is asked about calls in the mode dontAsk, so this one does not run");
         }
-        self.tell_state("requires_action");
-        let answer = self.ask_permission(request(approval, &call, &tool, &input)).await;
-        self.tell_state("running");
+        self.send_state("requires_action");
+        let answer = self.ask_permission(permission_request(approval, &call, &tool, &input)).await;
+        self.send_state("running");
         let answer = match answer {
             Ok(answer) => answer,
             Err(Unanswered::TakenBack) => return refused(REJECTED),
@@ -177,7 +177,7 @@ impl Host {
             let text = |key: &str| update.get(key).and_then(Value::as_str).unwrap_or_default();
             if !matches!(text("destination"), "session" | "cliArg" | "") {
                 let place = text("destination");
-                self.inform(
+                self.send_informational(
                     &format!("{place} is not written: zk takes this permission for the session"),
                     "warning",
                     "permission_update",
@@ -192,7 +192,7 @@ impl Host {
                 ("removeRules", Some(rules)) => self.known().rules.retain(|rule| !rules.contains(rule)),
                 ("setMode", _) => _ = self.set_mode(text("mode")),
                 (kind, _) => {
-                    self.inform(
+                    self.send_informational(
                         &format!("{kind} has no effect: zk cannot do it within a session"),
                         "warning",
                         "permission_update",
@@ -242,7 +242,7 @@ impl Host {
     }
 }
 
-fn request(approval: &Approval, call: &str, tool: &str, input: &Value) -> Value {
+fn permission_request(approval: &Approval, call: &str, tool: &str, input: &Value) -> Value {
     let mut request = json!({
         "subtype": "can_use_tool",
         "tool_name": tool,

@@ -21,7 +21,7 @@ impl SdkProvider {
     fn translated(&self, mut request: Request) -> Request {
         request.tools = self.names.offered(&request.tools);
         request.history = request.history.with_calls(|call| self.names.give_call(call));
-        request.system = self.names.told(&request.system).into();
+        request.system = self.names.with_sdk_names(&request.system).into();
         if let ToolChoice::Tool(name) = &request.tool_choice {
             request.tool_choice = ToolChoice::Tool(self.names.outward(name));
         }

@@ -62,7 +62,7 @@ impl Ended {
                     Some("api_error")
                 },
                 is_error: true,
-                text: Some(api_error(failed)),
+                text: Some(provider_error_text(failed)),
                 errors: Vec::new(),
                 status: failed.status,
             },
@@ -97,7 +97,7 @@ impl Ended {
 }
 
 /// Formats a provider's error as the text of an answer.
-pub(super) fn api_error(error: &ProviderError) -> String {
+pub(super) fn provider_error_text(error: &ProviderError) -> String {
     match error.status {
         Some(status) => format!("API Error: {status} {}", error.message),
         None => format!("API Error: {}", error.message),

@@ -39,7 +39,7 @@ impl HostTools {
         let mut tools = Vec::new();
         host.known().servers.clear();
         for server in sdk_servers(given, &first) {
-            let listed = match manifests.pointer(&format!("/{}/toolsListResult", pointer(&server))) {
+            let listed = match manifests.pointer(&format!("/{}/toolsListResult", escape_pointer(&server))) {
                 Some(listed) => Ok(listed.clone()),
                 None => host.list_tools(&server).await,
             };
@@ -63,7 +63,7 @@ impl HostTools {
     }
 }
 
-fn pointer(name: &str) -> String {
+fn escape_pointer(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
@@ -119,7 +119,7 @@ impl Tool for HostTool {
         };
         let result = result.map_err(|why| ToolError::failed(format!("{}: {why}", self.server)))?;
         let blocks = result.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let blocks: Vec<Block> = blocks.iter().map(block).collect();
+        let blocks: Vec<Block> = blocks.iter().map(to_block).collect();
         let content = match blocks.as_slice() {
             [Block::Text(only)] => ToolContent::Text(only.text.clone()),
             _ => ToolContent::Blocks(blocks),
@@ -131,7 +131,7 @@ impl Tool for HostTool {
     }
 }
 
-fn block(content: &Value) -> Block {
+fn to_block(content: &Value) -> Block {
     let text = |key: &str| content.get(key).and_then(Value::as_str).unwrap_or_default();
     match text("type") {
         "text" => Block::text(text("text")),
@@ -247,7 +247,7 @@ impl Tool for AskingTool {
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let name = &self.spec.name;
-        self.host.tell_state("requires_action");
+        self.host.send_state("requires_action");
         let request = json!({
             "subtype": "can_use_tool",
             "tool_name": name,
@@ -260,7 +260,7 @@ impl Tool for AskingTool {
             answer = self.host.channel.ask(request) => answer.map_err(|error| error.to_string()),
             () = cx.cx.stop_token().cancelled() => Err("the run was stopped".to_owned()),
         };
-        self.host.tell_state("running");
+        self.host.send_state("running");
         let answer = answer.map_err(ToolError::failed)?;
         let text = |key: &str| answer.get(key).and_then(Value::as_str).unwrap_or_default();
         if text("behavior") != "allow" {

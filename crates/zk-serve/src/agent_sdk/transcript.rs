@@ -16,7 +16,7 @@ use super::output::line_uuid;
 use super::wire::now;
 
 /// Maximum length of a folder's name in characters.
-const MAX_FOLDER: usize = 200;
+const MAX_FOLDER_CHARS: usize = 200;
 
 /// Writes transcripts.
 pub(super) struct Transcripts {
@@ -40,7 +40,8 @@ impl Transcripts {
         let home = options.home.clone().unwrap_or_default().join(".claude");
         let root = options.config_dir.clone().unwrap_or(home);
         let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
-        let folder: String = options.cwd.to_string_lossy().chars().map(plain).take(MAX_FOLDER).collect();
+        let folder: String =
+            options.cwd.to_string_lossy().chars().map(plain).take(MAX_FOLDER_CHARS).collect();
         Self {
             folder: root.join("projects").join(folder),
             cwd: options.cwd.clone(),
@@ -167,7 +168,7 @@ impl Host {
             if let Some(fields) = entry.as_object_mut() {
                 fields.insert("type".to_owned(), "agent_metadata".into());
             }
-            self.mirror(&file, &[entry]);
+            self.send_mirror(&file, &[entry]);
         }
         self.write_lines(&file, &std::mem::take(&mut lines));
     }
@@ -182,11 +183,11 @@ impl Host {
             self.tell(&format!("cannot write the transcript {}: {error}", file.display()));
         }
         if self.transcripts.mirrors {
-            self.mirror(file, lines);
+            self.send_mirror(file, lines);
         }
     }
 
-    fn mirror(&self, file: &Path, lines: &[Value]) {
+    fn send_mirror(&self, file: &Path, lines: &[Value]) {
         self.channel.send(json!({"type": "transcript_mirror", "filePath": file, "entries": lines}));
     }
 }

@@ -11,7 +11,7 @@ use zk_core::model::{AgentError, Block, Document, Image};
 use zk_core::service::{Conversation, Tool};
 
 use super::host::{Host, TurnState};
-use super::result::{Counted, Ended, api_error};
+use super::result::{Counted, Ended, provider_error_text};
 use super::wire::{fresh_uuid, now};
 
 /// Commands of zk that a host may send as a prompt.
@@ -84,19 +84,19 @@ pub(super) async fn serve_prompts(host: Arc<Host>, mut prompts: UnboundedReceive
     while let Some(prompt) = prompts.recv().await {
         let Some(hosted) = host.conversation().await else { return false };
         if std::mem::take(&mut is_idle) {
-            host.tell_state("running");
+            host.send_state("running");
         }
-        went_well = host.turn(&hosted, prompt).await;
+        went_well = host.run_turn(&hosted, prompt).await;
         if prompts.is_empty() {
             is_idle = true;
-            host.tell_state("idle");
+            host.send_state("idle");
         }
     }
     went_well
 }
 
 impl Host {
-    async fn turn(self: &Arc<Self>, hosted: &Arc<HostedConversation>, prompt: Prompt) -> bool {
+    async fn run_turn(self: &Arc<Self>, hosted: &Arc<HostedConversation>, prompt: Prompt) -> bool {
         let began = Instant::now();
         self.known().turn = TurnState::default();
         if let (true, Some(uuid)) = (self.args().has("replay-user-messages"), &prompt.uuid) {
@@ -108,16 +108,16 @@ impl Host {
         let command = prompt.text().filter(|text| text.starts_with('/')).map(str::to_owned);
         let blocks = match command {
             Some(line) => match self.command(hosted, &line).await {
-                Some(Ok(None)) => return self.end(hosted, &Ended::said(""), &prompt, began),
+                Some(Ok(None)) => return self.end_turn(hosted, &Ended::said(""), &prompt, began),
                 Some(Ok(Some(HostedOutcome::Prompt(text)))) => vec![Block::text(text)],
                 Some(Ok(Some(HostedOutcome::Said(text)))) => {
                     self.send_own_answer(&text, None);
-                    return self.end(hosted, &Ended::said(text), &prompt, began);
+                    return self.end_turn(hosted, &Ended::said(text), &prompt, began);
                 }
-                Some(Ok(Some(_))) => return self.end(hosted, &Ended::said(""), &prompt, began),
+                Some(Ok(Some(_))) => return self.end_turn(hosted, &Ended::said(""), &prompt, began),
                 Some(Err(why)) => {
                     self.send_own_answer(&why, None);
-                    return self.end(hosted, &Ended::said(why), &prompt, began);
+                    return self.end_turn(hosted, &Ended::said(why), &prompt, began);
                 }
                 None => prompt.blocks(),
             },
@@ -131,7 +131,7 @@ impl Host {
         let run = hosted.conversation().run(RunOptions::prompt(blocks).behavior(behavior)).await;
         let outcome = match run {
             Ok(run) => run.wait().await,
-            Err(error) => return self.end(hosted, &Ended::failed(error.to_string()), &prompt, began),
+            Err(error) => return self.end_turn(hosted, &Ended::failed(error.to_string()), &prompt, began),
         };
         self.end_run(hosted, &outcome, &prompt, began)
     }
@@ -149,9 +149,9 @@ impl Host {
         prompt: &Prompt,
         began: Instant,
     ) -> bool {
-        self.init_late(hosted);
+        self.send_late_init(hosted);
         if let Err(AgentError::Provider(error) | AgentError::ContextExceeded(error)) = &outcome.result {
-            self.send_own_answer(&api_error(error), Some(error.kind.as_str()));
+            self.send_own_answer(&provider_error_text(error), Some(error.kind.as_str()));
         }
         let (ended, open, begun) = {
             let mut known = self.known();
@@ -172,7 +172,7 @@ impl Host {
                 }));
             }
             for call in open {
-                self.interrupted_call(&call);
+                self.send_interrupted_result(&call);
             }
             let of_tool = if ended.reason == Some("aborted_tools") { " for tool use" } else { "" };
             let text = format!("[Request interrupted by user{of_tool}]");
@@ -187,7 +187,7 @@ impl Host {
         !ended.is_error
     }
 
-    fn interrupted_call(&self, call: &str) {
+    fn send_interrupted_result(&self, call: &str) {
         let result = json!({"type": "tool_result", "tool_use_id": call, "content": "The call was interrupted.", "is_error": true});
         self.send(json!({
             "type": "user", "message": {"role": "user", "content": [result]}, "parent_tool_use_id": null,
@@ -196,8 +196,8 @@ impl Host {
     }
 
     /// Ends a turn without a request to a model.
-    fn end(&self, hosted: &HostedConversation, ended: &Ended, prompt: &Prompt, began: Instant) -> bool {
-        self.init_late(hosted);
+    fn end_turn(&self, hosted: &HostedConversation, ended: &Ended, prompt: &Prompt, began: Instant) -> bool {
+        self.send_late_init(hosted);
         self.write_transcript(&hosted.agent().history());
         let counted = Counted { origin: prompt.origin.clone(), ..Counted::default() };
         self.send_result(ended, counted, began);
@@ -205,7 +205,7 @@ impl Host {
     }
 
     /// Sends the first line of a turn that starts no run.
-    fn init_late(&self, hosted: &HostedConversation) {
+    fn send_late_init(&self, hosted: &HostedConversation) {
         let agent = self.present().map_or_else(|| hosted.agent(), |hosted| hosted.agent());
         let tools: Vec<String> =
             agent.bus().items::<dyn Tool>().iter().map(|tool| tool.name.to_string()).collect();
@@ -215,7 +215,7 @@ impl Host {
     /// Sends an answer of zk itself.
     fn send_own_answer(&self, text: &str, error: Option<&str>) {
         if let Some(hosted) = self.present() {
-            self.init_late(&hosted);
+            self.send_late_init(&hosted);
         }
         let mut line = json!({
             "type": "assistant",
@@ -274,7 +274,7 @@ impl Host {
     }
 
     async fn compact(&self, hosted: &HostedConversation, line: &str) -> Result<(), String> {
-        self.init_late(hosted);
+        self.send_late_init(hosted);
         self.send(json!({"type": "system", "subtype": "status", "status": "compacting"}));
         let words = line.split_once(char::is_whitespace).map(|(_, words)| words.trim().to_owned());
         let done = hosted.conversation().compact(words.filter(|words| !words.is_empty())).await;

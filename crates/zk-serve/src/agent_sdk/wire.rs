@@ -13,14 +13,14 @@ const MARK: u128 = 0x7a6;
 
 /// A random UUID.
 pub(super) fn fresh_uuid() -> String {
-    written((fastrand::u128(..) & !(0xf << 76) & !(0b11 << 62)) | (4 << 76) | (0b10 << 62))
+    format_uuid((fastrand::u128(..) & !(0xf << 76) & !(0b11 << 62)) | (4 << 76) | (0b10 << 62))
 }
 
 /// Converts an id of zk such as `s_…` and the number of a part to a UUID. Other ids are returned unchanged.
 pub(super) fn outward(id: &str, part: u16) -> String {
     let Some((kind, digits)) = id.split_once('_') else { return id.to_owned() };
     let (Some(time), Some(chance)) =
-        (digits.get(..TIME_DIGITS).and_then(number), digits.get(TIME_DIGITS..).and_then(number))
+        (digits.get(..TIME_DIGITS).and_then(parse_digits), digits.get(TIME_DIGITS..).and_then(parse_digits))
     else {
         return id.to_owned();
     };
@@ -30,7 +30,7 @@ pub(super) fn outward(id: &str, part: u16) -> String {
     }
     // A UUID of version 8, whose fields are the maker's own.
     let low = (0b10 << 62) | (kind << 54) | (u128::from(part & 0x3ff) << 44) | u128::from(chance);
-    written((u128::from(time) << 80) | (8 << 76) | (MARK << 64) | low)
+    format_uuid((u128::from(time) << 80) | (8 << 76) | (MARK << 64) | low)
 }
 
 /// Converts such a UUID back to the id of zk and the number of the part. Other UUIDs are returned unchanged.
@@ -42,16 +42,16 @@ pub(super) fn inward(uuid: &str) -> (String, u16) {
     }
     let kind = char::from(u8::try_from((number >> 54) & 0xff).unwrap_or_default());
     let part = u16::try_from((number >> 44) & 0x3ff).unwrap_or_default();
-    let time = digits(number >> 80, TIME_DIGITS);
-    (format!("{kind}_{time}{}", digits(number, CHANCE_DIGITS)), part)
+    let time = format_digits(number >> 80, TIME_DIGITS);
+    (format!("{kind}_{time}{}", format_digits(number, CHANCE_DIGITS)), part)
 }
 
-fn number(digits: &str) -> Option<u64> {
+fn parse_digits(digits: &str) -> Option<u64> {
     let digit = |byte: u8| DIGITS.iter().position(|digit| *digit == byte);
     digits.bytes().try_fold(0_u64, |sum, byte| Some((sum << 5) | u64::try_from(digit(byte)?).ok()?))
 }
 
-fn digits(number: u128, count: usize) -> String {
+fn format_digits(number: u128, count: usize) -> String {
     let digit = |place: usize| {
         let at = usize::try_from((number >> (place * 5)) & 31).unwrap_or_default();
         char::from(DIGITS.get(at).copied().unwrap_or(b'0'))
@@ -59,7 +59,7 @@ fn digits(number: u128, count: usize) -> String {
     (0..count).rev().map(digit).collect()
 }
 
-fn written(number: u128) -> String {
+fn format_uuid(number: u128) -> String {
     let hex = format!("{number:032x}");
     let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
     format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))

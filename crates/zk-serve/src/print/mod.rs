@@ -1,4 +1,4 @@
-//! Lines of a run without a person for programs: its events, and what it comes to.
+//! Lines of a run without a person, for programs: its events and its result.
 
 mod events;
 mod result;

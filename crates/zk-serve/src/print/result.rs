@@ -261,7 +261,7 @@ fn stop_reason(outcome: &RunOutcome) -> &str {
 mod tests {
     use super::*;
 
-    /// Every field of `value` is described, and every one that is required is there.
+    /// Checks that the schema describes every field of `value`, and that no required field is missing.
     fn follows(value: &Value, schema: &Value) {
         let fields = value.as_object().unwrap();
         for (field, value) in fields {

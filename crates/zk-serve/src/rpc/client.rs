@@ -105,8 +105,8 @@ pub(super) async fn serve(
     let number = server.add_client(&client);
     client.read(LineReader::new(from)).await;
     // A program may send all of its requests at once, and read the answers later.
-    let _ = timeout(DRAIN_LIMIT, client.all_answered()).await;
-    client.leave();
+    let _ = timeout(DRAIN_LIMIT, client.wait_until_all_answered()).await;
+    client.disconnect();
     server.remove_client(number);
     client.writer.close().await;
 }
@@ -123,7 +123,7 @@ impl Client {
                 () = self.writer.gone() => return,
             };
             match line {
-                Ok(Ok(Some(line))) => self.take(&line).await,
+                Ok(Ok(Some(line))) => self.handle_line(&line).await,
                 Ok(Ok(None) | Err(LineError::Failed(_))) => return,
                 Ok(Err(error @ LineError::TooLong { .. })) => {
                     self.refuse(&RpcError::new(Refusal::TooLong, error.to_string()));
@@ -140,7 +140,7 @@ impl Client {
         }
     }
 
-    async fn all_answered(&self) {
+    async fn wait_until_all_answered(&self) {
         loop {
             let answered = self.answered.notified();
             if self.in_flight.load(Ordering::Relaxed) == 0 {
@@ -155,46 +155,46 @@ impl Client {
     }
 
     /// Handles a line. A slow request runs in parallel to the next lines.
-    async fn take(self: &Arc<Self>, line: &str) {
+    async fn handle_line(self: &Arc<Self>, line: &str) {
         let (id, method, params) = match message::read(line) {
             Ok(Incoming::Request { id, method, params }) => (id, method, params),
             Ok(Incoming::Answer) => return,
-            Err((id, error)) => return self.reply(id.as_ref(), Err(error)),
+            Err((id, error)) => return self.send_reply(id.as_ref(), Err(error)),
         };
         if method == "initialize" {
             let outcome = self.initialize(&params);
             let is_new = outcome.is_ok();
-            self.reply(id.as_ref(), outcome);
+            self.send_reply(id.as_ref(), outcome);
             if is_new {
-                self.server.tell_clients();
+                self.server.send_client_list();
             }
             return;
         }
-        let allowed = self.method(&method);
+        let allowed = self.find_method(&method);
         let (method, is_beside) = match allowed {
             Ok(method) => (method, method.is_slow()),
-            Err(error) => return self.reply(id.as_ref(), Err(error)),
+            Err(error) => return self.send_reply(id.as_ref(), Err(error)),
         };
         if !is_beside {
             let outcome = method.call(self, params).await;
-            return self.reply(id.as_ref(), outcome);
+            return self.send_reply(id.as_ref(), outcome);
         }
         if self.in_flight.fetch_add(1, Ordering::Relaxed) >= MAX_IN_FLIGHT {
             self.in_flight.fetch_sub(1, Ordering::Relaxed);
             let why = format!("{MAX_IN_FLIGHT} requests wait for their answers: send this one again later");
-            return self.reply(id.as_ref(), Err(RpcError::new(Refusal::TooMany, why)));
+            return self.send_reply(id.as_ref(), Err(RpcError::new(Refusal::TooMany, why)));
         }
         let client = self.clone();
         tokio::spawn(async move {
             let outcome = method.call(&client, params).await;
-            client.reply(id.as_ref(), outcome);
+            client.send_reply(id.as_ref(), outcome);
             client.in_flight.fetch_sub(1, Ordering::Relaxed);
             client.answered.notify_waiters();
         });
     }
 
     /// Finds a method by its name, if the client may call it now.
-    fn method(&self, name: &str) -> Result<Method, RpcError> {
+    fn find_method(&self, name: &str) -> Result<Method, RpcError> {
         let Some(attached) = self.attached.get() else {
             let why = "the first request is `initialize`, with `protocol_version` and `role`";
             return Err(RpcError::new(Refusal::NotInitialized, why));
@@ -226,7 +226,7 @@ impl Client {
         let params: InitializeParams = super::params::parse(params)?;
         let major = |version: &str| version.split('.').next().unwrap_or_default().to_owned();
         if major(&params.protocol_version) != major(RPC_VERSION) {
-            let why = format!("this server speaks {RPC_VERSION}, not {}", short(&params.protocol_version));
+            let why = format!("this server speaks {RPC_VERSION}, not {}", shorten(&params.protocol_version));
             return Err(RpcError::field("protocol_version", why));
         }
         let by_token = params.token.as_deref().map(|token| self.server.options.tokens.role_of(token));
@@ -246,7 +246,7 @@ impl Client {
         let attached = Attached {
             id: new_id("client").map_err(RpcError::failed)?,
             role: params.role,
-            info: ClientInfo { name: short(name), version: short(version) },
+            info: ClientInfo { name: shorten(name), version: shorten(version) },
             stop_on_disconnect: params.stop_on_disconnect,
         };
         let result = InitializeResult {
@@ -278,7 +278,7 @@ impl Client {
             id: attached.id.clone(),
             client: attached.info.clone(),
             role: attached.role,
-            follows: self.follows().keys().cloned().collect(),
+            follows: self.lock_follows().keys().cloned().collect(),
         })
     }
 
@@ -287,7 +287,7 @@ impl Client {
         self.writer.send(&self.server.options.redactor.redact(line))
     }
 
-    fn reply(&self, id: Option<&Value>, outcome: Result<Value, RpcError>) {
+    fn send_reply(&self, id: Option<&Value>, outcome: Result<Value, RpcError>) {
         if let Some(id) = id {
             self.send(&message::answer(id, outcome));
         }
@@ -298,13 +298,13 @@ impl Client {
     }
 
     /// Records that this client sent a prompt to a conversation.
-    pub(super) fn drives(&self, conversation: &str) {
+    pub(super) fn record_prompt_to(&self, conversation: &str) {
         self.drove.lock().unwrap_or_else(PoisonError::into_inner).insert(conversation.to_owned());
     }
 
     /// Sends the notifications of a conversation after number `after`.
     pub(super) fn follow(self: &Arc<Self>, shared: &Arc<Shared>, after: Option<u64>) -> SubscribeResult {
-        let taken = shared.journal.take(after);
+        let taken = shared.journal.notifications_after(after);
         let result = SubscribeResult { seq: taken.last, resync: taken.resync };
         let (writer, shared, id) = (self.writer.clone(), shared.clone(), shared.id.clone());
         let (start, started) = oneshot::channel();
@@ -330,10 +330,10 @@ impl Client {
                 if changes.wait_for(|now| *now > last).await.is_err() {
                     return;
                 }
-                taken = shared.journal.take(Some(last));
+                taken = shared.journal.notifications_after(Some(last));
             }
         });
-        if let Some(before) = self.follows().insert(id, following) {
+        if let Some(before) = self.lock_follows().insert(id, following) {
             before.abort();
         }
         result
@@ -341,13 +341,13 @@ impl Client {
 
     /// Stops sending notifications of a conversation. Returns whether the client had subscribed.
     pub(super) fn unfollow(&self, conversation: &str) -> bool {
-        let following = self.follows().remove(conversation);
+        let following = self.lock_follows().remove(conversation);
         following.inspect(JoinHandle::abort).is_some()
     }
 
     /// Ends subscriptions, and the runs that the client asked to end with its connection.
-    fn leave(&self) {
-        for following in std::mem::take(&mut *self.follows()).into_values() {
+    fn disconnect(&self) {
+        for following in std::mem::take(&mut *self.lock_follows()).into_values() {
             following.abort();
         }
         if self.attached.get().is_some_and(|attached| attached.stop_on_disconnect) {
@@ -359,7 +359,7 @@ impl Client {
         }
     }
 
-    fn follows(&self) -> MutexGuard<'_, BTreeMap<String, JoinHandle<()>>> {
+    fn lock_follows(&self) -> MutexGuard<'_, BTreeMap<String, JoinHandle<()>>> {
         self.follows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -369,6 +369,6 @@ fn not_allowed(what: &str, needed: Role, has: Role) -> RpcError {
     RpcError::new(Refusal::NotAllowed, why).with(json!({ "role": needed }))
 }
 
-fn short(text: &str) -> String {
+fn shorten(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(MAX_NAME_CHARS).collect()
 }

@@ -67,12 +67,12 @@ impl Shared {
     }
 
     /// Sets the conversation once it is open.
-    pub(super) fn opened(self: &Arc<Self>, hosted: Arc<HostedConversation>, server: &Arc<RpcServer>) {
+    pub(super) fn set_opened(self: &Arc<Self>, hosted: Arc<HostedConversation>, server: &Arc<RpcServer>) {
         let (front_end, events) = (hosted.questions().attach(), hosted.events());
         // A conversation is opened once.
         let _ = self.opened.set(Opened { hosted, front_end });
         self.spawn(follow_events(Arc::downgrade(self), Arc::downgrade(server), events));
-        self.spawn(settle(Arc::downgrade(self)));
+        self.spawn(record_settling(Arc::downgrade(self)));
     }
 
     /// Returns the conversation; an error before it is open.
@@ -88,7 +88,7 @@ impl Shared {
     /// Passes a client's intent to the conversation. Returns the number of the last notification before it.
     pub(super) fn intent(&self, intent: &Intent) -> Result<u64, RpcError> {
         let hosted = self.hosted()?;
-        let asking = self.journal.ask();
+        let asking = self.journal.begin_request();
         hosted.intent(intent);
         Ok(asking.seq)
     }
@@ -107,13 +107,13 @@ impl Shared {
                 .journal
                 .with_view(|view| view.cards.iter().any(|card| card.id == id && card.digest == digest));
             if !is_shown {
-                return Err(refused(&AnswerError::NotPending));
+                return Err(refused_answer(&AnswerError::NotPending));
             }
             self.view.intent(&Intent::Answer { id, digest, answer });
             return Ok(());
         };
-        opened.front_end.answer(id, digest, answer).map_err(|error| refused(&error))?;
-        self.journal.note("conversation/answered", &json!({ "id": id, "client": client }));
+        opened.front_end.answer(id, digest, answer).map_err(|error| refused_answer(&error))?;
+        self.journal.add_notification("conversation/answered", &json!({ "id": id, "client": client }));
         Ok(())
     }
 
@@ -167,7 +167,7 @@ impl Shared {
             task.abort();
         }
         let fields = if unsaved.is_empty() { json!({}) } else { json!({ "unsaved": unsaved }) };
-        self.journal.end("conversation/closed", &fields);
+        self.journal.add_last("conversation/closed", &fields);
     }
 
     fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
@@ -178,15 +178,15 @@ impl Shared {
         self.bodies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn apply(&self, patch: Patch) {
+    fn apply_patch(&self, patch: Patch) {
         match patch {
             Patch::Body { id, lines } => {
                 for waiting in self.bodies().remove(&id).unwrap_or_default() {
-                    // Whoever asked may be gone.
+                    // The caller may be gone.
                     let _ = waiting.send(lines.clone());
                 }
             }
-            patch => self.journal.patch(patch),
+            patch => self.journal.add_patch(patch),
         }
     }
 
@@ -197,7 +197,7 @@ impl Shared {
     }
 }
 
-fn refused(error: &AnswerError) -> RpcError {
+fn refused_answer(error: &AnswerError) -> RpcError {
     let reason = match error {
         AnswerError::NotPending => "not_pending",
         AnswerError::WrongDigest => "wrong_digest",
@@ -212,7 +212,7 @@ async fn follow_view(shared: Weak<Shared>, mut reader: Reader) {
         let patches = reader.next().await;
         let Some(shared) = shared.upgrade() else { return };
         match patches {
-            Some(patches) => patches.into_iter().for_each(|patch| shared.apply(patch)),
+            Some(patches) => patches.into_iter().for_each(|patch| shared.apply_patch(patch)),
             None => {
                 drop(shared);
                 sleep(SETTLING_STEP).await;
@@ -222,7 +222,7 @@ async fn follow_view(shared: Weak<Shared>, mut reader: Reader) {
 }
 
 /// Adds a notification to the journal whenever the conversation has settled.
-async fn settle(shared: Weak<Shared>) {
+async fn record_settling(shared: Weak<Shared>) {
     let journal = shared.upgrade().map(|shared| (shared.journal.changes(), shared.journal.asked()));
     let Some((mut changes, asked)) = journal else { return };
     loop {
@@ -230,7 +230,7 @@ async fn settle(shared: Weak<Shared>) {
         // Patches of a run that just ended may not be in the journal yet.
         let was_idle = now.is_idle();
         now.written.wait().await;
-        let is_over = now.journal.settle(was_idle && now.is_idle());
+        let is_over = now.journal.add_settled(was_idle && now.is_idle());
         drop(now);
         if !is_over {
             sleep(SETTLING_STEP).await;
@@ -254,7 +254,7 @@ async fn follow_events(
         let (Some(shared), Some(server)) = (shared.upgrade(), server.upgrade()) else { return };
         match event {
             Ok(HostedEvent::GivenBack(text)) => {
-                shared.journal.note("conversation/given_back", &json!({ "text": text }));
+                shared.journal.add_notification("conversation/given_back", &json!({ "text": text }));
             }
             Ok(HostedEvent::Reloaded) | Err(RecvError::Lagged(_)) => {}
             Ok(HostedEvent::Ended) => {

@@ -78,7 +78,7 @@ impl Journal {
     }
 
     /// Adds a change of the view.
-    pub(super) fn patch(&self, patch: Patch) {
+    pub(super) fn add_patch(&self, patch: Patch) {
         let mut state = self.state();
         state.view.apply(&patch);
         if state.is_busy() {
@@ -87,30 +87,30 @@ impl Journal {
         let seq = state.last + 1;
         let conversation = self.conversation.clone();
         let note = PatchNote { conversation, seq, time_ms: now_ms(), patch, settled: false };
-        self.keep(state, notification("conversation/patch", &note));
+        self.store_line(state, notification("conversation/patch", &note));
     }
 
     /// Adds another notification, with its number and time.
-    pub(super) fn note(&self, method: &str, fields: &Value) {
+    pub(super) fn add_notification(&self, method: &str, fields: &Value) {
         let state = self.state();
         let line = self.line_of(&state, method, fields);
-        self.keep(state, line);
+        self.store_line(state, line);
     }
 
     /// Adds the last notification.
-    pub(super) fn end(&self, method: &str, fields: &Value) {
+    pub(super) fn add_last(&self, method: &str, fields: &Value) {
         let mut state = self.state();
         if state.is_over {
             return;
         }
         let line = self.line_of(&state, method, fields);
         state.is_over = true;
-        self.keep(state, line);
+        self.store_line(state, line);
     }
 
     /// Adds the notification that the conversation has settled, if a request or a change came before. Returns
     /// false if the caller has to try again later, since `is_idle` is false.
-    pub(super) fn settle(&self, is_idle: bool) -> bool {
+    pub(super) fn add_settled(&self, is_idle: bool) -> bool {
         let mut state = self.state();
         if !state.is_unsettled || state.is_over || state.is_busy() || state.handed_in > 0 {
             return true;
@@ -120,12 +120,12 @@ impl Journal {
         }
         state.is_unsettled = false;
         let line = self.line_of(&state, "conversation/settled", &Value::Null);
-        self.keep(state, line);
+        self.store_line(state, line);
         true
     }
 
     /// Marks a request as being passed to the conversation.
-    pub(super) fn ask(&self) -> Asking<'_> {
+    pub(super) fn begin_request(&self) -> Asking<'_> {
         let mut state = self.state();
         state.is_unsettled = true;
         state.handed_in += 1;
@@ -154,7 +154,7 @@ impl Journal {
 
     /// Returns the notifications after number `after`; the whole view if some are no longer kept, or without
     /// a number.
-    pub(super) fn take(&self, after: Option<u64>) -> Taken {
+    pub(super) fn notifications_after(&self, after: Option<u64>) -> Taken {
         let state = self.state();
         let (last, is_over) = (state.last, state.is_over);
         let missing =
@@ -180,7 +180,7 @@ impl Journal {
         notification(method, &params)
     }
 
-    fn keep(&self, mut state: MutexGuard<'_, State>, line: String) {
+    fn store_line(&self, mut state: MutexGuard<'_, State>, line: String) {
         let line = self.redacted(line);
         state.last += 1;
         state.bytes += line.len();

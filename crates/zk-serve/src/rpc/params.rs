@@ -10,7 +10,7 @@ pub(super) fn parse<T: DeserializeOwned>(params: &Value) -> Result<T, RpcError> 
         Ok(parsed) => return Ok(parsed),
         Err(error) => error.to_string(),
     };
-    let field = wrong_field::<T>(params, &error).or_else(|| quoted(&error));
+    let field = wrong_field::<T>(params, &error).or_else(|| quoted_name(&error));
     let refused = RpcError::new(
         Refusal::InvalidParams,
         match &field {
@@ -41,7 +41,7 @@ fn wrong_field<T: DeserializeOwned>(params: &Value, error: &str) -> Option<Strin
 }
 
 /// Returns the name quoted in an error.
-fn quoted(error: &str) -> Option<String> {
+fn quoted_name(error: &str) -> Option<String> {
     error.split('`').nth(1).map(ToOwned::to_owned)
 }
 

@@ -163,7 +163,7 @@ impl RpcServer {
             hosted.close().await;
             return Err(gone());
         };
-        shared.opened(hosted, self);
+        shared.set_opened(hosted, self);
         Ok(shared)
     }
 
@@ -175,7 +175,7 @@ impl RpcServer {
 
     pub(super) fn remove_client(&self, number: u64) {
         if self.clients().remove(&number).is_some_and(|client| client.attached().is_some()) {
-            self.tell_clients();
+            self.send_client_list();
         }
     }
 
@@ -184,7 +184,7 @@ impl RpcServer {
     }
 
     /// Sends the list of attached clients to each of them.
-    pub(super) fn tell_clients(&self) {
+    pub(super) fn send_client_list(&self) {
         let clients = Clients { clients: self.attached() };
         let line = notification("clients/changed", &clients);
         for client in self.clients().values().filter(|client| client.attached().is_some()) {

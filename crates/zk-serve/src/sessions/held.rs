@@ -35,7 +35,7 @@ impl HeldSessions {
 
     /// Adds an open session; false if there are too many.
     pub(super) fn add(&self, handle: String, open: Arc<dyn OpenSession>, pid: u32) -> bool {
-        let mut all = self.all();
+        let mut all = self.lock_all();
         if all.len() >= MAX_HELD {
             return false;
         }
@@ -46,7 +46,7 @@ impl HeldSessions {
 
     /// Extends a lease, and returns its session.
     pub(super) fn renew(&self, handle: &str) -> Option<Arc<Held>> {
-        let held = self.all().get(handle).cloned()?;
+        let held = self.lock_all().get(handle).cloned()?;
         let mut until = held.until.lock().unwrap_or_else(PoisonError::into_inner);
         if *until < Instant::now() {
             return None;
@@ -57,12 +57,12 @@ impl HeldSessions {
     }
 
     pub(super) fn remove(&self, handle: &str) -> Option<Arc<Held>> {
-        self.all().remove(handle)
+        self.lock_all().remove(handle)
     }
 
     /// Process of the client that has a session open.
     pub(super) fn pid_of(&self, id: &SessionId) -> Option<u32> {
-        self.all().values().find(|held| held.open.id() == id).map(|held| held.pid)
+        self.lock_all().values().find(|held| held.open.id() == id).map(|held| held.pid)
     }
 
     /// Closes the sessions whose leases have ended.
@@ -70,16 +70,16 @@ impl HeldSessions {
         let now = Instant::now();
         let is_over = |held: &Arc<Held>| *held.until.lock().unwrap_or_else(PoisonError::into_inner) < now;
         let ended: Vec<Arc<Held>> =
-            self.all().extract_if(|_, held| is_over(held)).map(|(_, held)| held).collect();
+            self.lock_all().extract_if(|_, held| is_over(held)).map(|(_, held)| held).collect();
         close(ended).await;
     }
 
     pub(super) async fn close_all(&self) {
-        let all: Vec<Arc<Held>> = self.all().drain().map(|(_, held)| held).collect();
+        let all: Vec<Arc<Held>> = self.lock_all().drain().map(|(_, held)| held).collect();
         close(all).await;
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<String, Arc<Held>>> {
+    fn lock_all(&self) -> MutexGuard<'_, HashMap<String, Arc<Held>>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -35,8 +35,8 @@ use crate::rpc::token::{is_same, random_hex};
 /// Time after which a session is closed whose client has not renewed its lease.
 const LEASE: Duration = Duration::from_secs(30);
 
-/// Time between two looks for leases that have ended.
-const LOOK_FOR_ENDED: Duration = Duration::from_secs(1);
+/// Interval between checks for leases that have ended.
+const LEASE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Most connections at once.
 const MAX_CONNECTIONS: usize = 256;
@@ -132,7 +132,7 @@ impl SessionServer {
     pub async fn serve(self: &Arc<Self>, listener: &SessionListener) -> io::Result<()> {
         let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut connections = JoinSet::new();
-        let mut looks = interval(LOOK_FOR_ENDED);
+        let mut looks = interval(LEASE_CHECK_INTERVAL);
         loop {
             let accepted = tokio::select! {
                 accepted = async {
@@ -183,8 +183,8 @@ impl SessionServer {
             Ok(Err(error)) => return refusal(&WireError::Invalid { why: error.to_string() }),
             Err(_) => return refusal(&WireError::Invalid { why: "it does not end".to_owned() }),
         };
-        // A task of its own: a client that goes away leaves no append half known.
-        let done = tokio::spawn(async move { self.perform(&operation, &body).await });
+        // Runs as a separate task, so that an append is completed even if its client goes away.
+        let done = tokio::spawn(async move { self.perform_operation(&operation, &body).await });
         match done.await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => refusal(&error),
@@ -195,7 +195,7 @@ impl SessionServer {
     /// Checks the head of a request; returns the name of its operation.
     fn admit(&self, request: &Request<Incoming>) -> Result<String, WireError> {
         let headers = request.headers();
-        if !token(headers).is_some_and(|token| is_same(token, &self.token)) {
+        if !bearer_token(headers).is_some_and(|token| is_same(token, &self.token)) {
             return Err(WireError::Unauthorised);
         }
         let version = headers.get(VERSION_HEADER).and_then(|value| value.to_str().ok()?.parse::<u32>().ok());
@@ -208,32 +208,36 @@ impl SessionServer {
         }
     }
 
-    async fn perform(self: Arc<Self>, name: &str, body: &Bytes) -> Result<Response<Body>, WireError> {
+    async fn perform_operation(
+        self: Arc<Self>,
+        name: &str,
+        body: &Bytes,
+    ) -> Result<Response<Body>, WireError> {
         match name {
             operation::CREATE => {
-                let CreateRequest { id, cwd, parent, pid } = parsed(body)?;
+                let CreateRequest { id, cwd, parent, pid } = parse_body(body)?;
                 let open = self.store.create(NewSession { id, cwd, parent }).await?;
-                json(&self.hold(open, pid).await?)
+                json(&self.add_open_session(open, pid).await?)
             }
             operation::OPEN => {
-                let OpenRequest { id, pid } = parsed(body)?;
+                let OpenRequest { id, pid } = parse_body(body)?;
                 self.held.end_leases().await;
-                let open = self.store.open(&id).await.map_err(|error| self.named(error))?;
-                json(&self.hold(open, pid).await?)
+                let open = self.store.open(&id).await.map_err(|error| self.with_client_pid(error))?;
+                json(&self.add_open_session(open, pid).await?)
             }
             operation::RENEW => {
-                self.held(body)?;
+                self.renew_held(body)?;
                 json(&Done {})
             }
-            operation::APPEND => json(&self.append(parsed(body)?).await?),
+            operation::APPEND => json(&self.append(parse_body(body)?).await?),
             operation::CLOSE => {
-                let HandleRequest { handle } = parsed(body)?;
+                let HandleRequest { handle } = parse_body(body)?;
                 let held = self.held.remove(&handle).ok_or(WireError::NoHandle)?;
                 held.open.close().await?;
                 json(&Done {})
             }
             operation::LIST => {
-                let ListRequest { cwd, limit, unanswered } = parsed(body)?;
+                let ListRequest { cwd, limit, unanswered } = parse_body(body)?;
                 let mut sessions = self.store.list(&SessionFilter { cwd, limit, unanswered }).await?;
                 for info in &mut sessions {
                     if let Some(pid) = self.held.pid_of(&info.id) {
@@ -243,32 +247,32 @@ impl SessionServer {
                 json(&ListReply { sessions })
             }
             operation::DELETE => {
-                let ReadRequest { id, .. } = parsed(body)?;
+                let ReadRequest { id, .. } = parse_body(body)?;
                 self.held.end_leases().await;
-                self.store.delete(&id).await.map_err(|error| self.named(error))?;
+                self.store.delete(&id).await.map_err(|error| self.with_client_pid(error))?;
                 json(&Done {})
             }
             operation::RENAME => {
-                let RenameRequest { id, title } = parsed(body)?;
+                let RenameRequest { id, title } = parse_body(body)?;
                 self.store.rename(&id, &title).await?;
                 json(&Done {})
             }
             operation::ENTRIES | operation::TREE | operation::LIVE => {
-                let held = self.held(body)?;
+                let held = self.renew_held(body)?;
                 let name = name.to_owned();
-                Ok(streamed(|lines| async move { of_open(&held, &name, &lines).await }))
+                Ok(stream_answer(|lines| async move { stream_open(&held, &name, &lines).await }))
             }
             operation::SCAN | operation::SCAN_TREE | operation::READ_LIVE | operation::LAST_ENTRIES => {
-                let request: ReadRequest = parsed(body)?;
+                let request: ReadRequest = parse_body(body)?;
                 let name = name.to_owned();
-                Ok(streamed(|lines| async move { self.of_stored(&request, &name, &lines).await }))
+                Ok(stream_answer(|lines| async move { self.stream_stored(&request, &name, &lines).await }))
             }
             _ => Err(WireError::Invalid { why: format!("there is no operation `{name}`") }),
         }
     }
 
     /// Adds a session to those that clients have open.
-    async fn hold(&self, open: Arc<dyn OpenSession>, pid: u32) -> Result<OpenReply, WireError> {
+    async fn add_open_session(&self, open: Arc<dyn OpenSession>, pid: u32) -> Result<OpenReply, WireError> {
         let handle =
             random_hex(HANDLE_BYTES).map_err(|error| WireError::Failed { why: error.to_string() })?;
         let leaf = open.entries().await?.pop().map(|entry| entry.id);
@@ -287,8 +291,8 @@ impl SessionServer {
         Err(WireError::Failed { why: "too many sessions are open on the server".to_owned() })
     }
 
-    fn held(&self, body: &Bytes) -> Result<Arc<Held>, WireError> {
-        let HandleRequest { handle } = parsed(body)?;
+    fn renew_held(&self, body: &Bytes) -> Result<Arc<Held>, WireError> {
+        let HandleRequest { handle } = parse_body(body)?;
         self.held.renew(&handle).ok_or(WireError::NoHandle)
     }
 
@@ -310,7 +314,7 @@ impl SessionServer {
     }
 
     /// Names the client that has a session open, in place of this process.
-    fn named(&self, error: StoreError) -> StoreError {
+    fn with_client_pid(&self, error: StoreError) -> StoreError {
         match error {
             StoreError::InUse { id, pid } => {
                 let pid = self.held.pid_of(&id).unwrap_or(pid);
@@ -320,7 +324,7 @@ impl SessionServer {
         }
     }
 
-    async fn of_stored(
+    async fn stream_stored(
         &self,
         request: &ReadRequest,
         name: &str,
@@ -332,13 +336,13 @@ impl SessionServer {
                 lines.send_all(self.store.last_entries(id, *most).await?).await;
                 Ok(StreamEnd::default())
             }
-            operation::READ_LIVE => Ok(live(self.store.read_live(id).await?, lines).await),
-            operation::SCAN_TREE => Ok(self.scanned(id, self.store.scan_tree(id, lines.visitor()).await?)),
-            _ => Ok(self.scanned(id, self.store.scan(id, lines.visitor()).await?)),
+            operation::READ_LIVE => Ok(stream_live(self.store.read_live(id).await?, lines).await),
+            operation::SCAN_TREE => Ok(self.scan_end(id, self.store.scan_tree(id, lines.visitor()).await?)),
+            _ => Ok(self.scan_end(id, self.store.scan(id, lines.visitor()).await?)),
         }
     }
 
-    fn scanned(&self, id: &SessionId, scan: zk_core::service::SessionScan) -> StreamEnd {
+    fn scan_end(&self, id: &SessionId, scan: zk_core::service::SessionScan) -> StreamEnd {
         let mut info = scan.info;
         if let Some(pid) = self.held.pid_of(id) {
             info.lock = Some(Lock { pid });
@@ -347,9 +351,9 @@ impl SessionServer {
     }
 }
 
-async fn of_open(held: &Held, name: &str, lines: &Lines) -> Result<StreamEnd, StoreError> {
+async fn stream_open(held: &Held, name: &str, lines: &Lines) -> Result<StreamEnd, StoreError> {
     match name {
-        operation::LIVE => Ok(live(held.open.live().await?, lines).await),
+        operation::LIVE => Ok(stream_live(held.open.live().await?, lines).await),
         operation::TREE => {
             let notices = held.open.scan_tree(lines.visitor()).await?;
             Ok(StreamEnd { notices, ..StreamEnd::default() })
@@ -361,14 +365,14 @@ async fn of_open(held: &Held, name: &str, lines: &Lines) -> Result<StreamEnd, St
     }
 }
 
-async fn live(live: LiveEntries, lines: &Lines) -> StreamEnd {
+async fn stream_live(live: LiveEntries, lines: &Lines) -> StreamEnd {
     let LiveEntries { entries, tail, earlier } = live;
     lines.send_all(entries).await;
     StreamEnd { tail, earlier, ..StreamEnd::default() }
 }
 
 /// Answers with the entries that `send` sends, while they are read.
-fn streamed<F>(send: impl FnOnce(Lines) -> F) -> Response<Body>
+fn stream_answer<F>(send: impl FnOnce(Lines) -> F) -> Response<Body>
 where
     F: Future<Output = Result<StreamEnd, StoreError>> + Send + 'static,
 {
@@ -378,10 +382,10 @@ where
     answer(StatusCode::OK, body)
 }
 
-fn parsed<T: DeserializeOwned>(body: &Bytes) -> Result<T, WireError> {
+fn parse_body<T: DeserializeOwned>(body: &Bytes) -> Result<T, WireError> {
     serde_json::from_slice(body).map_err(|error| WireError::Invalid { why: error.to_string() })
 }
 
-fn token(headers: &HeaderMap) -> Option<&str> {
+fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     headers.get(AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")
 }

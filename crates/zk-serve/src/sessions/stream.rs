@@ -12,14 +12,15 @@ use zk_stores::wire::{StreamEnd, StreamLine};
 
 use super::answer::Body;
 
-/// Lines that wait for the client.
+/// Maximum number of lines that wait for the client.
 const MAX_WAITING_LINES: usize = 256;
 
 /// Sender of a stream of entries.
 #[derive(Clone)]
 pub(super) struct Lines {
     sender: Sender<Bytes>,
-    /// Lines of a store that visits on a thread of the runtime, where nothing may wait.
+    /// Lines of a store that calls the visitor on a thread of the runtime, which must not block; sent at the
+    /// end.
     late: Arc<Mutex<Vec<Bytes>>>,
 }
 
@@ -34,7 +35,7 @@ pub(super) fn lines() -> (Lines, Body) {
     (Lines { sender, late: Arc::default() }, body)
 }
 
-fn bytes(line: &StreamLine) -> Option<Bytes> {
+fn encode_line(line: &StreamLine) -> Option<Bytes> {
     let mut line = serde_json::to_vec(line).ok()?;
     line.push(b'\n');
     Some(line.into())
@@ -45,7 +46,7 @@ impl Lines {
     pub(super) fn visitor(&self) -> EntryVisitor {
         let lines = self.clone();
         Box::new(move |entry, _| {
-            let Some(line) = bytes(&StreamLine::Entry(Box::new(entry))) else {
+            let Some(line) = encode_line(&StreamLine::Entry(Box::new(entry))) else {
                 return ControlFlow::Continue(());
             };
             if Handle::try_current().is_ok() {
@@ -80,8 +81,8 @@ impl Lines {
     }
 
     async fn send(&self, line: &StreamLine) {
-        if let Some(line) = bytes(line) {
-            // As above.
+        if let Some(line) = encode_line(line) {
+            // The client may be gone.
             let _ = self.sender.send(line).await;
         }
     }

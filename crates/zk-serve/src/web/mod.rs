@@ -68,7 +68,7 @@ impl WebDoor {
     }
 
     /// Accepts the key of a link: true once, and false after ten minutes.
-    pub(crate) fn take(&self, key: &str) -> bool {
+    pub(crate) fn accept_key(&self, key: &str) -> bool {
         let mut keys = self.keys();
         keys.retain(|(_, made)| made.elapsed() < LINK_LIMIT);
         match keys.iter().position(|(known, _)| known == key) {
@@ -141,8 +141,8 @@ mod tests {
         let address = "127.0.0.1:1".parse().unwrap();
         let links: Vec<String> = (0..MAX_LINKS + 1).map(|_| door.new_link(address).unwrap()).collect();
         let key = |at: usize| links[at].split_once('#').unwrap().1;
-        assert!(!door.take("") && !door.take("0"));
-        assert!(!door.take(key(0)), "the oldest of too many");
-        assert!(door.take(key(1)) && !door.take(key(1)) && door.take(key(MAX_LINKS)));
+        assert!(!door.accept_key("") && !door.accept_key("0"));
+        assert!(!door.accept_key(key(0)), "the oldest of too many");
+        assert!(door.accept_key(key(1)) && !door.accept_key(key(1)) && door.accept_key(key(MAX_LINKS)));
     }
 }

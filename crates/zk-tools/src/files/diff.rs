@@ -9,10 +9,10 @@ use zk_core::model::Display;
 use crate::text::{count, head, size};
 
 /// Largest content of which a diff is computed for display, in bytes.
-const MAX_INPUT: usize = 2 * 1024 * 1024;
+const MAX_INPUT_BYTES: usize = 2 * 1024 * 1024;
 const MAX_OUTPUT: usize = 64 * 1024;
 /// Largest diff in a preview, in bytes; far more than a person reads.
-const MAX_PREVIEW: usize = 8 * 1024 * 1024;
+const MAX_PREVIEW_BYTES: usize = 8 * 1024 * 1024;
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Whole change of `path` for a person to approve. Nothing is cut: a diff that is too large for a question is
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 pub(crate) fn preview(path: &str, old: &[u8], new: &[u8]) -> Display {
     let (old, new) = (String::from_utf8_lossy(old), String::from_utf8_lossy(new));
     let text = unified(&old, &new, Instant::now() + PATIENCE);
-    if text.len() <= MAX_PREVIEW {
+    if text.len() <= MAX_PREVIEW_BYTES {
         return Display::Diff { path: path.to_owned(), diff: text };
     }
     let (lines, size) = (count(text.lines().count(), "line"), size(text.len() as u64));
@@ -33,7 +33,7 @@ pub(crate) fn preview(path: &str, old: &[u8], new: &[u8]) -> Display {
 
 /// Whether a diff is computed for a content of this size.
 pub(crate) fn is_shown(len: usize) -> bool {
-    len <= MAX_INPUT
+    len <= MAX_INPUT_BYTES
 }
 
 /// Replacement for a diff that is too large.
@@ -71,12 +71,12 @@ fn unified(old: &str, new: &str, deadline: Instant) -> String {
             let (tag, old_range, new_range) = op.as_tag_tuple();
             let (old, new) = (old.get(old_range).unwrap_or_default(), new.get(new_range).unwrap_or_default());
             match tag {
-                DiffTag::Equal => lines(ChangeTag::Equal, old, &mut text),
-                DiffTag::Delete => lines(ChangeTag::Delete, old, &mut text),
-                DiffTag::Insert => lines(ChangeTag::Insert, new, &mut text),
+                DiffTag::Equal => write_lines(ChangeTag::Equal, old, &mut text),
+                DiffTag::Delete => write_lines(ChangeTag::Delete, old, &mut text),
+                DiffTag::Insert => write_lines(ChangeTag::Insert, new, &mut text),
                 DiffTag::Replace => {
-                    lines(ChangeTag::Delete, old, &mut text);
-                    lines(ChangeTag::Insert, new, &mut text);
+                    write_lines(ChangeTag::Delete, old, &mut text);
+                    write_lines(ChangeTag::Insert, new, &mut text);
                 }
             }
         }
@@ -84,7 +84,7 @@ fn unified(old: &str, new: &str, deadline: Instant) -> String {
     text
 }
 
-fn lines(tag: ChangeTag, lines: &[&str], text: &mut String) {
+fn write_lines(tag: ChangeTag, lines: &[&str], text: &mut String) {
     for line in lines {
         let _ = write!(text, "{tag}{line}");
         if !line.ends_with('\n') {
@@ -103,10 +103,10 @@ mod tests {
     #[test]
     fn a_difference_that_no_question_can_show_is_told_by_its_size_and_never_in_part() {
         let text = |lines: usize| "0123456789abcde\n".repeat(lines);
-        let (least, most) = (text(MAX_PREVIEW / 32), text(MAX_PREVIEW / 16));
+        let (least, most) = (text(MAX_PREVIEW_BYTES / 32), text(MAX_PREVIEW_BYTES / 16));
         let shown = preview("large", b"", least.as_bytes());
         assert!(
-            matches!(&shown, Display::Diff { diff, .. } if diff.matches("+0123").count() == MAX_PREVIEW / 32)
+            matches!(&shown, Display::Diff { diff, .. } if diff.matches("+0123").count() == MAX_PREVIEW_BYTES / 32)
         );
         let Display::Line { text } = preview("large", b"", most.as_bytes()) else {
             panic!("a part is no preview")
@@ -118,7 +118,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_the_usual_unified_form(
+        fn a_diff_has_the_unified_format(
             old in prop::collection::vec("[a-d]{0,2}\n", 0..30),
             new in prop::collection::vec("[a-d]{0,2}\n", 0..30),
             ends in any::<[bool; 2]>(),

@@ -68,19 +68,19 @@ impl ContentHasher {
         let mut bytes = bytes;
         if held > 0 {
             let (fill, after) = bytes.split_at(bytes.len().min(BLOCK - held));
-            self.hold(held, fill);
+            self.buffer(held, fill);
             if held + fill.len() < BLOCK {
                 return;
             }
             let rest = self.rest;
-            self.step(&rest);
+            self.mix_block(&rest);
             bytes = after;
         }
         let (blocks, rest) = bytes.as_chunks::<BLOCK>();
         for block in blocks {
-            self.step(block);
+            self.mix_block(block);
         }
-        self.hold(0, rest);
+        self.buffer(0, rest);
     }
 
     pub(crate) fn finish(&self) -> Fingerprint {
@@ -90,18 +90,18 @@ impl ContentHasher {
             unused.fill(0);
         }
         let rest = last.rest;
-        last.step(&rest);
+        last.mix_block(&rest);
         let hash = last.lanes.iter().fold(self.len, |hash, lane| mixed(hash ^ mixed(*lane)));
         Fingerprint::Content { hash, len: self.len }
     }
 
-    fn hold(&mut self, from: usize, bytes: &[u8]) {
+    fn buffer(&mut self, from: usize, bytes: &[u8]) {
         if let Some(place) = self.rest.get_mut(from..from + bytes.len()) {
             place.copy_from_slice(bytes);
         }
     }
 
-    fn step(&mut self, block: &[u8; BLOCK]) {
+    fn mix_block(&mut self, block: &[u8; BLOCK]) {
         let [one, other] = FACTORS;
         for (lane, word) in self.lanes.iter_mut().zip(block.as_chunks::<8>().0) {
             let word = u64::from_le_bytes(*word).wrapping_mul(other);

@@ -13,7 +13,7 @@ use zk_core::service::{CallPlace, Files, Resolved, Tool, ToolCx, WalkOptions};
 use crate::files::walk;
 use crate::text::{count, listing};
 use crate::tool_names::ToolNames;
-use crate::tool_support::{blocking, files, find_readable, go_on, path_error};
+use crate::tool_support::{blocking, check_not_stopped, files, find_readable, path_error};
 use crate::{ToolsOptions, args};
 
 /// Tool `glob`: finds files by name, newest first.
@@ -82,7 +82,7 @@ impl Tool for Glob {
                 newest.add(entry.modified.unwrap_or(SystemTime::UNIX_EPOCH), entry.at);
                 ControlFlow::Continue(())
             });
-            go_on(stop)?;
+            check_not_stopped(stop)?;
             let report = report.map_err(|error| path_error(&error, &tools))?;
             let total = newest.total;
             let mut text = String::new();
@@ -150,17 +150,17 @@ impl Newest {
         self.total += 1;
         self.files.push((date, file));
         if self.files.len() > self.most.saturating_mul(2).max(1_024) {
-            self.cut();
+            self.keep_newest();
         }
     }
 
-    fn cut(&mut self) {
+    fn keep_newest(&mut self) {
         self.files.sort_by(|(a, x), (b, y)| b.cmp(a).then_with(|| x.path.cmp(&y.path)));
         self.files.truncate(self.most);
     }
 
     fn finish(mut self) -> impl Iterator<Item = Resolved> {
-        self.cut();
+        self.keep_newest();
         self.files.into_iter().map(|(_, file)| file)
     }
 }

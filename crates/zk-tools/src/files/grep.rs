@@ -10,7 +10,7 @@ use zk_core::service::{CallPlace, SearchFound, SearchMode, SearchQuery, Tool, To
 use crate::files::walk;
 use crate::text::{count, listing, size};
 use crate::tool_names::ToolNames;
-use crate::tool_support::{blocking, files, find_readable, go_on, path_error};
+use crate::tool_support::{blocking, check_not_stopped, files, find_readable, path_error};
 use crate::{ToolsOptions, args, limits};
 
 /// Tool `grep`: finds text in files on the files' machine, locally with ripgrep's libraries.
@@ -106,7 +106,7 @@ impl Tool for Grep {
                 line_bytes: limits::SHOWN_LINE_BYTES,
             };
             let found = files.search(&base, &query, stop).map_err(|error| path_error(&error, &tools))?;
-            go_on(stop)?;
+            check_not_stopped(stop)?;
             Ok(render(&found, mode, (offset, limit), &query))
         })
         .await

@@ -11,10 +11,10 @@ use crate::text::head;
 pub(crate) const MAX_NOTEBOOK_BYTES: u64 = 20 << 20;
 
 /// Maximum number of bytes of a cell's output.
-const OUTPUT: usize = 4_000;
+const MAX_OUTPUT_BYTES: usize = 4_000;
 
 /// Maximum number of images of a notebook.
-const IMAGES: usize = 8;
+const MAX_IMAGES: usize = 8;
 
 /// Notebook as text, with the images of its outputs; `None` if the bytes are no notebook.
 pub(crate) fn render(bytes: &[u8]) -> Option<(String, Vec<Block>)> {
@@ -27,10 +27,10 @@ pub(crate) fn render(bytes: &[u8]) -> Option<(String, Vec<Block>)> {
         let source = joined(cell.get("source"));
         let _ = write!(text, "[cell {number}: {kind}]\n{}\n", source.trim_end());
         for output in cell.get("outputs").and_then(Value::as_array).into_iter().flatten() {
-            let shown = shown(output, &mut images);
+            let shown = render_output(output, &mut images);
             if !shown.trim().is_empty() {
-                let cut = if shown.len() > OUTPUT { "\n[…]" } else { "" };
-                let _ = write!(text, "[output]\n{}{cut}\n", head(shown.trim_end(), OUTPUT));
+                let cut = if shown.len() > MAX_OUTPUT_BYTES { "\n[…]" } else { "" };
+                let _ = write!(text, "[output]\n{}{cut}\n", head(shown.trim_end(), MAX_OUTPUT_BYTES));
             }
         }
     }
@@ -46,7 +46,7 @@ fn joined(value: Option<&Value>) -> String {
     }
 }
 
-fn shown(output: &Value, images: &mut Vec<Block>) -> String {
+fn render_output(output: &Value, images: &mut Vec<Block>) -> String {
     if output.get("output_type").and_then(Value::as_str) == Some("error") {
         let part = |key| output.get(key).and_then(Value::as_str).unwrap_or_default();
         return format!("{}: {}", part("ename"), part("evalue"));
@@ -58,7 +58,7 @@ fn shown(output: &Value, images: &mut Vec<Block>) -> String {
         if image.is_empty() {
             continue;
         }
-        if images.len() < IMAGES {
+        if images.len() < MAX_IMAGES {
             images.push(Block::Image(Image::new(*kind, image)));
             let _ = write!(text, "\n[image {}]", images.len());
         } else {

@@ -4,22 +4,22 @@ use std::io::Read;
 
 use flate2::read::ZlibDecoder;
 
-/// Maximum number of bytes of compressed objects that are searched, and most streams.
-const INFLATED: u64 = 16 << 20;
-const STREAMS: usize = 4_096;
+/// Maximum number of inflated bytes that are searched, and of streams that are inflated.
+const MAX_INFLATED_BYTES: u64 = 16 << 20;
+const MAX_STREAMS: usize = 4_096;
 
 /// Maximum number of page tree nodes that are examined, and bytes around a node's type name that may belong
 /// to it.
-const NODES: usize = 2_000;
+const MAX_NODES: usize = 2_000;
 const NODE_BYTES: usize = 64 << 10;
 
 /// Page count of the largest page tree, or else the number of page objects. Takes linear time and up to 16
 /// MiB for any input.
 pub(crate) fn pages(bytes: &[u8]) -> Option<u64> {
     let mut found = Found::default();
-    found.look(bytes);
-    let (mut left, mut rest) = (INFLATED, bytes);
-    for _ in 0..STREAMS {
+    found.count_nodes(bytes);
+    let (mut left, mut rest) = (MAX_INFLATED_BYTES, bytes);
+    for _ in 0..MAX_STREAMS {
         let Some(at) = position(rest, b"/ObjStm") else { break };
         rest = rest.get(at + 7..).unwrap_or_default();
         let near = rest.get(..rest.len().min(1_024)).unwrap_or_default();
@@ -31,7 +31,7 @@ pub(crate) fn pages(bytes: &[u8]) -> Option<u64> {
         // Bytes before a decoding error count.
         let _ = ZlibDecoder::new(body).take(left).read_to_end(&mut objects);
         left = left.saturating_sub(objects.len() as u64);
-        found.look(&objects);
+        found.count_nodes(&objects);
     }
     found.tree.or((found.pages > 0).then_some(found.pages))
 }
@@ -45,7 +45,7 @@ struct Found {
 }
 
 impl Found {
-    fn look(&mut self, bytes: &[u8]) {
+    fn count_nodes(&mut self, bytes: &[u8]) {
         let mut from = 0;
         while let Some(at) = position(bytes.get(from..).unwrap_or_default(), b"/Page") {
             let at = from + at;
@@ -56,7 +56,7 @@ impl Found {
             let is_end = |at: usize| bytes.get(at).is_none_or(|byte| !byte.is_ascii_alphanumeric());
             if is_end(from) {
                 self.pages += 1;
-            } else if bytes.get(from) == Some(&b's') && is_end(from + 1) && self.nodes < NODES {
+            } else if bytes.get(from) == Some(&b's') && is_end(from + 1) && self.nodes < MAX_NODES {
                 self.nodes += 1;
                 self.tree = self.tree.max(count(dictionary(bytes, at)));
             }

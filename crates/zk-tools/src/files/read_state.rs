@@ -9,7 +9,7 @@ use zk_core::service::ContextId;
 use crate::files::fingerprint::Fingerprint;
 
 /// Maximum number of results that are awaited at a time.
-const AWAITED: usize = 1_024;
+const MAX_AWAITED_RESULTS: usize = 1_024;
 
 /// Record of the file contents that each agent's model has seen. A tree of agents shares one record, so that
 /// agents take turns at a file, and a change by one is noticed by the others that have seen the file.
@@ -47,7 +47,7 @@ struct Seen {
 /// Recorded read whose result may still be cut before the model gets it.
 #[derive(Debug)]
 pub(crate) struct ReadNote {
-    /// Whether it repeats an earlier read.
+    /// Whether the read repeats an earlier one.
     pub(crate) repeats: bool,
     key: Key,
     content: Fingerprint,
@@ -113,7 +113,7 @@ pub(crate) enum Known {
     Whole,
     /// Unchanged, and known in part or inexactly.
     Part(Option<Flaw>),
-    /// Changed since.
+    /// Changed since the model last saw it.
     Changed,
 }
 
@@ -176,7 +176,7 @@ impl ReadState {
     pub(crate) fn await_result(&self, call: &CallId, note: ReadNote, text: &str) {
         let mut awaited = self.awaited.lock().unwrap_or_else(PoisonError::into_inner);
         // Calls outside of an agent, whose results are never reported.
-        if awaited.len() >= AWAITED {
+        if awaited.len() >= MAX_AWAITED_RESULTS {
             awaited.clear();
         }
         let text = (Fingerprint::of(text.as_bytes()), text.len());

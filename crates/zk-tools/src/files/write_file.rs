@@ -15,7 +15,7 @@ use crate::files::fingerprint::{Fingerprint, HASHED_UP_TO};
 use crate::files::read_state::{Flaw, Known, reader};
 use crate::text::{count, head, size};
 use crate::tool_names::ToolNames;
-use crate::tool_support::{blocking, files, go_on, io_error, path_error};
+use crate::tool_support::{blocking, check_not_stopped, files, io_error, path_error};
 use crate::{ReadState, ToolsOptions, args};
 
 /// Maximum number of lines and bytes of a diff in a refusal.
@@ -65,7 +65,7 @@ impl Tool for WriteFile {
             let at = files.resolve(&cwd, &path).map_err(|error| path_error(&error, &tools))?;
             let lock = state.lock(&at.path);
             let _turn = lock.lock().unwrap_or_else(PoisonError::into_inner);
-            let old = existing(&*files, &at, &tools)?;
+            let old = read_existing(&*files, &at, &tools)?;
             let new = Fingerprint::of(content.as_bytes());
             if let Some(old) = &old {
                 if old.fingerprint == new {
@@ -74,13 +74,13 @@ impl Tool for WriteFile {
                     return Ok(ToolOutput::text(text.clone()).with_display(Display::Line { text }));
                 }
                 let known = state.known(&reader, &at.path, old.fingerprint);
-                may_overwrite(known, read_first, old.len, &tools).map_err(|why| {
+                check_overwrite(known, read_first, old.len, &tools).map_err(|why| {
                     let now =
                         if known == Known::Changed { current_lines(old, &content) } else { String::new() };
                     refuse(&at.shown, &format!("{why}{now}"))
                 })?;
             }
-            go_on(stop)?;
+            check_not_stopped(stop)?;
             files.write(&at, content.as_bytes()).map_err(|error| path_error(&error, &tools))?;
             state.note_content(&reader, &at.path, new, true);
             let verb = if old.is_some() { "Updated" } else { "Created" };
@@ -107,7 +107,7 @@ impl Tool for WriteFile {
         let (files, cwd, tools) = (files(&place.cx).ok()?, place.cwd.clone(), ToolNames::of(&place.cx));
         let drawn = blocking(&place.cx, move |_| {
             let at = files.resolve(&cwd, &path).map_err(|error| path_error(&error, &tools))?;
-            let old = existing(&*files, &at, &tools)?;
+            let old = read_existing(&*files, &at, &tools)?;
             let old = old.unwrap_or(Old { fingerprint: Fingerprint::of(&[]), len: 0, bytes: Vec::new() });
             Ok(match old.bytes.is_empty() && old.len > 0 {
                 true => Display::Line { text: format!("replaces the {} of `{}`", size(old.len), at.shown) },
@@ -126,11 +126,11 @@ impl Tool for WriteFile {
 struct Old {
     fingerprint: Fingerprint,
     len: u64,
-    /// Empty if the file is too large for a diff.
+    /// Content; empty if the file is too large for a diff.
     bytes: Vec<u8>,
 }
 
-fn existing(files: &dyn Files, at: &Resolved, tools: &ToolNames) -> Result<Option<Old>, ToolError> {
+fn read_existing(files: &dyn Files, at: &Resolved, tools: &ToolNames) -> Result<Option<Old>, ToolError> {
     let mut file = match files.open(at, None) {
         Ok(file) => file,
         Err(PathError::Missing { .. }) => return Ok(None),
@@ -145,7 +145,7 @@ fn existing(files: &dyn Files, at: &Resolved, tools: &ToolNames) -> Result<Optio
     Ok(Some(Old { fingerprint: Fingerprint::of(&bytes), len: stat.len, bytes }))
 }
 
-fn may_overwrite(known: Known, read_first: bool, len: u64, tools: &ToolNames) -> Result<(), String> {
+fn check_overwrite(known: Known, read_first: bool, len: u64, tools: &ToolNames) -> Result<(), String> {
     let edit = || tools.advise("edit", |edit| format!("; change parts of it with {edit}"));
     let why = match known {
         Known::Whole => return Ok(()),

@@ -21,7 +21,7 @@ pub use plan::{PlanModes, PresentPlan};
 use crate::tool_support::stopped;
 
 /// Time limit for a person to answer one question.
-const PATIENCE: Duration = Duration::from_secs(3_600);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3_600);
 
 /// Parses the arguments of a call.
 fn parse<T: DeserializeOwned>(tool: &str, args: Value) -> Result<T, ToolError> {
@@ -33,13 +33,13 @@ async fn ask(question: Question, cx: &Cx, next: &str) -> Result<UiAnswer, ToolEr
     let Some(questions) = cx.service::<Questions>().filter(|questions| questions.is_attended()) else {
         return Err(ToolError::new(ToolErrorKind::Denied, format!("nobody is here to be asked; {next}")));
     };
-    match questions.ask(question, cx, PATIENCE).await {
+    match questions.ask(question, cx, ANSWER_TIMEOUT).await {
         UiAnswer::Absent if cx.is_stopped() => Err(stopped()),
         UiAnswer::Absent if !questions.is_attended() => {
             Err(ToolError::new(ToolErrorKind::Denied, format!("whoever was asked has left; {next}")))
         }
         UiAnswer::Absent => {
-            let minutes = PATIENCE.as_secs() / 60;
+            let minutes = ANSWER_TIMEOUT.as_secs() / 60;
             Err(ToolError::new(
                 ToolErrorKind::TimedOut,
                 format!("no answer within {minutes} minutes; {next}"),

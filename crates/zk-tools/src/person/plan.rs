@@ -45,7 +45,7 @@ pub trait PlanModes: Send + Sync {
 const PLANNING: &str = "plan mode: calls that change something are refused until the user approves a plan. Find out what \
     there is to know, then show the plan with";
 
-/// Tells a model with every request that it is to plan, while it is.
+/// Context producer that adds a reminder of plan mode to every request.
 pub(crate) struct Planning;
 
 #[async_trait]

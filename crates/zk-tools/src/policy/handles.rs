@@ -117,13 +117,13 @@ fn own_paths(text: &str, dir: &Path) -> Option<String> {
     let (mut out, mut rest, mut any) = (String::with_capacity(text.len()), text, false);
     while let Some((before, after)) = rest.split_once(&root) {
         out.push_str(before);
-        let other = after.get(..end_of_name(after)).unwrap_or_default();
+        let other = after.get(..name_length(after)).unwrap_or_default();
         let name = after.get(other.len()..).and_then(|after| after.strip_prefix('/')).unwrap_or_default();
-        let name = name.get(..end_of_name(name)).unwrap_or_default().trim_end_matches('.');
+        let name = name.get(..name_length(name)).unwrap_or_default().trim_end_matches('.');
         let behind = after.get(other.len() + 1 + name.len()..).unwrap_or_default();
         let is_whole =
             is_edge(out.chars().next_back()) && is_edge(behind.trim_start_matches('.').chars().next());
-        let own = file(name, dir).filter(|own| {
+        let own = output_file(name, dir).filter(|own| {
             is_whole
                 && !other.is_empty()
                 && !other.starts_with('.')
@@ -163,9 +163,9 @@ fn is_copy(own: &Path, other: &Path) -> bool {
 fn replace(value: &mut Value, key: &str, dir: &Path) -> Result<bool, String> {
     match value {
         Value::String(text) => {
-            let found = match whole(text, dir) {
+            let found = match file_of_handle(text, dir) {
                 Some(path) if PLACES.contains(&key) => Some(path.display().to_string()),
-                Some(path) => Some(content(&path)?),
+                Some(path) => Some(read_output(&path)?),
                 None => with_paths(text, dir),
             };
             let is_one = found.is_some();
@@ -183,17 +183,17 @@ fn replace(value: &mut Value, key: &str, dir: &Path) -> Result<bool, String> {
 }
 
 /// File of an output, if the text is exactly its handle.
-fn whole(text: &str, dir: &Path) -> Option<PathBuf> {
+fn file_of_handle(text: &str, dir: &Path) -> Option<PathBuf> {
     let name = text.trim().strip_prefix(PREFIX)?;
-    (name.len() == end_of_name(name)).then(|| file(name, dir)).flatten()
+    (name.len() == name_length(name)).then(|| output_file(name, dir)).flatten()
 }
 
 /// Text with each handle replaced by the path of its file; `None` without a handle.
 fn with_paths(text: &str, dir: &Path) -> Option<String> {
     let (mut out, mut rest, mut any) = (String::with_capacity(text.len()), text, false);
     while let Some((before, after)) = rest.split_once(PREFIX) {
-        let name = after.get(..end_of_name(after)).unwrap_or_default().trim_end_matches('.');
-        let path = file(name, dir);
+        let name = after.get(..name_length(after)).unwrap_or_default().trim_end_matches('.');
+        let path = output_file(name, dir);
         out.push_str(before);
         match path {
             Some(path) => {
@@ -212,13 +212,13 @@ fn with_paths(text: &str, dir: &Path) -> Option<String> {
 }
 
 /// Returns the length of the name at the beginning of a text, in bytes.
-fn end_of_name(text: &str) -> usize {
+fn name_length(text: &str) -> usize {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     text.find(|c| !is_of_name(c)).unwrap_or(text.len())
 }
 
-/// File with that name written by zk: no link, and not elsewhere.
-fn file(name: &str, dir: &Path) -> Option<PathBuf> {
+/// Output file of this name in `dir`; `None` if there is no regular file of that name.
+fn output_file(name: &str, dir: &Path) -> Option<PathBuf> {
     if name.is_empty() || name.starts_with('.') {
         return None;
     }
@@ -226,7 +226,7 @@ fn file(name: &str, dir: &Path) -> Option<PathBuf> {
     path.symlink_metadata().is_ok_and(|found| found.is_file()).then_some(path)
 }
 
-fn content(path: &Path) -> Result<String, String> {
+fn read_output(path: &Path) -> Result<String, String> {
     let fail = |why: String| format!("the output {} cannot be given as an argument: {why}", path.display());
     let file = File::open(path).map_err(|error| fail(error.to_string()))?;
     let most = limits::RESULT_BYTES as u64;

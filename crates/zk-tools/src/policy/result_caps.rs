@@ -10,7 +10,7 @@ use crate::limits;
 use crate::text::{head, size};
 
 /// Maximum number of turns tracked at a time, one for each concurrent agent.
-const TURNS: usize = 64;
+const MAX_TURNS: usize = 64;
 
 /// Minimum number of bytes of text per token.
 const BYTES_OF_A_TOKEN: u64 = 2;
@@ -43,7 +43,7 @@ impl ResultCaps {
         let granted =
             bytes.min(limits::RESULT_BYTES).min(limits::TURN_BYTES.saturating_sub(used)).min(in_window);
         turns.push_back((turn.clone(), used + granted));
-        if turns.len() > TURNS {
+        if turns.len() > MAX_TURNS {
             turns.pop_front();
         }
         granted
@@ -53,18 +53,18 @@ impl ResultCaps {
 impl Handler<ToolTransform> for ResultCaps {
     async fn call(&self, event: &ToolTransform, cx: &Cx) -> Answer<ToolTransform> {
         let bytes = bytes_of(&event.content);
-        let granted = self.grant(&event.call.turn_id, bytes, room(cx));
+        let granted = self.grant(&event.call.turn_id, bytes, remaining_bytes(cx));
         if granted == bytes {
             return Ok(None);
         }
-        let is_window = room(cx) < limits::TURN_BYTES && granted < limits::RESULT_BYTES;
-        let content = cut(event.content.clone(), granted, bytes, is_window);
+        let is_window = remaining_bytes(cx) < limits::TURN_BYTES && granted < limits::RESULT_BYTES;
+        let content = cut_content(event.content.clone(), granted, bytes, is_window);
         Ok(Some(ResultPatch { content: Some(content), ..ResultPatch::default() }))
     }
 }
 
 /// Size of the rest of the model's window, in bytes.
-fn room(cx: &Cx) -> usize {
+fn remaining_bytes(cx: &Cx) -> usize {
     let known = cx.service::<dyn ContextWindow>().zip(cx.service::<ContextId>());
     let left = known.and_then(|(window, context)| {
         let fill = window.fill(&context)?;
@@ -88,7 +88,7 @@ fn counted(block: &Block) -> usize {
     if matches!(block, Block::Document(_)) { 0 } else { block.size() }
 }
 
-fn cut(content: ToolContent, granted: usize, bytes: usize, is_window: bool) -> ToolContent {
+fn cut_content(content: ToolContent, granted: usize, bytes: usize, is_window: bool) -> ToolContent {
     let limit = if granted == limits::RESULT_BYTES {
         format!("one result may have {}", size(limits::RESULT_BYTES as u64))
     } else if is_window {

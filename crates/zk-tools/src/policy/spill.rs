@@ -64,7 +64,7 @@ impl Spill {
         self
     }
 
-    fn stub(&self, tool: &str, text: &str) -> String {
+    fn spill_text(&self, tool: &str, text: &str) -> String {
         let place = match save(&self.dir, tool, text.as_bytes()) {
             Ok(path) => {
                 format!("the whole of it is in {}, read it in parts{}", path.display(), handle_of(&path))
@@ -97,25 +97,25 @@ impl Handler<ToolTransform> for Spill {
     async fn call(&self, event: &ToolTransform, _: &Cx) -> Answer<ToolTransform> {
         let tool = event.call.name.clone();
         let huge = |text: &str| text.len() > self.threshold;
-        if self.except.contains(&tool) || !texts(&event.content).any(huge) {
+        if self.except.contains(&tool) || !texts_of(&event.content).any(huge) {
             return Ok(None);
         }
         let (this, content) = (self.clone(), event.content.clone());
-        let content = tokio::task::spawn_blocking(move || this.shrink(&tool, content)).await?;
+        let content = tokio::task::spawn_blocking(move || this.spill_content(&tool, content)).await?;
         Ok(Some(ResultPatch { content: Some(content), ..ResultPatch::default() }))
     }
 }
 
 impl Spill {
-    fn shrink(&self, tool: &str, content: ToolContent) -> ToolContent {
+    fn spill_content(&self, tool: &str, content: ToolContent) -> ToolContent {
         match content {
-            ToolContent::Text(text) => ToolContent::Text(self.stub(tool, &text)),
+            ToolContent::Text(text) => ToolContent::Text(self.spill_text(tool, &text)),
             ToolContent::Blocks(mut blocks) => {
                 for block in &mut blocks {
                     if let Block::Text(text) = block
                         && text.text.len() > self.threshold
                     {
-                        text.text = self.stub(tool, &text.text);
+                        text.text = self.spill_text(tool, &text.text);
                     }
                 }
                 ToolContent::Blocks(blocks)
@@ -124,7 +124,7 @@ impl Spill {
     }
 }
 
-fn texts(content: &ToolContent) -> impl Iterator<Item = &str> {
+fn texts_of(content: &ToolContent) -> impl Iterator<Item = &str> {
     let (one, many) = match content {
         ToolContent::Text(text) => (Some(text.as_str()), &[][..]),
         ToolContent::Blocks(blocks) => (None, blocks.as_slice()),

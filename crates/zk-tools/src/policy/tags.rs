@@ -5,12 +5,12 @@ use zk_core::events::{ResultPatch, ToolTransform};
 use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Scope, Stage};
 use zk_core::model::{Block, ToolContent};
 
-/// The flag that tags may follow: with them it is that of a region.
-const FLAG: char = '\u{1f3f4}';
-/// Ends the tags of a flag.
-const END: char = '\u{e007f}';
-/// The most tags a flag has, the end among them.
-const LONGEST_FLAG: usize = 7;
+/// Black flag emoji, which tag characters turn into the flag of a region.
+const BLACK_FLAG: char = '\u{1f3f4}';
+/// Tag character at the end of a flag's tags.
+const END_TAG: char = '\u{e007f}';
+/// Maximum number of tag characters of a flag, the end tag included.
+const MAX_FLAG_TAGS: usize = 7;
 
 /// Makes tag characters in results visible: people cannot see them, but models read them as text.
 ///
@@ -71,7 +71,7 @@ fn is_tag(c: char) -> bool {
 }
 
 pub(crate) fn visible_tags(text: &str) -> Cow<'_, str> {
-    // Their common beginning, which rules out most texts at once.
+    // All tag characters begin with these bytes: a quick check that rules out most texts.
     if memmem::find(text.as_bytes(), &[0xf3, 0xa0]).is_none() || !text.contains(is_tag) {
         return Cow::Borrowed(text);
     }
@@ -82,7 +82,8 @@ pub(crate) fn visible_tags(text: &str) -> Cow<'_, str> {
         let end = tags.find(|c| !is_tag(c)).unwrap_or(tags.len());
         let (tags, after) = tags.split_at(end);
         out.push_str(before);
-        let is_flag = before.ends_with(FLAG) && tags.ends_with(END) && tags.chars().count() <= LONGEST_FLAG;
+        let is_flag =
+            before.ends_with(BLACK_FLAG) && tags.ends_with(END_TAG) && tags.chars().count() <= MAX_FLAG_TAGS;
         if is_flag {
             out.push_str(tags);
         } else {
@@ -109,7 +110,7 @@ mod tests {
         ] {
             assert_eq!(visible_tags(text), shown);
         }
-        let long = format!("{FLAG}{}{END}", "\u{e0041}".repeat(40));
+        let long = format!("{BLACK_FLAG}{}{END_TAG}", "\u{e0041}".repeat(40));
         assert!(!visible_tags(&long).contains(is_tag), "a message is no flag");
         assert_eq!(with_visible_tags(&"plain".into()), None);
         let blocks = ToolContent::Blocks(vec![Block::text("x\u{e0041}")]);

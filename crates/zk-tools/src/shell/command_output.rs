@@ -8,9 +8,9 @@ use crate::text::size;
 
 /// Maximum size of an output that a model gets in full, in bytes.
 const MAX_WHOLE_BYTES: usize = 32 << 10;
-/// Bytes that it gets of the beginning of a longer one …
+/// Bytes that a model gets of the beginning of a longer output.
 const MAX_HEAD_BYTES: usize = 4 << 10;
-/// … and of its end.
+/// Bytes that a model gets of the end of a longer output.
 const MAX_TAIL_BYTES: usize = 24 << 10;
 
 /// Output of a person's command, shortened for a model like a tool result: beginning, end and the handle of a

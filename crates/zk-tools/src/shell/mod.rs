@@ -91,7 +91,7 @@ struct Outside {
 }
 
 impl Shell {
-    /// The tool.
+    /// Creates the tool with these options.
     #[must_use]
     pub fn new(options: &ToolsOptions) -> Self {
         Self { spec: Self::specify(options, false), options: options.clone(), jobs: None }
@@ -138,7 +138,7 @@ impl Shell {
         if is_plain { credentials::needed(command, &place.cwd, &self.options) } else { None }
     }
 
-    /// Makes it run commands in the background too, as one of these jobs.
+    /// Lets commands run in the background, as jobs in `jobs`.
     #[must_use]
     pub fn with_jobs(mut self, jobs: Arc<Jobs>) -> Self {
         self.spec = Self::specify(&self.options, true);
@@ -171,11 +171,11 @@ impl Shell {
             ));
         }
         let timeout = limit.map(|limit| asked.map_or(limit, |asked| asked.min(limit))).or(asked);
-        let request = ExecRequest { timeout, connections, ..request(&self.prefixed(&args.command), cx) };
+        let request = ExecRequest { timeout, connections, ..exec_request(&self.prefixed(&args.command), cx) };
         let start = JobStart {
             request,
             place: OutputPlace::of(&cx.cx, self.options.output_file_bytes),
-            memory: tail::memory(self.options.shell_bytes),
+            memory: tail::kept_bytes(self.options.shell_bytes),
             detach: args.detach == Some(true),
             command: args.command,
         };
@@ -194,17 +194,17 @@ impl Shell {
     }
 
     /// Ends the call of a command that the person moved to the background.
-    fn leave(&self, leaving: Leaving, text: &str, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+    fn move_to_background(&self, leaving: Leaving, text: &str, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let Some(jobs) = &self.jobs else { return Err(ToolError::failed("nothing looks after the command")) };
         let tool = ToolNames::of(&cx.cx).get("jobs").unwrap_or_else(|| "jobs".to_owned());
-        let job = jobs.take_in(leaving, cx.cx.service::<dyn RunControl>());
+        let job = jobs.add_foreground_job(leaving, cx.cx.service::<dyn RunControl>());
         let note = format!(
             "(the user put it in the background, where it goes on as {}; `{tool}` reads what it prints from here on, waits \
              for it and kills it)",
             job.id
         );
         let shown = Display::Line { text: format!("goes on in the background as {}", job.id) };
-        Ok(ToolOutput::text(join(text, &note)).with_display(shown))
+        Ok(ToolOutput::text(append_note(text, &note)).with_display(shown))
     }
 
     fn timeout(&self, asked: Option<u64>) -> Result<Duration, ToolError> {
@@ -235,7 +235,7 @@ impl Shell {
         }
         let mut footer = if notes.is_empty() { String::new() } else { format!("({})", notes.join("; ")) };
         for denial in outcome.denials.iter().filter(|denial| denial.act != DeniedAct::Exceed) {
-            footer = join(&footer, &denied::for_model(denial, &self.options, &cx.cx));
+            footer = append_note(&footer, &denied::for_model(denial, &self.options, &cx.cx));
         }
         footer
     }
@@ -277,11 +277,11 @@ impl Tool for Shell {
         let place = OutputPlace::of(&cx.cx, self.options.output_file_bytes);
         let mut tail = Tail::new(self.options.shell_bytes, place, cx.progress.clone());
         let command = self.prefixed(&args.command);
-        let request = ExecRequest { timeout: Some(timeout), connections, ..request(&command, cx) };
+        let request = ExecRequest { timeout: Some(timeout), connections, ..exec_request(&command, cx) };
         let failed = |error: ExecError| ToolError::failed(error.to_string());
         let began = Instant::now();
         let foreground = self.jobs.as_ref().filter(|_| ToolNames::of(&cx.cx).get("jobs").is_some());
-        let foreground = foreground.map(|jobs| (jobs, jobs.foreground()));
+        let foreground = foreground.map(|jobs| (jobs, jobs.register_foreground()));
         let leave = foreground.as_ref().map_or_else(CancellationToken::new, |(_, it)| it.leave.clone());
         let process = exec.spawn(request).await.map_err(failed)?;
         let (deadline, stop) = (began.checked_add(timeout), cx.cx.stop_token());
@@ -291,7 +291,7 @@ impl Tool for Shell {
                 let (text, output) = tail.so_far();
                 let (command, limit) = (args.command, self.options.job_timeout_max);
                 let leaving = Leaving { command, process, output, began, limit };
-                return self.leave(leaving, &text, cx);
+                return self.move_to_background(leaving, &text, cx);
             }
         };
         drop(foreground);
@@ -315,7 +315,7 @@ impl Tool for Shell {
         };
         let display = Display::Command { lines, total_lines, exit };
         let footer = self.footer(&outcome, args.timeout_ms, cx);
-        let text = join(&output, &footer);
+        let text = append_note(&output, &footer);
         let note_cut = |text: &str| {
             if let (Some(cut), Some(compression)) = (cut, cx.cx.service::<Compression>()) {
                 let footer = text.get(output.len()..).unwrap_or_default().to_owned();
@@ -330,18 +330,18 @@ impl Tool for Shell {
             }
             Exit::Code(code) => {
                 let text = match (explain(code), footer.is_empty()) {
-                    (Some(why), true) => join(&output, &format!("(exit {code}: {why})")),
-                    (Some(why), false) => join(&text, &format!("({why})")),
-                    (None, true) => join(&output, &format!("(exit {code})")),
+                    (Some(why), true) => append_note(&output, &format!("(exit {code}: {why})")),
+                    (Some(why), false) => append_note(&text, &format!("({why})")),
+                    (None, true) => append_note(&output, &format!("(exit {code})")),
                     (None, false) => text,
                 };
                 ToolError::failed(text)
             }
             Exit::Signal(_) if outcome.denials.iter().any(|denial| denial.act == DeniedAct::Exceed) => {
-                ToolError::failed(join(&output, "(killed)"))
+                ToolError::failed(append_note(&output, "(killed)"))
             }
             Exit::Signal(signal) => {
-                ToolError::failed(join(&output, &format!("(killed by signal {signal}, not by zk)")))
+                ToolError::failed(append_note(&output, &format!("(killed by signal {signal}, not by zk)")))
             }
             Exit::TimedOut => {
                 let most = self.options.shell_timeout_max.as_millis();
@@ -354,13 +354,13 @@ impl Tool for Shell {
                 let note = format!(
                     "(took longer than {}ms and was ended with all it started{}; timeout_ms allows up to {most}{serves})",
                     timeout.as_millis(),
-                    remain(&outcome)
+                    survivors_note(&outcome)
                 );
-                ToolError::new(ToolErrorKind::TimedOut, join(&output, &note))
+                ToolError::new(ToolErrorKind::TimedOut, append_note(&output, &note))
             }
             Exit::Stopped => {
-                let note = format!("(stopped with the run{})", remain(&outcome));
-                ToolError::new(ToolErrorKind::Aborted, join(&output, &note))
+                let note = format!("(stopped with the run{})", survivors_note(&outcome));
+                ToolError::new(ToolErrorKind::Aborted, append_note(&output, &note))
             }
         };
         note_cut(&failed.message);
@@ -438,7 +438,7 @@ fn text_or_empty<'a>(value: &'a Value, key: &str) -> &'a str {
 }
 
 /// A command of a call, in its directory and with the variables of its turn.
-fn request(command: &str, cx: &ToolCx) -> ExecRequest {
+fn exec_request(command: &str, cx: &ToolCx) -> ExecRequest {
     let given = cx.cx.service::<TurnEnv>().unwrap_or_default();
     let env = given.0.iter().map(|(name, value)| (name.into(), value.into())).collect();
     ExecRequest { env, ..ExecRequest::shell(command, cx.cwd.clone()) }
@@ -448,7 +448,7 @@ fn is_set(args: &Value, flag: &str) -> bool {
     args.get(flag).and_then(Value::as_bool) == Some(true)
 }
 
-fn remain(outcome: &ExecOutcome) -> String {
+fn survivors_note(outcome: &ExecOutcome) -> String {
     if outcome.survivors.is_empty() {
         return String::new();
     }
@@ -456,7 +456,7 @@ fn remain(outcome: &ExecOutcome) -> String {
     format!("; still ending: pid {}", pids.join(", "))
 }
 
-fn join(output: &str, note: &str) -> String {
+fn append_note(output: &str, note: &str) -> String {
     match (output.is_empty(), note.is_empty()) {
         (true, _) => note.to_owned(),
         (_, true) => output.to_owned(),

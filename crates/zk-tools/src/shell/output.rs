@@ -17,7 +17,7 @@ use crate::text::size;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputDir(pub PathBuf);
 
-/// Place that an output may be written to, and the most bytes of it.
+/// Directory for the file of an output, with the maximum size of the file.
 #[derive(Clone, Debug)]
 pub(crate) struct OutputPlace {
     dir: PathBuf,
@@ -32,7 +32,7 @@ impl OutputPlace {
         Some(Self { dir, redactor: cx.service::<Redactor>(), max_bytes })
     }
 
-    /// An empty file for an output, under a name that no other has.
+    /// Creates an empty file for an output, under a new name.
     pub(crate) fn create(&self) -> io::Result<(File, PathBuf)> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         make_private_dir(&self.dir)?;
@@ -57,10 +57,10 @@ pub(crate) struct Output {
     spill: Spilled,
 }
 
-/// State of the part that memory does not hold.
+/// State of the file for output that memory does not hold.
 #[derive(Debug)]
 enum Spilled {
-    /// Nothing yet: all of it is in memory.
+    /// No file: the whole output is in memory.
     Not(Option<OutputPlace>),
     To(SpillFile),
     Failed(String),
@@ -79,7 +79,7 @@ impl Output {
             self.spill(before, bytes);
         }
         let bytes = bytes.get(bytes.len().saturating_sub(self.max)..).unwrap_or_default();
-        // Twice the size is let grow before the front is cut, so that every byte is moved once at most.
+        // The buffer grows to twice the size before its front is cut, so that each byte is moved at most once.
         if self.kept.len() + bytes.len() > self.max * 2 {
             let surplus = (self.kept.len() + bytes.len()).saturating_sub(self.max).min(self.kept.len());
             self.kept.drain(..surplus);
@@ -90,7 +90,7 @@ impl Output {
     fn spill(&mut self, before: u64, bytes: &[u8]) {
         if let Spilled::Not(place) = &mut self.spill {
             self.spill = match place.take() {
-                // Until now memory had all of it.
+                // A file is only created while memory still has the whole output.
                 Some(place) if before == self.kept.len() as u64 => match SpillFile::create(place) {
                     Ok(mut file) => {
                         file.write(&self.kept);
@@ -106,7 +106,7 @@ impl Output {
         }
     }
 
-    /// Returns the number of bytes that there were in all.
+    /// Size of the whole output so far, in bytes.
     pub(crate) fn total(&self) -> u64 {
         self.total
     }
@@ -146,7 +146,7 @@ impl Output {
         }
     }
 
-    /// The file that has all of it, if there is one.
+    /// File with the whole output; `None` if there is none, or a part of it is missing.
     pub(crate) fn whole_file(&self) -> Option<&Path> {
         match &self.spill {
             Spilled::To(file) if !file.is_cut && file.failed.is_none() => Some(&file.path),
@@ -154,7 +154,7 @@ impl Output {
         }
     }
 
-    /// Tells the model where all of it is.
+    /// Text for the model about the file with the output; `None` without a file.
     pub(crate) fn whereabouts(&self) -> Option<String> {
         match &self.spill {
             Spilled::To(file) => Some(file.whereabouts()),
@@ -166,7 +166,7 @@ impl Output {
     }
 }
 
-/// A part of an output.
+/// Part of an output, from an offset on.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Since {
     pub(crate) cut: u64,
@@ -207,16 +207,16 @@ impl SpillFile {
             self.is_cut = self.failed.is_none();
             return;
         }
-        let Some(pieces) = &mut self.pieces else { return self.put(bytes) };
+        let Some(pieces) = &mut self.pieces else { return self.write_clean(bytes) };
         self.partial.extend_from_slice(bytes);
         let rest = self.partial.split_off(self.partial.len() - unfinished(&self.partial));
         let piece = String::from_utf8_lossy(&self.partial).into_owned();
         self.partial = rest;
         let clean = pieces.push(piece);
-        self.put(clean.as_bytes());
+        self.write_clean(clean.as_bytes());
     }
 
-    fn put(&mut self, bytes: &[u8]) {
+    fn write_clean(&mut self, bytes: &[u8]) {
         let Some(file) = &mut self.file else { return };
         let fits = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
         self.left -= fits as u64;
@@ -236,7 +236,7 @@ impl SpillFile {
         if let Some(pieces) = &mut self.pieces {
             let mut last = pieces.push(String::from_utf8_lossy(&rest).into_owned());
             last.push_str(&pieces.finish());
-            self.put(last.as_bytes());
+            self.write_clean(last.as_bytes());
         }
         if let Some(file) = &mut self.file
             && let Err(error) = file.flush()

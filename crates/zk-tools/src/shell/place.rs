@@ -24,7 +24,7 @@ pub(super) async fn place_of(call: &Approved, cx: &ToolCx) -> Result<ExecPlace, 
     let judging = tokio::task::spawn_blocking(move || judged_place(&*judge, was_unasked, &effects, &cwd));
     let judged = match judging.await {
         Ok(judged) => judged?,
-        // A judge that fails has not found that a person allowed it.
+        // A judge that fails is no proof that a person allowed the call.
         Err(_) => JudgedPlace::Reads,
     };
     // After the judge: a read that is allowed because of a confinement runs in it.
@@ -35,7 +35,7 @@ pub(super) async fn place_of(call: &Approved, cx: &ToolCx) -> Result<ExecPlace, 
         }
         (JudgedPlace::UnheldReads, None) => ExecPlace { exec: usual, connections: None },
         (JudgedPlace::Reads, None) if !was_unasked => ExecPlace { exec: usual, connections: None },
-        (JudgedPlace::Reads, None) => return Err(ToolError::failed(LOST)),
+        (JudgedPlace::Reads, None) => return Err(ToolError::failed(LOST_SANDBOX_ERROR)),
     })
 }
 
@@ -45,10 +45,10 @@ pub(super) async fn staying_place(call: &Approved, cx: &ToolCx) -> Result<Option
     if !cx.cx.service::<StayingCalls>().is_some_and(|calls| calls.contains(call.call())) {
         return Ok(None);
     }
-    let Some(judge) = cx.cx.service::<dyn CallJudge>() else { return Err(ToolError::failed(CHANGED)) };
+    let Some(judge) = cx.cx.service::<dyn CallJudge>() else { return Err(ToolError::failed(CHANGED_ERROR)) };
     let (effects, cwd) = (call.effects().without_leaving(), cx.cwd.clone());
     let judging = tokio::task::spawn_blocking(move || judge.connections("shell", &effects, &cwd));
-    let connections = judging.await.ok().flatten().ok_or_else(|| ToolError::failed(CHANGED))?;
+    let connections = judging.await.ok().flatten().ok_or_else(|| ToolError::failed(CHANGED_ERROR))?;
     Ok(Some(ExecPlace { exec: exec(&cx.cx)?, connections: Some(connections) }))
 }
 
@@ -62,13 +62,14 @@ enum JudgedPlace {
 }
 
 /// Error of a read whose sandbox is lost.
-const LOST: &str = "the sandbox of commands that only read was lost before this one started, so it did not run; call it again";
+const LOST_SANDBOX_ERROR: &str = "the sandbox of commands that only read was lost before this one started, so it did not run; call it again";
 
 /// Error of a command that no longer counts as a read.
-const CHANGED: &str =
+const CHANGED_ERROR: &str =
     "the files changed while it was judged, or the mode did, so it did not run: call it again";
 
-/// Judges a call again at its start. One that was allowed unasked because it only reads never becomes another.
+/// Judges a call again at its start. A call that was allowed without a question as a read never runs as
+/// anything else.
 fn judged_place(
     judge: &dyn CallJudge,
     was_unasked: bool,
@@ -81,7 +82,7 @@ fn judged_place(
     }
     if was_unasked && !judge.allows_beyond_read("shell", effects, cwd) {
         let is_lost = judge.would_allow_as_read("shell", effects, cwd);
-        return Err(ToolError::failed(if is_lost { LOST } else { CHANGED }));
+        return Err(ToolError::failed(if is_lost { LOST_SANDBOX_ERROR } else { CHANGED_ERROR }));
     }
     // The call was approved with its connections shown, or allowed without a question.
     Ok(JudgedPlace::Usual(judge.connections("shell", effects, cwd)))

@@ -7,7 +7,7 @@ use crate::policy::CutOutput;
 use crate::shell::output::{Output, OutputPlace, Since};
 
 /// Kept size of an output in bytes for a result of `max`; 0 means the maximum size of a result.
-pub(super) fn memory(max: usize) -> usize {
+pub(super) fn kept_bytes(max: usize) -> usize {
     if max == 0 { RESULT_BYTES } else { max.min(RESULT_BYTES) }
 }
 
@@ -16,12 +16,12 @@ pub(super) fn memory(max: usize) -> usize {
 pub(super) struct Tail {
     output: Output,
     limit: usize,
-    /// Line ends among them.
+    /// Number of line ends in the output.
     line_ends: u64,
     last: Option<OutputStream>,
     progress: Progress,
     watched: usize,
-    /// Incomplete character.
+    /// Incomplete character at the end of the output.
     partial: Vec<u8>,
 }
 
@@ -30,8 +30,8 @@ impl Tail {
     /// rest goes to a file.
     pub(super) fn new(max: usize, place: Option<OutputPlace>, progress: Progress) -> Self {
         Self {
-            output: Output::new(memory(max), place),
-            limit: memory(max),
+            output: Output::new(kept_bytes(max), place),
+            limit: kept_bytes(max),
             line_ends: 0,
             last: None,
             progress,
@@ -40,12 +40,12 @@ impl Tail {
         }
     }
 
-    fn keep(&mut self, bytes: &[u8]) {
+    fn add_output(&mut self, bytes: &[u8]) {
         self.line_ends += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
         self.output.write(bytes);
     }
 
-    fn show(&mut self, bytes: &[u8]) {
+    fn show_progress(&mut self, bytes: &[u8]) {
         if !self.progress.is_watched() || self.watched > WATCHED_BYTES {
             return;
         }
@@ -95,9 +95,9 @@ pub(super) struct Printed {
     pub(super) text: String,
     /// End of the output in lines; the first may have lost its beginning.
     pub(super) lines: Vec<String>,
-    /// Number of lines it printed in all.
+    /// Total number of printed lines.
     pub(super) total_lines: u64,
-    /// Place of all of it, if the text lacks its beginning.
+    /// Whole output, if the text lacks its beginning.
     pub(super) cut: Option<CutOutput>,
 }
 
@@ -117,10 +117,10 @@ impl OutputSink for Tail {
     fn write(&mut self, stream: OutputStream, bytes: &[u8]) {
         // Two streams share the text; one must not continue in the middle of the other's line.
         if self.last.is_some_and(|last| last != stream) && !self.output.ends_in_line() {
-            self.keep(b"\n");
+            self.add_output(b"\n");
         }
         self.last = Some(stream);
-        self.keep(bytes);
-        self.show(bytes);
+        self.add_output(bytes);
+        self.show_progress(bytes);
     }
 }

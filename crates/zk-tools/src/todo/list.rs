@@ -4,8 +4,8 @@ use zk_core::model::{CheckItem, CheckState, Display};
 
 use crate::text::one_line;
 
-/// The most to-dos that a request names.
-const NAMED: usize = 12;
+/// Maximum number of to-dos that a request names.
+const MAX_NAMED_TODOS: usize = 12;
 
 /// One thing to be done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -82,17 +82,19 @@ pub(super) fn reminder(list: &[Todo]) -> Option<String> {
     if open.is_empty() {
         return None;
     }
-    // A to-do is read as text, not as a tag.
+    // Replaces angle brackets, so that a model reads a to-do as text and not as a tag.
     let plain = |text: &str| one_line(text, 100).replace('<', "‹").replace('>', "›");
-    let named =
-        open.iter().take(NAMED).map(|todo| format!("{} {}", todo.status.mark(), plain(&todo.content)));
+    let named = open
+        .iter()
+        .take(MAX_NAMED_TODOS)
+        .map(|todo| format!("{} {}", todo.status.mark(), plain(&todo.content)));
     let mut text = format!(
         "to-do list, {} of {} done: {}",
         list.len() - open.len(),
         list.len(),
         named.collect::<Vec<_>>().join("; ")
     );
-    if let Some(more) = open.len().checked_sub(NAMED).filter(|more| *more > 0) {
+    if let Some(more) = open.len().checked_sub(MAX_NAMED_TODOS).filter(|more| *more > 0) {
         text.push_str(&format!("; and {more} more"));
     }
     Some(text)

@@ -9,13 +9,13 @@ use zk_core::service::{ContextId, EntryKind, NewEntry, SessionLog, StoreError};
 
 use super::Todo;
 
-/// Agents whose lists are remembered.
-const AGENTS: usize = 64;
+/// Maximum number of agents whose lists are kept.
+const MAX_AGENTS: usize = 64;
 
 /// Kind of the session's entries that have a list.
 const KIND: &str = "todo";
 
-/// The version of their shape.
+/// Version of the data in these entries.
 const VERSION: u32 = 1;
 
 /// The to-do lists of a tree of agents, one for each conversation: `cx.service::<Todos>()`.
@@ -55,7 +55,7 @@ impl Todos {
     /// [`StoreError`] when the session cannot keep it; it holds all the same until the program ends.
     pub async fn write(&self, cx: &Cx, list: Vec<Todo>) -> Result<(), StoreError> {
         let data = json!({ "todos": list });
-        self.put(cx, list);
+        self.put_list(cx, list);
         let scope = self.state().scope.clone();
         // A sub-agent has no session of its own.
         let log = cx.service::<dyn SessionLog>().filter(|_| cx.origin().depth == 0);
@@ -63,15 +63,15 @@ impl Todos {
         log.append(&scope, NewEntry::hidden(KIND, VERSION, data)).await.map(drop)
     }
 
-    pub(super) fn attach(&self, scope: Scope) {
+    pub(super) fn set_scope(&self, scope: Scope) {
         self.state().scope = Some(scope);
     }
 
-    pub(super) fn detach(&self) {
+    pub(super) fn clear_scope(&self) {
         self.state().scope = None;
     }
 
-    /// The list as the loaded branch of a session left it; none where it has none.
+    /// Restores the list of a loaded session's branch; empty if the branch has none.
     pub(super) fn restore(&self, event: &SessionLoaded, cx: &Cx) {
         let source = self.state().scope.as_ref().map(|scope| scope.source().to_string());
         let stored = event.entries.iter().rev().find_map(|entry| match &entry.kind {
@@ -82,14 +82,14 @@ impl Todos {
             .filter(|entry| entry.version == VERSION)
             .and_then(|entry| serde_json::from_value(entry.data.value().get_mut("todos")?.take()).ok());
         self.state().lists.clear();
-        self.put(cx, list.unwrap_or_default());
+        self.put_list(cx, list.unwrap_or_default());
     }
 
-    fn put(&self, cx: &Cx, list: Vec<Todo>) {
+    fn put_list(&self, cx: &Cx, list: Vec<Todo>) {
         let context = cx.service::<ContextId>();
         let mut state = self.state();
         state.lists.retain(|(of, _)| *of != context);
-        state.lists.truncate(AGENTS - 1);
+        state.lists.truncate(MAX_AGENTS - 1);
         state.lists.push_front((context, list));
     }
 

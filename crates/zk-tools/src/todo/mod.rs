@@ -18,12 +18,12 @@ pub use tool::{TodoRead, TodoWrite};
 /// Registers handlers that restore the list with its conversation, and show it to the model when it would be
 /// lost.
 pub(crate) fn register(todos: &Arc<Todos>, scope: &Scope) -> Result<(), BoxError> {
-    todos.attach(scope.clone());
+    todos.set_scope(scope.clone());
     let restored = todos.clone();
     // Of its own agent only: a sub-agent begins without a list.
     scope.on_sync_at(Reach::Own, move |event: &SessionLoaded, cx: &Cx| restored.restore(event, cx));
     let closing = todos.clone();
-    scope.on_close(async move || closing.detach());
+    scope.on_close(async move || closing.clear_scope());
     scope.provide_service(todos.clone());
     scope.provide::<dyn ContextProducer>("todo", Arc::new(OpenTodos(todos.clone())))?;
     scope.provide::<dyn PinnedContext>("todo", Arc::new(PinnedTodos(todos.clone())))?;

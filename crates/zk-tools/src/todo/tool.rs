@@ -51,7 +51,7 @@ struct WriteArgs {
 struct ReadArgs {}
 
 impl TodoWrite {
-    /// The tool, writing to these lists.
+    /// Creates the tool for these lists.
     #[must_use]
     pub fn new(todos: Arc<Todos>) -> Self {
         Self { spec: args::spec::<WriteArgs>("todo_write", "Replace your to-do list."), todos }
@@ -59,7 +59,7 @@ impl TodoWrite {
 }
 
 impl TodoRead {
-    /// The tool, reading these lists.
+    /// Creates the tool for these lists.
     #[must_use]
     pub fn new(todos: Arc<Todos>) -> Self {
         Self { spec: args::spec::<ReadArgs>("todo_read", "Show your to-do list."), todos }

@@ -47,9 +47,9 @@ impl Getter {
     pub(super) async fn get(&self, url: Url) -> Result<Fetched, ToolError> {
         let mut at = url;
         for _ in 0..=self.redirects {
-            let response = self.ask(&at).await?;
+            let response = self.send_request(&at).await?;
             if !response.status().is_redirection() {
-                return Ok(Fetched::Page(self.page(at, response).await?));
+                return Ok(Fetched::Page(self.read_page(at, response).await?));
             }
             let to = location(&at, response.headers())?;
             check(&to)?;
@@ -71,14 +71,14 @@ impl Getter {
         Err(ToolError::failed(text))
     }
 
-    async fn ask(&self, url: &Url) -> Result<Response, ToolError> {
+    async fn send_request(&self, url: &Url) -> Result<Response, ToolError> {
         let addresses = self.guard.addresses(url).await?;
         let client = pinned_client(&addresses, url).map_err(|error| ToolError::failed(error.to_string()))?;
         let request = client.get(url.clone()).header(ACCEPT, WANTED).header(ACCEPT_ENCODING, "identity");
         request.send().await.map_err(|error| request_error(url, &error))
     }
 
-    async fn page(&self, url: Url, response: Response) -> Result<Page, ToolError> {
+    async fn read_page(&self, url: Url, response: Response) -> Result<Page, ToolError> {
         let status = response.status();
         let content_type = text_of(response.headers(), &CONTENT_TYPE).to_ascii_lowercase();
         let encoding = text_of(response.headers(), &CONTENT_ENCODING);

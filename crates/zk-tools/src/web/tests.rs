@@ -53,7 +53,7 @@ impl Server {
                     let path = head.split(' ').nth(1).unwrap_or("/").to_owned();
                     let _ = stream.write_all(&answer(&path)).await;
                     let _ = stream.shutdown().await;
-                    // The other side hangs up.
+                    // Waits until the client closes the connection.
                     while matches!(stream.read(&mut buffer).await, Ok(1..)) {}
                 });
             }
@@ -62,7 +62,7 @@ impl Server {
     }
 
     /// Waits until no connection is open any more.
-    async fn all_hung_up(&self) {
+    async fn wait_until_all_closed(&self) {
         for _ in 0..1_000 {
             if self.open.load(Ordering::SeqCst) == 0 {
                 return;
@@ -95,7 +95,7 @@ fn response(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     all
 }
 
-fn page(kind: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
+fn page_response(kind: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
     response("200 OK", &format!("content-type: {kind}\r\n"), body.as_ref())
 }
 
@@ -145,7 +145,7 @@ fn reaching(server: &Server, names: Arc<Names>) -> Fetch {
 
 #[tokio::test]
 async fn no_form_of_an_address_inside_is_connected_to() {
-    let inside = Server::serving(|_| page("text/plain", "secret")).await;
+    let inside = Server::serving(|_| page_response("text/plain", "secret")).await;
     let port = inside.address.port();
     let names = Names::of(&[
         ("loopback.test", &[&["127.0.0.1"]]),
@@ -264,7 +264,7 @@ async fn other_schemes_and_passwords_in_addresses_are_refused() {
 
 #[tokio::test]
 async fn each_redirect_is_judged_before_it_is_followed() {
-    let inside = Server::serving(|_| page("text/plain", "secret")).await;
+    let inside = Server::serving(|_| page_response("text/plain", "secret")).await;
     let port = inside.address.port();
     let outside = Server::serving(move |path| {
         let to = match path {
@@ -290,7 +290,7 @@ async fn each_redirect_is_judged_before_it_is_followed() {
     {
         let url = format!("http://page.test:{}/{path}", outside.address.port());
         match fetch(&tool, &url).await {
-            // Told, and not followed.
+            // Reported to the model, and not followed.
             Ok(output) => assert!(output.content.to_text().contains("redirects to another host"), "{path}"),
             Err(error) => assert!(
                 error.message.contains("page.test")
@@ -305,7 +305,7 @@ async fn each_redirect_is_judged_before_it_is_followed() {
 
 #[tokio::test]
 async fn a_name_that_changes_its_address_is_connected_to_where_it_was_judged() {
-    let inside = Server::serving(|_| page("text/plain", "secret")).await;
+    let inside = Server::serving(|_| page_response("text/plain", "secret")).await;
     // The first answer is checked and used, without a second lookup.
     let names = Names::of(&[("rebind.test", &[&["192.0.2.1"], &["127.0.0.1"]])]);
     let tool = Fetch::looking_up(&FetchOptions::default(), names.clone());
@@ -325,15 +325,16 @@ async fn a_name_that_changes_its_address_is_connected_to_where_it_was_judged() {
 #[tokio::test]
 async fn a_page_comes_as_markdown_and_with_what_it_is() {
     let server = Server::serving(|path| match path {
-        "/html" => {
-            page("text/html; charset=utf-8", "<title>T &amp; U</title><h1>Hi</h1><p>a <a href='/b'>b</a></p>")
-        }
-        "/latin" => page("text/html; charset=iso-8859-1", b"<p>gr\xfc\xdfe</p>"),
-        "/json" => page("application/json", "{\"a\":1}"),
-        "/png" => page("image/png", b"\x89PNG\r\n\x1a\n"),
-        "/pdf" => page("application/pdf", b"%PDF-1.7"),
-        "/zip" => page("application/zip", b"PK\x03\x04"),
-        "/lies" => page("text/plain", b"\0\0\0\0"),
+        "/html" => page_response(
+            "text/html; charset=utf-8",
+            "<title>T &amp; U</title><h1>Hi</h1><p>a <a href='/b'>b</a></p>",
+        ),
+        "/latin" => page_response("text/html; charset=iso-8859-1", b"<p>gr\xfc\xdfe</p>"),
+        "/json" => page_response("application/json", "{\"a\":1}"),
+        "/png" => page_response("image/png", b"\x89PNG\r\n\x1a\n"),
+        "/pdf" => page_response("application/pdf", b"%PDF-1.7"),
+        "/zip" => page_response("application/zip", b"PK\x03\x04"),
+        "/lies" => page_response("text/plain", b"\0\0\0\0"),
         "/gzip" => response("200 OK", "content-encoding: gzip\r\n", b"\x1f\x8b"),
         "/here" => moved("/json"),
         _ => response("404 Not Found", "content-type: text/plain\r\n", b"gone"),
@@ -366,8 +367,8 @@ async fn a_page_comes_as_markdown_and_with_what_it_is() {
 #[tokio::test]
 async fn a_page_is_read_to_its_limit_and_no_longer_than_its_time() {
     let server = Server::serving(|path| match path {
-        "/endless" => page("text/plain", "a".repeat(1 << 20)),
-        // Says that there is more than it sends.
+        "/endless" => page_response("text/plain", "a".repeat(1 << 20)),
+        // Response that is shorter than its declared length.
         "/broken" => {
             b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 100\r\n\r\nabc".to_vec()
         }
@@ -478,7 +479,7 @@ fn the_structure_of_a_page_stays() {
 }
 
 #[test]
-fn what_nobody_reads_is_left_out() {
+fn scripts_styles_and_hidden_elements_are_left_out() {
     let html = "<script>if (a < b) { '</p>' }</script><style>p{}</style><!-- <p>no</p> --><svg><svg></svg><text>no</text></svg>\
                 <noscript>no</noscript><p>yes</p><textarea>typed</textarea>";
     assert_eq!(markdown(html), "yes\n\ntyped");
@@ -507,8 +508,8 @@ const PAGE: &str = "ZK_TEST_PAGE";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[expect(clippy::disallowed_methods, reason = "the environment of a process is set before it starts")]
 async fn a_proxy_that_the_environment_names_is_not_used() {
-    let proxy = Server::serving(|_| page("text/plain", "by way of the proxy")).await;
-    let server = Server::serving(|_| page("text/plain", "directly")).await;
+    let proxy = Server::serving(|_| page_response("text/plain", "by way of the proxy")).await;
+    let server = Server::serving(|_| page_response("text/plain", "directly")).await;
     let (address, at) = (server.address, format!("http://{}", proxy.address));
     let run = move || {
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
@@ -550,7 +551,7 @@ async fn a_call_that_is_stopped_ends_at_once_and_its_connection_with_it() {
     let connected = async {
         let (mut stream, _) = silent.accept().await.unwrap();
         stop.cancel();
-        // The other side hangs up.
+        // Waits until the client closes the connection.
         let mut all = Vec::new();
         let _ = stream.read_to_end(&mut all).await;
     };
@@ -564,7 +565,7 @@ async fn a_call_ends_at_any_await_and_leaves_no_connection() {
     let body = "<p>word</p>".repeat(20_000);
     let server = Server::serving(move |path| match path {
         "/start" => moved("/page"),
-        _ => page("text/html", &body),
+        _ => page_response("text/html", &body),
     })
     .await;
     let tool = reaching(&server, Names::of(&[("page.test", &[&["127.0.0.1"]])]));
@@ -604,6 +605,6 @@ async fn a_call_ends_at_any_await_and_leaves_no_connection() {
             }
         }
         assert!(whole && most > 1, "{most} polls");
-        server.all_hung_up().await;
+        server.wait_until_all_closed().await;
     }
 }

@@ -128,7 +128,7 @@ async fn a_path_of_the_session_that_was_copied_is_that_of_the_own_file() {
         let args = json!({ "path": path });
         assert_eq!(prepared(&bus, args.clone()).await.unwrap(), args);
     }
-    // Also once the first session is removed.
+    // Also after the first session is removed.
     std::fs::remove_dir_all(&first).unwrap();
     assert_eq!(prepared(&bus, json!({ "path": of_first })).await.unwrap(), json!({ "path": own }));
 }

@@ -10,7 +10,7 @@ use super::Results;
 pub(super) struct Lines<'a> {
     matcher: &'a RegexMatcher,
     path: &'a str,
-    /// Bytes of a line that are kept.
+    /// Maximum length of a printed line, in bytes.
     width: usize,
     results: &'a mut Results,
     any: bool,
@@ -32,13 +32,13 @@ impl<'a> Lines<'a> {
         let (matcher, path, width) = (self.matcher, self.path, self.width);
         self.results.push(|| {
             let number = number.unwrap_or(0);
-            format!("{path}{mark}{number}{mark}{}", shown(matcher, without_end(line), width))
+            format!("{path}{mark}{number}{mark}{}", shorten_line(matcher, without_end(line), width))
         })
     }
 }
 
 /// Shortens a line to the part around the match.
-fn shown(matcher: &RegexMatcher, line: &[u8], width: usize) -> String {
+fn shorten_line(matcher: &RegexMatcher, line: &[u8], width: usize) -> String {
     if line.len() <= width {
         return String::from_utf8_lossy(line).into_owned();
     }

@@ -15,11 +15,11 @@ use super::WorkspaceFiles;
 use super::protect::Reading;
 use lines::{Counter, Lines};
 
-/// Files in one batch for a thread.
-const BATCH: usize = 64;
+/// Number of files in one batch for a thread.
+const BATCH_FILES: usize = 64;
 const THREADS: usize = 4;
-/// Batches that may queue for one thread.
-const WAITING: usize = 4;
+/// Maximum number of batches that are queued for one thread.
+const MAX_QUEUED_BATCHES: usize = 4;
 
 /// Longest searchable line, in bytes. A file with a longer line cannot be searched.
 const SEARCHED_LINE_BYTES: usize = 4 << 20;
@@ -40,7 +40,7 @@ pub(super) fn search(
             FileKind::File => search.add(entry.at),
             FileKind::Directory | FileKind::Link | FileKind::Other => ControlFlow::Continue(()),
         })?;
-        let found = search.finish().map_err(|source| super::failed("search", &from.shown, source))?;
+        let found = search.finish().map_err(|source| super::io_error("search", &from.shown, source))?;
         Ok(SearchFound {
             results: found.results.list,
             skipped: found.results.skipped,
@@ -166,9 +166,9 @@ impl<'scope, 'env> Search<'scope, 'env> {
     /// Queues a file; breaks when there are enough results.
     fn add(&mut self, file: Resolved) -> ControlFlow<()> {
         self.batch.push(file);
-        if self.batch.len() >= BATCH {
-            self.hand_over();
-            self.take_what_is_ready();
+        if self.batch.len() >= BATCH_FILES {
+            self.send_batch();
+            self.take_ready_results();
         }
         if self.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
@@ -178,11 +178,11 @@ impl<'scope, 'env> Search<'scope, 'env> {
         if self.workers.is_empty() {
             self.search_here();
         } else {
-            self.hand_over();
+            self.send_batch();
         }
         while self.taken < self.sent && !self.is_over() {
             match self.next_worker().map(|worker| worker.found.recv()) {
-                Some(Ok(found)) => self.take(found),
+                Some(Ok(found)) => self.take_results(found),
                 Some(Err(_)) | None => self.fail(),
             }
         }
@@ -194,7 +194,7 @@ impl<'scope, 'env> Search<'scope, 'env> {
     }
 
     /// Sends the batch to the next worker, and waits while that worker is far behind.
-    fn hand_over(&mut self) {
+    fn send_batch(&mut self) {
         // While results are skipped, one thread searches: it would not know how many results the other
         // threads have.
         if self.task.query.skip > 0 {
@@ -213,7 +213,7 @@ impl<'scope, 'env> Search<'scope, 'env> {
     }
 
     fn worker(&self) -> Worker {
-        let (batches, work) = mpsc::sync_channel::<Vec<Resolved>>(WAITING);
+        let (batches, work) = mpsc::sync_channel::<Vec<Resolved>>(MAX_QUEUED_BATCHES);
         let (results, found) = mpsc::channel();
         let (task, room, bytes) = (self.task, self.task.query.wanted, self.task.query.max_bytes);
         self.scope.spawn(move || {
@@ -241,17 +241,17 @@ impl<'scope, 'env> Search<'scope, 'env> {
         self.workers.get(self.taken % self.workers.len().max(1))
     }
 
-    fn take_what_is_ready(&mut self) {
+    fn take_ready_results(&mut self) {
         while self.taken < self.sent && !self.is_over() {
             match self.next_worker().map(|worker| worker.found.try_recv()) {
-                Some(Ok(found)) => self.take(found),
+                Some(Ok(found)) => self.take_results(found),
                 Some(Err(TryRecvError::Empty)) => break,
                 Some(Err(TryRecvError::Disconnected)) | None => self.fail(),
             }
         }
     }
 
-    fn take(&mut self, found: Found) {
+    fn take_results(&mut self, found: Found) {
         self.taken += 1;
         self.found.add(found);
     }

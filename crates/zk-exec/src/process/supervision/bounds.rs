@@ -24,12 +24,12 @@ impl Bounds {
     }
 
     /// Time until the next scan is due.
-    pub(super) fn patience(&self) -> Duration {
+    pub(super) fn until_next_scan(&self) -> Duration {
         self.next_look.saturating_duration_since(Instant::now())
     }
 
     /// Scans if a scan is due, and returns the limit that is exceeded.
-    pub(super) fn look(&mut self) -> Option<Exceeded> {
+    pub(super) fn check(&mut self) -> Option<Exceeded> {
         if Instant::now() < self.next_look {
             return None;
         }

@@ -133,12 +133,12 @@ fn find(process: &Path) -> Option<Place> {
     let own = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let own = root.join(own);
     let places = own.ancestors().take(2).filter(|dir| dir.starts_with(&root));
-    let place = places.filter_map(usable).next()?;
+    let place = places.filter_map(usable_place).next()?;
     remove_stale(&place.dir);
     Some(place)
 }
 
-fn usable(dir: &Path) -> Option<Place> {
+fn usable_place(dir: &Path) -> Option<Place> {
     let given = fs::read_to_string(dir.join("cgroup.subtree_control")).ok()?;
     let has = |name| given.split_ascii_whitespace().any(|word| word == name);
     let (memory, processes) = (has("memory"), has("pids"));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_for_groups_is_found_where_limits_are_handed_down() {
+    fn a_place_for_groups_is_found_where_controllers_are_delegated() {
         let (dir, process) = tree("cpu memory pids");
         let slice = dir.path().join("cgroups/slice");
         assert_eq!(find(&process), Some(Place { dir: slice, memory: true, processes: true }));

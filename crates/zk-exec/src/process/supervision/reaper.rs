@@ -109,15 +109,15 @@ pub(super) fn run(
     let _ = rustix::thread::set_name(c"command-reaper");
     let mut socket = UnixStream::from(socket);
     socket.set_nonblocking(false)?;
-    tell(&mut socket, say::READY, 0)?;
+    send_message(&mut socket, say::READY, 0)?;
     let (command, mut bounds) = match start(&mut socket, of_command, cgroup, confinement) {
         Ok((pid, bounds)) => {
             // A failed write is ignored: after the end of zk the command is still supervised.
-            let _ = tell(&mut socket, say::STARTED, pid);
+            let _ = send_message(&mut socket, say::STARTED, pid);
             (pid, bounds)
         }
         Err(error) => {
-            return tell(
+            return send_message(
                 &mut socket,
                 say::FAILED,
                 error.raw_os_error().unwrap_or(libc::EINVAL).cast_unsigned(),
@@ -129,20 +129,20 @@ pub(super) fn run(
     loop {
         if !reap(|pid, status| {
             if pid.cast_unsigned() == command {
-                let _ = tell(&mut socket, say::EXITED, status.cast_unsigned());
+                let _ = send_message(&mut socket, say::EXITED, status.cast_unsigned());
             }
         }) {
-            let _ = tell(&mut socket, say::GONE, 0);
+            let _ = send_message(&mut socket, say::GONE, 0);
             return Ok(());
         }
         if phase == Phase::Running
-            && let Some(exceeded) = bounds.as_mut().and_then(Bounds::look)
+            && let Some(exceeded) = bounds.as_mut().and_then(Bounds::check)
         {
-            let _ = tell(&mut socket, say::LIMIT, exceeded.to_number());
+            let _ = send_message(&mut socket, say::LIMIT, exceeded.to_number());
             phase = Phase::Killing;
         }
         phase.enforce();
-        let patience = phase.patience().or_else(|| bounds.as_ref().map(Bounds::patience));
+        let patience = phase.patience().or_else(|| bounds.as_ref().map(Bounds::until_next_scan));
         let Ok(asked) = wait_for(&[&children, life, &socket.as_fd()], connected, patience) else {
             // A tree that can no longer be supervised is killed: the reaper must not end before it.
             phase = Phase::Killing;
@@ -156,7 +156,7 @@ pub(super) fn run(
             phase = Phase::Killing;
         }
         if asked.third {
-            connected = obey(&mut socket, &mut phase);
+            connected = carry_out_request(&mut socket, &mut phase);
         }
     }
 }
@@ -218,7 +218,7 @@ fn start_confined(
 }
 
 /// Carries out one request; returns whether the connection to zk is still open.
-fn obey(socket: &mut UnixStream, phase: &mut Phase) -> bool {
+fn carry_out_request(socket: &mut UnixStream, phase: &mut Phase) -> bool {
     let mut byte = [0_u8];
     match socket.read(&mut byte) {
         Ok(0) | Err(_) => return false,
@@ -238,7 +238,7 @@ fn obey(socket: &mut UnixStream, phase: &mut Phase) -> bool {
     true
 }
 
-fn tell(socket: &mut UnixStream, what: u8, number: u32) -> io::Result<()> {
+fn send_message(socket: &mut UnixStream, what: u8, number: u32) -> io::Result<()> {
     socket.write_all(&frame(what, number))
 }
 

@@ -147,13 +147,13 @@ impl Supervisor {
         let (mut reaper, Link { mut stream, progress, lists }) =
             self.reaper(of_command, door, &order).await?;
         reaper.group = group;
-        match frame(&mut stream).await.map_err(|_| lost())? {
+        match frame(&mut stream).await.map_err(|_| lost_error())? {
             (say::STARTED, _) => {}
             (say::FAILED, errno) => return Err(io::Error::from_raw_os_error(errno.cast_signed())),
             _ => return Err(io::Error::from(io::ErrorKind::InvalidData)),
         }
         let reader = tokio::spawn(async move {
-            follow(&mut stream, &progress, &lists).await;
+            apply_messages(&mut stream, &progress, &lists).await;
             progress.send_modify(|progress| progress.over = true);
         });
         reaper.reader = Some(reader.abort_handle());
@@ -167,7 +167,7 @@ impl Supervisor {
             // A caller outside of a runtime cannot wait: the drop kills all commands at once.
             return;
         }
-        if running.send(supervisor::END, &[]).is_ok() {
+        if running.send_message(supervisor::END, &[]).is_ok() {
             let until = Instant::now() + GRACE + SUPERVISOR_END_WAIT;
             let mut pause = Duration::from_millis(2);
             while matches!(running.process.try_wait(), Ok(None)) && Instant::now() < until {
@@ -210,7 +210,7 @@ impl Supervisor {
                 }
                 Ok(_) => return Err(io::Error::from(io::ErrorKind::InvalidData)),
                 Err(_) if std::mem::take(&mut again) => self.forget_ended().await,
-                Err(_) => return Err(lost()),
+                Err(_) => return Err(lost_error()),
             }
         }
     }
@@ -237,7 +237,7 @@ impl Supervisor {
     fn request_reaper(&self, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut running = self.lock();
         if let Some(supervisor) = &*running {
-            match supervisor.send(supervisor::SPAWN, fds) {
+            match supervisor.send_message(supervisor::SPAWN, fds) {
                 // The supervisor was killed; another one is started.
                 Err(error)
                     if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
@@ -247,7 +247,7 @@ impl Supervisor {
         }
         *running = None;
         let supervisor = running.insert(Running::start(self)?);
-        supervisor.send(supervisor::SPAWN, fds)
+        supervisor.send_message(supervisor::SPAWN, fds)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Running>> {
@@ -298,12 +298,12 @@ impl Running {
         };
         #[cfg(feature = "sandbox")]
         if let Some(socket) = &running.socket {
-            supervisor.hidden.tell(socket)?;
+            supervisor.hidden.send_to(socket)?;
         }
         Ok(running)
     }
 
-    fn send(&self, what: u8, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    fn send_message(&self, what: u8, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         let Some(socket) = &self.socket else { return Err(io::ErrorKind::BrokenPipe.into()) };
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -397,7 +397,7 @@ impl Reaper {
     pub(in super::super) async fn members(&self) -> Vec<u32> {
         let mut listed = self.listed.lock().await;
         while listed.try_recv().is_ok() {}
-        if !self.may_live() || self.ask(ask::LIST).is_err() {
+        if !self.may_live() || self.send_request(ask::LIST).is_err() {
             return Vec::new();
         }
         let mut seen = self.seen.clone();
@@ -415,7 +415,7 @@ impl Reaper {
     }
 
     pub(in super::super) fn signal(&self, ask: Ask) {
-        let _ = self.ask(match ask {
+        let _ = self.send_request(match ask {
             Ask::End => ask::END,
             Ask::Kill => ask::KILL,
         });
@@ -426,7 +426,7 @@ impl Reaper {
         self.armed = false;
     }
 
-    fn ask(&self, what: u8) -> io::Result<()> {
+    fn send_request(&self, what: u8) -> io::Result<()> {
         (&self.socket).write_all(&[what])
     }
 }
@@ -448,16 +448,16 @@ pub(in super::super) async fn wait(seen: &mut watch::Receiver<Progress>) -> io::
         .wait_for(|progress| progress.status.is_some() || progress.over)
         .await
         .map_err(io::Error::other)?;
-    let status = progress.status.ok_or_else(lost)?;
+    let status = progress.status.ok_or_else(lost_error)?;
     Ok(ExitStatus::from_raw(status))
 }
 
-fn lost() -> io::Error {
+fn lost_error() -> io::Error {
     io::Error::other("the process that watched it was killed")
 }
 
 /// Applies the reaper's messages until its connection ends.
-async fn follow(
+async fn apply_messages(
     stream: &mut tokio::net::UnixStream,
     progress: &watch::Sender<Progress>,
     lists: &mpsc::UnboundedSender<Vec<u32>>,

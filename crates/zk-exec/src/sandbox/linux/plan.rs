@@ -24,17 +24,17 @@ pub(crate) struct Plan {
     /// Whether there is a proxy; commands with and without the right to connect to it are kept apart.
     pub(super) connects: bool,
     pub(super) processes: u32,
-    /// Mounted writable.
+    /// Paths that are mounted writable.
     pub(super) writable: Vec<PathBuf>,
-    /// Mounted read-only, although a parent is hidden.
+    /// Paths that are mounted read-only, although a parent is hidden.
     pub(super) readable: Vec<PathBuf>,
     /// Directories that cannot be renamed or removed; their entries stay writable.
     pub(super) pins: Vec<PathBuf>,
     /// Directories with a private overlay: commands can write, but to memory that ends with the sandbox.
     pub(super) overlaid: Vec<PathBuf>,
-    /// Read-only inside of writable directories, if they exist.
+    /// Paths that are read-only inside of writable directories, if they exist.
     pub(super) read_only: Vec<PathBuf>,
-    /// Covered by an empty, inaccessible file or directory, if they exist.
+    /// Paths that are covered by an empty, inaccessible file or directory, if they exist.
     pub(super) hidden: Vec<PathBuf>,
     /// Names that commands must not create.
     pub(super) guarded: Vec<PathBuf>,

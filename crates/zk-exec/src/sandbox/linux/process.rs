@@ -41,15 +41,15 @@ impl SetAsides {
     /// Collects the unreported parts.
     pub(super) fn of(repositories: Option<Repositories>) -> Self {
         let mut made = Self { repositories, found: Vec::new(), told: AtomicUsize::new(0) };
-        made.take();
+        made.take_found();
         made
     }
 
-    fn take(&mut self) {
+    fn take_found(&mut self) {
         self.found.extend(self.repositories.iter().flat_map(Repositories::take_found));
     }
 
-    fn tell(&self) -> Vec<Denial> {
+    fn report_found(&self) -> Vec<Denial> {
         self.told.store(self.found.len(), Ordering::Relaxed);
         self.found.clone()
     }
@@ -66,7 +66,7 @@ impl Drop for SetAsides {
 
 impl SandboxProcess {
     /// Records the output and exit of an event.
-    fn note(&mut self, event: Option<ProcessEvent>) -> Option<ProcessEvent> {
+    fn record_event(&mut self, event: Option<ProcessEvent>) -> Option<ProcessEvent> {
         match &event {
             Some(ProcessEvent::Output(stream, bytes)) => self.printed.add(*stream, bytes),
             Some(ProcessEvent::Exited(exit)) => self.failed = *exit != Exit::Code(0),
@@ -88,15 +88,15 @@ impl Process for SandboxProcess {
                     let check = tokio::task::spawn_blocking(move || repositories.check());
                     self.check = Some((check, event));
                 }
-                (event, _) => return Ok(self.note(event)),
+                (event, _) => return Ok(self.record_event(event)),
             }
         }
         if let Some((check, _)) = &mut self.check {
             let _ = check.await;
         }
-        self.set_aside.take();
+        self.set_aside.take_found();
         let event = self.check.take().map(|(_, event)| event);
-        Ok(self.note(event))
+        Ok(self.record_event(event))
     }
 
     async fn write(&mut self, bytes: &[u8]) -> Result<(), ExecError> {
@@ -122,7 +122,7 @@ impl Process for SandboxProcess {
     fn denials(&self) -> Vec<Denial> {
         let mut found = self.inner.denials();
         let is_limited = !found.is_empty();
-        found.extend(self.set_aside.tell());
+        found.extend(self.set_aside.report_found());
         if is_limited {
             return found;
         }

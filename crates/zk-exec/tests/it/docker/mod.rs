@@ -131,7 +131,7 @@ async fn a_container_ends_with_the_connection_of_the_program_and_a_lost_one_is_m
     engine.lose_containers();
     let (_, out) = bash_in(&exec, "echo two", work.path(), None).await;
     assert_eq!((out.as_str(), engine.asked("POST /containers/create")), ("two\n", 2));
-    // Like a killed program, which closes nothing.
+    // Dropped without `close`, like a killed program.
     drop(exec);
     eventually("the end of the container", || engine.containers().is_empty());
 }

@@ -10,7 +10,7 @@ pub(super) fn check(schema: &Value, value: &Value) -> Result<(), String> {
     let limit = |key: &str| schema.get(key).and_then(Value::as_f64);
     let (size, least, most, unit) = match value {
         Value::String(text) => {
-            format(schema, text)?;
+            check_format(schema, text)?;
             (text.chars().count() as f64, limit("minLength"), limit("maxLength"), " characters")
         }
         Value::Array(items) => (items.len() as f64, limit("minItems"), limit("maxItems"), " of them"),
@@ -26,7 +26,7 @@ pub(super) fn check(schema: &Value, value: &Value) -> Result<(), String> {
     }
 }
 
-fn format(schema: &Value, text: &str) -> Result<(), String> {
+fn check_format(schema: &Value, text: &str) -> Result<(), String> {
     let (fits, like) = match schema.get("format").and_then(Value::as_str) {
         Some("email") => (is_email(text), "an address such as me@example.com"),
         Some("uri") => (is_uri(text), "an address such as https://example.com"),

@@ -40,7 +40,7 @@ pub(crate) struct AskPerson(pub(crate) Scope);
 impl Answers for AskPerson {
     async fn form(&self, server: &str, message: &str, schema: &Value, cx: Option<&Cx>) -> Form {
         let Some(bus) = self.0.bus() else { return Form::Declined };
-        let fields = fields(schema);
+        let fields = parse_fields(schema);
         let Some(questions) = bus.service::<Questions>().filter(|questions| questions.is_attended()) else {
             return defaults(&fields);
         };
@@ -126,7 +126,7 @@ enum Filled {
     Missing,
 }
 
-fn fields(schema: &Value) -> Vec<Field> {
+fn parse_fields(schema: &Value) -> Vec<Field> {
     let needed: Vec<&str> = schema
         .get("required")
         .and_then(Value::as_array)
@@ -145,12 +145,12 @@ fn fields(schema: &Value) -> Vec<Field> {
 }
 
 impl Field {
-    fn text(&self, key: &str) -> Option<String> {
+    fn schema_text(&self, key: &str) -> Option<String> {
         self.schema.get(key).and_then(Value::as_str).map(visible_line)
     }
 
     fn title(&self) -> String {
-        self.text("title").unwrap_or_else(|| visible_line(&self.name))
+        self.schema_text("title").unwrap_or_else(|| visible_line(&self.name))
     }
 
     /// Whether the field asks for a secret.
@@ -183,7 +183,7 @@ impl Field {
     /// Returns the question for the field, with the problem of the previous answer.
     fn question(&self, server: &str, wrong: &str) -> Question {
         let mut text = format!("{} (for MCP server {server})", self.title());
-        text.extend(self.text("description").map(|about| format!("\n{about}")));
+        text.extend(self.schema_text("description").map(|about| format!("\n{about}")));
         let options = self.options();
         let is_list = self.kind() == "array";
         if !options.is_empty() && !is_list {
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn a_form_that_nobody_sees_is_answered_by_its_own_defaults_or_not_at_all() {
-        let form = |properties: Value| defaults(&fields(&json!({ "properties": properties })));
+        let form = |properties: Value| defaults(&parse_fields(&json!({ "properties": properties })));
         let filled = form(json!({"a": {"type": "string", "default": "x"}, "b": {"default": 2}}));
         let Form::Filled(filled) = filled else { panic!("{filled:?}") };
         assert_eq!(Value::Object(filled), json!({"a": "x", "b": 2}));

@@ -71,7 +71,7 @@ impl StdioTransport {
         log: Option<LogSink>,
         pumps: &TaskTracker,
     ) -> Result<Self, ExecError> {
-        let process = exec.spawn(request(server, project)).await?;
+        let process = exec.spawn(exec_request(server, project)).await?;
         let (orders, inbox) = mpsc::channel(MAX_WAITING_MESSAGES);
         let (outbox, messages) = mpsc::channel(MAX_WAITING_MESSAGES);
         let (done, over) = oneshot::channel();
@@ -90,7 +90,7 @@ impl StdioTransport {
     }
 }
 
-fn request(server: &ServerTransport, project: &Path) -> ExecRequest {
+fn exec_request(server: &ServerTransport, project: &Path) -> ExecRequest {
     let (command, args, env, cwd) = match server {
         ServerTransport::Stdio { command, args, env, cwd } => {
             (command.as_str(), &args[..], Some(env), cwd.as_deref())

@@ -35,7 +35,7 @@ pub(super) struct Pump {
     process: Box<dyn Process>,
     outbox: mpsc::Sender<Message>,
     frames: Frames,
-    /// Messages read and not yet taken, with their sizes.
+    /// Messages that were read and not delivered yet, with their sizes.
     ready: VecDeque<(usize, Message)>,
     /// Total size of these messages in bytes.
     held: usize,
@@ -68,12 +68,12 @@ impl Pump {
 
     /// Runs until the connection ends from either side, then ends the program and all its processes.
     pub(super) async fn run(mut self, mut inbox: mpsc::Receiver<Order>) {
-        while let Ok(()) = self.step(&mut inbox).await {}
+        while let Ok(()) = self.handle_next(&mut inbox).await {}
         drop(self.outbox);
-        end(&mut *self.process, &self.said, self.log.as_ref()).await;
+        end_program(&mut *self.process, &self.said, self.log.as_ref()).await;
     }
 
-    async fn step(&mut self, inbox: &mut mpsc::Receiver<Order>) -> Result<(), Over> {
+    async fn handle_next(&mut self, inbox: &mut mpsc::Receiver<Order>) -> Result<(), Over> {
         // While messages wait, no more are read, so that a flooding server has to wait too.
         let waits = !self.ready.is_empty();
         let happened = tokio::select! {
@@ -99,10 +99,11 @@ impl Pump {
             Happened::Process(Ok(Some(ProcessEvent::Closed(OutputStream::Stdout)))) => {
                 // Usually because the program ended; its exit is the better explanation.
                 let exit = self.exit_soon().await;
-                Err(self.fail(exit.map_or_else(|| "its program closed its output".to_owned(), describe)))
+                Err(self
+                    .record_fault(exit.map_or_else(|| "its program closed its output".to_owned(), describe)))
             }
             Happened::Process(event) => {
-                let event = event.map_err(|error| self.fail(error.to_string()))?;
+                let event = event.map_err(|error| self.record_fault(error.to_string()))?;
                 self.handle_event(event)
             }
         }
@@ -151,12 +152,11 @@ impl Pump {
         match event {
             Some(ProcessEvent::Output(OutputStream::Stdout, bytes)) => {
                 let Ok(lines) = self.frames.feed(&bytes) else {
-                    return Err(
-                        self.fail(format!("it sent a message of more than {MAX_MESSAGE_BYTES} bytes"))
-                    );
+                    return Err(self
+                        .record_fault(format!("it sent a message of more than {MAX_MESSAGE_BYTES} bytes")));
                 };
                 for line in lines {
-                    self.message(&line);
+                    self.handle_line(&line);
                 }
                 Ok(())
             }
@@ -166,16 +166,16 @@ impl Pump {
             }
             Some(ProcessEvent::Closed(OutputStream::Stderr)) => Ok(()),
             Some(ProcessEvent::Closed(OutputStream::Stdout)) => {
-                Err(self.fail("its program closed its output".to_owned()))
+                Err(self.record_fault("its program closed its output".to_owned()))
             }
-            Some(ProcessEvent::Exited(exit)) => Err(self.fail(describe(exit))),
-            None => Err(self.fail("its program has ended".to_owned())),
+            Some(ProcessEvent::Exited(exit)) => Err(self.record_fault(describe(exit))),
+            None => Err(self.record_fault("its program has ended".to_owned())),
         }
     }
 
     /// Handles one line. A line that is no message goes to the log, since some programs print there by
     /// mistake.
-    fn message(&mut self, line: &[u8]) {
+    fn handle_line(&mut self, line: &[u8]) {
         if line.trim_ascii().is_empty() {
             return;
         }
@@ -196,28 +196,33 @@ impl Pump {
         self.log.iter().for_each(|log| log(bytes));
     }
 
-    fn fail(&self, why: String) -> Over {
+    fn record_fault(&self, why: String) -> Over {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
         Over
     }
 }
 
 /// Ends the program: closes its input, then asks it to end, then kills it.
-async fn end(process: &mut dyn Process, said: &Said, log: Option<&LogSink>) {
+async fn end_program(process: &mut dyn Process, said: &Said, log: Option<&LogSink>) {
     let _ = process.close_input().await;
-    if wait(process, END_GRACE, said, log).await {
+    if wait_for_end(process, END_GRACE, said, log).await {
         return;
     }
     let _ = process.kill(KillSignal::Terminate).await;
-    if wait(process, LAST_OUTPUT_WAIT, said, log).await {
+    if wait_for_end(process, LAST_OUTPUT_WAIT, said, log).await {
         return;
     }
     let _ = process.kill(KillSignal::Kill).await;
-    wait(process, LAST_OUTPUT_WAIT, said, log).await;
+    wait_for_end(process, LAST_OUTPUT_WAIT, said, log).await;
 }
 
 /// Waits for the program's end for up to `limit`, and reads the last output; returns whether it ended.
-async fn wait(process: &mut dyn Process, limit: Duration, said: &Said, log: Option<&LogSink>) -> bool {
+async fn wait_for_end(
+    process: &mut dyn Process,
+    limit: Duration,
+    said: &Said,
+    log: Option<&LogSink>,
+) -> bool {
     let mut until = Instant::now() + limit;
     let mut ended = false;
     loop {

@@ -2,7 +2,7 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-fn program(dir: &Path, name: &str, mode: u32) {
+fn write_program(dir: &Path, name: &str, mode: u32) {
     fs::create_dir_all(dir).unwrap();
     fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(dir.join(name), "#!/bin/sh\n").unwrap();
@@ -16,15 +16,15 @@ fn scratch() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_program_that_others_can_put_there_is_not_trusted() {
+fn a_program_that_others_can_create_is_not_trusted() {
     let dir = scratch();
     let at = |name: &str| dir.path().join(name);
     let (home, work) = (at("home"), at("home/work"));
-    program(&home.join("bin"), "mine", 0o755);
-    program(&home.join("bin"), "ls", 0o755);
-    program(&home.join("bin"), "open", 0o777);
-    program(&home.join("bin"), "text", 0o644);
-    program(&work.join("bin"), "evil", 0o755);
+    write_program(&home.join("bin"), "mine", 0o755);
+    write_program(&home.join("bin"), "ls", 0o755);
+    write_program(&home.join("bin"), "open", 0o777);
+    write_program(&home.join("bin"), "text", 0o644);
+    write_program(&work.join("bin"), "evil", 0o755);
     symlink(work.join("bin/evil"), home.join("bin/link")).unwrap();
     let path = [home.join("bin"), work.join("bin"), "bin".into(), "/usr/bin".into(), "/bin".into()];
     // The checkout itself may be in a directory that everybody shares.
@@ -40,7 +40,7 @@ fn a_program_that_others_can_put_there_is_not_trusted() {
 }
 
 #[test]
-fn a_walk_lies_where_the_worst_lies_that_it_comes_to() {
+fn a_walk_has_the_worst_place_that_it_reaches() {
     let dir = scratch();
     let (home, work) = (dir.path().join("home"), dir.path().join("home/work"));
     for made in
@@ -147,7 +147,7 @@ fn links_are_followed_before_a_path_counts_as_inside() {
 }
 
 #[test]
-fn only_names_that_are_there_are_cached() {
+fn only_existing_paths_are_cached() {
     let scratch = scratch();
     let (file, link) = (scratch.path().join("file"), scratch.path().join("link"));
     fs::write(&file, "text").unwrap();

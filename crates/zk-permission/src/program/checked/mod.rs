@@ -101,7 +101,7 @@ fn reading_rows() -> Vec<(Vec<&'static str>, &'static str)> {
     let mut rows: Vec<(Vec<&str>, &str)> =
         table::READERS.iter().map(|row| (vec![row.name], row.flags)).collect();
     rows.extend(git::READERS.iter().map(|(name, flags, _)| match *name {
-        // Their flags are those of the next word.
+        // The table's flags are those of `git stash list` and `git worktree list`.
         "stash" | "worktree" => (vec!["git", *name, "list"], *flags),
         name => (vec!["git", name], *flags),
     }));
@@ -168,7 +168,7 @@ fn every_flag_of_the_tables_takes_of_the_next_word_what_its_program_takes() {
                 && takes == Takes::Nothing
                 && run(&[&flag]).is_some_and(|alone| alone == told)
             {
-                // The text ends at the flag, whatever follows.
+                // The flag makes the program ignore the words after it, such as `--help`.
                 continue;
             }
             if took != takes {

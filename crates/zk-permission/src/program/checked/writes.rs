@@ -6,7 +6,7 @@ use zk_core::model::Effect;
 
 use super::{Takes, flags, output, reading_rows};
 use crate::program::inspect_program;
-use crate::program::tried::{is_read, told_changes};
+use crate::program::tried::{describe_changes, is_read};
 use crate::program::writers::{Role, WRITERS};
 use crate::shell::quote_all;
 
@@ -44,7 +44,7 @@ fn every_flag_that_a_table_calls_a_read_leaves_all_files_untouched() {
             continue;
         }
         for spelling in spellings(spec) {
-            // Endless.
+            // `shuf --repeat` never ends.
             if program == ["shuf"]
                 && spelling.iter().any(|word| word.starts_with("-r") || word.starts_with("--rep"))
             {
@@ -65,7 +65,7 @@ fn every_flag_that_a_table_calls_a_read_leaves_all_files_untouched() {
     let step = commands.len().div_ceil(wanted.unwrap_or(TESTED_COMMANDS)).max(1);
     let commands: Vec<String> = commands.into_iter().step_by(step).collect();
     println!("{} of them run", commands.len());
-    let Some(found) = told_changes(&commands) else { return };
+    let Some(found) = describe_changes(&commands) else { return };
     assert!(found.is_empty(), "{} changed something:\n{}", found.len(), found.join("\n"));
 }
 

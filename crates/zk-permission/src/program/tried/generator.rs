@@ -74,7 +74,7 @@ const WORDS: [&str; 68] = [
     "-5",
 ];
 
-/// Flags that make some programs write, delete, connect or start others.
+/// Flags with which some programs write, delete, connect or start others.
 const LOUD: [&str; 72] = [
     "-o",
     "-oout",
@@ -331,20 +331,20 @@ const SUBCOMMANDS: [&str; 24] = [
     "bisect",
 ];
 
-fn one<'a>(random: &mut Rng, of: &[&'a str]) -> &'a str {
+fn pick<'a>(random: &mut Rng, of: &[&'a str]) -> &'a str {
     of[random.usize(..of.len())]
 }
 
 /// A value for a flag or an operand.
 fn value(random: &mut Rng) -> &'static str {
-    if random.bool() { one(random, &VALUES) } else { one(random, &WORDS) }
+    if random.bool() { pick(random, &VALUES) } else { pick(random, &WORDS) }
 }
 
 /// Flag of a table in one of its written forms.
 fn flag(random: &mut Rng, spec: &str) -> String {
     let words: Vec<&str> = spec.split_ascii_whitespace().collect();
     if words.is_empty() || random.u8(..12) == 0 {
-        return one(random, &LOUD).to_owned();
+        return pick(random, &LOUD).to_owned();
     }
     let word = words[random.usize(..words.len())];
     if word == "#" {
@@ -353,7 +353,7 @@ fn flag(random: &mut Rng, spec: &str) -> String {
     if word.starts_with('-') {
         let name = word.trim_end_matches(['=', '<', '?', '!']);
         let takes = name.len() < word.len();
-        // As others abbreviate it.
+        // Sometimes abbreviated, as `getopt_long` accepts it.
         let name = if random.u8(..6) == 0 && name.len() > 5 {
             name.get(..random.usize(5..name.len())).unwrap_or(name)
         } else {
@@ -387,7 +387,7 @@ fn words(random: &mut Rng, spec: &str, first: &[String]) -> String {
         words.push(flag(random, spec));
     }
     for _ in 0..random.usize(..4) {
-        words.push(one(random, &WORDS).to_owned());
+        words.push(pick(random, &WORDS).to_owned());
     }
     if random.bool() {
         random.shuffle(&mut words);
@@ -397,7 +397,7 @@ fn words(random: &mut Rng, spec: &str, first: &[String]) -> String {
 
 fn script(random: &mut Rng, parts: &[&str], separator: &str) -> String {
     let count = random.usize(1..3);
-    let text: Vec<&str> = (0..count).map(|_| one(random, parts)).collect();
+    let text: Vec<&str> = (0..count).map(|_| pick(random, parts)).collect();
     format!("'{}'", text.join(separator))
 }
 
@@ -406,14 +406,14 @@ fn program(random: &mut Rng) -> String {
         0..=6 => {
             let (name, flags, _) = git::READERS[random.usize(..git::READERS.len())];
             let before = if random.u8(..10) == 0 {
-                one(random, &["--no-pager ", "-P ", "-C sub ", "-C . ", "-c core.pager=x "])
+                pick(random, &["--no-pager ", "-P ", "-C sub ", "-C . ", "-c core.pager=x "])
             } else {
                 ""
             };
             let first = match name {
                 "stash" | "worktree" | "reflog" | "remote" if random.bool() => {
                     vec![
-                        one(random, &["list", "show", "get-url", "HEAD", "exists", "prune", "add"])
+                        pick(random, &["list", "show", "get-url", "HEAD", "exists", "prune", "add"])
                             .to_owned(),
                     ]
                 }
@@ -423,14 +423,14 @@ fn program(random: &mut Rng) -> String {
         }
         7 => format!(
             "git {} {}",
-            one(random, &SUBCOMMANDS),
+            pick(random, &SUBCOMMANDS),
             words(random, "q v --list --get --all --stdin", &[])
         ),
         8 => format!("sed {}", {
             let text = script(random, &SED, ";");
             words(random, scripts::SED_FLAGS, &[text])
         }),
-        9 => format!("{} {}", one(random, &["awk", "mawk", "gawk"]), {
+        9 => format!("{} {}", pick(random, &["awk", "mawk", "gawk"]), {
             let text = script(random, &AWK, " ");
             words(random, "F: --field-separator= v:", &[text])
         }),
@@ -439,11 +439,11 @@ fn program(random: &mut Rng) -> String {
             words(random, scripts::JQ_FLAGS, &[text])
         }),
         11 => {
-            let roots = one(random, &["", ".", "src", "a sub", "-L .", "-P src"]);
-            let tests: Vec<&str> = (0..random.usize(..4)).map(|_| one(random, &FIND)).collect();
+            let roots = pick(random, &["", ".", "src", "a sub", "-L .", "-P src"]);
+            let tests: Vec<&str> = (0..random.usize(..4)).map(|_| pick(random, &FIND)).collect();
             format!("find {roots} {}", tests.join(" "))
         }
-        12 => format!("{} {}", one(random, &["fd", "fdfind"]), words(random, expressions::FD_FLAGS, &[])),
+        12 => format!("{} {}", pick(random, &["fd", "fdfind"]), words(random, expressions::FD_FLAGS, &[])),
         13 if random.u8(..4) == 0 => {
             format!(
                 "ps {}",
@@ -452,7 +452,7 @@ fn program(random: &mut Rng) -> String {
         }
         13 => format!(
             "{} {}",
-            one(random, &OTHERS),
+            pick(random, &OTHERS),
             words(random, "abcdefhilnopqrstuvwxz --list --help --version --decode", &[])
         ),
         _ => {
@@ -475,9 +475,9 @@ pub(super) fn command(random: &mut Rng) -> String {
         1 => format!("timeout 9 {own}"),
         2 => format!("{own} | {}", program(random)),
         3 => format!("cd src && {own}"),
-        4 => format!("{own} 2>&1 > {}", one(random, &["out", "/dev/null", "made"])),
+        4 => format!("{own} 2>&1 > {}", pick(random, &["out", "/dev/null", "made"])),
         5 => format!("bash -c \"{own}\""),
-        6 => format!("{own} < {}", one(random, &WORDS)),
+        6 => format!("{own} < {}", pick(random, &WORDS)),
         7 => format!("command {own}"),
         8 => {
             let names = [
@@ -488,8 +488,8 @@ pub(super) fn command(random: &mut Rng) -> String {
                 "ls",
                 "cat a",
             ];
-            let flags = one(random, &["", "", "-0", "-n 1", "-r", "-I{}"]);
-            format!("{} | xargs {flags} {own}", one(random, &names))
+            let flags = pick(random, &["", "", "-0", "-n 1", "-r", "-I{}"]);
+            format!("{} | xargs {flags} {own}", pick(random, &names))
         }
         _ => own,
     }

@@ -12,7 +12,7 @@ use crate::classifier::TextPathClassifier;
 use crate::judge::{Call, Circumstances, judge};
 use crate::mode::Mode;
 use crate::rules::{Decision, Rules};
-use throwaway::{changes, skipped};
+use throwaway::{changes_by, print_skipped};
 
 /// Number of generated commands in an ordinary test run; the variable `ZK_JUDGE_COMMANDS` overrides it.
 const TESTED_COMMANDS: usize = 1_000;
@@ -49,10 +49,10 @@ fn reads(random: &mut fastrand::Rng, wanted: usize) -> (Vec<String>, usize) {
 }
 
 /// Descriptions of the changes that commands made; `None` if they cannot be run.
-pub(super) fn told_changes(commands: &[String]) -> Option<Vec<String>> {
-    match changes(commands) {
+pub(super) fn describe_changes(commands: &[String]) -> Option<Vec<String>> {
+    match changes_by(commands) {
         Err(why) => {
-            skipped(&why);
+            print_skipped(&why);
             None
         }
         Ok(found) => {
@@ -73,7 +73,7 @@ fn every_row_that_reads_leaves_all_files_refs_and_sockets_untouched() {
         })
         .collect();
     assert!(commands.len() >= 900, "{} rows", commands.len());
-    let found = told_changes(&commands).unwrap_or_default();
+    let found = describe_changes(&commands).unwrap_or_default();
     assert!(
         found.is_empty(),
         "{} of {} changed something:\n{}",
@@ -102,7 +102,7 @@ fn generated_commands_that_are_judged_reads_leave_all_files_refs_and_sockets_unt
             file.write_all(commands.join("\0").as_bytes()).unwrap();
             file.write_all(b"\0").unwrap();
         }
-        let Some(more) = told_changes(&commands) else { return };
+        let Some(more) = describe_changes(&commands) else { return };
         found.extend(more);
     }
     println!("{ran} of {judged} generated commands were judged reads and ran");

@@ -100,7 +100,7 @@ fn run(command: &mut Command) -> Result<String, String> {
     clippy::disallowed_methods,
     reason = "the judge is compared with the programs themselves, without the harness"
 )]
-pub(super) fn changes(commands: &[String]) -> Result<Vec<(String, String)>, String> {
+pub(super) fn changes_by(commands: &[String]) -> Result<Vec<(String, String)>, String> {
     let temp = tempfile::tempdir().unwrap();
     write_template(&temp.path().join("template"));
     for name in ["layers", "root"] {
@@ -161,8 +161,8 @@ fn a_command_that_writes_or_connects_is_found_among_others() {
     for (at, command) in loud.iter().enumerate() {
         commands.insert(at * 40, (*command).to_owned());
     }
-    match changes(&commands) {
-        Err(why) => skipped(&why),
+    match changes_by(&commands) {
+        Err(why) => print_skipped(&why),
         Ok(found) => {
             let mut found: Vec<&str> = found.iter().map(|(command, _)| command.as_str()).collect();
             found.sort_unstable();
@@ -173,7 +173,7 @@ fn a_command_that_writes_or_connects_is_found_among_others() {
     }
 }
 
-/// Says that this machine makes no throw-away root.
-pub(super) fn skipped(why: &str) {
+/// Prints that a test is skipped because this machine cannot make a throw-away root.
+pub(super) fn print_skipped(why: &str) {
     println!("skipped: no root in a namespace of its own: {why}");
 }

@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 use zk_core::service::{Exec, ExecRequest, Exit, OutputStream};
 use zk_exec::{Environment, ProcessExec, SandboxExec, SandboxPolicy, Supervision};
 
-use super::throwaway::{skipped, write_template};
-use super::{SEED, reads, told_changes};
+use super::throwaway::{print_skipped, write_template};
+use super::{SEED, describe_changes, reads};
 
 /// Number of generated commands in an ordinary test run; the variable `ZK_JUDGE_WALLED` overrides it.
 const TESTED_COMMANDS: usize = 100;
@@ -75,8 +75,8 @@ fn generated_reads_work_in_the_read_only_sandbox_as_without_it_and_change_nothin
     let wanted = number("ZK_JUDGE_WALLED").unwrap_or(TESTED_COMMANDS);
     let seed = number("ZK_JUDGE_SEED").map_or(SEED, |seed| seed as u64);
     let (commands, _) = reads(&mut fastrand::Rng::with_seed(seed), wanted);
-    // Proven before they run without any wall.
-    let Some(changed) = told_changes(&commands) else { return };
+    // Checked in a throw-away root before they run without a sandbox.
+    let Some(changed) = describe_changes(&commands) else { return };
     assert_eq!(changed, [""; 0]);
     let temp = tempfile::tempdir().unwrap();
     let all = temp.path().join("all");
@@ -91,7 +91,7 @@ fn generated_reads_work_in_the_read_only_sandbox_as_without_it_and_change_nothin
     let supervision = Supervision::with(own, ["--ignored", "--exact", "program::tried::walled::supervisor"]);
     let walled = SandboxExec::new(&policy, environment.clone(), supervision).unwrap();
     if let Err(error) = walled.start() {
-        return skipped(&error.to_string());
+        return print_skipped(&error.to_string());
     }
     let plain = ProcessExec::new(environment);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::look_through;
+use super::find_matching;
 use crate::PermissionJudge;
 use crate::rules::{Access, Decision, Rule};
 
 /// Age of a directory's time stamp from which on it reveals every later change: longer than the tick of any
 /// kernel's clock.
-const SETTLED: Duration = Duration::from_millis(20);
+const SETTLED_AGE: Duration = Duration::from_millis(20);
 
 /// Callback that makes a sandbox hide further files; returns false once the sandbox is closed.
 pub type HideFiles = Box<dyn Fn(&[PathBuf]) -> bool + Send + Sync>;
@@ -27,13 +27,13 @@ pub struct DeniedFiles {
 struct Watched {
     rule: Rule,
     below: PathBuf,
-    /// Nothing before the first look.
+    /// Directories of the last search, with their stamps; `None` before the first search.
     directories: Option<Vec<(PathBuf, Option<Stamp>)>>,
     hidden: HashSet<PathBuf>,
     is_held: bool,
 }
 
-/// State of a directory: another one once a name in it was made or removed.
+/// Fingerprint of a directory, which changes when a name in it is created or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -49,12 +49,12 @@ impl Stamp {
         let since = Duration::new(seconds.try_into().ok()?, nanos.try_into().ok()?);
         let age = SystemTime::now().duration_since(UNIX_EPOCH + since).unwrap_or_default();
         let changed = (seconds, nanos);
-        Some(Self { device: found.dev(), inode: found.ino(), changed, is_settled: age >= SETTLED })
+        Some(Self { device: found.dev(), inode: found.ino(), changed, is_settled: age >= SETTLED_AGE })
     }
 }
 
 impl Watched {
-    fn is_as_found(&self) -> bool {
+    fn is_unchanged(&self) -> bool {
         let is_same = |(path, found): &(PathBuf, Option<Stamp>)| match found {
             Some(found) => found.is_settled && Stamp::of(path) == Some(*found),
             None => path.symlink_metadata().is_err(),
@@ -64,12 +64,12 @@ impl Watched {
 
     /// Searches again; returns new files.
     fn look(&mut self) -> Vec<PathBuf> {
-        if self.is_as_found() {
+        if self.is_unchanged() {
             return Vec::new();
         }
-        // The state of each is taken before it is read.
+        // The stamp of each directory is taken before it is read.
         let mut directories = vec![(self.below.clone(), Stamp::of(&self.below))];
-        let found = look_through(&self.rule, &self.below, &mut |path| {
+        let found = find_matching(&self.rule, &self.below, &mut |path| {
             directories.push((path.to_owned(), Stamp::of(path)));
         });
         self.directories = Some(directories);

@@ -45,13 +45,13 @@ impl HeldPaths {
             // A missing name could be created.
             (Access::Write, None) => None,
             (Access::Read, Some((_, tree))) => {
-                // A name that is not there is hidden once something has it.
+                // A missing file is hidden as soon as it is created.
                 let is_plain = exists_plainly(tree) || is_absent_plainly(tree);
                 let can_be_mounted = is_plain && !writable.iter().any(|root| root.starts_with(tree));
                 can_be_mounted.then(|| Self { hidden: vec![tree.to_owned()], ..Self::default() })
             }
             (Access::Read, None) => {
-                let hidden = matching(rule, below)?;
+                let hidden = matching_files(rule, below)?;
                 Some(Self { hidden, ..Self::default() })
             }
         }
@@ -70,12 +70,12 @@ fn is_absent_plainly(path: &Path) -> bool {
 }
 
 /// Files below a directory that a rule hides; `None` if there are too many names, or a link.
-fn matching(rule: &Rule, below: &Path) -> Option<Vec<PathBuf>> {
-    look_through(rule, below, &mut |_| ())
+fn matching_files(rule: &Rule, below: &Path) -> Option<Vec<PathBuf>> {
+    find_matching(rule, below, &mut |_| ())
 }
 
-/// Variant of [`matching`] that calls `passed` for each directory before reading it.
-fn look_through(rule: &Rule, below: &Path, passed: &mut dyn FnMut(&Path)) -> Option<Vec<PathBuf>> {
+/// Variant of [`matching_files`] that calls `passed` for each directory before reading it.
+fn find_matching(rule: &Rule, below: &Path, passed: &mut dyn FnMut(&Path)) -> Option<Vec<PathBuf>> {
     if below.symlink_metadata().is_err() {
         return Some(Vec::new());
     }
@@ -108,7 +108,7 @@ mod tests {
     use crate::{Decision, Layer, RuleBase};
 
     #[test]
-    fn what_is_there_is_mounted_and_what_a_command_could_make_is_not_held() {
+    fn existing_paths_are_mounted_and_a_path_that_a_command_could_create_is_not_held() {
         let temp = tempfile::tempdir().unwrap();
         let root = fs::canonicalize(temp.path()).unwrap();
         for directory in ["private", "secrets", "sub"] {

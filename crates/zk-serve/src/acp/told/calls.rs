@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changed_of_a_call_is_told_again() {
+    fn only_changed_fields_of_a_call_are_sent_again() {
         let map = |value: Value| value.as_object().cloned().unwrap();
         let before = map(json!({ "toolCallId": "b1", "title": "shell", "status": "pending" }));
         let now = map(json!({ "toolCallId": "b1", "title": "shell", "status": "completed" }));

@@ -25,7 +25,7 @@ pub(in crate::acp) fn parts<'a>(path: &str, lines: impl IntoIterator<Item = &'a 
     hunks
         .into_iter()
         .map(|(old, new)| {
-            // A file that was made has nothing before.
+            // A created file has no text before.
             let old = (!(is_whole && old.is_empty())).then_some(old);
             json!({ "type": "diff", "path": path, "oldText": old, "newText": new })
         })

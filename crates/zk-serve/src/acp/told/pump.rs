@@ -67,31 +67,31 @@ impl Pump {
             tokio::select! {
                 biased;
                 patches = reader.next() => match patches {
-                    Some(patches) => self.take(&patches),
+                    Some(patches) => self.apply_patches(&patches),
                     // The view is closed; another opening of its conversation may open it again.
                     None => match orders.recv().await {
                         Some(order) => {
                             while let Some(Some(patches)) = reader.next().now_or_never() {
-                                self.take(&patches);
+                                self.apply_patches(&patches);
                             }
-                            self.obey(order);
+                            self.carry_out(order);
                         }
                         None => return,
                     },
                 },
                 order = orders.recv() => match order {
-                    Some(order) => self.obey(order),
+                    Some(order) => self.carry_out(order),
                     None => return,
                 },
             }
         }
     }
 
-    fn take(&mut self, patches: &[Patch]) {
-        self.updates.take(patches);
+    fn apply_patches(&mut self, patches: &[Patch]) {
+        self.updates.apply_patches(patches);
         let runs = self.updates.view().status.activity != Activity::Idle;
         if self.is_live || runs {
-            self.tell(false);
+            self.send_updates(false);
         }
         for patch in patches {
             match patch {
@@ -112,10 +112,10 @@ impl Pump {
         }
     }
 
-    fn obey(&mut self, order: Order) {
+    fn carry_out(&mut self, order: Order) {
         let done = match order {
             Order::Replay(done) => {
-                self.tell(true);
+                self.send_updates(true);
                 done
             }
             Order::Skip(done) => {
@@ -127,16 +127,16 @@ impl Pump {
                 return;
             }
             Order::Settle(done) => {
-                self.tell(false);
+                self.send_updates(false);
                 self.is_live = false;
                 done
             }
         };
-        // Whoever gave the order may be gone.
+        // The sender of the order may be gone.
         let _ = done.send(());
     }
 
-    fn tell(&mut self, replayed: bool) {
+    fn send_updates(&mut self, replayed: bool) {
         for update in self.updates.drain(replayed) {
             self.peer.update(&self.session, &update);
         }

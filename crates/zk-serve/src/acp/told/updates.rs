@@ -49,7 +49,7 @@ impl Updates {
         &self.view
     }
 
-    pub(in crate::acp) fn take(&mut self, patches: &[Patch]) {
+    pub(in crate::acp) fn apply_patches(&mut self, patches: &[Patch]) {
         for patch in patches {
             let switches = self.view.switches;
             self.view.apply(patch);
@@ -85,7 +85,7 @@ impl Updates {
             if seen.insert(id.clone())
                 && let Some(block) = self.view.block(&id).cloned()
             {
-                self.tell(&block, replayed, &mut updates);
+                self.add_updates(&block, replayed, &mut updates);
             }
         }
         for id in std::mem::take(&mut self.gone) {
@@ -129,7 +129,7 @@ impl Updates {
         all().rfind(says).or_else(|| all().next_back()).map(|block| block.id.as_str().to_owned())
     }
 
-    fn tell(&mut self, block: &Block, replayed: bool, updates: &mut Vec<Value>) {
+    fn add_updates(&mut self, block: &Block, replayed: bool, updates: &mut Vec<Value>) {
         let chunk = |kind: &str, text: &str| {
             json!({
                 "sessionUpdate": kind,
@@ -158,10 +158,10 @@ impl Updates {
                 return;
             }
             Content::Thinking { text, .. } if is_own => {
-                updates.extend(more(text, told).map(|more| chunk("agent_thought_chunk", more)));
+                updates.extend(added_text(text, told).map(|more| chunk("agent_thought_chunk", more)));
             }
             Content::Answer { text, end } if is_own => {
-                updates.extend(more(text, told).map(|more| chunk("agent_message_chunk", more)));
+                updates.extend(added_text(text, told).map(|more| chunk("agent_message_chunk", more)));
                 let remark = end.remark().filter(|_| block.closed && *end != AnswerEnd::Stopped);
                 updates.extend(remark.map(|remark| chunk("agent_message_chunk", &format!("\n\n({remark})"))));
             }
@@ -172,7 +172,7 @@ impl Updates {
                 told.is_over = true;
             }
             Content::Provider { text } if is_own => {
-                updates.extend(more(text, told).map(|more| chunk("agent_thought_chunk", more)));
+                updates.extend(added_text(text, told).map(|more| chunk("agent_thought_chunk", more)));
             }
             Content::Summary { .. } if is_own && block.closed => {
                 let text = "The conversation was made smaller.";
@@ -230,7 +230,7 @@ impl Updates {
 }
 
 /// Returns the text added since the last update.
-fn more<'a>(text: &'a Text, told: &mut Told) -> Option<&'a str> {
+fn added_text<'a>(text: &'a Text, told: &mut Told) -> Option<&'a str> {
     let more = text.as_str().get(told.bytes..).filter(|more| !more.is_empty())?;
     told.bytes = text.as_str().len();
     Some(more)

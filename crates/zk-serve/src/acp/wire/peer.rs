@@ -56,7 +56,7 @@ impl Peer {
     }
 
     /// Passes the answer of the editor to the request that awaits it. Other answers are ignored.
-    pub(in crate::acp) fn settle(&self, message: &Value) {
+    pub(in crate::acp) fn accept_answer(&self, message: &Value) {
         let waiting = message.get("id").and_then(Value::as_u64);
         let waiting = waiting.and_then(|id| self.waiting().as_mut().and_then(|all| all.remove(&id)));
         let Some(waiting) = waiting else { return };
@@ -69,7 +69,7 @@ impl Peer {
             }
             (None, None) => Err(RpcError::internal("the editor's answer has neither a result nor an error")),
         };
-        // Whoever asked may be gone.
+        // The caller may be gone.
         let _ = waiting.send(answer);
     }
 

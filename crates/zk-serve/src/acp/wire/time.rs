@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_told_in_utc() {
+    fn times_are_formatted_in_utc() {
         for (seconds, told) in [
             (0, "1970-01-01T00:00:00Z"),
             (951_782_399, "2000-02-28T23:59:59Z"),

@@ -118,9 +118,9 @@ pub(crate) fn check(args: &SdkArgs, first: &Value) -> Result<Vec<String>, String
         Effect::Told(why) => Some(format!("`{field}` has no effect: {why}")),
         Effect::Served | Effect::Unneeded | Effect::Refused(_) => None,
     }));
-    number::<u32>(args, "max-turns")?;
-    number::<u32>(args, "max-thinking-tokens")?;
-    number::<f64>(args, "max-budget-usd")?;
+    check_number::<u32>(args, "max-turns")?;
+    check_number::<u32>(args, "max-thinking-tokens")?;
+    check_number::<f64>(args, "max-budget-usd")?;
     if let Some(schema) = args.text("json-schema")
         && !serde_json::from_str::<Value>(schema).is_ok_and(|schema| schema.is_object())
     {
@@ -129,7 +129,7 @@ pub(crate) fn check(args: &SdkArgs, first: &Value) -> Result<Vec<String>, String
     Ok(told)
 }
 
-fn number<T: std::str::FromStr>(args: &SdkArgs, flag: &str) -> Result<(), String> {
+fn check_number<T: std::str::FromStr>(args: &SdkArgs, flag: &str) -> Result<(), String> {
     match args.text(flag) {
         Some(text) if text.parse::<T>().is_err() => Err(format!("--{flag} {text}: this is no such number")),
         None if args.has(flag) => Err(format!("--{flag} needs a number")),

@@ -75,7 +75,7 @@ impl Given {
             given.settings.add(&settings, "`managedSettings`", true)?;
         }
         given.told.append(&mut given.settings.told);
-        given.servers = servers(args, first, at)?;
+        given.servers = read_servers(args, first, at)?;
         given.disallowed = args.list("disallowedTools");
         given.disallowed.extend(args.list("disallowed-tools"));
         given.disallowed.extend(names(first, "disallowedTools")?);
@@ -159,7 +159,7 @@ fn names(of: &Value, key: &str) -> Result<Vec<String>, String> {
     names.ok_or_else(|| format!("`{key}` of the first request is no list of names"))
 }
 
-fn servers(args: &SdkArgs, first: &Value, at: &Files<'_>) -> Result<Map<String, Value>, String> {
+fn read_servers(args: &SdkArgs, first: &Value, at: &Files<'_>) -> Result<Map<String, Value>, String> {
     let mut all = Map::new();
     for text in args.all("mcp-config").iter().filter(|text| !text.trim().is_empty()) {
         let config = at.json(text, "--mcp-config")?;

@@ -28,7 +28,7 @@ pub(crate) struct HostSettings {
     pub(crate) sandbox: HostSandbox,
     /// Whether no mode may be chosen that never asks.
     pub(crate) keeps_asking: bool,
-    /// Sentences about keys without effect.
+    /// Notices about keys without effect.
     pub(crate) told: Vec<String>,
 }
 
@@ -82,10 +82,10 @@ impl HostSettings {
         for (key, value) in settings {
             match key.as_str() {
                 "permissions" => self.add_permissions(value, place)?,
-                "model" => self.model = Some(text(value, key, place)?),
+                "model" => self.model = Some(parse_text(value, key, place)?),
                 "hooks" => self.add_hooks(value, place, is_managed)?,
                 "disableAllHooks" => {
-                    let off = flag(value, key, place)?;
+                    let off = parse_flag(value, key, place)?;
                     self.hooks.are_off |= off;
                     self.hooks.are_those_of_managers_off |= off && is_managed;
                 }
@@ -106,8 +106,8 @@ impl HostSettings {
                 "allow" => self.allow.extend(rules(value, key, place)?),
                 "ask" => self.ask.extend(rules(value, key, place)?),
                 "deny" => self.deny.extend(rules(value, key, place)?),
-                "defaultMode" => self.mode = Some(text(value, key, place)?),
-                "additionalDirectories" => self.directories.extend(texts(value, key, place)?),
+                "defaultMode" => self.mode = Some(parse_text(value, key, place)?),
+                "additionalDirectories" => self.directories.extend(parse_texts(value, key, place)?),
                 "disableBypassPermissionsMode" => self.keeps_asking = true,
                 // A misspelt key would restrict nothing.
                 key => {
@@ -135,9 +135,9 @@ impl HostSettings {
         for (key, value) in fields {
             let name = format!("sandbox.{key}");
             match key.as_str() {
-                "enabled" => self.sandbox.is_needed |= flag(value, &name, place)?,
+                "enabled" => self.sandbox.is_needed |= parse_flag(value, &name, place)?,
                 "allowUnsandboxedCommands" => {
-                    let may = flag(value, &name, place)?;
+                    let may = parse_flag(value, &name, place)?;
                     self.sandbox.may_leave = Some(may && self.sandbox.may_leave != Some(false));
                 }
                 // A start without the sandbox that is needed always fails.
@@ -169,15 +169,15 @@ fn add_groups(all: &mut Map<String, Value>, events: &Map<String, Value>) {
     }
 }
 
-fn flag(value: &Value, key: &str, place: &str) -> Result<bool, String> {
+fn parse_flag(value: &Value, key: &str, place: &str) -> Result<bool, String> {
     value.as_bool().ok_or_else(|| format!("`{key}` of {place} is neither true nor false"))
 }
 
-fn text(value: &Value, key: &str, place: &str) -> Result<String, String> {
+fn parse_text(value: &Value, key: &str, place: &str) -> Result<String, String> {
     value.as_str().map(str::to_owned).ok_or_else(|| format!("`{key}` of {place} is no text"))
 }
 
-fn texts(value: &Value, key: &str, place: &str) -> Result<Vec<String>, String> {
+fn parse_texts(value: &Value, key: &str, place: &str) -> Result<Vec<String>, String> {
     let items = value.as_array().and_then(|items| {
         items.iter().map(|item| item.as_str().map(str::to_owned)).collect::<Option<Vec<String>>>()
     });
@@ -186,7 +186,7 @@ fn texts(value: &Value, key: &str, place: &str) -> Result<Vec<String>, String> {
 
 /// Converts the host's rules to rules of zk. Rules that allow unknown calls are left out.
 fn rules(value: &Value, key: &str, place: &str) -> Result<Vec<String>, String> {
-    let all = texts(value, &format!("permissions.{key}"), place)?;
+    let all = parse_texts(value, &format!("permissions.{key}"), place)?;
     let zk_rules = |rule: &String| match (HostRule::read(rule), key) {
         (rule, "allow") => Ok(rule.allowed()),
         (rule, _) => rule.held().map_err(|why| format!("`permissions.{key}` of {place}: {why}")),

@@ -131,7 +131,7 @@ fn mcp_servers(servers: &Map<String, Value>) -> Map<String, Value> {
         const KEYS: [&str; 6] = ["type", "command", "args", "env", "url", "headers"];
         let known = fields.iter().filter(|(key, _)| KEYS.contains(&key.as_str()));
         let mut server: Map<String, Value> = known.map(|(key, value)| (key.clone(), value.clone())).collect();
-        // The program that drives zk chose the server, so it counts as trusted.
+        // The program that record_prompt_to zk chose the server, so it counts as trusted.
         server.insert("trust".to_owned(), "trusted".into());
         found.insert(name.clone(), Value::Object(server));
     }

@@ -31,7 +31,7 @@ impl RpcSocket {
     pub async fn bind(path: &Path) -> io::Result<Self> {
         let owner = own_uid()?;
         let absolute = std::path::absolute(path)?;
-        let dir = absolute.parent().ok_or_else(|| refused("it is no path of a file"))?;
+        let dir = absolute.parent().ok_or_else(|| refused_error("it is no path of a file"))?;
         match DirBuilder::new().mode(0o700).create(dir) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -41,9 +41,9 @@ impl RpcSocket {
         if about.uid() != owner || about.mode() & 0o077 != 0 {
             let why =
                 format!("{} is not yours alone: use a directory of your own with `chmod 700`", dir.display());
-            return Err(refused(&why));
+            return Err(refused_error(&why));
         }
-        remove_left(&absolute).await?;
+        remove_stale(&absolute).await?;
         let listener = UnixListener::bind(&absolute)?;
         std::fs::set_permissions(&absolute, Permissions::from_mode(0o600))?;
         Ok(Self { listener, path: absolute, owner })
@@ -98,22 +98,22 @@ fn own_uid() -> io::Result<u32> {
 }
 
 /// Removes a socket that a killed program left behind.
-async fn remove_left(path: &Path) -> io::Result<()> {
+async fn remove_stale(path: &Path) -> io::Result<()> {
     let about = match path.symlink_metadata() {
         Ok(about) => about,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
     if !about.file_type().is_socket() {
-        return Err(refused("something else than a socket is there"));
+        return Err(refused_error("something else than a socket is there"));
     }
     if UnixStream::connect(path).await.is_ok() {
-        return Err(refused("another program listens there"));
+        return Err(refused_error("another program listens there"));
     }
     std::fs::remove_file(path)
 }
 
-fn refused(why: &str) -> io::Error {
+fn refused_error(why: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, why)
 }
 

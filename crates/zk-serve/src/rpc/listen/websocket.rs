@@ -168,7 +168,7 @@ impl Gate {
         if let Ok((role, upgrade)) = admitted.await
             && let Ok(upgraded) = upgrade.await
         {
-            self.talk(TokioIo::new(upgraded), role).await;
+            self.carry_messages(TokioIo::new(upgraded), role).await;
         }
     }
 
@@ -195,12 +195,13 @@ impl Gate {
             return refuse(StatusCode::UPGRADE_REQUIRED, "this is a WebSocket of version 13");
         };
         let accept = derive_accept_key(key.as_bytes());
-        let Some(role) = token(headers).and_then(|token| self.server.options.tokens.role_of(token)) else {
+        let Some(role) = bearer_token(headers).and_then(|token| self.server.options.tokens.role_of(token))
+        else {
             let why = "a token is missing or wrong: `Authorization: Bearer TOKEN`, or the protocols \
                        `zk.rpc` and `zk.token.TOKEN`";
             return refuse(StatusCode::UNAUTHORIZED, why);
         };
-        let offers_protocol = protocols(headers).any(|protocol| protocol == PROTOCOL);
+        let offers_protocol = offered_protocols(headers).any(|protocol| protocol == PROTOCOL);
         let upgrade = hyper::upgrade::on(&mut request);
         let mut reply = Response::new(Full::default());
         *reply.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -220,7 +221,7 @@ impl Gate {
     async fn exchange(&self, request: Request<Incoming>) -> Reply {
         let headers = request.headers();
         let is_own_page = self.is_own_host(headers)
-            && matches!(only(headers, ORIGIN), Some(Some(_)))
+            && matches!(only_value(headers, ORIGIN), Some(Some(_)))
             && self.is_own_origin(headers);
         let Some(door) = self.door.as_ref().filter(|_| request.uri().path() == KEY_PATH) else {
             return refusal(StatusCode::NOT_FOUND, "there is nothing to post to here");
@@ -230,7 +231,7 @@ impl Gate {
         }
         let body = timeout(HEAD_LIMIT, Limited::new(request.into_body(), MAX_KEY_BYTES).collect()).await;
         let key = body.ok().and_then(Result::ok).map(|body| body.to_bytes()).unwrap_or_default();
-        if !std::str::from_utf8(&key).is_ok_and(|key| door.take(key.trim())) {
+        if !std::str::from_utf8(&key).is_ok_and(|key| door.accept_key(key.trim())) {
             return refusal(
                 StatusCode::FORBIDDEN,
                 "this link was used, or its time is over: make another one",
@@ -244,12 +245,12 @@ impl Gate {
 
     /// Whether the only `Host` header names this server. Other names come from pages that use DNS rebinding.
     fn is_own_host(&self, headers: &HeaderMap) -> bool {
-        only(headers, HOST).flatten().is_some_and(|host| self.own_hosts().iter().any(|own| own == host))
+        only_value(headers, HOST).flatten().is_some_and(|host| self.own_hosts().iter().any(|own| own == host))
     }
 
     /// Whether the request comes from a page of this server, or from no page at all.
     fn is_own_origin(&self, headers: &HeaderMap) -> bool {
-        match only(headers, ORIGIN) {
+        match only_value(headers, ORIGIN) {
             Some(None) => true,
             Some(Some(origin)) => self.own_hosts().iter().any(|own| origin == format!("http://{own}")),
             None => false,
@@ -261,7 +262,7 @@ impl Gate {
     }
 
     /// Carries messages between a WebSocket and a client, one per line.
-    async fn talk(&self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, role: Role) {
+    async fn carry_messages(&self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, role: Role) {
         let config = WebSocketConfig::default()
             .max_message_size(Some(MAX_LINE_BYTES))
             .max_frame_size(Some(MAX_LINE_BYTES));
@@ -304,7 +305,7 @@ impl Gate {
                 // The other side may be gone already.
                 let _ = sink.send(Message::Close(Some(frame))).await;
             }
-            // As above.
+            // The other side may be gone already.
             let _: Result<(), Error> = sink.close().await;
         };
         let client = client::serve(&self.server, from, to, Door::Token(role));
@@ -338,7 +339,7 @@ fn served_page() -> Result<Reply, String> {
 }
 
 /// Returns a header's only value: `Some(None)` if the header is missing, `None` if there are several.
-fn only(headers: &HeaderMap, name: http::HeaderName) -> Option<Option<&str>> {
+fn only_value(headers: &HeaderMap, name: http::HeaderName) -> Option<Option<&str>> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => Some(None),
@@ -357,15 +358,15 @@ fn websocket_key(headers: &HeaderMap) -> Option<&str> {
     headers.get(SEC_WEBSOCKET_KEY).and_then(|key| key.to_str().ok()).filter(|_| is_websocket)
 }
 
-fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+fn offered_protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).map(str::trim)
 }
 
-fn token(headers: &HeaderMap) -> Option<&str> {
-    let bearer = only(headers, AUTHORIZATION).flatten().and_then(|value| {
+fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+    let bearer = only_value(headers, AUTHORIZATION).flatten().and_then(|value| {
         let (scheme, token) = value.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
     });
-    bearer.or_else(|| protocols(headers).find_map(|protocol| protocol.strip_prefix(TOKEN_PROTOCOL)))
+    bearer.or_else(|| offered_protocols(headers).find_map(|protocol| protocol.strip_prefix(TOKEN_PROTOCOL)))
 }

@@ -45,7 +45,7 @@ pub(super) async fn complete(client: &Arc<Client>, params: CompleteParams) -> Re
         CompleteKind::File => {
             let (agent, cwd) = (hosted.agent(), hosted.conversation().state().cwd);
             let Some(files) = agent.bus().service::<dyn Files>() else { return Ok(Choices::default()) };
-            let paths = tokio::task::spawn_blocking(move || paths(&*files, &cwd, &params.text));
+            let paths = tokio::task::spawn_blocking(move || matching_paths(&*files, &cwd, &params.text));
             let paths = paths.await.map_err(RpcError::failed)?;
             paths.into_iter().map(|value| Choice { value, note: String::new() }).collect()
         }
@@ -56,7 +56,7 @@ pub(super) async fn complete(client: &Arc<Client>, params: CompleteParams) -> Re
 
 /// Returns the paths below a directory that contain `part`: first those that begin with it, then shorter
 /// ones.
-fn paths(files: &dyn Files, cwd: &Path, part: &str) -> Vec<String> {
+fn matching_paths(files: &dyn Files, cwd: &Path, part: &str) -> Vec<String> {
     let Ok(start) = files.resolve(cwd, ".") else { return Vec::new() };
     let wanted = part.trim_start_matches('@').to_lowercase();
     let (mut found, mut walked) = (BTreeSet::new(), 0);

@@ -70,7 +70,7 @@ pub(super) async fn switch(client: &Arc<Client>, params: SwitchParams) -> Result
     if let SwitchTarget::Session(id) = &params.to {
         super::sessions::find(client, id.as_str()).await?;
     }
-    let _asking = shared.journal.ask();
+    let _asking = shared.journal.begin_request();
     shared.hosted()?.conversation().switch(params.to).await.map_err(RpcError::failed)?;
     Ok(shared.row())
 }

@@ -51,7 +51,7 @@ pub(super) async fn submit(client: &Arc<Client>, params: SubmitParams) -> Result
     if text.trim().is_empty() {
         return Err(RpcError::field("text", "a prompt is not empty"));
     }
-    client.drives(&params.conversation);
+    client.record_prompt_to(&params.conversation);
     Ok(SubmitResult { seq: shared.intent(&Intent::Submit { text })? })
 }
 
@@ -61,7 +61,7 @@ pub(super) async fn steer(client: &Arc<Client>, params: SteerParams) -> Result<S
         return Err(RpcError::field("text", "a text is not empty"));
     }
     has_room(shared.hosted()?)?;
-    client.drives(&params.conversation);
+    client.record_prompt_to(&params.conversation);
     Ok(SubmitResult { seq: shared.intent(&Intent::Steer { text: params.text })? })
 }
 
@@ -114,13 +114,13 @@ pub(super) async fn command(client: &Arc<Client>, params: CommandParams) -> Resu
             client.require(Role::Approver, &format!("`/{name}`"))?;
         }
     }
-    let _asking = shared.journal.ask();
+    let _asking = shared.journal.begin_request();
     let outcome = hosted.run_command(line).await.map_err(RpcError::failed)?;
     let result = match &outcome {
         HostedOutcome::Done => CommandResult::default(),
         HostedOutcome::Said(text) => CommandResult { said: text.clone(), ..CommandResult::default() },
         HostedOutcome::Prompt(_) => {
-            client.drives(&params.conversation);
+            client.record_prompt_to(&params.conversation);
             CommandResult { prompted: true, ..CommandResult::default() }
         }
         HostedOutcome::Reloaded(warnings) => {

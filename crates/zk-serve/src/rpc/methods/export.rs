@@ -16,8 +16,9 @@ pub(super) async fn export(client: &Arc<Client>, params: ExportParams) -> Result
     let id = find(client, &params.session).await?.id;
     let snapshot = store(client)?.read(&id).await.map_err(RpcError::failed)?;
     let format = params.format;
-    let text =
-        tokio::task::spawn_blocking(move || text(&snapshot, format)).await.map_err(RpcError::failed)??;
+    let text = tokio::task::spawn_blocking(move || session_text(&snapshot, format))
+        .await
+        .map_err(RpcError::failed)??;
     if text.len() > MAX_EXPORT_BYTES {
         let why =
             format!("the session is larger than {MAX_EXPORT_BYTES} bytes: `zk sessions export` writes it");
@@ -26,7 +27,7 @@ pub(super) async fn export(client: &Arc<Client>, params: ExportParams) -> Result
     Ok(ExportResult { text })
 }
 
-fn text(snapshot: &SessionSnapshot, format: ExportFormat) -> Result<String, RpcError> {
+fn session_text(snapshot: &SessionSnapshot, format: ExportFormat) -> Result<String, RpcError> {
     match format {
         ExportFormat::Markdown => {
             let model = snapshot.entries.iter().rev().find_map(|entry| match &entry.kind {

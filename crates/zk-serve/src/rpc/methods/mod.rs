@@ -42,12 +42,12 @@ macro_rules! methods {
                 match self { $(Self::$variant => $name,)+ }
             }
 
-            /// The least role that may call it.
+            /// Lowest role that may call the method.
             pub(super) fn role(self) -> Role {
                 match self { $(Self::$variant => Role::$role,)+ }
             }
 
-            /// Whether other requests of a client go on beside it.
+            /// Whether other requests of the client run in parallel to the method.
             pub(super) fn is_slow(self) -> bool {
                 let pace = match self { $(Self::$variant => Pace::$pace,)+ };
                 pace == Pace::Slow
@@ -63,7 +63,7 @@ macro_rules! methods {
                 }
             }
 
-            /// Words on a method, and the schemas of its params and result.
+            /// Description of the method, and the schemas of its params and result.
             #[cfg(feature = "schema")]
             pub(super) fn schema(self, generator: &mut schemars::SchemaGenerator) -> MethodSchema {
                 match self {
@@ -85,7 +85,7 @@ enum Pace {
     Slow,
 }
 
-/// Words on a method, and the schemas of its params and result.
+/// Description of a method, and the schemas of its params and result.
 #[cfg(feature = "schema")]
 pub(super) struct MethodSchema {
     pub(super) help: &'static str,

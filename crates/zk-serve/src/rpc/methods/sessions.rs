@@ -14,7 +14,7 @@ use crate::rpc::wire::sessions::{
 };
 
 /// Default and maximum number of listed sessions.
-const LISTED: u32 = 100;
+const DEFAULT_LISTED: u32 = 100;
 const MAX_LISTED: u32 = 10_000;
 
 /// Maximum number of sessions whose prompts are searched.
@@ -27,7 +27,7 @@ pub(super) fn store(client: &Client) -> Result<Arc<dyn SessionStore>, RpcError> 
     client.server.options.launcher.store().map_err(RpcError::failed)
 }
 
-fn failed(error: &StoreError) -> RpcError {
+fn store_error(error: &StoreError) -> RpcError {
     match error {
         StoreError::NotFound { .. } => RpcError::field("session", error),
         error => RpcError::failed(error),
@@ -37,7 +37,7 @@ fn failed(error: &StoreError) -> RpcError {
 /// Finds the stored session with an id, or with the beginning of one.
 pub(super) async fn find(client: &Client, id: &str) -> Result<SessionInfo, RpcError> {
     let filter = SessionFilter { cwd: None, limit: None, unanswered: true };
-    let all = store(client)?.list(&filter).await.map_err(|error| failed(&error))?;
+    let all = store(client)?.list(&filter).await.map_err(|error| store_error(&error))?;
     let mut found = all.into_iter().filter(|info| !id.is_empty() && info.id.as_str().starts_with(id));
     let info = match (found.next(), found.next()) {
         (Some(info), None) => info,
@@ -61,17 +61,17 @@ fn visible_cwd(client: &Client, wanted: Option<String>) -> Option<PathBuf> {
 }
 
 pub(super) async fn list(client: &Arc<Client>, params: ListParams) -> Result<Sessions, RpcError> {
-    let limit = params.limit.unwrap_or(LISTED).min(MAX_LISTED);
+    let limit = params.limit.unwrap_or(DEFAULT_LISTED).min(MAX_LISTED);
     let filter = SessionFilter {
         cwd: visible_cwd(client, params.cwd),
         limit: usize::try_from(limit).ok(),
         unanswered: false,
     };
-    let all = store(client)?.list(&filter).await.map_err(|error| failed(&error))?;
-    Ok(Sessions { sessions: all.iter().map(|info| row(client, info)).collect() })
+    let all = store(client)?.list(&filter).await.map_err(|error| store_error(&error))?;
+    Ok(Sessions { sessions: all.iter().map(|info| session_row(client, info)).collect() })
 }
 
-fn row(client: &Client, info: &SessionInfo) -> SessionRow {
+fn session_row(client: &Client, info: &SessionInfo) -> SessionRow {
     let updated = info.updated.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let id = info.id.to_string();
     SessionRow {
@@ -92,12 +92,12 @@ pub(super) async fn search(client: &Arc<Client>, params: ListParams) -> Result<S
     if wanted.is_empty() {
         return Err(RpcError::field("text", "a search needs a text"));
     }
-    let limit = usize::try_from(params.limit.unwrap_or(LISTED)).unwrap_or(usize::MAX);
+    let limit = usize::try_from(params.limit.unwrap_or(DEFAULT_LISTED)).unwrap_or(usize::MAX);
     let store = store(client)?;
     let filter =
         SessionFilter { cwd: visible_cwd(client, params.cwd), limit: Some(MAX_SEARCHED), unanswered: false };
     let mut sessions = Vec::new();
-    for info in store.list(&filter).await.map_err(|error| failed(&error))? {
+    for info in store.list(&filter).await.map_err(|error| store_error(&error))? {
         if sessions.len() >= limit {
             break;
         }
@@ -108,7 +108,7 @@ pub(super) async fn search(client: &Arc<Client>, params: ListParams) -> Result<S
             None => first_prompt(&*store, &info.id, wanted.clone()).await,
         };
         if is_title || found.is_some() {
-            sessions.push(SessionRow { found, ..row(client, &info) });
+            sessions.push(SessionRow { found, ..session_row(client, &info) });
         }
     }
     Ok(Sessions { sessions })
@@ -118,9 +118,9 @@ pub(super) async fn search(client: &Arc<Client>, params: ListParams) -> Result<S
 async fn first_prompt(store: &dyn SessionStore, id: &SessionId, wanted: String) -> Option<String> {
     let found = Arc::new(Mutex::new(None));
     let find = found.clone();
-    let visit = Box::new(move |entry: Entry, _: usize| match prompt(&entry) {
+    let visit = Box::new(move |entry: Entry, _: usize| match prompt_text(&entry) {
         Some(text) if text.to_lowercase().contains(&wanted) => {
-            *find.lock().unwrap_or_else(PoisonError::into_inner) = Some(short(&text));
+            *find.lock().unwrap_or_else(PoisonError::into_inner) = Some(shorten(&text));
             ControlFlow::Break(())
         }
         Some(_) | None => ControlFlow::Continue(()),
@@ -131,21 +131,21 @@ async fn first_prompt(store: &dyn SessionStore, id: &SessionId, wanted: String) 
 }
 
 /// Returns the text of an entry that is a person's prompt.
-fn prompt(entry: &Entry) -> Option<String> {
+fn prompt_text(entry: &Entry) -> Option<String> {
     let EntryKind::Message { message, .. } = &entry.kind else { return None };
     let is_prompt = message.role == MessageRole::User && message.injected_by.is_none();
     Some(message.text()).filter(|text| is_prompt && !text.is_empty())
 }
 
-fn short(text: &str) -> String {
+fn shorten(text: &str) -> String {
     text.chars().take(MAX_PROMPT_CHARS).collect()
 }
 
 pub(super) async fn tree(client: &Arc<Client>, params: SessionParams) -> Result<Tree, RpcError> {
     let id = find(client, &params.session).await?.id;
-    let snapshot = store(client)?.read(&id).await.map_err(|error| failed(&error))?;
+    let snapshot = store(client)?.read(&id).await.map_err(|error| store_error(&error))?;
     let row = |entry: &Entry| {
-        let text = short(&prompt(entry)?);
+        let text = shorten(&prompt_text(entry)?);
         let before = entry.parent.as_ref().map(ToString::to_string);
         Some(PromptRow { entry: entry.id.to_string(), before, time_ms: entry.time_ms, text })
     };
@@ -161,7 +161,7 @@ pub(super) async fn fork(client: &Arc<Client>, params: ForkParams) -> Result<Ses
 
 pub(super) async fn rename(client: &Arc<Client>, params: RenameParams) -> Result<Nothing, RpcError> {
     let id = find(client, &params.session).await?.id;
-    store(client)?.rename(&id, params.title.trim()).await.map_err(|error| failed(&error))?;
+    store(client)?.rename(&id, params.title.trim()).await.map_err(|error| store_error(&error))?;
     Ok(Nothing {})
 }
 
@@ -171,6 +171,6 @@ pub(super) async fn delete(client: &Arc<Client>, params: SessionParams) -> Resul
         let why = format!("the conversation {} has it open: close that first", shared.id);
         return Err(RpcError::field("session", why));
     }
-    store(client)?.delete(&id).await.map_err(|error| failed(&error))?;
+    store(client)?.delete(&id).await.map_err(|error| store_error(&error))?;
     Ok(Nothing {})
 }

@@ -110,7 +110,7 @@ impl Planned<'_> {
     }
 
     /// Applies the edit. Bytes outside of the matches are kept; a single match is replaced in place.
-    pub(super) fn make(&self, mut content: Vec<u8>) -> Vec<u8> {
+    pub(super) fn apply(&self, mut content: Vec<u8>) -> Vec<u8> {
         if self.found.count == 1 {
             let mut splice = None;
             self.each_splice(&content, &mut |replaced, by| {

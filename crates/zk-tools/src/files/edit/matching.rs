@@ -47,19 +47,19 @@ pub(super) struct Place {
 
 /// Finds `old` in `text`, to be replaced by `new`.
 pub(super) fn find(text: &[u8], old: &str, new: &str) -> Option<Found> {
-    if let Some(found) = Found::look(text, old, new, None) {
+    if let Some(found) = Found::search(text, old, new, None) {
         return Some(found);
     }
     if text.len() > TOLERANT_UP_TO {
         return None;
     }
     let is_ascii = text.is_ascii() && old.is_ascii();
-    let tolerant = |form| Found::look(text, old, new, Some(form));
+    let tolerant = |form| Found::search(text, old, new, Some(form));
     tolerant(Form::Typographic).or_else(|| if is_ascii { None } else { tolerant(Form::Compatible) })
 }
 
 impl Found {
-    fn look(text: &[u8], old: &str, new: &str, form: Option<Form>) -> Option<Self> {
+    fn search(text: &[u8], old: &str, new: &str, form: Option<Form>) -> Option<Self> {
         let (mut first, mut count) = (Vec::new(), 0);
         each_place(text, old, new, form, &mut |place| {
             count += 1;

@@ -25,7 +25,7 @@ use crate::files::fingerprint::{Fingerprint, HASHED_UP_TO};
 use crate::files::read_state::{Known, reader};
 use crate::text::{count, size};
 use crate::tool_names::ToolNames;
-use crate::tool_support::{blocking, files, go_on, io_error, path_error};
+use crate::tool_support::{blocking, check_not_stopped, files, io_error, path_error};
 use crate::{ReadState, ToolsOptions, args};
 use change::{Lines, Planned, Replacement};
 use matching::How;
@@ -191,7 +191,7 @@ async fn preview(path: String, edits: Vec<Replacement>, place: &CallPlace) -> Op
     let drawn = blocking(&place.cx, move |stop| {
         let at = files.resolve(&cwd, &path).map_err(|error| path_error(&error, &tools))?;
         let old = read(&*files, &at, &tools)?;
-        let edited = edited(&at, old.clone(), &edits, &tools, stop)?;
+        let edited = apply_edits(&at, old.clone(), &edits, &tools, stop)?;
         Ok(diff::preview(&at.shown, &old, &edited.new))
     });
     drawn.await.ok()
@@ -221,7 +221,7 @@ struct Edited {
 }
 
 /// Applies the edits to the content of a file.
-fn edited(
+fn apply_edits(
     at: &Resolved,
     content: Vec<u8>,
     edits: &[Replacement],
@@ -233,7 +233,7 @@ fn edited(
     let (mut new, mut is_changed) = (content, false);
     let mut done = Vec::new();
     for (index, edit) in edits.iter().enumerate() {
-        go_on(stop)?;
+        check_not_stopped(stop)?;
         let which = if edits.len() > 1 {
             format!("edit {} of {}, nothing was written: ", index + 1, edits.len())
         } else {
@@ -246,7 +246,7 @@ fn edited(
             ToolError::failed(text)
         })?;
         is_changed |= planned.changes(&new);
-        new = planned.make(new);
+        new = planned.apply(new);
         let how = planned.how();
         done.push((planned.lines, how));
     }
@@ -298,10 +298,11 @@ impl Common {
     async fn run(&self, path: String, edits: Vec<Replacement>, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let files = files(&cx.cx)?;
         let (cwd, this, cx_of_call) = (cx.cwd.clone(), self.clone(), cx.cx.clone());
-        blocking(&cx.cx, move |stop| this.change(&*files, (&cwd, &path), &edits, &cx_of_call, stop)).await
+        blocking(&cx.cx, move |stop| this.change_file(&*files, (&cwd, &path), &edits, &cx_of_call, stop))
+            .await
     }
 
-    fn change(
+    fn change_file(
         &self,
         files: &dyn Files,
         (cwd, path): (&Path, &str),
@@ -316,8 +317,8 @@ impl Common {
         let content = read(files, &at, &tools)?;
         self.may_change(&reader, &at, &content, edits)?;
 
-        let Edited { old, new, done } = edited(&at, content, edits, &tools, stop)?;
-        go_on(stop)?;
+        let Edited { old, new, done } = apply_edits(&at, content, edits, &tools, stop)?;
+        check_not_stopped(stop)?;
         let fingerprint = write(files, &at, &new).map_err(|error| path_error(&error, &tools))?;
         self.state.note_content(&reader, &at.path, fingerprint, false);
         let display = match old {

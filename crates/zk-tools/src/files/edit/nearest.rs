@@ -7,32 +7,32 @@ const MAX_LINES: usize = 50_000;
 const MAX_COMPARED_PLACES: usize = 8;
 /// Maximum number of lines that are shown.
 const MAX_SHOWN_LINES: usize = 24;
-/// Bytes of each side in a detailed comparison.
-const CLOSE: usize = 4_000;
-/// Bytes of a line that are compared.
-const LINE: usize = 200;
+/// Maximum length of each text in a detailed comparison, in bytes.
+const MAX_COMPARED_BYTES: usize = 4_000;
+/// Maximum compared length of a line, in bytes.
+const MAX_COMPARED_LINE_BYTES: usize = 200;
 /// Lowest similarity of lines that are shown.
-const ALIKE: f64 = 0.4;
+const MIN_SIMILARITY: f64 = 0.4;
 
 /// Lines of `content` most similar to `wanted`, numbered, if there are any.
 pub(super) fn nearest(content: &[u8], wanted: &str) -> Option<String> {
-    let lines = lines(content);
+    let lines = split_lines(content);
     let needle: Vec<&str> = wanted.lines().collect();
     let candidates = candidates(&lines, &needle);
     let height = needle.len().max(1);
-    let close = head(wanted, CLOSE);
+    let close = head(wanted, MAX_COMPARED_BYTES);
     let (likeness, start) = candidates
         .into_iter()
         .map(|start| {
             let window = lines.get(start..lines.len().min(start + height)).unwrap_or_default().join("\n");
-            (strsim::normalized_levenshtein(close, head(&window, CLOSE)), start)
+            (strsim::normalized_levenshtein(close, head(&window, MAX_COMPARED_BYTES)), start)
         })
         .max_by(|(a, x), (b, y)| a.total_cmp(b).then(y.cmp(x)))?;
-    (likeness >= ALIKE).then(|| numbered(&lines, start, height))
+    (likeness >= MIN_SIMILARITY).then(|| numbered(&lines, start, height))
 }
 
 /// Maximum number of regions that an edit's error shows.
-const REGIONS: usize = 5;
+const MAX_REGIONS: usize = 5;
 
 /// Current lines at the positions of `wanted`, for a model whose knowledge is outdated.
 pub(super) fn current_regions(content: &[u8], wanted: &[&str]) -> String {
@@ -44,9 +44,9 @@ pub(super) fn current_regions(content: &[u8], wanted: &[&str]) -> String {
     }
     let shown = match regions.as_slice() {
         [] => return "Nothing in it is like old_string any more; read it again.".to_owned(),
-        all => all.get(..REGIONS).unwrap_or(all).join("\n…\n"),
+        all => all.get(..MAX_REGIONS).unwrap_or(all).join("\n…\n"),
     };
-    let more = match regions.len().saturating_sub(REGIONS) {
+    let more = match regions.len().saturating_sub(MAX_REGIONS) {
         0 => String::new(),
         more => format!("\n({more} more regions; read it again for them)"),
     };
@@ -59,13 +59,13 @@ fn region(content: &[u8], wanted: &str) -> Option<String> {
         Some(place) => {
             let before = content.get(..place.matched.start).unwrap_or_default();
             let line = before.iter().filter(|byte| **byte == b'\n').count();
-            Some(numbered(&lines(content), line.saturating_sub(2), wanted.lines().count() + 4))
+            Some(numbered(&split_lines(content), line.saturating_sub(2), wanted.lines().count() + 4))
         }
         None => nearest(content, wanted),
     }
 }
 
-fn lines(content: &[u8]) -> Vec<String> {
+fn split_lines(content: &[u8]) -> Vec<String> {
     content
         .split(|byte| *byte == b'\n')
         .take(MAX_LINES)
@@ -126,7 +126,8 @@ fn candidates(lines: &[String], needle: &[&str]) -> Vec<usize> {
 /// Trigrams of a line, sorted, each once.
 fn trigrams(line: &str) -> Vec<[u8; 3]> {
     // Padded, so that short lines have trigrams, too.
-    let padded: Vec<u8> = [b' '; 2].into_iter().chain(head(line, LINE).bytes()).chain([b' ']).collect();
+    let padded: Vec<u8> =
+        [b' '; 2].into_iter().chain(head(line, MAX_COMPARED_LINE_BYTES).bytes()).chain([b' ']).collect();
     let mut all: Vec<[u8; 3]> = padded.windows(3).filter_map(|part| part.try_into().ok()).collect();
     all.sort_unstable();
     all.dedup();
@@ -138,7 +139,7 @@ fn trigrams(line: &str) -> Vec<[u8; 3]> {
 fn dice(wanted: &[[u8; 3]], line: &str) -> f64 {
     let mut last = [b' '; 3];
     let (mut common, mut total) = (0_usize, 0_usize);
-    for byte in head(line, LINE).bytes().chain([b' ']) {
+    for byte in head(line, MAX_COMPARED_LINE_BYTES).bytes().chain([b' ']) {
         last = [last[1], last[2], byte];
         total += 1;
         common += usize::from(wanted.binary_search(&last).is_ok());
@@ -148,6 +149,6 @@ fn dice(wanted: &[[u8; 3]], line: &str) -> f64 {
 
 /// Whether the lengths of two lines allow similarity, a cheap test that excludes most pairs.
 fn has_comparable_length(a: &str, b: &str) -> bool {
-    let (a, b) = (a.len().min(LINE), b.len().min(LINE));
+    let (a, b) = (a.len().min(MAX_COMPARED_LINE_BYTES), b.len().min(MAX_COMPARED_LINE_BYTES));
     a.min(b) * 6 >= a + b
 }

@@ -23,7 +23,7 @@ struct Changed {
 
 fn apply(content: &[u8], edit: &Replacement) -> Result<Changed, Failure> {
     let planned = change::plan(content, edit)?;
-    let made = planned.make(content.to_vec());
+    let made = planned.apply(content.to_vec());
     assert_eq!(planned.changes(content), made != content, "{content:?} {edit:?}");
     Ok(Changed { content: made, how: planned.how() })
 }
@@ -67,7 +67,7 @@ fn a_line_feed_is_not_torn_from_its_carriage_return() {
 }
 
 #[test]
-fn whoever_names_line_ends_means_them() {
+fn an_edit_that_changes_line_ends_keeps_its_own() {
     assert_eq!(changed(b"a\r\nb\r\n", "a\r\nb", "a\nb"), b"a\nb\r\n");
 }
 

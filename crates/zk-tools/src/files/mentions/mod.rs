@@ -30,11 +30,11 @@ pub(crate) struct Mentions {
     state: Arc<ReadState>,
 }
 
-/// Place that one mention leads to.
+/// Result of looking up one mention.
 enum Found {
     /// A file or a directory.
     Place(Mention, Resolved, FileKind),
-    /// Something that cannot be attached, and why.
+    /// Mention that cannot be attached: its label, and the reason.
     Refused(String, String),
 }
 
@@ -60,7 +60,7 @@ impl Mentions {
         let judge = cx.service::<dyn CallJudge>();
         let place = ToolCx::new(cx.clone(), cwd.clone());
         let looking =
-            move |stop: &CancellationToken| Ok(look_for(&wanted, &*files, judge.as_deref(), &cwd, stop));
+            move |stop: &CancellationToken| Ok(find_files(&wanted, &*files, judge.as_deref(), &cwd, stop));
         let Ok(found) = blocking(cx, looking).await else { return Vec::new() };
         let mut messages = Vec::with_capacity(found.len());
         for found in found {
@@ -81,7 +81,7 @@ impl Mentions {
             self.list.list(&path, &place).await
         } else {
             let part = mention.lines.map(|(first, last)| (first, last - first + 1));
-            self.read.lines(path, part, &place).await
+            self.read.read_lines(path, part, &place).await
         };
         let ToolOutput { content, display, .. } = match shown {
             Ok(output) => output,
@@ -89,7 +89,7 @@ impl Mentions {
         };
         let content = clean(content, &place.cx);
         self.state.take_result(&place.call_id, &content);
-        let size = display.as_ref().map_or_else(String::new, size);
+        let size = display.as_ref().map_or_else(String::new, attachment_size);
         let heading = format!("`{label}`, which the person attached:\n");
         let blocks = match content {
             ToolContent::Text(text) => vec![Block::text(format!("{heading}{text}"))],
@@ -100,8 +100,8 @@ impl Mentions {
     }
 }
 
-/// The files of these mentions, each once.
-fn look_for(
+/// Files and directories that the mentions refer to, each once.
+fn find_files(
     wanted: &[Vec<Mention>],
     files: &dyn Files,
     judge: Option<&dyn CallJudge>,
@@ -110,7 +110,7 @@ fn look_for(
 ) -> Vec<Found> {
     let (mut found, mut known) = (Vec::new(), HashSet::new());
     for readings in wanted.iter().take_while(|_| !stop.is_cancelled()) {
-        let Some(one) = readings.iter().find_map(|mention| look(mention, files, judge, cwd)) else {
+        let Some(one) = readings.iter().find_map(|mention| find_file(mention, files, judge, cwd)) else {
             continue;
         };
         let key = match &one {
@@ -130,8 +130,13 @@ fn look_for(
     found
 }
 
-/// Path behind a mention; `None` if there is no such file.
-fn look(mention: &Mention, files: &dyn Files, judge: Option<&dyn CallJudge>, cwd: &Path) -> Option<Found> {
+/// File or directory that a mention refers to, or the refusal to attach it; `None` if it does not exist.
+fn find_file(
+    mention: &Mention,
+    files: &dyn Files,
+    judge: Option<&dyn CallJudge>,
+    cwd: &Path,
+) -> Option<Found> {
     let label = mention.label(&mention.path);
     let refused = |why: String| Some(Found::Refused(label.clone(), why));
     let found = files.resolve(cwd, &mention.path).and_then(|at| files.stat(&at).map(|stat| (at, stat.kind)));
@@ -191,7 +196,7 @@ fn clean(content: ToolContent, cx: &Cx) -> ToolContent {
 }
 
 /// Size of an attachment, from its tool's display: `42 lines`.
-fn size(display: &Display) -> String {
+fn attachment_size(display: &Display) -> String {
     let line = match display {
         Display::Line { text } => text.as_str(),
         Display::Lines { lines } => lines.last().map_or("", String::as_str),
@@ -226,7 +231,7 @@ mod tests {
                 "unchanged",
             ),
         ] {
-            assert_eq!(size(&display), expected);
+            assert_eq!(attachment_size(&display), expected);
         }
     }
 }

@@ -117,7 +117,7 @@ impl Tool for ReadFile {
 
 impl ReadFile {
     /// Reads a file, or `part` of it: the first line, and how many.
-    pub(crate) async fn lines(
+    pub(crate) async fn read_lines(
         &self,
         path: String,
         part: Option<(u64, u64)>,
@@ -250,7 +250,7 @@ impl Reading {
                 return Ok(ToolOutput::text(text.clone()).with_display(Display::Line { text }));
             }
         };
-        page.check(&at.shown, slice)?;
+        page.check_offset(&at.shown, slice)?;
         let text = page.render(numbers, &tools);
         let mut shown = page.shown();
         // Text that is redacted, or made visible, is not known to the model exactly.
@@ -303,7 +303,7 @@ fn cells(
     let content = page(Box::new(Cursor::new(text.into_bytes())), stat, shown, (slice, true), tools, stop)?;
     let text = match content {
         Content::Text(page) => {
-            page.check(shown, slice)?;
+            page.check_offset(shown, slice)?;
             page.render(false, tools)
         }
         Content::Binary => format!("[the cells of `{shown}` are no text]"),

@@ -13,7 +13,7 @@ use crate::files::read_state::{Flaw, Shown};
 use crate::limits;
 use crate::text::{head, is_binary, size};
 use crate::tool_names::ToolNames;
-use crate::tool_support::{go_on, io_error};
+use crate::tool_support::{check_not_stopped, io_error};
 
 /// Maximum size in bytes of a file that a call may read without naming a part.
 const WHOLE_UP_TO: u64 = 2 << 20;
@@ -60,7 +60,7 @@ pub(super) fn page(
     let mut begun = false;
     let mut at_end = false;
     while hashed || !keep.full {
-        go_on(stop)?;
+        check_not_stopped(stop)?;
         let read = file.read(&mut buffer).map_err(|error| io_error("read", shown, &error))?;
         let Some(piece) = buffer.get(..read).filter(|piece| !piece.is_empty()) else {
             at_end = true;
@@ -81,7 +81,7 @@ pub(super) fn page(
         if hashed {
             hasher.add(piece);
         }
-        keep.take(piece);
+        keep.take_piece(piece);
     }
     let fingerprint = if hashed { hasher.finish() } else { Fingerprint::of_stat(stat) };
     Ok(Content::Text(keep.finish(at_end, fingerprint)))
@@ -126,14 +126,14 @@ impl Keep {
         }
     }
 
-    fn take(&mut self, mut piece: &[u8]) {
+    fn take_piece(&mut self, mut piece: &[u8]) {
         while !self.full
             && let Some(end) = memchr(b'\n', piece)
         {
             let (line, rest) = piece.split_at(end);
             // Fast path for a complete line that fits.
             if self.current_len == 0 && self.wanted() && (line.len() as u64) < self.line_limit() {
-                self.keep(line, line.len() as u64);
+                self.keep_line(line, line.len() as u64);
                 self.line += 1;
             } else {
                 self.extend(line);
@@ -196,7 +196,7 @@ impl Keep {
     fn end_line(&mut self) {
         if self.wanted() {
             let line = std::mem::take(&mut self.current);
-            self.keep(&line, self.current_len);
+            self.keep_line(&line, self.current_len);
             self.current = line;
         }
         self.current.clear();
@@ -205,7 +205,7 @@ impl Keep {
     }
 
     /// Keeps a line of this length that fits.
-    fn keep(&mut self, line: &[u8], len: u64) {
+    fn keep_line(&mut self, line: &[u8], len: u64) {
         self.budget -= len + 1;
         self.room -= len + self.line_overhead();
         let without_cr = line.strip_suffix(b"\r");
@@ -290,7 +290,7 @@ impl Page {
         }
     }
 
-    pub(super) fn check(&self, shown: &str, slice: Slice) -> Result<(), ToolError> {
+    pub(super) fn check_offset(&self, shown: &str, slice: Slice) -> Result<(), ToolError> {
         match self.total {
             Some(total) if slice.offset > total.max(1) => Err(ToolError::new(
                 ToolErrorKind::InvalidArgs,

@@ -1,14 +1,14 @@
-//! Which programs a command line runs, as far as that tells which output is noise. A guess is enough: rules drop only
-//! lines that are theirs without doubt.
+//! Programs that a command line runs, as far as they tell which output is noise. A guess is enough: rules drop
+//! only lines that are theirs without doubt.
 
-/// Words before a program that run it.
+/// Programs that run another program, which is named after them.
 const WRAPPERS: [&str; 12] =
     ["env", "time", "nice", "nohup", "sudo", "command", "exec", "npx", "timeout", "stdbuf", "xvfb-run", "uv"];
 
 /// Programs at the end of a pipe that pass the output on unchanged or cut.
 const PASSING: [&str; 4] = ["cat", "tee", "head", "tail"];
 
-/// A program with its first word that is no option: `cargo test`, `git log`.
+/// Program and its first argument that is no option: `cargo test`, `git log`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) program: String,
@@ -27,12 +27,12 @@ pub(super) fn runs(command: &str) -> Vec<Run> {
     for part in split(command, &["&&", "||", ";", "\n"]) {
         let mut stages = split(&part, &["|"]).into_iter();
         let Some(first) = stages.next() else { continue };
-        let passes =
-            stages.all(|stage| run(&stage).is_some_and(|run| PASSING.contains(&run.program.as_str())));
+        let passes = stages
+            .all(|stage| run_of_stage(&stage).is_some_and(|run| PASSING.contains(&run.program.as_str())));
         if !passes {
             return Vec::new();
         }
-        runs.extend(run(&first));
+        runs.extend(run_of_stage(&first));
     }
     runs
 }
@@ -63,7 +63,7 @@ fn split(text: &str, separators: &[&str]) -> Vec<String> {
     parts
 }
 
-fn run(stage: &str) -> Option<Run> {
+fn run_of_stage(stage: &str) -> Option<Run> {
     let is_assignment = |word: &str| {
         word.split_once('=').is_some_and(|(name, _)| {
             !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')

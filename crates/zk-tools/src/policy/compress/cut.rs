@@ -1,4 +1,4 @@
-//! Outputs whose results have their end only: compressed from the file that has all of them.
+//! Compression of outputs of which the result has only the end: the file with the whole output is read instead.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -9,18 +9,18 @@ use crate::policy::visible_tags;
 use crate::text::{head, size, tail};
 
 /// Maximum examined size of a file in bytes: half from its beginning, half from its end.
-const LOOKED_AT: u64 = 8 << 20;
+const MAX_READ_BYTES: u64 = 8 << 20;
 
 /// Output of which a result contains only the end.
 #[derive(Clone, Debug)]
 pub(crate) struct CutOutput {
-    /// Text of the result before that end.
+    /// Text of the result before the end of the output.
     pub(crate) head: String,
-    /// Text of the result after that end.
+    /// Text of the result after the end of the output.
     pub(crate) footer: String,
-    /// The file that has all of it.
+    /// File with the whole output.
     pub(crate) file: Option<PathBuf>,
-    /// The byte limit of the output in a result.
+    /// Maximum size of the output in a result, in bytes.
     pub(crate) limit: usize,
 }
 
@@ -41,7 +41,7 @@ impl CutOutput {
         if !result.starts_with(&self.head) || !result.ends_with(&self.footer) {
             return None;
         }
-        let (text, bytes) = read(&file, LOOKED_AT).ok()?;
+        let (text, bytes) = read(&file, MAX_READ_BYTES).ok()?;
         let text = visible_tags(&text).into_owned();
         Some(Whole { text, bytes, file, footer: self.footer, limit: self.limit })
     }
@@ -70,7 +70,7 @@ fn read(path: &Path, most: u64) -> io::Result<(String, usize)> {
     Ok((format!("{begin}\n[… {between} not looked at]\n{end}"), bytes))
 }
 
-/// A text that fits, and how many of its lines were left out for that.
+/// Shortened text, and the number of lines that were left out.
 pub(super) struct Fitted {
     pub(super) text: String,
     pub(super) left_out: usize,
@@ -91,7 +91,7 @@ pub(super) fn fit(text: &str, limit: usize) -> Fitted {
         let note = if gap > 0 { gap_note(gap) } else { String::new() };
         let shown = head(line, 500);
         // Room for the note of the last gap, too.
-        if out.len() + note.len() + shown.len() + 1 + GAP_NOTE <= early && complains(line) {
+        if out.len() + note.len() + shown.len() + 1 + MAX_GAP_NOTE_BYTES <= early && complains(line) {
             out.push_str(&note);
             out.push_str(shown);
             out.push('\n');
@@ -108,8 +108,8 @@ pub(super) fn fit(text: &str, limit: usize) -> Fitted {
     Fitted { text: out, left_out }
 }
 
-/// The most bytes of a note of a gap.
-const GAP_NOTE: usize = 48;
+/// Maximum size of a note about a gap, in bytes.
+const MAX_GAP_NOTE_BYTES: usize = 48;
 
 fn gap_note(lines: usize) -> String {
     format!("[… {lines} lines left out]\n")
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_long_keeps_its_end_and_what_went_wrong_before() {
+    fn a_long_text_keeps_its_end_and_earlier_errors() {
         let mut text: String = (0..2_000).map(|n| format!("line {n} of a log\n")).collect();
         text.insert_str(0, "error: the first\n");
         let fitted = fit(&text, 2_000);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_huge_file_both_ends_are_looked_at() {
+    fn both_ends_of_a_huge_file_are_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         let text: String = (0..1_000).map(|n| format!("line {n:04}\n")).collect();

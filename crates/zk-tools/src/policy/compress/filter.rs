@@ -1,4 +1,4 @@
-//! One output made smaller.
+//! Removal of noise from one output.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,11 +6,11 @@ use super::command::Run;
 use super::learned;
 use super::rules::{Kind, Line, Rules, complains};
 
-/// Lines of noise in a row that are worth a note in their place.
-const LEAST_RUN: usize = 4;
+/// Minimum number of consecutive noise lines that a note replaces.
+const MIN_NOISE_LINES: usize = 4;
 
 /// Minimum number of consecutive similar lines for a note.
-pub(super) const LEAST_ALIKE: usize = 5;
+pub(super) const MIN_SIMILAR_LINES: usize = 5;
 
 /// An output without its noise.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,14 +21,14 @@ pub(super) struct Compressed {
 }
 
 impl Compressed {
-    pub(super) fn lines(&self) -> usize {
+    pub(super) fn left_out_lines(&self) -> usize {
         self.left_out.values().sum()
     }
 
     /// Describes the omission: `312 lines: progress of a build, passed tests`.
     pub(super) fn describe(&self) -> String {
         let kinds: Vec<&str> = self.left_out.keys().map(|kind| kind.words()).collect();
-        format!("{} lines: {}", self.lines(), kinds.join(", "))
+        format!("{} lines: {}", self.left_out_lines(), kinds.join(", "))
     }
 }
 
@@ -63,7 +63,7 @@ pub(super) fn leave_out_runs(shown: &[String], noise: &[Option<Kind>]) -> Compre
         let kind = noise.get(at).copied().flatten();
         let same = noise.iter().skip(at).take_while(|next| kind.is_some() && **next == kind).count();
         match kind {
-            Some(kind) if same >= LEAST_RUN => {
+            Some(kind) if same >= MIN_NOISE_LINES => {
                 let last = at + same - 1;
                 out.leave_out(kind, same - 1);
                 out.keep(shown.get(last));
@@ -140,7 +140,7 @@ fn mark_alike(lines: &[String], noise: &mut [Option<Kind>]) {
         let count =
             if first.trim().is_empty() { 1 } else { lines.iter().skip(at).take_while(alike).count().max(1) };
         let is_free = noise.iter().skip(at).take(count).all(Option::is_none);
-        if count >= LEAST_ALIKE && is_free {
+        if count >= MIN_SIMILAR_LINES && is_free {
             noise.iter_mut().skip(at + 1).take(count - 1).for_each(|one| *one = Some(Kind::Repeated));
         }
         at += count;
@@ -150,7 +150,7 @@ fn mark_alike(lines: &[String], noise: &mut [Option<Kind>]) {
 /// Common form of similar log lines: the line without its numbers. `None` for other lines, whose numbers may
 /// matter.
 fn shape(line: &str) -> Option<String> {
-    if !is_of_a_log(line) {
+    if !is_log_line(line) {
         return None;
     }
     let mut out = String::with_capacity(line.len());
@@ -164,7 +164,7 @@ fn shape(line: &str) -> Option<String> {
 }
 
 /// Whether a line begins with a date or a time of day, and names a level below a warning.
-fn is_of_a_log(line: &str) -> bool {
+fn is_log_line(line: &str) -> bool {
     let begin = line.trim_start_matches(['[', '(']);
     let is_time = |text: &str| {
         let mut parts = text.splitn(3, [':', '-', '/']);

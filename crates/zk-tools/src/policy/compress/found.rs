@@ -1,6 +1,6 @@
-//! Results of searches and pages of the network, made smaller by rules.
+//! Compression of search results and web pages by rules.
 
-use super::filter::{Compressed, LEAST_ALIKE, leave_out_runs};
+use super::filter::{Compressed, MIN_SIMILAR_LINES, leave_out_runs};
 use super::rules::{Kind, complains};
 
 /// Share of link lines in a page from which on the page is a list of links, which stay.
@@ -68,7 +68,7 @@ fn repeated_matches(lines: &[String]) -> Vec<Option<Kind>> {
         let first = texts.get(at).cloned().flatten();
         let alike =
             texts.iter().skip(at).take_while(|next| first.is_some() && **next == first).count().max(1);
-        if alike >= LEAST_ALIKE {
+        if alike >= MIN_SIMILAR_LINES {
             noise.iter_mut().skip(at + 1).take(alike - 1).for_each(|one| *one = Some(Kind::Repeated));
         }
         at += alike;
@@ -119,11 +119,11 @@ mod tests {
             made.text,
             "src/deep/a.rs\n1:fn a\n2-}\n12:fn b: u8\n--\nsrc/b.rs:3:x\n(2 more: offset 3)"
         );
-        assert_eq!(made.lines(), 0);
+        assert_eq!(made.left_out_lines(), 0);
     }
 
     #[test]
-    fn equal_matches_in_a_row_leave_and_those_that_complain_stay() {
+    fn repeated_matches_are_left_out_and_errors_are_kept() {
         let text: String = (1..=20).map(|n| format!("gen.rs:{n}:use super::*;\n")).collect();
         let made = compress_search(&text);
         assert_eq!(
@@ -131,24 +131,24 @@ mod tests {
             "gen.rs\n1:use super::*;\n[… 18 lines left out: repetitions]\n20:use super::*;\n"
         );
         let errors: String = (1..=20).map(|n| format!("log:{n}:error: x\n")).collect();
-        assert_eq!(compress_search(&errors).lines(), 0);
+        assert_eq!(compress_search(&errors).left_out_lines(), 0);
     }
 
     #[test]
-    fn links_around_a_text_leave_and_a_page_of_links_stays() {
+    fn links_around_a_text_are_left_out_and_a_page_of_links_is_kept() {
         let links: String = (0..12).map(|n| format!("- [Page {n}](https://example.com/{n})\n")).collect();
         let text = "What it does, in many words that matter to somebody. ".repeat(40);
         let made = compress_page(&format!("[head]\n{links}{text}\n[A](b) is meant"));
         assert!(made.text.contains("11 lines left out: links of the page"), "{}", made.text);
         assert!(made.text.contains(&text) && made.text.ends_with("[A](b) is meant"));
-        assert_eq!(compress_page(&format!("[head]\n{links}")).lines(), 0);
+        assert_eq!(compress_page(&format!("[head]\n{links}")).left_out_lines(), 0);
     }
 
     #[test]
-    fn a_block_that_stands_on_a_page_twice_leaves_once() {
+    fn a_block_that_is_on_a_page_twice_is_left_out_once() {
         let block: String = (0..8).map(|n| format!("Some words of a footer, line {n}\n")).collect();
         let made = compress_page(&format!("{block}Between them is the text.\n{block}"));
-        assert_eq!(made.lines(), 7, "{}", made.text);
+        assert_eq!(made.left_out_lines(), 7, "{}", made.text);
         assert!(made.text.contains("Between them is the text."));
     }
 }

@@ -70,14 +70,14 @@ struct Inner {
     known: Mutex<Option<Vec<LearnedRule>>>,
 }
 
-/// Form of a line of one program, with the outputs that it was seen in.
+/// Form of progress lines of one program, with the number of outputs that had it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnedRule {
     /// Program with its first word: `make`, `npm run`.
     pub program: String,
     /// Line with `*` in the place of words that differ.
     pub shape: String,
-    /// Number of outputs that it was seen in.
+    /// Number of outputs that had such lines.
     pub outputs: u32,
 }
 
@@ -109,7 +109,7 @@ impl LearnedRules {
     /// # Errors
     /// [`StateFileError`] when the file cannot be read.
     pub fn list(&self) -> Result<Vec<LearnedRule>, StateFileError> {
-        Ok(self.read()?.into_iter().filter(LearnedRule::is_rule).collect())
+        Ok(self.read_project()?.into_iter().filter(LearnedRule::is_rule).collect())
     }
 
     /// Forgets the rule with this number in [`list`](Self::list), from 1 on, or all that was learned in this
@@ -118,7 +118,7 @@ impl LearnedRules {
     /// # Errors
     /// [`StateFileError`] when the file cannot be read or written.
     pub fn forget(&self, number: Option<usize>) -> Result<usize, StateFileError> {
-        self.change(|entries| {
+        self.change_project(|entries| {
             let Some(number) = number else {
                 let rules = entries.iter().filter(|entry| entry.is_rule()).count();
                 entries.clear();
@@ -135,10 +135,10 @@ impl LearnedRules {
     /// Forms of `runs` that are rules. Blocks on the file system at the first use. A file that cannot be read
     /// has none.
     pub(super) fn shapes_for(&self, runs: &[Run]) -> BTreeSet<String> {
-        let programs: BTreeSet<String> = runs.iter().map(name_of).collect();
-        let mut known = self.known();
+        let programs: BTreeSet<String> = runs.iter().map(program_name).collect();
+        let mut known = self.lock_known();
         if known.is_none() {
-            *known = self.read().ok();
+            *known = self.read_project().ok();
         }
         let rules =
             known.iter().flatten().filter(|entry| entry.is_rule() && programs.contains(&entry.program));
@@ -150,15 +150,15 @@ impl LearnedRules {
     /// # Errors
     /// [`StateFileError`] when the file cannot be read or written.
     pub(super) fn learn(&self, runs: &[Run], lines: &[String]) -> Result<(), StateFileError> {
-        // The program of a line is known where there is one.
+        // With several programs, the program of a line is unknown.
         let [run] = runs else { return Ok(()) };
-        let shapes = runs_of_shapes(lines);
+        let shapes = repeated_shapes(lines);
         if shapes.is_empty() {
             return Ok(());
         }
-        let program = name_of(run);
+        let program = program_name(run);
         let is_noted = |shape: &&String| {
-            let known = self.known();
+            let known = self.lock_known();
             let mut known = known.iter().flatten();
             known.any(|entry| entry.program == program && entry.shape == **shape && entry.is_rule())
         };
@@ -167,7 +167,7 @@ impl LearnedRules {
         }
         let shapes: Vec<String> =
             shapes.iter().map(|shape| self.0.redactor.redact(shape).into_owned()).collect();
-        self.change(|entries| {
+        self.change_project(|entries| {
             for shape in shapes {
                 let at = entries.iter().position(|entry| entry.program == program && entry.shape == shape);
                 match at.and_then(|at| entries.get_mut(at)) {
@@ -175,15 +175,15 @@ impl LearnedRules {
                     None => entries.push(LearnedRule { program: program.clone(), shape, outputs: 1 }),
                 }
             }
-            limit(entries);
+            drop_oldest(entries);
         })
     }
 
-    fn known(&self) -> MutexGuard<'_, Option<Vec<LearnedRule>>> {
+    fn lock_known(&self) -> MutexGuard<'_, Option<Vec<LearnedRule>>> {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn file(&self) -> Result<RuleFile, StateFileError> {
+    fn read_file(&self) -> Result<RuleFile, StateFileError> {
         let Some(bytes) = self.0.files.read(&self.0.path, MAX_FILE_BYTES)? else {
             return Ok(RuleFile::default());
         };
@@ -195,16 +195,19 @@ impl LearnedRules {
         }
     }
 
-    fn read(&self) -> Result<Vec<LearnedRule>, StateFileError> {
-        let projects = self.file()?.projects;
+    fn read_project(&self) -> Result<Vec<LearnedRule>, StateFileError> {
+        let projects = self.read_file()?.projects;
         let own = projects.into_iter().find(|(project, _)| *project == self.0.project);
         Ok(own.map(|(_, entries)| entries).unwrap_or_default())
     }
 
     /// Changes what is known of this project, under the lock of the file.
-    fn change<T>(&self, change: impl FnOnce(&mut Vec<LearnedRule>) -> T) -> Result<T, StateFileError> {
+    fn change_project<T>(
+        &self,
+        change: impl FnOnce(&mut Vec<LearnedRule>) -> T,
+    ) -> Result<T, StateFileError> {
         let lock = self.0.files.lock(&self.0.path)?;
-        let mut file = self.file()?;
+        let mut file = self.read_file()?;
         let at = file.projects.iter().position(|(project, _)| *project == self.0.project);
         let mut entries = at.map(|at| file.projects.remove(at).1).unwrap_or_default();
         let before = entries.clone();
@@ -223,13 +226,13 @@ impl LearnedRules {
             self.0.files.replace(&self.0.path, &bytes)?;
         }
         drop(lock);
-        *self.known() = Some(entries);
+        *self.lock_known() = Some(entries);
         Ok(done)
     }
 }
 
 /// Drops the oldest rules and the oldest other forms above their limits.
-fn limit(entries: &mut Vec<LearnedRule>) {
+fn drop_oldest(entries: &mut Vec<LearnedRule>) {
     let rules = entries.iter().filter(|entry| entry.is_rule()).count();
     let mut extra = [rules.saturating_sub(MAX_RULES), (entries.len() - rules).saturating_sub(MAX_CANDIDATES)];
     entries.retain(|entry| {
@@ -242,12 +245,12 @@ fn limit(entries: &mut Vec<LearnedRule>) {
 }
 
 /// Program with its first word, by which rules are kept.
-fn name_of(run: &Run) -> String {
+fn program_name(run: &Run) -> String {
     format!("{} {}", run.program, run.verb).trim_end().chars().take(60).collect()
 }
 
-/// Forms that stand in long runs of lines of an output.
-fn runs_of_shapes(lines: &[String]) -> BTreeSet<String> {
+/// Line forms that an output repeats in enough consecutive lines.
+fn repeated_shapes(lines: &[String]) -> BTreeSet<String> {
     let mut lengths: BTreeMap<String, usize> = BTreeMap::new();
     let (mut last, mut length) = (None, 0);
     for line in lines {
@@ -331,7 +334,7 @@ mod tests {
         let run = runs("./build.sh all");
         let learn = |rules: &LearnedRules, lines: &[String]| rules.learn(&run, lines).unwrap();
         learn(&rules, &output("Processing", 9));
-        assert!(rules.read().unwrap().is_empty(), "nine lines are too few");
+        assert!(rules.read_project().unwrap().is_empty(), "nine lines are too few");
         for times in 1..=3 {
             assert!(rules.list().unwrap().is_empty(), "{times}");
             learn(&rules, &output("Processing", 10));
@@ -345,13 +348,13 @@ mod tests {
         assert!(other.list().unwrap().is_empty() && other.shapes_for(&run).is_empty(), "and of one project");
         assert_eq!((rules.forget(Some(2)).unwrap(), rules.forget(Some(1)).unwrap()), (0, 1));
         assert!(rules_of(dir.path(), "/a").list().unwrap().is_empty());
-        assert_eq!(rules.read().unwrap().len(), 1, "what is no rule yet stays");
+        assert_eq!(rules.read_project().unwrap().len(), 1, "what is no rule yet stays");
         assert_eq!(rules.forget(None).unwrap(), 0);
-        assert!(rules.read().unwrap().is_empty());
+        assert!(rules.read_project().unwrap().is_empty());
     }
 
     #[test]
-    fn a_project_has_no_more_than_two_hundred_rules_and_the_oldest_leave() {
+    fn a_project_has_at_most_two_hundred_rules_and_the_oldest_are_dropped() {
         let mut entries: Vec<LearnedRule> = (0..MAX_RULES + MAX_CANDIDATES + 30)
             .map(|n| LearnedRule {
                 program: "make".into(),
@@ -359,7 +362,7 @@ mod tests {
                 outputs: if n.is_multiple_of(2) { OUTPUTS_FOR_RULE } else { 1 },
             })
             .collect();
-        limit(&mut entries);
+        drop_oldest(&mut entries);
         let rules: Vec<&LearnedRule> = entries.iter().filter(|entry| entry.is_rule()).collect();
         assert_eq!((rules.len(), entries.len()), (MAX_RULES, MAX_RULES + MAX_CANDIDATES));
         assert_eq!((&*rules[0].shape, &*entries[0].shape), ("30", "30"));

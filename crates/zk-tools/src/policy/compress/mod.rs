@@ -33,10 +33,10 @@ use found::{compress_page, compress_search};
 pub use learned::{LearnedRule, LearnedRules};
 
 /// Minimum number of lines for compression.
-const LEAST_LINES: usize = 10;
+const MIN_LINES: usize = 10;
 
-/// The part of an output that has to be left out for a note about it to be worth reading.
-const LEAST_SAVED: f64 = 0.1;
+/// Minimum share of an output that compression must save; otherwise the result stays unchanged.
+const MIN_SAVED_SHARE: f64 = 0.1;
 
 /// Shortens the output of builds, tests, listings and logs before it joins the history: progress, passed
 /// tests, repetitions and generated files are omitted. Error lines are kept, so that a failure can be fixed
@@ -62,7 +62,7 @@ pub struct Compress {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// The commands of calls that run.
+    /// Running calls, with their commands.
     running: Mutex<HashMap<CallId, Running>>,
     before: AtomicU64,
     after: AtomicU64,
@@ -73,11 +73,11 @@ struct Running {
     command: String,
     /// Kind of a result that is no command's output.
     found: Option<Found>,
-    /// The whole output, where the result has its end only.
+    /// Whole output of a result that has only the end.
     cut: Option<CutOutput>,
     /// Whether the result has only a part of the output.
     is_part: bool,
-    /// A person approved exactly this call, and wants to see the model's view.
+    /// Whether a person approved exactly this call, whose result then stays whole.
     is_confirmed: bool,
 }
 
@@ -127,7 +127,7 @@ impl Certainty {
     fn of(compressed: &Compressed) -> Self {
         if compressed.left_out.contains_key(&rules::Kind::Learned) {
             Self::Learned
-        } else if compressed.lines() > 0 {
+        } else if compressed.left_out_lines() > 0 {
             Self::Rules
         } else {
             Self::Whole
@@ -148,16 +148,16 @@ impl Compression {
 
     /// Records that a call's result has only the end of its output.
     pub(crate) fn note_cut(&self, call: &CallId, cut: CutOutput) {
-        self.0.running(|running| {
+        self.0.with_running(|running| {
             let running = running.entry(call.clone()).or_default();
             running.is_part = true;
             running.cut = Some(cut);
         });
     }
 
-    /// Takes note that the result of a call has new output of this command.
+    /// Records that a call's result has new output of this command.
     pub(crate) fn note_command(&self, call: &CallId, command: &str) {
-        self.0.running(|running| {
+        self.0.with_running(|running| {
             let running = running.entry(call.clone()).or_default();
             running.is_part = true;
             command.clone_into(&mut running.command);
@@ -187,7 +187,7 @@ impl Event for OutputCompressed {
 }
 
 impl Compress {
-    /// The rules alone.
+    /// Creates the plugin with built-in rules only.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -222,7 +222,7 @@ impl Plugin for Compress {
         let shared = self.shared.clone();
         scope.on_sync_at(reach, move |decided: &PermissionDecided, _: &Cx| {
             if decided.allowed && decided.by == DecidedBy::Person {
-                shared.running(|running| {
+                shared.with_running(|running| {
                     running.entry(decided.call.call_id.clone()).or_default().is_confirmed = true;
                 });
             }
@@ -232,7 +232,7 @@ impl Plugin for Compress {
             let command =
                 begin.args.get("command").and_then(Value::as_str).filter(|_| begin.call.name == "shell");
             let found = Found::of(&begin.call.name, &begin.args);
-            shared.running(|running| match command {
+            shared.with_running(|running| match command {
                 None if found.is_some() => {
                     running.entry(begin.call.call_id.clone()).or_default().found = found;
                 }
@@ -244,7 +244,7 @@ impl Plugin for Compress {
         });
         let shared = self.shared.clone();
         scope.on_sync_at(reach, move |end: &ToolEnd, _: &Cx| {
-            shared.running(|running| drop(running.remove(&end.call.call_id)));
+            shared.with_running(|running| drop(running.remove(&end.call.call_id)));
         });
         let at = HookOptions { stage: Stage::Framework, reach: Some(reach), time_limit: None };
         scope.handle_at::<ToolTransform, _>(at, Arc::new(self.clone()));
@@ -253,7 +253,7 @@ impl Plugin for Compress {
 }
 
 impl Shared {
-    fn running<T>(&self, change: impl FnOnce(&mut HashMap<CallId, Running>) -> T) -> T {
+    fn with_running<T>(&self, change: impl FnOnce(&mut HashMap<CallId, Running>) -> T) -> T {
         change(&mut self.running.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -271,7 +271,7 @@ fn compress_output(command: &str, text: &str, learned: Option<&LearnedRules>) ->
 
 /// Describes what was done to a result.
 fn describe(compressed: &Compressed) -> String {
-    match compressed.lines() {
+    match compressed.left_out_lines() {
         0 => "paths stand above their lines".to_owned(),
         _ => compressed.describe(),
     }
@@ -285,7 +285,7 @@ fn joined(text: &str, footer: &str) -> String {
 
 impl Handler<ToolTransform> for Compress {
     async fn call(&self, event: &ToolTransform, cx: &Cx) -> Answer<ToolTransform> {
-        let running = self.shared.running(|running| running.get(&event.call.call_id).cloned());
+        let running = self.shared.with_running(|running| running.get(&event.call.call_id).cloned());
         let (Some(running), ToolContent::Text(text)) = (running, &event.content) else { return Ok(None) };
         let Some(dir) = cx.service::<OutputDir>() else { return Ok(None) };
         let is_known = match running.found {
@@ -293,7 +293,7 @@ impl Handler<ToolTransform> for Compress {
             Some(_) => !running.is_confirmed && !event.is_error,
             None => !running.command.is_empty(),
         };
-        if !is_known || text.lines().count() < LEAST_LINES {
+        if !is_known || text.lines().count() < MIN_LINES {
             return Ok(None);
         }
         let (found, learned) = (running.found, self.learned.clone());
@@ -323,14 +323,14 @@ impl Handler<ToolTransform> for Compress {
         if let Some(whole) = &whole {
             let fitted = fit(&shorter, whole.limit);
             if fitted.left_out > 0 {
-                let lines = count(compressed.lines() + fitted.left_out, "line");
+                let lines = count(compressed.left_out_lines() + fitted.left_out, "line");
                 certainty = certainty.min(Certainty::Rules);
                 what = format!("{lines}: its end and the lines before that say what went wrong are here");
             }
             shorter = joined(&fitted.text, &whole.footer);
         }
         let saved = before.saturating_sub(shorter.len());
-        if (saved as f64) < before as f64 * LEAST_SAVED || saved < 400 {
+        if (saved as f64) < before as f64 * MIN_SAVED_SHARE || saved < 400 {
             return Ok(None);
         }
         // Omitted text has to be stored somewhere.
@@ -348,7 +348,7 @@ impl Handler<ToolTransform> for Compress {
         let after = shorter.len();
         self.shared.before.fetch_add(before as u64, Ordering::Relaxed);
         self.shared.after.fetch_add(after as u64, Ordering::Relaxed);
-        // Behind all else, so that no step of the shortening can take it away.
+        // Added last, so that no step of the shortening can remove it.
         let note = format!(
             "[{} became {}: {what}; {name} is in {}{}]",
             size(before as u64),

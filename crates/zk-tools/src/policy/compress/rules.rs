@@ -88,20 +88,20 @@ impl Rules {
 
     fn judge_as(&mut self, family: Family, line: &str) -> Line {
         match family {
-            Family::Cargo => cargo(line),
-            Family::Node => node(line),
-            Family::Pytest => pytest(line),
-            Family::Go => go(line),
-            Family::Make => make(line),
-            Family::GitStatus => git_status(line),
-            Family::GitDiff => self.git_diff(line),
-            Family::GitLog => self.git_log(line),
-            Family::Listing => self.listing(line),
-            Family::Installer => installer(line),
+            Family::Cargo => judge_cargo(line),
+            Family::Node => judge_node(line),
+            Family::Pytest => judge_pytest(line),
+            Family::Go => judge_go(line),
+            Family::Make => judge_make(line),
+            Family::GitStatus => judge_git_status(line),
+            Family::GitDiff => self.judge_git_diff(line),
+            Family::GitLog => self.judge_git_log(line),
+            Family::Listing => self.judge_listing(line),
+            Family::Installer => judge_installer(line),
         }
     }
 
-    fn git_diff(&mut self, line: &str) -> Line {
+    fn judge_git_diff(&mut self, line: &str) -> Line {
         if let Some(files) = line.strip_prefix("diff --git ") {
             self.is_generated = LOCK_FILES.iter().any(|name| files.ends_with(name));
             return Line::Kept;
@@ -113,7 +113,7 @@ impl Rules {
         if self.is_generated { Line::Surely(Kind::Generated) } else { Line::Kept }
     }
 
-    fn git_log(&mut self, line: &str) -> Line {
+    fn judge_git_log(&mut self, line: &str) -> Line {
         if !line.starts_with("Author: ") {
             return Line::Kept;
         }
@@ -124,7 +124,7 @@ impl Rules {
         Line::Kept
     }
 
-    fn listing(&mut self, line: &str) -> Line {
+    fn judge_listing(&mut self, line: &str) -> Line {
         let in_generated = |path: &str| {
             GENERATED_DIRS.iter().any(|dir| {
                 path.split_once(dir).is_some_and(|(before, after)| {
@@ -184,7 +184,7 @@ fn families(run: &Run) -> Vec<Family> {
     }
 }
 
-fn cargo(line: &str) -> Line {
+fn judge_cargo(line: &str) -> Line {
     // `test path::name ... ok`
     if let Some(rest) = line.strip_prefix("test ")
         && rest.rsplit_once(" ... ").is_some_and(|(_, end)| end == "ok" || end.starts_with("ok <"))
@@ -218,7 +218,7 @@ fn cargo(line: &str) -> Line {
     Line::Kept
 }
 
-fn node(line: &str) -> Line {
+fn judge_node(line: &str) -> Line {
     let trimmed = line.trim_start();
     let passed = ["✓ ", "✔ ", "√ "].iter().any(|mark| trimmed.starts_with(mark));
     // vitest reports failures of a file after its mark: `✓ a.test.ts (4 tests | 1 failed)`
@@ -242,7 +242,7 @@ fn node(line: &str) -> Line {
     Line::Kept
 }
 
-fn pytest(line: &str) -> Line {
+fn judge_pytest(line: &str) -> Line {
     // `tests/test_a.py::test_b PASSED   [ 12%]`
     if let Some((test, rest)) = line.split_once(" PASSED")
         && test.contains("::")
@@ -270,7 +270,7 @@ fn is_percentage(rest: &str) -> bool {
     rest.is_empty() || (rest.starts_with('[') && rest.ends_with("%]"))
 }
 
-fn go(line: &str) -> Line {
+fn judge_go(line: &str) -> Line {
     let trimmed = line.trim_start();
     if ["=== RUN ", "=== PAUSE ", "=== CONT ", "=== NAME "].iter().any(|start| line.starts_with(start))
         || trimmed.starts_with("--- PASS: ")
@@ -283,7 +283,7 @@ fn go(line: &str) -> Line {
     if line.starts_with("go: downloading ") { Line::Surely(Kind::Installing) } else { Line::Kept }
 }
 
-fn make(line: &str) -> Line {
+fn judge_make(line: &str) -> Line {
     let is_make = line.starts_with("make[") || line.starts_with("make: ");
     if is_make && (line.contains(": Entering directory ") || line.contains(": Leaving directory ")) {
         return Line::Surely(Kind::Progress);
@@ -313,12 +313,12 @@ fn make(line: &str) -> Line {
     if is_kbuild { Line::Likely(Kind::Progress) } else { Line::Kept }
 }
 
-fn git_status(line: &str) -> Line {
+fn judge_git_status(line: &str) -> Line {
     let is_hint = line.starts_with("  (use \"git ") && line.ends_with(')');
     if is_hint { Line::Surely(Kind::Hints) } else { Line::Kept }
 }
 
-fn installer(line: &str) -> Line {
+fn judge_installer(line: &str) -> Line {
     const STARTS: [&str; 18] = [
         "Collecting ",
         "Downloading ",

@@ -27,10 +27,10 @@ impl Drop for Foreground {
 pub(crate) struct Leaving {
     pub(crate) command: String,
     pub(crate) process: Box<dyn Process>,
-    /// All of its output so far, which the model was given.
+    /// Output so far, all of which the model got.
     pub(crate) output: Output,
     pub(crate) began: Instant,
-    /// Time that it may take in all.
+    /// Time limit of the command, counted from its start.
     pub(crate) limit: Option<Duration>,
 }
 
@@ -45,7 +45,7 @@ impl Jobs {
     }
 
     /// Registers a command that can be moved to the background until the guard is dropped.
-    pub(crate) fn foreground(&self) -> Foreground {
+    pub(crate) fn register_foreground(&self) -> Foreground {
         let (all, leave) = (self.foreground.clone(), CancellationToken::new());
         let mut running = all.lock().unwrap_or_else(PoisonError::into_inner);
         let number = running.last_key_value().map_or(0, |(last, _)| last + 1);
@@ -54,11 +54,11 @@ impl Jobs {
         Foreground { number, all, leave }
     }
 
-    /// Goes on with a command that was in the foreground.
-    pub(crate) fn take_in(&self, leaving: Leaving, run: Option<Arc<dyn RunControl>>) -> Arc<Job> {
+    /// Makes a job of a command that was in the foreground.
+    pub(crate) fn add_foreground_job(&self, leaving: Leaving, run: Option<Arc<dyn RunControl>>) -> Arc<Job> {
         let Leaving { command, process, output, began, limit } = leaving;
         let deadline = limit.and_then(|limit| began.checked_add(limit));
-        let (job, killed) = Job::going_on(self.next_id(), command, output, began);
+        let (job, killed) = Job::from_foreground(self.next_id(), command, output, began);
         self.watch(job, process, killed, deadline, run)
     }
 }

@@ -9,7 +9,7 @@ pub struct JobHandover {
     jobs: Vec<Arc<Job>>,
     /// Number of started jobs, for the next id.
     started: u32,
-    /// Ends that the model does not know yet.
+    /// Messages about ended jobs that the model has not got yet.
     ends: Vec<String>,
 }
 
@@ -24,7 +24,7 @@ impl Jobs {
             all.into_iter().partition(|job| job.detached.is_some() || job.phase().is_over());
         *jobs = staying;
         drop(jobs);
-        self.changed();
+        self.count_change();
         JobHandover { jobs: leaving, started: self.next.load(Ordering::Relaxed), ends: self.take_ends() }
     }
 
@@ -52,6 +52,6 @@ impl Jobs {
                 }
             });
         }
-        self.changed();
+        self.count_change();
     }
 }

@@ -14,9 +14,9 @@ const END_GRACE: Duration = Duration::from_millis(1_750);
 /// Time limit for the end of a job after the kill.
 const KILL_WAIT: Duration = Duration::from_millis(1_000);
 /// Time for which output is still read after the command ended, since another process may hold it open.
-const DRAIN: Duration = Duration::from_millis(200);
+const DRAIN_TIME: Duration = Duration::from_millis(200);
 /// Maximum interval between checks of a command's background processes.
-const LEFT_BEHIND: Duration = Duration::from_secs(2);
+const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A command in the background.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(crate) struct Detached {
 #[derive(Debug)]
 struct State {
     output: Output,
-    /// Bytes of it that the model was given.
+    /// Number of output bytes that the model has read.
     read: u64,
     last: Option<OutputStream>,
 }
@@ -55,18 +55,18 @@ pub enum JobPhase {
     Running,
     /// Job that was asked to end and has not ended yet.
     Ending,
-    /// Nothing of it is left, but for `survivors`.
+    /// All processes of the job have ended, except `survivors`.
     Ended {
-        /// Cause of its end.
+        /// Exit of the command, or the cause of the job's end.
         exit: Exit,
-        /// Time for which it ran.
+        /// Run time of the job.
         elapsed: Duration,
-        /// Processes of it that are still there.
+        /// Ids of processes that are still running.
         survivors: Vec<u32>,
-        /// Denials of its context that it has probably met.
+        /// Acts that the execution context has probably denied to the command.
         denials: Vec<Denial>,
     },
-    /// Nothing is known of it any more.
+    /// State of the job is unknown.
     Lost {
         /// Cause of the loss.
         why: String,
@@ -110,8 +110,8 @@ impl Job {
         )
     }
 
-    /// A job of a command that began before, all of whose output the model was given.
-    pub(super) fn going_on(
+    /// Job of a command that was in the foreground, whose output so far the model got.
+    pub(super) fn from_foreground(
         id: String,
         command: String,
         output: Output,
@@ -174,7 +174,7 @@ impl Job {
         }
     }
 
-    /// Sees how far it is.
+    /// Receiver of the job's phase.
     pub(super) fn phases(&self) -> watch::Receiver<JobPhase> {
         self.phase.subscribe()
     }
@@ -190,13 +190,13 @@ impl Job {
         (total, total.saturating_sub(state.read))
     }
 
-    /// Ends all its processes: `TERM`, then `KILL` for the rest.
+    /// Ends all processes of the job: `TERM`, then `KILL` for the rest.
     pub(crate) fn kill(&self) {
         let _ = self.kill.send(());
     }
 
-    /// Waits until it is over.
-    pub(crate) async fn ended(&self) -> JobPhase {
+    /// Waits until the job is over, and returns its last phase.
+    pub(crate) async fn wait_until_over(&self) -> JobPhase {
         let mut phase = self.phase.subscribe();
         match phase.wait_for(JobPhase::is_over).await {
             Ok(phase) => phase.clone(),
@@ -208,7 +208,7 @@ impl Job {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Follows its process to the end.
+    /// Follows the job's process to its end.
     pub(super) async fn follow(
         &self,
         process: Box<dyn Process>,
@@ -243,7 +243,7 @@ impl Job {
             };
             match event {
                 Some(ProcessEvent::Exited(exit)) => break exit,
-                Some(event) => self.note(event),
+                Some(event) => self.record_output(event),
                 None => break Exit::Code(-1),
             }
         };
@@ -256,11 +256,11 @@ impl Job {
                 }
             }
             Exit::Code(_) | Exit::Signal(_) => {
-                self.drain(&mut *process, DRAIN).await?;
-                // Processes that the command left in the background are the job too: they end with the job's
-                // own end.
+                self.drain(&mut *process, DRAIN_TIME).await?;
+                // Processes that the command left in the background belong to the job, which lasts until they
+                // have ended.
                 let mut left = process.members().await?;
-                let mut pause = DRAIN;
+                let mut pause = DRAIN_TIME;
                 while !left.is_empty() {
                     // There is no event for the last process's end: it is polled with growing intervals.
                     let is_to_end = tokio::select! {
@@ -280,7 +280,7 @@ impl Job {
                         break;
                     }
                     left = process.members().await?;
-                    pause = (pause * 2).min(LEFT_BEHIND);
+                    pause = (pause * 2).min(MAX_CHECK_INTERVAL);
                 }
             }
         }
@@ -289,11 +289,11 @@ impl Job {
         Ok(JobPhase::Ended { exit, elapsed, survivors, denials })
     }
 
-    /// Reads on for `patience`, or until its outputs are at their end.
+    /// Reads output for `patience`, or until its end.
     async fn drain(&self, process: &mut dyn Process, patience: Duration) -> Result<(), ExecError> {
         let reading = async {
             while let Some(event) = process.next().await? {
-                self.note(event);
+                self.record_output(event);
             }
             Ok(())
         };
@@ -319,7 +319,7 @@ impl Job {
         }
     }
 
-    fn note(&self, event: ProcessEvent) {
+    fn record_output(&self, event: ProcessEvent) {
         if let ProcessEvent::Output(stream, bytes) = event {
             let mut state = self.state();
             // Two streams share the text; one must not continue in the middle of the other's line.

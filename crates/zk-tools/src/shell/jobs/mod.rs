@@ -29,11 +29,11 @@ use crate::shell::output::{Output, OutputPlace};
 use crate::text::{one_line, size};
 
 /// Maximum number of jobs that may run at a time.
-const RUNNING: usize = 16;
+const MAX_RUNNING_JOBS: usize = 16;
 /// Maximum kept size of the output of a person's own job, in bytes.
-const OWN_OUTPUT: usize = 256 << 10;
+const OWN_OUTPUT_BYTES: usize = 256 << 10;
 /// Maximum number of ended jobs that are remembered.
-const REMEMBERED: usize = 32;
+const MAX_ENDED_JOBS: usize = 32;
 
 /// The background commands of a conversation: `cx.service::<Jobs>()`.
 ///
@@ -42,7 +42,7 @@ const REMEMBERED: usize = 32;
 /// those that a person allowed to be detached.
 #[derive(Debug, Default)]
 pub struct Jobs {
-    /// Counter of changes.
+    /// Number of changes of jobs, which observers watch.
     changes: watch::Sender<u64>,
     jobs: Mutex<Vec<Arc<Job>>>,
     next: AtomicU32,
@@ -114,13 +114,13 @@ impl Jobs {
         self.find(id).map(|job| job.tail(max_bytes))
     }
 
-    /// Sees a change whenever a job began, was asked to end, or ended.
+    /// Receiver of a change whenever a job begins, is asked to end, or ends.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    fn changed(&self) {
+    fn count_change(&self) {
         self.changes.send_modify(|count| *count += 1);
     }
 
@@ -136,11 +136,11 @@ impl Jobs {
     pub async fn close(&self) {
         let jobs = std::mem::take(&mut *self.jobs());
         jobs.iter().for_each(|job| _ = job.awaited.fetch_add(1, Ordering::Relaxed));
-        self.changed();
+        self.count_change();
         let own: Vec<_> = jobs.iter().filter(|job| job.detached.is_none()).collect();
         own.iter().for_each(|job| job.kill());
         for job in own {
-            job.ended().await;
+            job.wait_until_over().await;
         }
     }
 
@@ -150,7 +150,7 @@ impl Jobs {
         jobs.iter().for_each(|job| _ = job.awaited.fetch_add(1, Ordering::Relaxed));
         jobs.iter().filter(|job| job.detached.is_none()).for_each(|job| job.kill());
         self.take_ends();
-        self.changed();
+        self.count_change();
     }
 
     pub(crate) fn find(&self, id: &str) -> Option<Arc<Job>> {
@@ -168,7 +168,7 @@ impl Jobs {
     ) -> Result<Arc<Job>, ToolError> {
         let JobStart { command, request, place, memory, detach } = start;
         let running = self.jobs().iter().filter(|job| !job.phase().is_over()).count();
-        if running >= RUNNING {
+        if running >= MAX_RUNNING_JOBS {
             return Err(ToolError::failed(format!(
                 "{running} jobs run already, which is as many as there may be; end one with `jobs`"
             )));
@@ -203,7 +203,7 @@ impl Jobs {
         self.add(job.clone());
         let (followed, ends) = (job.clone(), self.ends.clone());
         let changes = self.changes.clone();
-        self.changed();
+        self.count_change();
         tokio::spawn(async move {
             let mut phase = followed.phases();
             let announcing = async {
@@ -244,7 +244,7 @@ impl Jobs {
             command: command.to_owned(),
             request: ExecRequest::shell(command, cwd),
             place: None,
-            memory: OWN_OUTPUT,
+            memory: OWN_OUTPUT_BYTES,
             detach: false,
         };
         self.start(exec, start, None).await.map(|job| job.id.clone())
@@ -258,7 +258,7 @@ impl Jobs {
     fn add(&self, job: Arc<Job>) {
         let mut jobs = self.jobs();
         jobs.push(job);
-        while jobs.iter().filter(|job| job.phase().is_over()).count() > REMEMBERED {
+        while jobs.iter().filter(|job| job.phase().is_over()).count() > MAX_ENDED_JOBS {
             let Some(oldest) = jobs.iter().position(|job| job.phase().is_over()) else { break };
             jobs.remove(oldest);
         }

@@ -7,10 +7,10 @@ use zk_core::service::{ContextMode, ContextProducer};
 use super::Jobs;
 use crate::text::one_line;
 
-/// The most jobs that are named.
-const NAMED: usize = 8;
+/// Maximum number of jobs that a request names.
+const MAX_NAMED_JOBS: usize = 8;
 
-/// Tells a model which commands run in the background, with every request.
+/// Context producer that lists the running background commands in every request.
 #[derive(Debug)]
 pub(crate) struct RunningJobs(pub(crate) Arc<Jobs>);
 
@@ -25,11 +25,12 @@ impl ContextProducer for RunningJobs {
         if running.is_empty() {
             return Ok(None);
         }
-        // A command is read as text, not as a tag.
+        // Replaces angle brackets, so that a model reads a command as text and not as a tag.
         let name = |command: &str| one_line(command, 80).replace('<', "‹").replace('>', "›");
-        let named = running.iter().take(NAMED).map(|job| format!("{}: {}", job.id, name(&job.command)));
+        let named =
+            running.iter().take(MAX_NAMED_JOBS).map(|job| format!("{}: {}", job.id, name(&job.command)));
         let mut text = format!("running in the background: {}", named.collect::<Vec<_>>().join("; "));
-        if let Some(more) = running.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        if let Some(more) = running.len().checked_sub(MAX_NAMED_JOBS).filter(|more| *more > 0) {
             text.push_str(&format!("; and {more} more"));
         }
         Ok(Some(text))

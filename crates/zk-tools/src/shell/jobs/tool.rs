@@ -19,7 +19,7 @@ use crate::tool_support::stopped;
 use crate::{Compression, ToolsOptions, args};
 
 /// Default time limit of a wait.
-const WAIT: Duration = Duration::from_secs(30);
+const DEFAULT_WAIT: Duration = Duration::from_secs(30);
 
 /// Tool `jobs`: lists background commands, reads their output, waits for them and ends them.
 ///
@@ -107,9 +107,9 @@ impl Tool for JobsTool {
             Action::Wait => {
                 let job = self.find(args.id.as_deref())?;
                 let _awaited = Awaited::new(&job);
-                let patience = args.timeout_ms.map_or(WAIT, Duration::from_millis);
+                let patience = args.timeout_ms.map_or(DEFAULT_WAIT, Duration::from_millis);
                 tokio::select! {
-                    _ = timeout(patience.min(self.options.shell_timeout_max), job.ended()) => {}
+                    _ = timeout(patience.min(self.options.shell_timeout_max), job.wait_until_over()) => {}
                     () = cx.cx.stop_token().cancelled() => return Err(stopped()),
                 }
                 self.report(&job, cx)
@@ -120,7 +120,7 @@ impl Tool for JobsTool {
                 job.kill();
                 // A job that is deaf to the first signal takes a while to end, with or without this call.
                 tokio::select! {
-                    _ = job.ended() => {}
+                    _ = job.wait_until_over() => {}
                     () = cx.cx.stop_token().cancelled() => return Err(stopped()),
                 }
                 self.report(&job, cx)
@@ -168,7 +168,7 @@ impl Drop for Awaited<'_> {
     }
 }
 
-/// The jobs for a person.
+/// Table of the jobs for a person.
 fn table(jobs: &[JobInfo]) -> Display {
     if jobs.is_empty() {
         return Display::Line { text: "no jobs".to_owned() };

@@ -8,10 +8,10 @@ use tokio_util::sync::CancellationToken;
 const MAX_SHOWN_BYTES: usize = 2_000;
 
 /// Number of shown bytes before a match.
-const BEFORE: usize = 400;
+const BYTES_BEFORE_MATCH: usize = 400;
 
 /// Bytes of a line that are searched at a time.
-const SEARCHED: usize = 64 * 1024;
+const SEARCHED_BYTES: usize = 64 * 1024;
 
 /// Line during reading: its visible part, or else its last bytes, still to be searched.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl Line {
             return;
         }
         self.buffer.extend_from_slice(bytes);
-        if self.buffer.len() >= SEARCHED {
+        if self.buffer.len() >= SEARCHED_BYTES {
             self.search(query, false);
         }
     }
@@ -93,10 +93,10 @@ impl Line {
             Some(at) => {
                 self.found = Some(self.start + at as u64);
                 let is_short = is_end && self.buffer.len() <= MAX_SHOWN_BYTES;
-                if is_short { 0 } else { at.saturating_sub(BEFORE) }
+                if is_short { 0 } else { at.saturating_sub(BYTES_BEFORE_MATCH) }
             }
             // The searched text may have started, and its length may differ in other letter case.
-            None => self.buffer.len().saturating_sub(BEFORE + query.len() * 3),
+            None => self.buffer.len().saturating_sub(BYTES_BEFORE_MATCH + query.len() * 3),
         };
         self.buffer.drain(..keep_from);
         self.start += keep_from as u64;
@@ -163,13 +163,13 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_deep_in_a_line_is_found_and_shown_with_what_is_around_it() {
+    fn a_match_deep_in_a_line_is_shown_with_the_text_around_it() {
         for (needle, query) in [("NEEDLE", "needle"), ("Äpfel", "äpfel")] {
             for at in [0, 1_990, 65_530, 65_537, 300_000] {
                 let text = format!("{}{needle}{}\nnext", "x".repeat(at), "y".repeat(5_000));
                 let part = part(&text, 0, Some(query)).unwrap();
                 assert!(part.text.contains(needle) && part.text.len() <= MAX_SHOWN_BYTES, "{at}: {part:?}");
-                assert_eq!(part.from, at.saturating_sub(BEFORE) as u64, "{at}");
+                assert_eq!(part.from, at.saturating_sub(BYTES_BEFORE_MATCH) as u64, "{at}");
                 assert_eq!(text.get(part.from as usize..part.to as usize), Some(&*part.text));
             }
         }

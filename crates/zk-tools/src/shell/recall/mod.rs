@@ -16,15 +16,15 @@ use zk_core::model::{
 use zk_core::service::{BlobId, Blobs, CallPlace, Tool, ToolCx};
 
 use crate::text::{count, listing, one_line};
-use crate::tool_support::{blocking, go_on, io_error};
+use crate::tool_support::{blocking, check_not_stopped, io_error};
 use crate::{OutputDir, args};
 use line::Line;
 
 /// Default number of lines in an answer.
-const LINES: u64 = 200;
+const DEFAULT_LINES: u64 = 200;
 
 /// Maximum size of an answer in bytes, below the spill limit.
-const BYTES: usize = 32 * 1024;
+const MAX_ANSWER_BYTES: usize = 32 * 1024;
 
 /// Shows parts of results that were too large to be given whole: by lines, or those lines that contain a text.
 ///
@@ -61,7 +61,7 @@ impl Default for Recall {
 }
 
 impl Recall {
-    /// The tool.
+    /// Creates the tool.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -84,7 +84,7 @@ impl Tool for Recall {
         let place = Kept::of(&cx.cx);
         blocking(&cx.cx, move |stop| {
             let kept = place.open(&args.handle)?;
-            let text = page(kept, &args, stop)?;
+            let text = read_page(kept, &args, stop)?;
             let shown = text.lines().count().saturating_sub(1);
             let line = format!("{} of {}", count(shown, "line"), one_line(&args.handle, 100));
             let display = listing(text.lines().take(shown), line);
@@ -153,20 +153,20 @@ impl Kept {
     }
 }
 
-fn page(kept: Box<dyn Read>, args: &Args, stop: &CancellationToken) -> Result<String, ToolError> {
+fn read_page(kept: Box<dyn Read>, args: &Args, stop: &CancellationToken) -> Result<String, ToolError> {
     let from = args.offset.unwrap_or(1).max(1);
-    let most = args.limit.filter(|limit| *limit > 0).unwrap_or(LINES);
+    let most = args.limit.filter(|limit| *limit > 0).unwrap_or(DEFAULT_LINES);
     let query = args.query.as_deref().filter(|query| !query.is_empty()).map(str::to_lowercase);
     let mut reader = BufReader::new(kept);
     let (mut text, mut number, mut shown) = (String::new(), 0_u64, 0_u64);
     let (mut next, mut cut) = (None, None);
     loop {
-        go_on(stop)?;
+        check_not_stopped(stop)?;
         let mut line = Line::new(if number + 1 == from { args.at.unwrap_or(0) } else { 0 });
         // Lines that are not shown are not searched.
         let wanted = if number + 1 < from { None } else { query.as_deref() };
         if !line.read(&mut reader, wanted, stop).map_err(|error| io_error("read", &args.handle, &error))? {
-            go_on(stop)?;
+            check_not_stopped(stop)?;
             break;
         }
         number += 1;
@@ -174,7 +174,7 @@ fn page(kept: Box<dyn Read>, args: &Args, stop: &CancellationToken) -> Result<St
             continue;
         }
         let Some(part) = line.part(wanted) else { continue };
-        if shown == most || text.len() + part.text.len() > BYTES {
+        if shown == most || text.len() + part.text.len() > MAX_ANSWER_BYTES {
             next = Some(number);
             break;
         }

@@ -74,54 +74,54 @@ pub(super) fn to_markdown(html: &str, base: &Url) -> Markdown {
             continue;
         }
         match token {
-            Token::Text(text) => writer.text(&entities::decode(text)),
+            Token::Text(text) => writer.write_text(&entities::decode(text)),
             Token::Raw { name, text } if name == "title" => {
                 let text = entities::decode(text).split_whitespace().collect::<Vec<_>>().join(" ");
                 title = title.or(Some(text).filter(|text| !text.is_empty()));
             }
-            Token::Raw { name, text } if name == "textarea" => writer.text(&entities::decode(text)),
+            Token::Raw { name, text } if name == "textarea" => writer.write_text(&entities::decode(text)),
             Token::Raw { .. } => {}
             Token::Start(tag) if UNREAD.contains(&tag.name.as_str()) => {
                 if !tag.is_closed {
                     unread = Some((tag.name, 1));
                 }
             }
-            Token::Start(tag) => start(&mut writer, &tag),
-            Token::End(name) => end(&mut writer, &name),
+            Token::Start(tag) => start_element(&mut writer, &tag),
+            Token::End(name) => end_element(&mut writer, &name),
         }
     }
     Markdown { title, text: writer.finish() }
 }
 
-fn start(writer: &mut Writer<'_>, tag: &Tag) {
+fn start_element(writer: &mut Writer<'_>, tag: &Tag) {
     match tag.name.as_str() {
-        "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => writer.heading(level(&tag.name)),
+        "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => writer.begin_heading(heading_level(&tag.name)),
         "br" => writer.line_break(),
-        "hr" => writer.rule(),
-        "ul" | "menu" => writer.list(false),
-        "ol" => writer.list(true),
-        "li" => writer.item(),
-        "blockquote" => writer.quote(),
-        "pre" => writer.pre(tag.language()),
-        "code" | "kbd" | "samp" | "tt" => writer.code(tag.language()),
-        "strong" | "b" => writer.mark("**"),
-        "em" | "i" => writer.mark("*"),
-        "del" | "s" => writer.mark("~~"),
-        "a" => writer.link(tag.value("href")),
-        "img" => writer.image(tag.value("alt"), tag.value("src")),
-        "table" => writer.table(),
-        "tr" => writer.row(),
-        "td" | "th" => writer.cell(),
-        name if BLOCKS.contains(&name) => writer.block(),
+        "hr" => writer.write_rule(),
+        "ul" | "menu" => writer.begin_list(false),
+        "ol" => writer.begin_list(true),
+        "li" => writer.begin_item(),
+        "blockquote" => writer.begin_quote(),
+        "pre" => writer.begin_pre(tag.language()),
+        "code" | "kbd" | "samp" | "tt" => writer.begin_code(tag.language()),
+        "strong" | "b" => writer.begin_mark("**"),
+        "em" | "i" => writer.begin_mark("*"),
+        "del" | "s" => writer.begin_mark("~~"),
+        "a" => writer.begin_link(tag.value("href")),
+        "img" => writer.write_image(tag.value("alt"), tag.value("src")),
+        "table" => writer.begin_table(),
+        "tr" => writer.begin_row(),
+        "td" | "th" => writer.begin_cell(),
+        name if BLOCKS.contains(&name) => writer.end_block(),
         _ => {}
     }
 }
 
-fn end(writer: &mut Writer<'_>, name: &str) {
+fn end_element(writer: &mut Writer<'_>, name: &str) {
     match name {
-        "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => writer.block(),
+        "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => writer.end_block(),
         "ul" | "ol" | "menu" => writer.end_list(),
-        "li" => writer.block(),
+        "li" => writer.end_block(),
         "blockquote" => writer.end_quote(),
         "pre" => writer.end_pre(),
         "code" | "kbd" | "samp" | "tt" => writer.end_code(),
@@ -130,11 +130,11 @@ fn end(writer: &mut Writer<'_>, name: &str) {
         "del" | "s" => writer.end_mark("~~"),
         "a" => writer.end_link(),
         "table" => writer.end_table(),
-        name if BLOCKS.contains(&name) => writer.block(),
+        name if BLOCKS.contains(&name) => writer.end_block(),
         _ => {}
     }
 }
 
-fn level(name: &str) -> usize {
+fn heading_level(name: &str) -> usize {
     name.as_bytes().get(1).map_or(1, |digit| usize::from(digit.saturating_sub(b'0'))).clamp(1, 6)
 }

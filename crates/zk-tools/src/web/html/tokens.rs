@@ -4,7 +4,7 @@ use super::entities;
 const RAW: [&str; 5] = ["script", "style", "textarea", "title", "xmp"];
 
 /// Maximum number of attributes of a tag that are read.
-const ATTRIBUTES: usize = 64;
+const MAX_ATTRIBUTES: usize = 64;
 
 /// Token of HTML.
 pub(super) enum Token<'a> {
@@ -166,7 +166,7 @@ fn attribute(text: &str, tag: &mut Tag) -> usize {
     let rest = text.get(end..).unwrap_or_default();
     let spaces = rest.len() - rest.trim_start().len();
     let Some(value) = rest.trim_start().strip_prefix('=') else {
-        keep(tag, name, "");
+        keep_attribute(tag, name, "");
         return end;
     };
     let mut at = end + spaces + 1;
@@ -187,13 +187,13 @@ fn attribute(text: &str, tag: &mut Tag) -> usize {
             (value.get(..end).unwrap_or_default(), end)
         }
     };
-    keep(tag, name, value);
+    keep_attribute(tag, name, value);
     at + length
 }
 
-fn keep(tag: &mut Tag, name: String, value: &str) {
+fn keep_attribute(tag: &mut Tag, name: String, value: &str) {
     let is_wanted = matches!(name.as_str(), "href" | "src" | "alt" | "class");
-    if is_wanted && tag.attributes.len() < ATTRIBUTES && tag.value(&name).is_empty() {
+    if is_wanted && tag.attributes.len() < MAX_ATTRIBUTES && tag.value(&name).is_empty() {
         tag.attributes.push((name, entities::decode(value).into_owned()));
     }
 }

@@ -4,7 +4,7 @@ use reqwest::Url;
 const MAX_NESTING_DEPTH: usize = 12;
 
 /// Maximum number of columns of a table that is rendered as one; wider tables are for layout.
-const COLUMNS: usize = 20;
+const MAX_COLUMNS: usize = 20;
 
 /// Fence longer than every run of backticks in `text`, found in one pass, since untrusted pages may have long
 /// runs.
@@ -66,11 +66,11 @@ impl<'a> Writer<'a> {
         while !self.tables.is_empty() {
             self.end_table();
         }
-        self.block();
+        self.end_block();
         self.out
     }
 
-    pub(super) fn text(&mut self, text: &str) {
+    pub(super) fn write_text(&mut self, text: &str) {
         if let Some((pre, _)) = &mut self.pre {
             pre.push_str(text);
             return;
@@ -87,7 +87,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Ends the current block.
-    pub(super) fn block(&mut self) {
+    pub(super) fn end_block(&mut self) {
         if let Some((pre, _)) = &mut self.pre {
             if !pre.is_empty() && !pre.ends_with('\n') {
                 pre.push('\n');
@@ -116,11 +116,11 @@ impl<'a> Writer<'a> {
             return;
         }
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
-        self.put(&before, &lines);
+        self.write_block(&before, &lines);
     }
 
     /// Writes a block with its quote markers, bullet and indent.
-    fn put(&mut self, before: &str, lines: &[&str]) {
+    fn write_block(&mut self, before: &str, lines: &[&str]) {
         let is_item = self.bullet.is_some();
         let quote = "> ".repeat(self.quotes.min(MAX_NESTING_DEPTH));
         if !self.out.is_empty() {
@@ -147,15 +147,15 @@ impl<'a> Writer<'a> {
         self.in_list = depth > 0;
     }
 
-    pub(super) fn heading(&mut self, level: usize) {
-        self.block();
+    pub(super) fn begin_heading(&mut self, level: usize) {
+        self.end_block();
         self.before = format!("{} ", "#".repeat(level));
     }
 
-    pub(super) fn rule(&mut self) {
-        self.block();
+    pub(super) fn write_rule(&mut self) {
+        self.end_block();
         if self.pre.is_none() && self.tables.is_empty() {
-            self.put("", &["---"]);
+            self.write_block("", &["---"]);
         }
     }
 
@@ -170,20 +170,20 @@ impl<'a> Writer<'a> {
         }
     }
 
-    pub(super) fn list(&mut self, is_ordered: bool) {
-        self.block();
+    pub(super) fn begin_list(&mut self, is_ordered: bool) {
+        self.end_block();
         // A nested list in an item without text.
         self.lists.push(is_ordered.then_some(0));
     }
 
     pub(super) fn end_list(&mut self) {
-        self.block();
+        self.end_block();
         self.lists.pop();
         self.bullet = None;
     }
 
-    pub(super) fn item(&mut self) {
-        self.block();
+    pub(super) fn begin_item(&mut self) {
+        self.end_block();
         self.bullet = Some(match self.lists.last_mut() {
             Some(Some(number)) => {
                 *number += 1;
@@ -193,18 +193,18 @@ impl<'a> Writer<'a> {
         });
     }
 
-    pub(super) fn quote(&mut self) {
-        self.block();
+    pub(super) fn begin_quote(&mut self) {
+        self.end_block();
         self.quotes += 1;
     }
 
     pub(super) fn end_quote(&mut self) {
-        self.block();
+        self.end_block();
         self.quotes = self.quotes.saturating_sub(1);
     }
 
-    pub(super) fn pre(&mut self, language: &str) {
-        self.block();
+    pub(super) fn begin_pre(&mut self, language: &str) {
+        self.end_block();
         if self.pre.is_none() {
             self.pre = Some((String::new(), language.to_owned()));
         }
@@ -217,17 +217,17 @@ impl<'a> Writer<'a> {
             return;
         }
         if !self.tables.is_empty() {
-            self.text(text);
+            self.write_text(text);
             return;
         }
         let fence = fence_around(text);
         let opening = format!("{fence}{language}");
         let lines: Vec<&str> =
             std::iter::once(opening.as_str()).chain(text.lines()).chain([fence.as_str()]).collect();
-        self.put("", &lines);
+        self.write_block("", &lines);
     }
 
-    pub(super) fn code(&mut self, language: &str) {
+    pub(super) fn begin_code(&mut self, language: &str) {
         match &mut self.pre {
             Some((_, known)) if known.is_empty() => language.clone_into(known),
             Some(_) => {}
@@ -250,7 +250,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    pub(super) fn mark(&mut self, mark: &'static str) {
+    pub(super) fn begin_mark(&mut self, mark: &'static str) {
         if self.pre.is_none() && !self.in_code && self.marks.iter().all(|(open, _)| *open != mark) {
             self.line.push_str(mark);
             self.marks.push((mark, self.line.len()));
@@ -281,7 +281,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    pub(super) fn link(&mut self, href: &str) {
+    pub(super) fn begin_link(&mut self, href: &str) {
         self.end_link();
         let href = href.trim();
         let is_page = !href.is_empty() && !href.starts_with('#');
@@ -312,7 +312,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    pub(super) fn image(&mut self, alt: &str, src: &str) {
+    pub(super) fn write_image(&mut self, alt: &str, src: &str) {
         let alt = alt.split_whitespace().collect::<Vec<_>>().join(" ");
         if alt.is_empty() || self.pre.is_some() {
             return;
@@ -325,22 +325,22 @@ impl<'a> Writer<'a> {
         self.line.push_str(&image);
     }
 
-    pub(super) fn table(&mut self) {
-        self.block();
+    pub(super) fn begin_table(&mut self) {
+        self.end_block();
         if self.pre.is_none() && self.tables.len() < MAX_NESTING_DEPTH {
             self.tables.push(Vec::new());
         }
     }
 
-    pub(super) fn row(&mut self) {
-        self.block();
+    pub(super) fn begin_row(&mut self) {
+        self.end_block();
         if let Some(rows) = self.tables.last_mut() {
             rows.push(Vec::new());
         }
     }
 
-    pub(super) fn cell(&mut self) {
-        self.block();
+    pub(super) fn begin_cell(&mut self) {
+        self.end_block();
         if let Some(rows) = self.tables.last_mut() {
             if rows.is_empty() {
                 rows.push(Vec::new());
@@ -352,15 +352,15 @@ impl<'a> Writer<'a> {
     }
 
     pub(super) fn end_table(&mut self) {
-        self.block();
+        self.end_block();
         let Some(mut rows) = self.tables.pop() else { return };
         rows.retain(|row| row.iter().any(|cell| !cell.is_empty()));
         let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
-        if rows.len() < 2 || !(2..=COLUMNS).contains(&columns) || !self.tables.is_empty() {
+        if rows.len() < 2 || !(2..=MAX_COLUMNS).contains(&columns) || !self.tables.is_empty() {
             // A layout table, or a nested one: its texts in order.
             for cell in rows.into_iter().flatten().filter(|cell| !cell.is_empty()) {
                 self.line = cell;
-                self.block();
+                self.end_block();
             }
             return;
         }
@@ -372,6 +372,6 @@ impl<'a> Writer<'a> {
         let mut lines: Vec<String> = rows.iter().map(drawn).collect();
         lines.insert(1, format!("|{}", " --- |".repeat(columns)));
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        self.put("", &lines);
+        self.write_block("", &lines);
     }
 }

@@ -18,7 +18,7 @@ impl Hidden {
     }
 
     /// Sends all paths to a supervisor that has just been set up.
-    pub(super) fn tell(&self, socket: &UnixStream) -> io::Result<()> {
+    pub(super) fn send_to(&self, socket: &UnixStream) -> io::Result<()> {
         let paths = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if paths.is_empty() { Ok(()) } else { hide(socket, &paths) }
     }

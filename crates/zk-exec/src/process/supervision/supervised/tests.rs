@@ -43,7 +43,7 @@ async fn of_200_commands_whose_cancel_comes_right_behind_their_order_none_starts
             let mut order = Vec::new();
             put_len(&mut order, bytes.len());
             order.extend_from_slice(&bytes);
-            // The very last one is not cancelled, so that it is seen that such an order starts a command.
+            // The last one is not cancelled, to show that such an order does start a command.
             order.extend((n < 199).then_some(ask::END));
             let (_, [stdin, stdout, stderr]) = ends::open(&ExecRequest::shell("", dir.path())).unwrap();
             let (mut socket, of_reaper) = UnixStream::pair().unwrap();
@@ -56,7 +56,7 @@ async fn of_200_commands_whose_cancel_comes_right_behind_their_order_none_starts
     let mut said = Vec::new();
     for mut socket in ordered {
         let mut bytes = Vec::new();
-        // Ends with an error where the cancel was not taken from the connection.
+        // The read fails if the reaper left the cancel unread.
         let _ = socket.read_to_end(&mut bytes);
         said.push(bytes);
     }

@@ -22,8 +22,8 @@ const PAGE_BYTES: usize = 4096;
 const MAX_ADDRESS_BYTES: usize = 128;
 /// Error for the creation of a guarded name: "read-only file system", which programs report clearly.
 const GUARDED: Errno = Errno::ROFS;
-/// Interval at which a pipe without a reader is tried again.
-const LOOK: Duration = Duration::from_millis(5);
+/// Interval at which the open of a named pipe without a reader is repeated.
+const PIPE_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Blocked thread of a command, whose system call is being carried out.
 pub(super) struct Caller<'a> {
@@ -92,7 +92,7 @@ impl Caller<'_> {
     }
 
     fn open(&self, named: Named, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
-        let mut place = self.place(named)?;
+        let mut place = self.resolve_place(named)?;
         self.apply_umask()?;
         // Never takes a controlling terminal, and never blocks on the other end of a pipe.
         let plain = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
@@ -115,7 +115,7 @@ impl Caller<'_> {
             match openat(&place.parent, &place.name, wanted, mode) {
                 Ok(_) if is_guarded && flags.contains(OFlags::EXCL) => return Err(Errno::EXIST),
                 Ok(file) => {
-                    self.reports.made(&place);
+                    self.reports.report_created(&place);
                     return restore_blocking(file, flags);
                 }
                 Err(Errno::LOOP) if follows => {
@@ -141,7 +141,7 @@ impl Caller<'_> {
                 let _waiting = (self.waiting)();
                 while self.listener.is_waiting(self.notice.id) {
                     match openat(&place.parent, &place.name, wanted, Mode::empty()) {
-                        Err(Errno::NXIO) => std::thread::sleep(LOOK),
+                        Err(Errno::NXIO) => std::thread::sleep(PIPE_RETRY_INTERVAL),
                         Ok(file) => return restore_blocking(file, flags),
                         Err(error) => return Err(error),
                     }
@@ -169,7 +169,7 @@ impl Caller<'_> {
         files
             .flatten()
             .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
-            .filter_map(|number| self.file(number).ok())
+            .filter_map(|number| self.duplicate_file(number).ok())
             .find(is_terminal)
             .ok_or(Errno::NXIO)
     }
@@ -178,7 +178,7 @@ impl Caller<'_> {
         let place = self.new_name(named)?;
         self.apply_umask()?;
         mkdirat(&place.parent, &place.name, Mode::from_raw_mode(permissions(mode)))?;
-        self.reports.made(&place);
+        self.reports.report_created(&place);
         Ok(())
     }
 
@@ -191,7 +191,7 @@ impl Caller<'_> {
             kind => FileType::from_raw_mode(kind),
         };
         mknodat(&place.parent, &place.name, kind, Mode::from_raw_mode(permissions(mode)), device)?;
-        self.reports.made(&place);
+        self.reports.report_created(&place);
         Ok(())
     }
 
@@ -200,7 +200,7 @@ impl Caller<'_> {
         let place = self.new_name(named)?;
         let target = CString::new(target).map_err(|_| Errno::INVAL)?;
         symlinkat(&target, &place.parent, &place.name)?;
-        self.reports.made(&place);
+        self.reports.report_created(&place);
         Ok(())
     }
 
@@ -210,7 +210,7 @@ impl Caller<'_> {
             return Err(Errno::INVAL);
         }
         let follows = flags.contains(AtFlags::SYMLINK_FOLLOW);
-        let mut old = self.place(old)?;
+        let mut old = self.resolve_place(old)?;
         let new = self.new_name(new)?;
         for _ in 0..=MAX_LINKS {
             let next = if follows { old.followed(self.notice.thread)? } else { None };
@@ -218,7 +218,7 @@ impl Caller<'_> {
                 let is_magic = old.proc == Some(Proc::Below) && follows;
                 let flags = if is_magic { AtFlags::SYMLINK_FOLLOW } else { AtFlags::empty() };
                 linkat(&old.parent, &old.name, &new.parent, &new.name, flags)?;
-                self.reports.made(&new);
+                self.reports.report_created(&new);
                 return Ok(());
             };
             old = next;
@@ -227,15 +227,15 @@ impl Caller<'_> {
     }
 
     fn rename(&self, old: Named, new: Named, flags: u64) -> Result<(), Errno> {
-        let (old, new) = (self.place(old)?, self.place(new)?);
+        let (old, new) = (self.resolve_place(old)?, self.resolve_place(new)?);
         if self.is_guarded(&old)? || self.is_guarded(&new)? {
             return Err(GUARDED);
         }
         let flags = RenameFlags::from_bits_retain(int(flags).cast_unsigned());
         renameat_with(&old.parent, &old.name, &new.parent, &new.name, flags)?;
-        self.reports.moved_to(&new);
+        self.reports.report_moved(&new);
         if flags.contains(RenameFlags::EXCHANGE) {
-            self.reports.moved_to(&old);
+            self.reports.report_moved(&old);
         }
         Ok(())
     }
@@ -252,7 +252,7 @@ impl Caller<'_> {
                 more => read += more,
             }
         }
-        let socket = self.file(int(socket))?;
+        let socket = self.duplicate_file(int(socket))?;
         let (Some(family), Some(path)) = (bytes.get(..2), bytes.get(2..)) else {
             return bind(&socket, bytes);
         };
@@ -261,7 +261,7 @@ impl Caller<'_> {
             self.check_waiting()?;
             return bind(&socket, bytes);
         }
-        let base = self.directory(libc::AT_FDCWD)?;
+        let base = self.open_directory(libc::AT_FDCWD)?;
         self.check_waiting()?;
         let place = Place::of(base.as_fd(), &path, self.notice.thread)?;
         if self.is_guarded(&place)? {
@@ -286,7 +286,7 @@ impl Caller<'_> {
     /// Resolves the path of a name to be created; fails if the name is guarded, or a guarded name exists
     /// already.
     fn new_name(&self, named: Named) -> Result<Place, Errno> {
-        let place = self.place(named)?;
+        let place = self.resolve_place(named)?;
         if self.is_guarded(&place)? {
             let is_taken = statat(&place.parent, place.bare_name(), AtFlags::SYMLINK_NOFOLLOW).is_ok();
             return Err(if is_taken { Errno::EXIST } else { GUARDED });
@@ -300,7 +300,7 @@ impl Caller<'_> {
 
     /// Resolves a path of the caller. The path is read from memory once, so that it cannot change between
     /// check and use.
-    fn place(&self, named: Named) -> Result<Place, Errno> {
+    fn resolve_place(&self, named: Named) -> Result<Place, Errno> {
         let path = self.read_path(named.path)?;
         if path.is_empty() {
             return Err(Errno::NOENT);
@@ -309,7 +309,7 @@ impl Caller<'_> {
             self.check_waiting()?;
             return Place::of(CWD, &path, self.notice.thread);
         }
-        let base = self.directory(named.directory)?;
+        let base = self.open_directory(named.directory)?;
         self.check_waiting()?;
         Place::of(base.as_fd(), &path, self.notice.thread)
     }
@@ -340,7 +340,7 @@ impl Caller<'_> {
         Err(Errno::NAMETOOLONG)
     }
 
-    fn directory(&self, number: i32) -> Result<OwnedFd, Errno> {
+    fn open_directory(&self, number: i32) -> Result<OwnedFd, Errno> {
         let thread = self.notice.thread;
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         if number == libc::AT_FDCWD {
@@ -351,20 +351,20 @@ impl Caller<'_> {
     }
 
     /// Duplicates an open file of the caller.
-    fn file(&self, number: i32) -> Result<OwnedFd, Errno> {
-        let process = self.status()?.process;
+    fn duplicate_file(&self, number: i32) -> Result<OwnedFd, Errno> {
+        let process = self.thread_status()?.process;
         let process = Pid::from_raw(process.cast_signed()).ok_or(Errno::SRCH)?;
         let process = pidfd_open(process, PidfdFlags::empty())?;
         pidfd_getfd(process, number, PidfdGetfdFlags::empty())
     }
 
-    fn status(&self) -> Result<Status, Errno> {
+    fn thread_status(&self) -> Result<Status, Errno> {
         Status::of(self.notice.thread).ok_or(Errno::SRCH)
     }
 
     /// Sets this thread's umask to the caller's.
     fn apply_umask(&self) -> Result<(), Errno> {
-        umask(Mode::from_raw_mode(self.status()?.umask));
+        umask(Mode::from_raw_mode(self.thread_status()?.umask));
         Ok(())
     }
 }

@@ -38,23 +38,23 @@ pub(in crate::sandbox) fn channel() -> io::Result<(Reports, OwnedFd)> {
 
 impl Reports {
     /// Reports a name that a command has created, if git looks for it.
-    pub(super) fn made(&self, place: &Place) {
+    pub(super) fn report_created(&self, place: &Place) {
         let name = place.bare_name().to_ascii_lowercase();
         if NAMES.contains(&&*name) || is_in_hooks(place) {
-            self.send(NAMED, place);
+            self.send_record(NAMED, place);
         }
     }
 
     /// Reports the new name of a moved file or directory; a moved directory may contain repositories.
-    pub(super) fn moved_to(&self, place: &Place) {
-        self.made(place);
+    pub(super) fn report_moved(&self, place: &Place) {
+        self.report_created(place);
         let found = statat(&place.parent, place.bare_name(), AtFlags::SYMLINK_NOFOLLOW);
         if found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Directory) {
-            self.send(MOVED, place);
+            self.send_record(MOVED, place);
         }
     }
 
-    fn send(&self, kind: u8, place: &Place) {
+    fn send_record(&self, kind: u8, place: &Place) {
         let record = match path_above(place) {
             Ok(above) => [&[kind], above.as_bytes(), b"/", place.bare_name(), b"\0"].concat(),
             Err(_) => Vec::new(),
@@ -96,9 +96,9 @@ impl ReportReader {
     }
 
     /// Takes all waiting reports. Does not block.
-    pub(crate) fn take(&self) -> Reported {
+    pub(crate) fn take_reports(&self) -> Reported {
         let mut reported = Reported::default();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|end| drain(end, &mut reported));
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|end| read_reports(end, &mut reported));
         reported.named.sort();
         reported.named.dedup();
         reported.moved.sort();
@@ -115,7 +115,7 @@ fn max_waiting_bytes(end: &OwnedFd) -> usize {
 }
 
 /// Reads all of a pipe's content; returns whether the pipe still has a writer.
-fn drain(end: &OwnedFd, into: &mut Reported) -> bool {
+fn read_reports(end: &OwnedFd, into: &mut Reported) -> bool {
     let (mut bytes, mut chunk) = (Vec::new(), [0; MAX_RECORD_BYTES]);
     let is_open = loop {
         match rustix::io::read(end, &mut chunk) {
@@ -159,9 +159,9 @@ mod tests {
             let reader = ReportReader::default();
             reader.add(end);
             for _ in 0..2000 {
-                reports.made(&place(dir.path(), "HEAD"));
+                reports.report_created(&place(dir.path(), "HEAD"));
             }
-            assert!(reader.take().is_cut, "{pages}");
+            assert!(reader.take_reports().is_cut, "{pages}");
         }
     }
 
@@ -171,20 +171,20 @@ mod tests {
         let (reports, end) = channel().unwrap();
         let reader = ReportReader::default();
         reader.add(end);
-        reports.made(&place(dir.path(), ".GIT"));
-        reports.made(&place(dir.path(), "other"));
-        let reported = reader.take();
+        reports.report_created(&place(dir.path(), ".GIT"));
+        reports.report_created(&place(dir.path(), "other"));
+        let reported = reader.take_reports();
         assert!(!reported.is_cut && reported.named == [dir.path().canonicalize().unwrap().join(".GIT")]);
         for _ in 0..4000 {
-            reports.made(&place(dir.path(), "HEAD"));
+            reports.report_created(&place(dir.path(), "HEAD"));
         }
-        assert!(reader.take().is_cut);
+        assert!(reader.take_reports().is_cut);
         // One read leaves no remainder that could be taken for a whole record later.
-        while reader.take().is_cut {}
-        reports.moved_to(&place(
+        while reader.take_reports().is_cut {}
+        reports.report_moved(&place(
             dir.path().parent().unwrap(),
             dir.path().file_name().unwrap().to_str().unwrap(),
         ));
-        assert_eq!(reader.take().moved, [dir.path().canonicalize().unwrap()]);
+        assert_eq!(reader.take_reports().moved, [dir.path().canonicalize().unwrap()]);
     }
 }

@@ -87,7 +87,8 @@ impl Place {
 
 /// Walks a path component by component, following links as the thread would.
 fn walk(base: BorrowedFd<'_>, path: &[u8], thread: u32) -> Result<OwnedFd, Errno> {
-    let mut at = openat(if path.starts_with(b"/") { CWD } else { base }, start(path), ANY, Mode::empty())?;
+    let mut at =
+        openat(if path.starts_with(b"/") { CWD } else { base }, start_directory(path), ANY, Mode::empty())?;
     let mut todo: Vec<Vec<u8>> = Vec::new();
     let push = |todo: &mut Vec<Vec<u8>>, path: &[u8]| {
         todo.extend(
@@ -121,7 +122,7 @@ fn walk(base: BorrowedFd<'_>, path: &[u8], thread: u32) -> Result<OwnedFd, Errno
     Ok(at)
 }
 
-fn start(path: &[u8]) -> &'static std::ffi::CStr {
+fn start_directory(path: &[u8]) -> &'static std::ffi::CStr {
     if path.starts_with(b"/") { c"/" } else { c"." }
 }
 

@@ -60,7 +60,7 @@ impl Inside {
                 false => broker::channel().map(|(reports, end)| (Some(reports), Some(end)))?,
                 true => (None, None),
             };
-            let (confinement, report) = make(&plan, reports)?;
+            let (confinement, report) = set_up_layers(&plan, reports)?;
             sockets.hide()?;
             let handed = listener.map(OwnedFd::from).into_iter().chain(reported).collect();
             Ok((Some(sockets), confinement, handed, report))
@@ -115,7 +115,7 @@ impl Inside {
     }
 }
 
-fn make(plan: &Plan, reports: Option<Reports>) -> io::Result<(Confinement, SandboxReport)> {
+fn set_up_layers(plan: &Plan, reports: Option<Reports>) -> io::Result<(Confinement, SandboxReport)> {
     seccomp::check(!plan.guarded.is_empty())?;
     mounts::build(plan)?;
     std::env::set_current_dir("/")?;

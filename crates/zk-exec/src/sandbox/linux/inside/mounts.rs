@@ -43,10 +43,10 @@ pub(super) fn build(plan: &Plan) -> io::Result<()> {
     mount_change(root, MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .step("detach the mounts")?;
     // Cloned before the whole tree becomes read-only, so that these stay writable.
-    let writable = take_all(&plan.writable)?;
+    let writable = clone_trees(&plan.writable)?;
     let kept: Vec<PathBuf> = KEPT.iter().map(PathBuf::from).chain(hidden_resolv_conf(plan)).collect();
-    let readable = take_all(plan.readable.iter().chain(kept.iter().filter(|path| path.exists())))?;
-    let devices = take_all(DEVICES.map(|name| Path::new("/dev").join(name)))?;
+    let readable = clone_trees(plan.readable.iter().chain(kept.iter().filter(|path| path.exists())))?;
+    let devices = clone_trees(DEVICES.map(|name| Path::new("/dev").join(name)))?;
     set_mount_attributes(root, true, READ_ONLY | NO_SET_USER | NO_DEVICES, 0)
         .step("make the files read-only")?;
 
@@ -56,7 +56,7 @@ pub(super) fn build(plan: &Plan) -> io::Result<()> {
     for dir in FRESH {
         mount_empty(dir, "mode=1777")?;
     }
-    put_devices(devices)?;
+    mount_devices(devices)?;
     fs::write(NOTHING, "").step("make an empty file")?;
     fs::create_dir(NOTHING_DIR).step("make an empty directory")?;
     for path in [NOTHING, NOTHING_DIR] {
@@ -68,19 +68,19 @@ pub(super) fn build(plan: &Plan) -> io::Result<()> {
         bind(own, &of_machine)?;
     }
     for (path, tree) in readable {
-        put_tree(&path, &tree)?;
+        attach_tree_at_new_path(&path, &tree)?;
         set_mount_attributes(&path, true, READ_ONLY | NO_SET_USER | NO_DEVICES, 0)
             .step("make a file read-only")?;
     }
     for (path, tree) in writable {
-        put_tree(&path, &tree)?;
+        attach_tree_at_new_path(&path, &tree)?;
         set_mount_attributes(&path, true, NO_SET_USER | NO_DEVICES, 0).step("restrict the workspace")?;
     }
     // Without overlay support these directories stay read-only.
     for (at, dir) in plan.overlaid.iter().enumerate() {
         let _ = overlay(at, dir);
     }
-    put_proc(plan)?;
+    mount_proc(plan)?;
     protect(plan)?;
     for dir in RUNTIME.iter().map(Path::new).filter(|dir| is_mount_point(dir)) {
         set_mount_attributes(dir, false, READ_ONLY, 0).step("make /run read-only")?;
@@ -192,7 +192,7 @@ fn is_socket(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
 }
 
-fn take(path: &Path) -> io::Result<OwnedFd> {
+fn clone_tree(path: &Path) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE
@@ -200,17 +200,17 @@ fn take(path: &Path) -> io::Result<OwnedFd> {
     open_tree(CWD, path, flags).step(&format!("take {}", path.display()))
 }
 
-fn take_all<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> io::Result<Vec<(PathBuf, OwnedFd)>> {
-    paths.into_iter().map(|path| Ok((path.as_ref().to_owned(), take(path.as_ref())?))).collect()
+fn clone_trees<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> io::Result<Vec<(PathBuf, OwnedFd)>> {
+    paths.into_iter().map(|path| Ok((path.as_ref().to_owned(), clone_tree(path.as_ref())?))).collect()
 }
 
-fn put(path: &Path, tree: &OwnedFd) -> io::Result<()> {
+fn attach_tree(path: &Path, tree: &OwnedFd) -> io::Result<()> {
     move_mount(tree, c"", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
         .step(&format!("mount {}", path.display()))
 }
 
 /// Mounts a tree at its path, which may first have to be created in one of the empty directories.
-fn put_tree(path: &Path, tree: &OwnedFd) -> io::Result<()> {
+fn attach_tree_at_new_path(path: &Path, tree: &OwnedFd) -> io::Result<()> {
     if fs::symlink_metadata(path).is_err() {
         if let Some(above) = path.parent() {
             fs::create_dir_all(above).step(&format!("make {}", above.display()))?;
@@ -221,12 +221,12 @@ fn put_tree(path: &Path, tree: &OwnedFd) -> io::Result<()> {
         let made = if is_dir { fs::create_dir(path) } else { fs::write(path, "") };
         made.step(&format!("make {}", path.display()))?;
     }
-    put(path, tree)
+    attach_tree(path, tree)
 }
 
 fn bind(from: &Path, to: &Path) -> io::Result<()> {
-    match take(from) {
-        Ok(tree) => put(to, &tree),
+    match clone_tree(from) {
+        Ok(tree) => attach_tree(to, &tree),
         // The file was removed since it was checked.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
@@ -249,12 +249,12 @@ fn mount_memory(dir: &str, options: &str) -> io::Result<()> {
 }
 
 /// Mounts a `/dev` with the usual devices and private terminals.
-fn put_devices(devices: Vec<(PathBuf, OwnedFd)>) -> io::Result<()> {
+fn mount_devices(devices: Vec<(PathBuf, OwnedFd)>) -> io::Result<()> {
     use std::os::unix::fs::symlink;
     let fail = "fill /dev";
     mount_memory("/dev", "mode=0755")?;
     for (path, tree) in devices {
-        put_tree(&path, &tree)?;
+        attach_tree_at_new_path(&path, &tree)?;
     }
     for (name, target) in [
         ("fd", "/proc/self/fd"),
@@ -276,7 +276,7 @@ fn put_devices(devices: Vec<(PathBuf, OwnedFd)>) -> io::Result<()> {
 }
 
 /// Mounts a `/proc` of the sandbox's processes, with the parts that affect the machine read-only or hidden.
-fn put_proc(plan: &Plan) -> io::Result<()> {
+fn mount_proc(plan: &Plan) -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("proc", "/proc", "proc", flags, None).step("mount a fresh /proc")?;
     // Older kernels have one machine-wide limit, which this process may not change.

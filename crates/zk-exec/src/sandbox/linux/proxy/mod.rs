@@ -25,11 +25,11 @@ use socks::Reply;
 /// Port of the proxy, in the sandbox's own network.
 pub(super) const PORT: u16 = 3128;
 /// Maximum number of connections at a time.
-const CONNECTIONS: usize = 256;
+const MAX_CONNECTIONS: usize = 256;
 /// Time limit for a host to accept a connection, and for a command to send its request.
-const PATIENCE: Duration = Duration::from_secs(15);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum number of refusals that are kept.
-const REMEMBERED: usize = 64;
+const MAX_KEPT_REFUSALS: usize = 64;
 
 /// Resolver of host names.
 type Resolve = Arc<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
@@ -83,7 +83,7 @@ impl Proxy {
         std::thread::Builder::new().name("sandbox-proxy".into()).stack_size(128 << 10).spawn(move || {
             loop {
                 match listener.accept() {
-                    Ok((stream, _)) => this.begin(stream),
+                    Ok((stream, _)) => this.start_connection(stream),
                     Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return,
                     // Out of descriptors for the moment, or the client gave up.
                     Err(_) => std::thread::sleep(Duration::from_millis(20)),
@@ -93,8 +93,8 @@ impl Proxy {
         Ok(())
     }
 
-    fn begin(&self, stream: TcpStream) {
-        if self.open.fetch_add(1, Ordering::SeqCst) >= CONNECTIONS {
+    fn start_connection(&self, stream: TcpStream) {
+        if self.open.fetch_add(1, Ordering::SeqCst) >= MAX_CONNECTIONS {
             self.open.fetch_sub(1, Ordering::SeqCst);
             return send_refusal(stream, "there are too many connections at a time");
         }
@@ -122,7 +122,7 @@ impl Proxy {
     }
 
     fn answer(&self, mut stream: TcpStream) -> io::Result<()> {
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(CONNECTION_TIMEOUT))?;
         let mut first = [0];
         let speaks_socks = stream.peek(&mut first)? > 0 && first == [socks::VERSION];
         let request = if speaks_socks {
@@ -132,7 +132,7 @@ impl Proxy {
         } else {
             match read_request(&mut stream) {
                 Ok(request) => request,
-                Err(error) => return say(&mut stream, "400 Bad Request", &error.to_string()),
+                Err(error) => return send_status(&mut stream, "400 Bad Request", &error.to_string()),
             }
         };
         let Request { target, port, forward, protocol } = request;
@@ -142,7 +142,7 @@ impl Proxy {
             Ok(addresses) => addresses,
             Err(Denied::Refused(why)) => {
                 let target = target.escape_default().to_string();
-                self.note(format!("{target}:{port}"), why.clone());
+                self.record_refusal(format!("{target}:{port}"), why.clone());
                 return refuse(&mut stream, protocol, Reply::Refused, &format!("{target}:{port}: {why}"));
             }
             Err(Denied::Unknown(error)) => {
@@ -159,7 +159,7 @@ impl Proxy {
         };
         match protocol {
             Protocol::Tunnel => stream.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?,
-            Protocol::Socks => socks::say(&mut stream, Reply::Connected)?,
+            Protocol::Socks => socks::send_reply(&mut stream, Reply::Connected)?,
             Protocol::Forward => {}
         }
         host.write_all(&forward)?;
@@ -188,10 +188,10 @@ impl Proxy {
         }
     }
 
-    fn note(&self, target: String, why: String) {
+    fn record_refusal(&self, target: String, why: String) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.push_back(Refusal { at: Instant::now(), target, why });
-        if refused.len() > REMEMBERED {
+        if refused.len() > MAX_KEPT_REFUSALS {
             refused.pop_front();
         }
     }
@@ -212,7 +212,7 @@ enum Denied {
 fn connect(addresses: &[IpAddr], port: u16) -> io::Result<TcpStream> {
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for address in addresses {
-        match TcpStream::connect_timeout(&SocketAddr::new(*address, port), PATIENCE) {
+        match TcpStream::connect_timeout(&SocketAddr::new(*address, port), CONNECTION_TIMEOUT) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,
         }
@@ -223,13 +223,13 @@ fn connect(addresses: &[IpAddr], port: u16) -> io::Result<TcpStream> {
 /// Tells a client in its protocol why there is no connection.
 fn refuse(stream: &mut TcpStream, protocol: Protocol, reply: Reply, why: &str) -> io::Result<()> {
     match (protocol, reply) {
-        (Protocol::Socks, _) => socks::say(stream, reply),
-        (_, Reply::Refused) => say(stream, "403 Forbidden", why),
-        _ => say(stream, "502 Bad Gateway", why),
+        (Protocol::Socks, _) => socks::send_reply(stream, reply),
+        (_, Reply::Refused) => send_status(stream, "403 Forbidden", why),
+        _ => send_status(stream, "502 Bad Gateway", why),
     }
 }
 
-fn say(stream: &mut TcpStream, status: &str, why: &str) -> io::Result<()> {
+fn send_status(stream: &mut TcpStream, status: &str, why: &str) -> io::Result<()> {
     let body = format!("zk: {why}\n");
     let length = body.len();
     let head = format!(
@@ -242,7 +242,9 @@ fn say(stream: &mut TcpStream, status: &str, why: &str) -> io::Result<()> {
 /// the connection, and the client would not see the reason.
 fn send_refusal(mut stream: TcpStream, why: &str) {
     let _ = stream.set_read_timeout(Some(Duration::from_millis(50)));
-    if say(&mut stream, "503 Service Unavailable", why).is_ok() && stream.shutdown(Shutdown::Write).is_ok() {
+    if send_status(&mut stream, "503 Service Unavailable", why).is_ok()
+        && stream.shutdown(Shutdown::Write).is_ok()
+    {
         let _ = stream.read(&mut [0; 4096]);
     }
 }

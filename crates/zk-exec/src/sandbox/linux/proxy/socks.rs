@@ -48,20 +48,20 @@ pub(super) fn read_target(stream: &mut (impl Read + Write)) -> io::Result<(Strin
         }
         4 => format!("[{}]", Ipv6Addr::from(read::<16>(stream)?)),
         _ => {
-            say(stream, Reply::UnknownAddress)?;
+            send_reply(stream, Reply::UnknownAddress)?;
             return Err(invalid("the kind of address is unknown"));
         }
     };
     let port = u16::from_be_bytes(read(stream)?);
     if command != CONNECT {
-        say(stream, Reply::UnknownCommand)?;
+        send_reply(stream, Reply::UnknownCommand)?;
         return Err(invalid("connections go out from here, and nothing else"));
     }
     Ok((host, port))
 }
 
 /// Sends a reply.
-pub(super) fn say(stream: &mut impl Write, reply: Reply) -> io::Result<()> {
+pub(super) fn send_reply(stream: &mut impl Write, reply: Reply) -> io::Result<()> {
     // The bound address is left empty, since clients do not need it.
     stream.write_all(&[VERSION, reply as u8, 0, 1, 0, 0, 0, 0, 0, 0])
 }

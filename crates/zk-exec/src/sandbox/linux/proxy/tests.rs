@@ -7,7 +7,7 @@ fn proxy(rules: &[&str], addresses: &'static [&'static str]) -> (Proxy, Arc<Atom
     let counted = asked.clone();
     let resolve: Resolve = Arc::new(move |_: &str| {
         let time = counted.fetch_add(1, Ordering::SeqCst);
-        // A name that leads somewhere else the second time.
+        // The host name resolves to this machine at the second look-up.
         let text = addresses.get(time).unwrap_or(&"127.0.0.1");
         Ok(text.split(' ').map(|address| address.parse().unwrap()).collect())
     });
@@ -31,13 +31,13 @@ fn ask_in_bytes(proxy: &Proxy, request: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// A request of SOCKS to connect to a name.
+/// SOCKS request to connect to a host name.
 fn socks(name: &[u8], port: u16) -> Vec<u8> {
     let length = u8::try_from(name.len()).unwrap();
     [&[5, 1, 0, 5, 1, 0, 3, length], name, &port.to_be_bytes()].concat()
 }
 
-/// A host that answers everything it gets with that.
+/// Host that answers each request with `got` and the request.
 fn answering_host() -> CountingHost {
     CountingHost::start(|mut stream| {
         let mut text = String::new();
@@ -95,7 +95,7 @@ fn a_name_that_leads_to_a_private_address_is_refused_and_looked_up_once() {
         assert_eq!(asked.load(Ordering::SeqCst), 1);
     }
     assert_eq!(host.connections(), 0);
-    // Named as well, it counts.
+    // A further rule that names the address allows it.
     let (proxy, _) = proxy(&[&rule, &format!("127.0.0.1:{port}")], &["127.0.0.1"]);
     let answer = ask(&proxy, &format!("CONNECT crates.io:{port} HTTP/1.1\r\n\r\nhello"));
     assert!(answer.ends_with("got hello"), "{answer}");
@@ -104,7 +104,7 @@ fn a_name_that_leads_to_a_private_address_is_refused_and_looked_up_once() {
 #[test]
 fn one_connection_too_many_is_told_so() {
     let (proxy, _) = proxy(&["crates.io"], &[]);
-    proxy.open.store(CONNECTIONS, Ordering::SeqCst);
+    proxy.open.store(MAX_CONNECTIONS, Ordering::SeqCst);
     let answer = ask(&proxy, "CONNECT crates.io:443 HTTP/1.1\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("too many connections"), "{answer}");
     proxy.open.store(0, Ordering::SeqCst);
@@ -147,7 +147,7 @@ fn socks_is_refused_what_is_not_named_is_no_name_or_leads_to_a_private_address()
     }
     assert_eq!((host.connections(), asked.load(Ordering::SeqCst)), (0, 0), "nothing is looked up either");
     assert_eq!(proxy.refused_since(since)[1].target, "evil.org\\u{0}.npmjs.org:443");
-    // Looked up, it leads to this machine.
+    // The host name is allowed, and resolves to this machine.
     assert_eq!(ask_in_bytes(&proxy, &socks(b"crates.io", 443)), refused);
     assert_eq!(asked.load(Ordering::SeqCst), 1);
 }
@@ -157,7 +157,7 @@ fn other_requests_of_socks_are_answered_in_its_own_way() {
     let (proxy, _) = proxy(&["crates.io"], &[]);
     let told = |code| vec![5, 0, 5, code, 0, 1, 0, 0, 0, 0, 0, 0];
     for (request, answer) in [
-        // Only with a password, to listen, to send datagrams, an address of a kind that is none.
+        // Password authentication, requests to listen and to send datagrams, an unknown kind of address.
         (vec![5, 1, 2], vec![5, 0xff]),
         ([&[5, 1, 0, 5, 2, 0, 3, 9][..], b"crates.io", &[0, 80]].concat(), told(7)),
         ([&[5, 1, 0, 5, 3, 0, 3, 9][..], b"crates.io", &[0, 80]].concat(), told(7)),

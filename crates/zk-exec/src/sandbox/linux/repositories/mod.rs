@@ -115,13 +115,13 @@ impl Repositories {
             };
             made.extend((*stage != Stage::Absent).then(|| path.clone()));
         }
-        shared.note(shared.reports.take(), &mut state, &mut found);
-        shared.look_at_gitlinks(&mut state, &mut found);
+        shared.record_reports(shared.reports.take_reports(), &mut state, &mut found);
+        shared.check_gitlinks(&mut state, &mut found);
         let mut made = std::mem::take(&mut state.made);
         made.retain(|path| {
             let is_there = fs::symlink_metadata(path).is_ok();
             if is_there {
-                shared.look(path, Closed::All(&state.protected), MAX_HOPS, &mut found);
+                shared.check_target(path, Closed::All(&state.protected), MAX_HOPS, &mut found);
             }
             is_there
         });
@@ -216,7 +216,7 @@ impl<'a> Closed<'a> {
 }
 
 impl Shared {
-    fn note(&self, reported: Reported, state: &mut State, found: &mut Vec<SetAside>) {
+    fn record_reports(&self, reported: Reported, state: &mut State, found: &mut Vec<SetAside>) {
         let Reported { named, moved, is_cut } = reported;
         for path in named {
             let is_dot_git = path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".git"));
@@ -246,7 +246,7 @@ impl Shared {
 
     /// Checks the targets of new gitlinks, regardless of the repositories' origin: git now obeys settings in
     /// them that it ignored before.
-    fn look_at_gitlinks(&self, state: &mut State, found: &mut Vec<SetAside>) {
+    fn check_gitlinks(&self, state: &mut State, found: &mut Vec<SetAside>) {
         let mut added = Vec::new();
         for gitlinks in &mut state.gitlinks {
             match gitlinks.added() {
@@ -263,7 +263,7 @@ impl Shared {
         }
         for (path, own) in added.into_iter().filter(|(path, _)| self.root_of(path).is_some()) {
             let closed = Closed::Common { protected: &state.protected, own: &own };
-            self.look(&path, closed, MAX_HOPS, found);
+            self.check_target(&path, closed, MAX_HOPS, found);
             if !state.protected.contains(&path) {
                 state.made.insert(path);
             }
@@ -276,7 +276,7 @@ impl Shared {
     }
 
     /// Checks the target of a name: a git directory, or a file or link that names one.
-    fn look(&self, path: &Path, closed: Closed<'_>, hops: usize, found: &mut Vec<SetAside>) {
+    fn check_target(&self, path: &Path, closed: Closed<'_>, hops: usize, found: &mut Vec<SetAside>) {
         let Some(hops) = hops.checked_sub(1) else { return };
         let (Some(root), Some(above), Some(name)) = (self.root_of(path), path.parent(), path.file_name())
         else {
@@ -290,15 +290,15 @@ impl Shared {
             if let Ok(target) = target.canonicalize()
                 && self.root_of(&target).is_some()
             {
-                self.look(&target, closed, hops, found);
+                self.check_target(&target, closed, hops, found);
             }
         };
         if path == root {
-            return self.look_into(root, path, closed, found);
+            return self.check_directory(root, path, closed, found);
         }
         let Ok(parent) = Directory::open(root, above) else { return };
         match parent.kind(name) {
-            Some(FileType::Directory) => self.look_into(root, path, closed, found),
+            Some(FileType::Directory) => self.check_directory(root, path, closed, found),
             Some(FileType::Symlink) => go_on(path.to_owned(), found),
             Some(_) => {
                 if let Some(target) =
@@ -311,10 +311,10 @@ impl Shared {
         }
     }
 
-    fn look_into(&self, root: &Path, path: &Path, closed: Closed<'_>, found: &mut Vec<SetAside>) {
+    fn check_directory(&self, root: &Path, path: &Path, closed: Closed<'_>, found: &mut Vec<SetAside>) {
         let directory = match Directory::open(root, path) {
             Ok(directory) => directory,
-            Err(error) => return found.push(unseen(path.to_owned(), error)),
+            Err(error) => return found.push(unchecked_part(path.to_owned(), error)),
         };
         if !directory.is_repository() {
             return;
@@ -339,7 +339,7 @@ impl Shared {
         }
         match Directory::open(root, &path) {
             Ok(directory) => directory.clean(found),
-            Err(error) => found.push(unseen(path, error)),
+            Err(error) => found.push(unchecked_part(path, error)),
         }
     }
 }
@@ -381,7 +381,7 @@ fn named_path(text: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(text.split(|byte| *byte == 0).next().unwrap_or_default()))
 }
 
-fn unseen(path: PathBuf, error: Errno) -> SetAside {
+fn unchecked_part(path: PathBuf, error: Errno) -> SetAside {
     SetAside { path, why: format!("it cannot be looked at: {error}; do so before you run git there") }
 }
 
@@ -394,7 +394,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_that_ends_early_is_told_each_time_and_goes_on_with_the_next() {
+    fn a_search_that_ends_early_is_reported_each_time_and_continues_with_the_next() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         for number in 0..20 {
@@ -411,11 +411,11 @@ mod tests {
         let (mut state, mut found) = (State::default(), Vec::new());
         let mut told = Vec::new();
         for reported in [moved(), moved(), Reported::default(), Reported::default()] {
-            shared.note(reported, &mut state, &mut found);
+            shared.record_reports(reported, &mut state, &mut found);
             told.push(found.drain(..).count());
         }
         while !state.unfinished.is_empty() {
-            shared.note(Reported::default(), &mut state, &mut found);
+            shared.record_reports(Reported::default(), &mut state, &mut found);
         }
         assert_eq!((told.as_slice(), state.made.len()), (&[1, 1, 1, 1][..], 20));
     }

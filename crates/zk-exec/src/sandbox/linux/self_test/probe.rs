@@ -14,7 +14,7 @@ use rustix::process::{Pid, Resource, getrlimit, prlimit};
 use crate::wire::{put, put_len, take, take_len};
 
 /// Time limit of a network answer.
-const PATIENCE: Duration = Duration::from_millis(500);
+const NETWORK_TIMEOUT: Duration = Duration::from_millis(500);
 /// Prefix of each line of the result.
 const RESULT: &str = "zk-probe ";
 
@@ -174,7 +174,7 @@ fn connect_abstract(canaries: &Canaries) -> io::Result<()> {
 }
 
 fn connect_tcp(canaries: &Canaries) -> io::Result<()> {
-    TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, canaries.tcp).into(), PATIENCE).map(drop)
+    TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, canaries.tcp).into(), NETWORK_TIMEOUT).map(drop)
 }
 
 fn send_datagram(canaries: &Canaries) -> io::Result<()> {
