@@ -58,7 +58,7 @@ pub use session::{
     Durability, ENTRY_VERSION, Entry, EntryData, EntryKind, EntryVisitor, LeftSession, LiveEntries, Lock,
     MessageVisitor, NewEntry, NewSession, OpenSession, OutlineKind, OutlineRow, RunStatus, SKILL_TAG,
     SKILL_TOOL, SessionFilter, SessionInfo, SessionLog, SessionOutline, SessionScan, SessionSnapshot,
-    SessionStore, SideCallOf, StoreError, StoredConversation, Unreadable, WINDOW_OWNER, check_leaf,
+    SessionStore, SideCallOf, StoreError, StoredConversation, SubAgentEntry, SubAgentStep, SubAgentTexts, Unreadable, WINDOW_OWNER, check_leaf,
     count_branches, entry_labels, first_line, has_skill_text, is_remember_line, present_branch,
 };
 #[cfg(feature = "typed")]
