@@ -1,7 +1,12 @@
 //! Opening a log of a million entries, and appends with full sync against bare syncs of the same bytes:
 //! `cargo bench -p zk-session --bench large_log`. `ZK_TREE_ENTRIES` sets the number of entries.
 
-#![expect(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark prints")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a benchmark prints"
+)]
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -14,7 +19,8 @@ use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 use zk_core::model::{Block, Message, ToolCall};
 use zk_core::service::{
-    Audience, COMPACTION_ENTRY, COMPACTION_VERSION, CustomEntry, Durability, EntryKind, NewSession, OpenSession, SessionStore, WINDOW_OWNER,
+    Audience, COMPACTION_ENTRY, COMPACTION_VERSION, CustomEntry, Durability, EntryKind, NewSession,
+    OpenSession, SessionStore, WINDOW_OWNER,
 };
 use zk_session::SqliteStore;
 
@@ -155,7 +161,9 @@ fn measure_appends(runtime: &Runtime, dir: &Path) {
     let pair = || {
         let answer = Message::assistant(vec![Block::ToolCall(call.clone())]);
         let results = Message::user(vec![Block::result("c", "x".repeat(200), false)]);
-        [answer, results].map(|message| EntryKind::Message { message: message.shared(), usage: None }).to_vec()
+        [answer, results]
+            .map(|message| EntryKind::Message { message: message.shared(), usage: None })
+            .to_vec()
     };
     runtime.block_on(session.append(pair(), Durability::Disk)).unwrap();
     let log = find_database(&root).with_extension("db-wal");
@@ -180,5 +188,8 @@ fn measure_appends(runtime: &Runtime, dir: &Path) {
         all[all.len() / 2].as_secs_f64() * 1e6
     };
     let (append, sync) = (middle(&mut appends), middle(&mut syncs));
-    println!("append to the disk: {append:.0} µs, bare fdatasync of {bytes} bytes: {sync:.0} µs, {:.2} times", append / sync);
+    println!(
+        "append to the disk: {append:.0} µs, bare fdatasync of {bytes} bytes: {sync:.0} µs, {:.2} times",
+        append / sync
+    );
 }

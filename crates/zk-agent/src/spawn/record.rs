@@ -155,7 +155,9 @@ fn cut_notice(agent: &str, task: &str, said: Option<String>) -> String {
         Some(said) => {
             let end = said.floor_char_boundary(MAX_NOTICE_BYTES);
             let said = said.get(..end).unwrap_or_default();
-            format!("{head}. Its task was: {task}\nThe last that is known of what it said, which is no result:\n{said}")
+            format!(
+                "{head}. Its task was: {task}\nThe last that is known of what it said, which is no result:\n{said}"
+            )
         }
     }
 }

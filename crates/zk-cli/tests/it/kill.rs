@@ -277,8 +277,8 @@ fn has_text(dir: &Path, text: &str) -> bool {
 fn an_answer_that_was_arriving_at_a_sub_agent_when_zk_was_killed_is_told() {
     let said = Arc::new(AtomicUsize::new(0));
     let count = said.clone();
-    let script = Script::answering(move |asked: &Asked| {
-        match (&*asked.last_user_text(), asked.results().len()) {
+    let script =
+        Script::answering(move |asked: &Asked| match (&*asked.last_user_text(), asked.results().len()) {
             ("go", 0) => {
                 Turn::new().call("spawn", json!({"task": "look"})).call("spawn", json!({"task": "look"}))
             }
@@ -287,8 +287,7 @@ fn an_answer_that_was_arriving_at_a_sub_agent_when_zk_was_killed_is_told() {
                 Turn::new().text(format!("The lock number{number} is missing, and the rest")).hang()
             }
             (_, _) => Turn::new().text("that is all"),
-        }
-    });
+        });
     let server = server(script);
     let person = Person::asking(&server);
     let mut child = person.spawn(program(), &["-p", "go", "--allow-all"], Stdio::null());

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use rusqlite::{Connection, Row, Statement};
-use zk_core::service::{Entry, EntryKind, LiveEntries};
+use zk_core::service::{Entry, EntryKind, LiveEntries, read_regular};
 
 use super::db::FORMAT;
 use super::error::is_damage;
@@ -485,11 +485,11 @@ pub(super) fn gather(conn: &Connection, path: &Path, rows: &mut Rows<'_>) -> Met
 
 /// Whether the write-ahead log contains transactions that SQLite would skip.
 pub(crate) fn has_broken_log(path: &Path) -> bool {
-    fs::read(with(path, "-wal")).is_ok_and(|log| wal::hides_transactions(&log))
+    read_regular(&with(path, "-wal"), u64::MAX).is_ok_and(|log| wal::hides_transactions(&log))
 }
 
 fn has_cut_log(path: &Path) -> bool {
-    fs::read(with(path, "-wal")).is_ok_and(|log| wal::ends_within_a_page(&log))
+    read_regular(&with(path, "-wal"), u64::MAX).is_ok_and(|log| wal::ends_within_a_page(&log))
 }
 
 /// Whether the file never contained a row: it is empty, or one page of zeros after its header.

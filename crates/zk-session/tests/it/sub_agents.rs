@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use zk_core::events::{MessagesCause, SessionMessages, SessionOpenTurn, SpawnBefore, StreamStart, StreamText};
+use zk_core::events::{
+    MessagesCause, SessionMessages, SessionOpenTurn, SpawnBefore, StreamStart, StreamText,
+};
 use zk_core::kernel::Bus;
 use zk_core::model::{Block, Message, ModelRef, ToolCall, TurnUsage, Usage};
 use zk_core::service::{
