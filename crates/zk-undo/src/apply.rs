@@ -100,7 +100,7 @@ impl Journal {
         self.write_pending(&pending)?;
         if let Err(error) = self.stage(&pending) {
             self.drop_pending(&pending);
-            return Err(error);
+            return Err(UndoError::Unchanged(Box::new(error)));
         }
         let done = self.carry_out(&pending);
         let recorded = self.finish(pending, done, &mut outcome);
