@@ -99,6 +99,7 @@ fn measure_openings(runtime: &Runtime, dir: &Path, entries: usize) {
     for is_cold in [false, true] {
         let mut walls = Vec::new();
         let mut peaks = Vec::new();
+        let mut ran = Vec::new();
         for _ in 0..OPENINGS {
             if is_cold {
                 let file = File::open(&file).unwrap();
@@ -113,13 +114,15 @@ fn measure_openings(runtime: &Runtime, dir: &Path, entries: usize) {
             let mut words = text.split_whitespace().map(|word| word.parse::<u64>().unwrap());
             walls.push(words.next().unwrap());
             peaks.push(words.next().unwrap());
+            ran.push(words.next().unwrap());
         }
         walls.sort_unstable();
         println!(
-            "opened {}: {:.1} ms at best, {:.1} ms in the middle; {} KiB more at the peak",
+            "opened {}: {:.1} ms at best, {:.1} ms in the middle, {:.1} ms of processor time; {} KiB more at the peak",
             if is_cold { "from the disk" } else { "from the cache" },
             walls[0] as f64 / 1e3,
             walls[OPENINGS / 2] as f64 / 1e3,
+            *ran.iter().min().unwrap() as f64 / 1e3,
             peaks.iter().max().unwrap()
         );
     }
@@ -131,17 +134,24 @@ fn find_database(root: &Path) -> PathBuf {
     files.filter(|path| path.extension().is_some_and(|end| end == "db")).next().unwrap()
 }
 
-/// Opens a session as a conversation does, and prints microseconds and KiB of memory.
+/// Nanoseconds that the threads of this process have run.
+fn processor_ns() -> u64 {
+    let tasks = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path().join("schedstat"));
+    tasks.filter_map(|path| fs::read_to_string(path).ok()?.split(' ').next()?.parse::<u64>().ok()).sum()
+}
+
+/// Opens a session as a conversation does, and prints microseconds, KiB of memory and microseconds of processor time.
 fn open_once(root: &Path, id: &str) {
     let runtime = runtime();
-    let before = peak_kib();
+    let (before, ran) = (peak_kib(), processor_ns());
     let began = Instant::now();
     let store = SqliteStore::new(root.to_path_buf());
     let session = runtime.block_on(store.open(&id.into())).unwrap();
     let live = runtime.block_on(session.live()).unwrap();
     let took = began.elapsed();
     assert!(live.tail().len() > TAIL_ENTRIES && live.earlier > 0);
-    println!("{} {}", took.as_micros(), peak_kib() - before);
+    let ran = (processor_ns() - ran) / 1_000;
+    println!("{} {} {ran}", took.as_micros(), peak_kib() - before);
 }
 
 /// Peak memory of this process in KiB.
