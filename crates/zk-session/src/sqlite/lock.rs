@@ -122,13 +122,19 @@ pub(crate) fn acknowledged_entries(files: &Files) -> Option<i64> {
 
 /// Opens a regular file that has no other name.
 pub(crate) fn open_plain(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    let file = open_regular(options, path)?;
+    let file = open_regular(options, path).map_err(|error| match error.raw_os_error() {
+        Some(_) => error,
+        None => refused(&error.to_string()),
+    })?;
     // A file that was removed since has no name left.
     if file.metadata()?.nlink() > 1 {
-        let why = "it is a hard link to another file; remove it and try again";
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        return Err(refused("it is a hard link to another file"));
     }
     Ok(file)
+}
+
+fn refused(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, format!("{why}; remove it and try again"))
 }
 
 fn is_same_file(file: &File, path: &Path) -> bool {

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 /// use zk_core::service::open_regular;
 ///
 /// let refused = open_regular(OpenOptions::new().read(true), "/dev/null".as_ref()).unwrap_err();
-/// assert_eq!(refused.to_string(), "it is not a regular file; remove it and try again");
+/// assert_eq!(refused.to_string(), "it is not a regular file");
 /// ```
 ///
 /// # Errors
@@ -48,7 +48,7 @@ pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 }
 
 fn refused(found: &str) -> io::Error {
-    io::Error::new(ErrorKind::PermissionDenied, format!("it is {found}; remove it and try again"))
+    io::Error::new(ErrorKind::PermissionDenied, format!("it is {found}"))
 }
 
 #[cfg(test)]
