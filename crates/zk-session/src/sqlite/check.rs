@@ -357,7 +357,7 @@ fn read_index(conn: &Connection, path: &Path, look: Look) -> rusqlite::Result<Op
     Ok(rows.index.filter(|_| is_whole))
 }
 
-/// Rows whose sizes are read at a time.
+/// Number of rows whose sizes are read at a time: forwards, as the disk reads ahead.
 const SIZES_STEP_ROWS: i64 = 256;
 
 /// First row to read: `back` bytes before the row where the sent conversation begins, so that an undone
@@ -365,12 +365,10 @@ const SIZES_STEP_ROWS: i64 = 256;
 fn first_row_to_read(conn: &Connection, index: &Index, back: u64) -> rusqlite::Result<Option<i64>> {
     let Some(mut from) = index.first_sent_row() else { return Ok(None) };
     let query = "SELECT seq, octet_length(kind) FROM entries WHERE seq >= ?1 AND seq <= ?2 ORDER BY seq";
-    let mut select = conn.prepare(query)?;
-    let mut bytes = 0;
+    let (mut select, mut bytes) = (conn.prepare(query)?, 0);
     for range in index.moves().branch(from - 1).iter().rev() {
         let mut end = *range.end();
         while end >= *range.start() {
-            // Each step is read forwards, as the disk reads ahead.
             let begin = (end - SIZES_STEP_ROWS + 1).max(*range.start());
             let sizes: Vec<(i64, Option<i64>)> = select
                 .query_map((begin, end), |row| Ok((row.get(0)?, row.get(1)?)))?

@@ -67,7 +67,7 @@ async fn text_of_a_sub_agent_is_stored_before_its_answer_ends() {
     until_stored(&session, "The lock is missing").await;
     child.cx().emit(answer("The lock is missing here.")).await.unwrap();
     until_stored(&session, "The lock is missing here.").await;
-    // Its next answer has calls.
+    // An answer with calls comes next.
     let call = ToolCall::new("d", "shell", serde_json::json!({}));
     let message = Message::assistant(vec![Block::text("I add it."), Block::ToolCall(call)]).shared();
     let (model, usage) = (ModelRef::new("p", "m"), Usage::default());

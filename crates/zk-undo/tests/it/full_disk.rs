@@ -89,7 +89,7 @@ fn an_undo_on_a_full_disk_changes_nothing_or_is_completed_later() {
                 assert_eq!(tree(&root), after, "{error}");
             }
         }
-        // The same process goes on, or another one starts, once there is room.
+        // This process goes on, or another one starts, once there is room.
         room(&disk, i64::MAX);
         let journal = if writes % 2 == 0 {
             journal
