@@ -4,8 +4,9 @@
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
+    clippy::indexing_slicing,
     clippy::print_stdout,
-    reason = "a benchmark prints"
+    reason = "a benchmark prints, and stops where it cannot go on"
 )]
 
 use std::fs::{self, File, OpenOptions};
@@ -48,8 +49,8 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-fn said(id: String, text: String) -> EntryKind {
-    let message = Message { id: Some(id.as_str().into()), ..Message::user_text(text) };
+fn said(id: &str, text: &str) -> EntryKind {
+    let message = Message { id: Some(id.into()), ..Message::user_text(text) };
     EntryKind::Message { message: message.shared(), usage: None }
 }
 
@@ -68,7 +69,7 @@ fn fill(runtime: &Runtime, session: &dyn OpenSession, from: usize, count: usize)
     let (mut at, end) = (from, from + count);
     while at < end {
         let next = end.min(at + 1_000);
-        let kinds = (at..next).map(|n| said(format!("m{n}"), "x".repeat(TEXT_BYTES))).collect();
+        let kinds = (at..next).map(|n| said(&format!("m{n}"), &"x".repeat(TEXT_BYTES))).collect();
         runtime.block_on(session.append(kinds, Durability::Process)).unwrap();
         at = next;
     }
@@ -81,13 +82,13 @@ fn measure_openings(runtime: &Runtime, dir: &Path, entries: usize) {
     let new = NewSession { id: None, cwd: "/".into(), parent: None };
     let session = runtime.block_on(store.create(new)).unwrap();
     fill(runtime, &*session, 0, entries / 2);
-    let fork = runtime.block_on(session.append(vec![said("fork".into(), "go".into())], Durability::Disk));
+    let fork = runtime.block_on(session.append(vec![said("fork", "go")], Durability::Disk));
     let to = fork.unwrap().pop();
     fill(runtime, &*session, entries / 2, entries / 4);
-    let back = vec![EntryKind::Leaf { to, left: None }, said("back".into(), "another way".into())];
+    let back = vec![EntryKind::Leaf { to, left: None }, said("back", "another way")];
     runtime.block_on(session.append(back, Durability::Disk)).unwrap();
     fill(runtime, &*session, entries * 3 / 4, entries / 4);
-    let cut = vec![said("cut".into(), "goes on".into()), compaction("cut")];
+    let cut = vec![said("cut", "goes on"), compaction("cut")];
     runtime.block_on(session.append(cut, Durability::Disk)).unwrap();
     fill(runtime, &*session, entries, TAIL_ENTRIES);
     runtime.block_on(session.close()).unwrap();
@@ -130,8 +131,9 @@ fn measure_openings(runtime: &Runtime, dir: &Path, entries: usize) {
 
 fn find_database(root: &Path) -> PathBuf {
     let folders = fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
-    let files = folders.flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
-    files.filter(|path| path.extension().is_some_and(|end| end == "db")).next().unwrap()
+    let mut files =
+        folders.flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
+    files.find(|path| path.extension().is_some_and(|end| end == "db")).unwrap()
 }
 
 /// Nanoseconds that the threads of this process have run.
