@@ -10,7 +10,7 @@ use zk_core::model::{
     CallId, CallKind, CallRef, Display, Effects, Message, ModelRef, Role, RunId, ThinkingLevel, ToolContent,
     ToolResult, TurnId, TurnUsage,
 };
-use zk_core::service::{Entry, EntryKind, SideCallOf};
+use zk_core::service::{Entry, EntryKind, SideCallOf, SubAgentEntry};
 
 /// Event of a run as a session stores it.
 #[derive(Clone, Debug)]
@@ -208,6 +208,8 @@ impl<'a> Replaying<'a> {
                 let cause = MessagesCause::Answer;
                 self.push(StoredEvent::SessionMessages(SessionMessages { run_id, messages, usage, cause }));
             }
+            // Text of a sub-agent is no event of the session's own agent.
+            EntryKind::Custom(custom) if SubAgentEntry::of(custom).is_some() => {}
             EntryKind::Custom(custom) => {
                 self.push(StoredEvent::SessionEntry(SessionEntry { entry: custom.clone() }));
             }

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::ops::Range;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use zk_core::service::{BlobError, BlobId, Blobs, StateFiles};
+use zk_core::service::{BlobError, BlobId, Blobs, StateFiles, open_regular};
 
 /// Largest blob, in bytes.
 const MAX_BLOB_BYTES: u64 = 64 << 20;
@@ -93,9 +93,7 @@ impl FileBlobs {
         if !is_hash {
             return Err(BlobError::Missing { id: id.clone() });
         }
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        let opened =
-            OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(self.dir.join(&id.0));
+        let opened = open_regular(OpenOptions::new().read(true), &self.dir.join(&id.0));
         let failed = |source: io::Error| match source.kind() {
             ErrorKind::NotFound => BlobError::Missing { id: id.clone() },
             _ => BlobError::Io { doing: "read", id: id.0.clone(), source },

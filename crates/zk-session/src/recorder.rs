@@ -1,6 +1,7 @@
 mod handlers;
 mod log;
 mod redact;
+mod sub_agents;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -15,6 +16,7 @@ use zk_core::service::{OpenSession, SessionLog, StoreError};
 
 use self::handlers::SubAgentUsage;
 use self::log::{Log, State};
+use self::sub_agents::SubAgents;
 use crate::Loaded;
 
 /// Plugin that writes a run into an open session.
@@ -39,7 +41,8 @@ use crate::Loaded;
 /// Secrets are not stored: if the host provides a [`Redactor`](zk_core::service::Redactor), it redacts every
 /// entry. The conversation in memory keeps the original text.
 ///
-/// Of sub-agents only the usage is recorded here, which the session pays for.
+/// Of sub-agents, which spend the session's money, the usage and the text are stored: the text as it arrives, so that it
+/// survives the end of the process ([`SubAgentTexts`](zk_core::service::SubAgentTexts)).
 ///
 /// The recorder also provides [`SessionLog`], through which plugins store entries in this session.
 ///
@@ -164,6 +167,7 @@ impl Plugin for Recorder {
         let depth = scope.bus().map_or(0, |bus| bus.origin().depth);
         let usage = SubAgentUsage { log: self.log.clone(), depth };
         scope.handle_at::<UsageUpdate, _>(Reach::Descendants, Arc::new(usage));
+        SubAgents::register(self.log.clone(), scope);
         scope.handle::<AgentStart, _>(self.log.clone());
         scope.handle::<ModelSelect, _>(self.log.clone());
         scope.handle::<ThinkingSelect, _>(self.log.clone());

@@ -12,6 +12,7 @@ use std::path::Path;
 use rustix::fs::{Access, AtFlags, accessat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use zk_core::service::StateLock;
 
 use crate::journal::TurnLabel;
 use crate::path_text::SavedPath;
@@ -68,9 +69,10 @@ impl Journal {
     /// since the plan was made. A full disk, or any other failure to write, leaves every file as it is.
     ///
     /// # Errors
-    /// [`UndoError`]; no file was changed then.
+    /// [`UndoError::Unrecorded`] once files are back and the journal could not be written; with any other error, no file
+    /// was changed.
     pub fn apply(&self, plan: &Plan) -> Result<Outcome, UndoError> {
-        let _lock = self.lock_for_changes()?;
+        let _lock = self.lock_and_finish()?;
         for workspace in plan.steps.iter().flat_map(|step| &step.workspaces) {
             workspace.check()?;
         }
@@ -98,11 +100,19 @@ impl Journal {
         self.write_pending(&pending)?;
         if let Err(error) = self.stage(&pending) {
             self.drop_pending(&pending);
-            return Err(error);
+            return Err(UndoError::Unchanged(Box::new(error)));
         }
         let done = self.carry_out(&pending);
-        self.finish(pending, done, &mut outcome)?;
+        let recorded = self.finish(pending, done, &mut outcome);
+        recorded.map_err(|error| UndoError::Unrecorded(Box::new(error)))?;
         Ok(outcome)
+    }
+
+    /// Locks the journal, and finishes an undo that was cut off: a plan beside it would take its record's place.
+    pub(crate) fn lock_and_finish(&self) -> Result<StateLock, UndoError> {
+        let lock = self.lock_for_changes()?;
+        self.finish_pending()?;
+        Ok(lock)
     }
 
     /// Finishes an undo that was cut off; `None` if there is none.

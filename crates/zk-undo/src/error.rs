@@ -53,6 +53,14 @@ pub enum UndoError {
         /// Difference that was found.
         why: &'static str,
     },
+    /// A content could not be written beside its place, or a name could not be changed.
+    #[error("{0}; no file was changed")]
+    Unchanged(#[source] Box<UndoError>),
+    /// Files are back, and the journal could not record it.
+    #[error(
+        "the files are back, but that could not be recorded: {0}; the next undo or start completes the record"
+    )]
+    Unrecorded(#[source] Box<UndoError>),
     /// No turn with that number changed files.
     #[error(
         "turn {0} is not in the journal of this session; `/undo list` names the turns that changed files"

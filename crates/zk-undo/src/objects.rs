@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ring::digest::{Context, SHA256};
-use rustix::fs::OFlags;
-use zk_core::service::make_private_dir;
+use zk_core::service::{make_private_dir, open_regular};
 
 use crate::UndoError;
 
@@ -87,8 +86,7 @@ impl Objects {
         if !is_hash(hash) {
             return Err(UndoError::damaged(&path, "no such content"));
         }
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(&path);
+        let opened = open_regular(OpenOptions::new().read(true), &path);
         let mut file = opened.map_err(UndoError::io("read", &path))?;
         let (found, _) = digest(&mut file, None).map_err(UndoError::io("read", &path))?;
         if found != hash {

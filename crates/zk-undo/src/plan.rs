@@ -112,7 +112,7 @@ impl Journal {
     /// # Errors
     /// [`UndoError::NothingToUndo`], [`UndoError::OtherWorkspace`], [`UndoError::Running`].
     pub fn plan_undo(&self, count: usize) -> Result<Plan, UndoError> {
-        let _lock = self.lock_for_changes()?;
+        let _lock = self.lock_and_finish()?;
         let runs = runs(self.steps.all()?);
         let active = runs.into_iter().rev().filter(|steps| steps.iter().any(|step| !step.is_undone));
         let count = count.max(1);
@@ -146,7 +146,7 @@ impl Journal {
     /// # Errors
     /// [`UndoError::NothingToRedo`], [`UndoError::OtherWorkspace`], [`UndoError::Running`].
     pub fn plan_redo(&self) -> Result<Plan, UndoError> {
-        let _lock = self.lock_for_changes()?;
+        let _lock = self.lock_and_finish()?;
         let is_undo = |step: &Step| matches!(step.kind, StepKind::Undo { .. } | StepKind::Move { .. });
         let mut steps = self.steps.all()?;
         steps.retain(|step| is_undo(step) && !step.is_undone);
@@ -162,7 +162,7 @@ impl Journal {
     /// # Errors
     /// [`UndoError::NothingToUndo`], [`UndoError::OtherWorkspace`], [`UndoError::Running`].
     pub fn plan_move(&self, wanted: &BTreeSet<u64>) -> Result<Plan, UndoError> {
-        let _lock = self.lock_for_changes()?;
+        let _lock = self.lock_and_finish()?;
         let mut turns = self.steps.all()?;
         turns.retain(|step| step.kind == StepKind::Turn);
         let (undone, redone): (Vec<Step>, Vec<Step>) = turns

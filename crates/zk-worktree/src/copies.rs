@@ -3,10 +3,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use async_trait::async_trait;
-use rustix::fs::OFlags;
 use tokio::sync::OnceCell;
 use zk_core::kernel::{Cx, Plugin};
-use zk_core::service::{CopyChanges, IsolatedCopy, Isolation, IsolationError, StateFiles, make_private_dir};
+use zk_core::service::{
+    CopyChanges, IsolatedCopy, Isolation, IsolationError, StateFiles, make_private_dir, open_regular,
+};
 
 use crate::WorktreeError;
 use crate::beneath::{Found, Tree};
@@ -284,11 +285,9 @@ fn copy_files(source: &Source, to: &Path, most: CopyLimits) -> Result<(), Worktr
 fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600).custom_flags(flags.bits().cast_signed());
-    let mut file = options.open(path)?;
-    file.write_all(bytes)
+    options.write(true).create(true).truncate(true).mode(0o600);
+    open_regular(&mut options, path)?.write_all(bytes)
 }
 
 /// Converts the name of an agent to a part of a file name.

@@ -20,7 +20,7 @@ use crate::{Run, RunOutcome};
 pub(super) const SOURCE: &str = "sub-agents";
 
 /// Maximum size of an answer in the message that tells of the end of a sub-agent, in bytes.
-const MAX_NOTICE_BYTES: usize = 16 << 10;
+pub(super) const MAX_NOTICE_BYTES: usize = 16 << 10;
 
 /// A sub-agent whose run is about to begin.
 pub(super) struct Launch {

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use zk_core::events::SessionLoaded;
 use zk_core::kernel::{Cx, Reach, Scope};
 use zk_core::model::{Message, ToolError};
-use zk_core::service::{Entry, EntryKind, NewEntry, SessionLog};
+use zk_core::service::{Entry, EntryKind, NewEntry, SessionLog, SubAgentTexts};
 
-use super::launch::{SOURCE, notice};
+use super::launch::{MAX_NOTICE_BYTES, SOURCE, notice};
 use super::subagents::Subagents;
 use crate::agent::AgentInner;
 
@@ -107,15 +107,16 @@ struct Restored {
 impl Restored {
     fn read(entries: &[Entry]) -> Self {
         let mut open: BTreeMap<String, (usize, String, bool)> = BTreeMap::new();
-        let (mut told, mut names) = (BTreeSet::new(), 0);
+        let texts = SubAgentTexts::read(entries);
+        let number = |agent: &str| agent.rsplit('.').next().and_then(|number| number.parse::<u32>().ok());
+        let mut names = texts.names().filter_map(number).max().unwrap_or_default();
+        let mut told = BTreeSet::new();
         for (at, entry) in entries.iter().enumerate() {
             if let Some(step) = step(entry) {
                 match step {
                     Step::Began { agent, task } => {
-                        let number = agent.rsplit('.').next().and_then(|number| number.parse().ok());
-                        names = names.max(number.unwrap_or_default());
-                        let end = "was cut off when zk ended, and its work is lost. Its task was:";
-                        let cut = format!("{} {end} {task}", beginning(&agent));
+                        names = names.max(number(&agent).unwrap_or_default());
+                        let cut = cut_notice(&agent, &task, texts.of_agent(&agent));
                         open.insert(agent, (at, cut, true));
                     }
                     Step::Ended { agent, notice } => {
@@ -143,6 +144,21 @@ impl Restored {
             .collect();
         owed.sort_by_key(|(at, _)| *at);
         Self { names, owed: owed.into_iter().map(|(_, owed)| owed).collect() }
+    }
+}
+
+/// Message about a sub-agent that ended with its process, with the last text that it had stored.
+fn cut_notice(agent: &str, task: &str, said: Option<String>) -> String {
+    let head = format!("{} was cut off when zk ended", beginning(agent));
+    match said {
+        None => format!("{head}, and its work is lost. Its task was: {task}"),
+        Some(said) => {
+            let end = said.floor_char_boundary(MAX_NOTICE_BYTES);
+            let said = said.get(..end).unwrap_or_default();
+            format!(
+                "{head}. Its task was: {task}\nThe last that is known of what it said, which is no result:\n{said}"
+            )
+        }
     }
 }
 

@@ -178,6 +178,7 @@ impl SpawnTool {
         let child = Closing::new(child);
         let before = SpawnBefore {
             child: name.clone(),
+            call_id: cx.call_id.clone(),
             depth,
             prompt: task.clone(),
             model: own.as_ref().map_or_else(|| child.child.model(), |own| own.model.clone()).reference(),

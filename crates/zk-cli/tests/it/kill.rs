@@ -262,3 +262,45 @@ fn what_a_sub_agent_said_before_zk_was_killed_is_told_with_the_unknown_outcome_o
     }
     assert_eq!(server.violations(), []);
 }
+
+/// Whether a file below `dir` contains the text.
+fn has_text(dir: &Path, text: &str) -> bool {
+    fs::read_dir(dir).into_iter().flatten().flatten().any(|entry| match entry.path() {
+        path if path.is_dir() => has_text(&path, text),
+        path => fs::read(path)
+            .is_ok_and(|bytes| bytes.windows(text.len()).any(|window| window == text.as_bytes())),
+    })
+}
+
+/// Two sub-agents with one task say a part of their answers and are silent then: the model hears the part of each.
+#[test]
+fn an_answer_that_was_arriving_at_a_sub_agent_when_zk_was_killed_is_told() {
+    let said = Arc::new(AtomicUsize::new(0));
+    let count = said.clone();
+    let script =
+        Script::answering(move |asked: &Asked| match (&*asked.last_user_text(), asked.results().len()) {
+            ("go", 0) => {
+                Turn::new().call("spawn", json!({"task": "look"})).call("spawn", json!({"task": "look"}))
+            }
+            ("look", 0) => {
+                let number = count.fetch_add(1, Ordering::SeqCst);
+                Turn::new().text(format!("The lock number{number} is missing, and the rest")).hang()
+            }
+            (_, _) => Turn::new().text("that is all"),
+        });
+    let server = server(script);
+    let person = Person::asking(&server);
+    let mut child = person.spawn(program(), &["-p", "go", "--allow-all"], Stdio::null());
+    let parts = ["lock number0 is missing, and the", "lock number1 is missing, and the"];
+    until("both texts in the session", || parts.iter().all(|part| has_text(&person.home(), part)));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let ended = person.run(&["-p", "on", "--continue", "--allow-all"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let results = results(server.bodies().last().unwrap());
+    for part in parts {
+        let end = format!("which is no result:\nThe {part}");
+        assert_eq!(results.values().filter(|told| told.ends_with(&end)).count(), 1, "{results:?}");
+    }
+    assert_eq!(server.violations(), []);
+}

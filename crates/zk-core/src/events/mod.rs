@@ -83,7 +83,7 @@ pub use view::ViewBlock;
 
 /// Version of the events' JSON form, as `stream-json` prints it. The minor part grows with each addition, the
 /// major part with each incompatible change.
-pub const EVENTS_VERSION: &str = "1.19";
+pub const EVENTS_VERSION: &str = "1.20";
 
 /// Time limit of one observer, for which the run waits.
 const WATCHER_LIMIT: std::time::Duration = std::time::Duration::from_secs(30);

@@ -3,7 +3,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::notify;
-use crate::model::{ModelRef, Stats};
+use crate::model::{CallId, ModelRef, Stats};
 
 /// A sub-agent was created and is about to run.
 #[derive(Clone, Debug, Serialize)]
@@ -11,6 +11,8 @@ use crate::model::{ModelRef, Stats};
 pub struct SpawnBefore {
     /// Name of the sub-agent.
     pub child: String,
+    /// Call that starts it.
+    pub call_id: CallId,
     /// Depth of the sub-agent in the tree; 1 for a child of the root agent.
     pub depth: u32,
     /// Prompt that the sub-agent begins with.

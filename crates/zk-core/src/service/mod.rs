@@ -38,7 +38,7 @@ pub use files::{
     FileWatch, Files, GuardedPath, HostFile, HostFileError, HostFiles, HostRead, IsolatedCopy, Isolation,
     IsolationError, OnChange, OutsideFiles, Overflow, PathError, PathGuard, Resolved, RunBy, SearchFound,
     SearchMode, SearchQuery, StateFileError, StateFiles, StateLock, WalkEntry, WalkOptions, WalkReport,
-    WriteReceipt, make_private_dir,
+    WriteReceipt, make_private_dir, open_regular, read_regular,
 };
 pub use permission::{
     CallDecision, CallGuard, CallJudge, CallJudgement, CallOffer, Trust, TrustError, TrustItem,
@@ -58,8 +58,9 @@ pub use session::{
     Durability, ENTRY_VERSION, Entry, EntryData, EntryKind, EntryVisitor, LeftSession, LiveEntries, Lock,
     MessageVisitor, NewEntry, NewSession, OpenSession, OutlineKind, OutlineRow, RunStatus, SKILL_TAG,
     SKILL_TOOL, SessionFilter, SessionInfo, SessionLog, SessionOutline, SessionScan, SessionSnapshot,
-    SessionStore, SideCallOf, StoreError, StoredConversation, Unreadable, WINDOW_OWNER, check_leaf,
-    count_branches, entry_labels, first_line, has_skill_text, is_remember_line, present_branch,
+    SessionStore, SideCallOf, StoreError, StoredConversation, SubAgentEntry, SubAgentStep, SubAgentTexts,
+    Unreadable, WINDOW_OWNER, check_leaf, count_branches, entry_labels, first_line, has_skill_text,
+    is_remember_line, present_branch,
 };
 #[cfg(feature = "typed")]
 pub use tool::FnTool;

@@ -114,7 +114,7 @@ fn agent(all: &mut Vec<Box<dyn AnyEvent>>) {
         },
         Input { text: "hi".into(), images: Vec::new(), handled: false, added: Vec::new() },
         UserBash { command: "ls".into(), private: true },
-        SpawnBefore { child: "helper".into(), depth: 1, prompt: "look".into(), model: model(), background: false },
+        SpawnBefore { child: "helper".into(), call_id: "c_1".into(), depth: 1, prompt: "look".into(), model: model(), background: false },
         SpawnComplete { child: "helper".into(), depth: 1, stats: Stats::default() },
         SpawnError { child: "helper".into(), depth: 1, error: "lost".into(), stats: Stats::default() },
         ResourcesDiscover { cwd: "/home".into() },

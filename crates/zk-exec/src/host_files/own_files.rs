@@ -5,9 +5,9 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, OFlags, access as access_to};
+use rustix::fs::{Access, access as access_to};
 use rustix::io::Errno;
-use zk_core::service::{HostFileError, HostFiles, HostRead};
+use zk_core::service::{HostFileError, HostFiles, HostRead, open_regular};
 
 use crate::LocalHostFiles;
 
@@ -45,9 +45,7 @@ pub fn read_text(path: &Path, most: usize) -> io::Result<String> {
 /// # Errors
 /// When the file cannot be opened so, or is a link or no regular file.
 pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = options.mode(0o600).custom_flags(flags.bits().cast_signed()).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
+    open_regular(options.mode(0o600), path)
 }
 
 /// Whether files can be made in `dir`, which is made where it is absent.

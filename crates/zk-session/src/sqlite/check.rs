@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use rusqlite::{Connection, Row, Statement};
-use zk_core::service::{Entry, EntryKind, LiveEntries};
+use zk_core::service::{Entry, EntryKind, LiveEntries, read_regular};
 
 use super::db::FORMAT;
 use super::error::is_damage;
@@ -357,22 +357,30 @@ fn read_index(conn: &Connection, path: &Path, look: Look) -> rusqlite::Result<Op
     Ok(rows.index.filter(|_| is_whole))
 }
 
+/// Number of rows whose sizes are read at a time: forwards, as the disk reads ahead.
+const SIZES_STEP_ROWS: i64 = 256;
+
 /// First row to read: `back` bytes before the row where the sent conversation begins, so that an undone
 /// compaction needs no second read. `None` if everything is to be read.
 fn first_row_to_read(conn: &Connection, index: &Index, back: u64) -> rusqlite::Result<Option<i64>> {
     let Some(mut from) = index.first_sent_row() else { return Ok(None) };
-    let query = "SELECT seq, octet_length(kind) FROM entries WHERE seq >= ?1 AND seq <= ?2 ORDER BY seq DESC";
-    let mut select = conn.prepare(query)?;
-    let mut bytes = 0;
+    let query = "SELECT seq, octet_length(kind) FROM entries WHERE seq >= ?1 AND seq <= ?2 ORDER BY seq";
+    let (mut select, mut bytes) = (conn.prepare(query)?, 0);
     for range in index.moves().branch(from - 1).iter().rev() {
-        let mut rows = select.query((range.start(), range.end()))?;
-        while let Some(row) = rows.next()? {
-            bytes +=
-                row.get::<_, Option<i64>>(1)?.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or_default();
-            if bytes > back {
-                return Ok(Some(from));
+        let mut end = *range.end();
+        while end >= *range.start() {
+            let begin = (end - SIZES_STEP_ROWS + 1).max(*range.start());
+            let sizes: Vec<(i64, Option<i64>)> = select
+                .query_map((begin, end), |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect::<rusqlite::Result<_>>()?;
+            for (row, size) in sizes.into_iter().rev() {
+                bytes += size.and_then(|size| u64::try_from(size).ok()).unwrap_or_default();
+                if bytes > back {
+                    return Ok(Some(from));
+                }
+                from = row;
             }
-            from = row.get(0)?;
+            end = begin - 1;
         }
     }
     Ok(None)
@@ -475,11 +483,11 @@ pub(super) fn gather(conn: &Connection, path: &Path, rows: &mut Rows<'_>) -> Met
 
 /// Whether the write-ahead log contains transactions that SQLite would skip.
 pub(crate) fn has_broken_log(path: &Path) -> bool {
-    fs::read(with(path, "-wal")).is_ok_and(|log| wal::hides_transactions(&log))
+    read_regular(&with(path, "-wal"), u64::MAX).is_ok_and(|log| wal::hides_transactions(&log))
 }
 
 fn has_cut_log(path: &Path) -> bool {
-    fs::read(with(path, "-wal")).is_ok_and(|log| wal::ends_within_a_page(&log))
+    read_regular(&with(path, "-wal"), u64::MAX).is_ok_and(|log| wal::ends_within_a_page(&log))
 }
 
 /// Whether the file never contained a row: it is empty, or one page of zeros after its header.

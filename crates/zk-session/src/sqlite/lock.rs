@@ -4,8 +4,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, OFlags, flock};
-use zk_core::service::StoreError;
+use rustix::fs::{FlockOperation, flock};
+use zk_core::service::{StoreError, open_regular};
 
 use super::files::{Files, with};
 
@@ -120,28 +120,21 @@ pub(crate) fn acknowledged_entries(files: &Files) -> Option<i64> {
     read(&file).and_then(|(_, entries)| entries)
 }
 
-/// Opens a plain file: no symbolic or hard link, and without blocking on a pipe.
+/// Opens a regular file that has no other name.
 pub(crate) fn open_plain(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = options.custom_flags(flags.bits().cast_signed()).open(path).map_err(|error| {
-        match rustix::io::Errno::from_io_error(&error) {
-            Some(rustix::io::Errno::LOOP) => link_error("a symbolic link"),
-            _ => error,
-        }
+    let file = open_regular(options, path).map_err(|error| match error.raw_os_error() {
+        Some(_) => error,
+        None => refused(&error.to_string()),
     })?;
-    let meta = file.metadata()?;
-    if !meta.is_file() {
-        return Err(link_error("not a regular file"));
-    }
     // A file that was removed since has no name left.
-    if meta.nlink() > 1 {
-        return Err(link_error("a hard link to another file"));
+    if file.metadata()?.nlink() > 1 {
+        return Err(refused("it is a hard link to another file"));
     }
     Ok(file)
 }
 
-fn link_error(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::PermissionDenied, format!("it is {what}; remove it and try again"))
+fn refused(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, format!("{why}; remove it and try again"))
 }
 
 fn is_same_file(file: &File, path: &Path) -> bool {

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use zk_core::model::SessionId;
-use zk_core::service::{StoreError, make_private_dir};
+use zk_core::service::{StoreError, make_private_dir, read_regular};
 
 use super::sizes::size_of;
 use crate::memory::{from_millis, millis};
@@ -19,6 +19,8 @@ use crate::{OpeningError, SessionPlace, is_valid_id};
 
 /// Name of the file that describes a session in the trash.
 const RECORD: &str = "trashed.json";
+/// Maximum size of a [`RECORD`] in bytes.
+const MAX_RECORD_BYTES: u64 = 1 << 20;
 /// Newest version of that file that this program reads.
 const RECORD_VERSION: u32 = 1;
 
@@ -247,8 +249,8 @@ impl Trash {
     /// Record of a session; rebuilt from its database if it cannot be read.
     fn record(&self, id: &SessionId) -> Result<Record, TrashError> {
         let dir = self.dir(id);
-        let read = fs::read_to_string(dir.join(RECORD)).ok();
-        if let Some(record) = read.and_then(|text| serde_json::from_str::<Record>(&text).ok()) {
+        let read = read_regular(&dir.join(RECORD), MAX_RECORD_BYTES).ok();
+        if let Some(record) = read.and_then(|json| serde_json::from_slice::<Record>(&json).ok()) {
             if record.version > RECORD_VERSION {
                 let (id, found) = (id.clone(), record.version);
                 return Err(StoreError::TooNew { id, found, known: RECORD_VERSION }.into());

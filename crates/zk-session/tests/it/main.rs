@@ -27,6 +27,8 @@ mod scanning;
 #[cfg(test)]
 mod search;
 #[cfg(test)]
+mod sub_agents;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod trash;

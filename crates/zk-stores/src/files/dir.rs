@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rustix::fs::{FlockOperation, OFlags, flock};
-use zk_core::service::{StateFileError, StateFiles, make_private_dir};
+use rustix::fs::{FlockOperation, flock};
+use zk_core::service::{StateFileError, StateFiles, make_private_dir, open_regular};
 
 use super::map::{KeyValue, MapError, MapLock};
 
@@ -139,6 +139,12 @@ impl KeyValue for DirMap {
     async fn list(&self, prefix: &str) -> Result<Vec<String>, MapError> {
         let (root, prefix) = (self.root.clone(), prefix.to_owned());
         offload("list", &root.display().to_string(), move || {
+            // A file in its place has no sessions, which looks like an empty store.
+            if std::fs::metadata(&root).is_ok_and(|found| !found.is_dir()) {
+                let why =
+                    io::Error::new(ErrorKind::NotADirectory, "it is a file, and sessions need a directory");
+                return Err(io_error("list", &root)(why));
+            }
             let dirs = match prefix.split_once('/') {
                 Some((dir, _)) => vec![dir.to_owned()],
                 None => names(&root)?,
@@ -161,7 +167,7 @@ impl KeyValue for DirMap {
     async fn holder(&self, key: &str) -> Result<Option<u32>, MapError> {
         let path = self.path(key)?;
         offload("read", key, move || {
-            let Ok(file) = plain(OpenOptions::new().read(true), &path) else { return Ok(None) };
+            let Ok(file) = open_regular(OpenOptions::new().read(true), &path) else { return Ok(None) };
             Ok(match flock(&file, FlockOperation::NonBlockingLockShared) {
                 Err(rustix::io::Errno::WOULDBLOCK) => Some(owner(&file).unwrap_or_default()),
                 Ok(()) | Err(_) => None,
@@ -189,13 +195,6 @@ fn names(dir: &Path) -> Result<Vec<String>, MapError> {
     Ok(names)
 }
 
-/// Opens a plain file without following a link or waiting for a pipe.
-fn plain(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = options.custom_flags(flags.bits().cast_signed()).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
-}
-
 fn take(path: &Path) -> Result<MapLock, MapError> {
     let failed = io_error("lock", path);
     let mut pid = None;
@@ -206,7 +205,7 @@ fn take(path: &Path) -> Result<MapLock, MapError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         make_private_dir(path.parent().unwrap_or(Path::new("/"))).map_err(&failed)?;
-        let file = match plain(&mut options, path) {
+        let file = match open_regular(&mut options, path) {
             Ok(file) => file,
             // A deletion has removed the directory meanwhile.
             Err(error) if error.kind() == ErrorKind::NotFound => continue,

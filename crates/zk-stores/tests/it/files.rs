@@ -186,3 +186,17 @@ async fn files_of_a_directory_are_the_owners_alone() {
     let escape = dir_map(&root).save("../x/y", Vec::new()).await.unwrap_err();
     assert!(escape.to_string().contains("no name of a session's file"), "{escape}");
 }
+
+#[tokio::test]
+async fn a_file_in_place_of_the_directory_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("sessions");
+    std::fs::write(&root, "of the person").unwrap();
+    let store = FileMapStore::new(dir_map(&root));
+    let error = store.list(&SessionFilter::default()).await.unwrap_err().to_string();
+    assert!(error.contains("it is a file") && error.contains("sessions"), "{error}");
+    assert!(store.open(&"s_1".into()).await.is_err());
+    let session = store.create(at("s_1")).await;
+    assert!(session.is_err() || add(&*session.unwrap(), "one").await.is_err());
+    assert_eq!(std::fs::read_to_string(&root).unwrap(), "of the person");
+}

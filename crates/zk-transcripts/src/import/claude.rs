@@ -5,9 +5,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use zk_core::model::{Block, ModelRef, StopReason, Text, Thinking, ToolCall};
-use zk_core::service::Entry;
+use zk_core::service::{Entry, read_regular};
 
-use super::file::read_plain;
 use super::format::TranscriptRef;
 use super::lines::JsonLines;
 use super::outcome::{self, Outcome};
@@ -244,7 +243,7 @@ fn sub_agents(path: &Path) -> Result<Vec<SubAgent>, ImportError> {
         }
         let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let mut agent = SubAgent::new(stem.trim_start_matches("agent-").to_owned(), reader);
-        let meta = read_plain(&file.with_extension("meta.json"), MAX_META_BYTES).unwrap_or_default();
+        let meta = read_regular(&file.with_extension("meta.json"), MAX_META_BYTES).unwrap_or_default();
         if let Ok(meta) = serde_json::from_slice::<Value>(&meta) {
             agent.call_id = Some(text(&meta, "toolUseId").to_owned()).filter(|id| !id.is_empty());
             if !text(&meta, "agentType").is_empty() {

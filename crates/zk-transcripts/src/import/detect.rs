@@ -1,9 +1,10 @@
+use std::fs::OpenOptions;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use zk_core::service::open_regular;
 
-use super::file::open_plain;
 use super::format::{TranscriptFormat, TranscriptRef};
 use super::lines::JsonLines;
 use super::opencode;
@@ -83,7 +84,11 @@ pub(super) fn collect_files(dir: &Path, depth: usize, files: &mut Vec<PathBuf>) 
 fn is_sqlite(path: &Path) -> Result<bool, ImportError> {
     let read = |source| ImportError::Read { path: path.to_path_buf(), source };
     let mut head = Vec::new();
-    open_plain(path).map_err(read)?.take(SQLITE_HEAD.len() as u64).read_to_end(&mut head).map_err(read)?;
+    open_regular(OpenOptions::new().read(true), path)
+        .map_err(read)?
+        .take(SQLITE_HEAD.len() as u64)
+        .read_to_end(&mut head)
+        .map_err(read)?;
     Ok(head == SQLITE_HEAD)
 }
 
@@ -113,7 +118,11 @@ fn detect_format(path: &Path) -> Result<Option<TranscriptFormat>, ImportError> {
     // `opencode export` writes a single JSON object over many lines.
     let mut head = Vec::new();
     let read = |source| ImportError::Read { path: path.to_path_buf(), source };
-    open_plain(path).map_err(read)?.take(4096).read_to_end(&mut head).map_err(read)?;
+    open_regular(OpenOptions::new().read(true), path)
+        .map_err(read)?
+        .take(4096)
+        .read_to_end(&mut head)
+        .map_err(read)?;
     let head = String::from_utf8_lossy(&head);
     let is_export =
         head.trim_start().starts_with('{') && head.contains("\"info\"") && head.contains("\"ses_");

@@ -1,10 +1,10 @@
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
+use zk_core::service::open_regular;
 
-use super::file::open_plain;
 use crate::ImportError;
 
 /// Maximum length of a line in bytes; a longer line is skipped.
@@ -33,7 +33,7 @@ pub(super) enum Line<T> {
 impl JsonLines {
     pub(super) fn open(path: &Path) -> Result<Self, ImportError> {
         let read = |source| ImportError::Read { path: path.to_path_buf(), source };
-        let file = open_plain(path).map_err(read)?;
+        let file = open_regular(OpenOptions::new().read(true), path).map_err(read)?;
         Ok(Self {
             path: path.to_path_buf(),
             reader: BufReader::with_capacity(256 << 10, file),

@@ -3,7 +3,6 @@
 mod claude;
 mod codex;
 pub(crate) mod detect;
-mod file;
 pub(crate) mod format;
 mod lines;
 mod opencode;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use serde_json::Value;
 use zk_core::model::{Block, ModelRef, StopReason, Thinking, ToolCall, Usage};
+use zk_core::service::read_regular;
 
-use super::file::read_plain;
 use super::format::{TranscriptFormat, TranscriptRef};
 use super::outcome::{self, Outcome};
 use super::session_builder::{PROGRAM, SessionBuilder};
@@ -102,7 +102,7 @@ pub(super) fn read(found: &TranscriptRef) -> Result<Transcript, ImportError> {
 /// Reads the JSON that `opencode export` wrote.
 fn read_export(path: &Path) -> Result<Value, ImportError> {
     let read = |source| ImportError::Read { path: path.to_path_buf(), source };
-    let bytes = match read_plain(path, MAX_EXPORT_BYTES) {
+    let bytes = match read_regular(path, MAX_EXPORT_BYTES) {
         Err(error) if error.kind() == ErrorKind::FileTooLarge => {
             return Err(ImportError::Unknown(path.to_path_buf()));
         }

@@ -7,6 +7,7 @@
 )]
 
 mod fixtures;
+mod full_disk;
 mod git;
 mod interleavings;
 mod kill;

@@ -166,8 +166,14 @@ fn the_tokens_of_a_sub_agent_are_counted_while_its_answer_comes_and_before_its_c
     };
     let model = ModelRef::new("p", "m");
     let prompt = "look around".to_owned();
-    let begun =
-        SpawnBefore { child: "main.1".to_owned(), depth: 1, prompt, model: model.clone(), background: false };
+    let begun = SpawnBefore {
+        child: "main.1".to_owned(),
+        call_id: "c".into(),
+        depth: 1,
+        prompt,
+        model: model.clone(),
+        background: false,
+    };
     assert_eq!(tokens_after(&begun, &Origin::default()), 0);
     let text = |bytes: usize| StreamText { turn_id: "t".into(), delta: "x".repeat(bytes) };
     assert_eq!(tokens_after(&text(60), &child), 0);

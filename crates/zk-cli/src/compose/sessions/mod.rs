@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use zk_chat::git_branch;
-use zk_core::service::{Entry, StoreError, Unreadable};
+use zk_core::service::{Entry, EntryKind, StoreError, SubAgentTexts, Unreadable};
 use zk_exec::LocalHostFiles;
 use zk_session::{
     CallState, InterruptedCall, Loaded, NoticeSink, OpeningError, SessionNotice, SessionPlace, SessionStart,
@@ -206,9 +206,17 @@ fn append_subagent_output(loaded: &mut Loaded, entries: &[Entry]) {
     };
     let Some(turn) = &loaded.interrupted else { return };
     let Some(first) = turn.calls.first().filter(|_| turn.calls.iter().any(is_delegating)) else { return };
+    // Ids of calls are unique in a turn, not in a session.
+    let of_turn = entries.iter().rposition(|entry| matches!(entry.kind, EntryKind::OpenTurn { .. }));
+    let texts = SubAgentTexts::read(entries.get(of_turn.unwrap_or_default()..).unwrap_or_default());
+    // An older zk stored only the blocks of a view.
     let words = SubagentWords::of_turn(entries, &first.call_id);
     loaded.explain_unknown(|call| {
-        let (name, said) = words.of_task(call.args.get("task")?.as_str()?)?;
+        let of_view = || {
+            let (name, said) = words.of_task(call.args.get("task")?.as_str()?)?;
+            Some((name, said.to_owned()))
+        };
+        let (name, said) = texts.of_call(&call.call_id).or_else(of_view)?;
         let end = said.char_indices().nth(MAX_OUTPUT_CHARS).map(|(at, _)| at);
         let (said, cut) = (said.get(..end.unwrap_or(said.len())).unwrap_or_default(), end.map_or("", |_| "…"));
         Some(format!(

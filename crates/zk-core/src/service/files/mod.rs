@@ -2,6 +2,7 @@ mod blobs;
 mod guarded_paths;
 mod host_files;
 mod isolation;
+mod regular;
 mod state_files;
 
 use std::borrow::Cow;
@@ -18,6 +19,7 @@ pub use blobs::{BlobError, BlobId, Blobs};
 pub use guarded_paths::{GuardedPath, PathGuard, RunBy};
 pub use host_files::{FileOwner, HostFile, HostFileError, HostFiles, HostRead, Overflow};
 pub use isolation::{CopyChanges, IsolatedCopy, Isolation, IsolationError};
+pub use regular::{open_regular, read_regular};
 pub use state_files::{StateFileError, StateFiles, StateLock, make_private_dir};
 
 /// File access for all file tools, wherever the files are: on this machine, in a container, on another host,

@@ -12,6 +12,7 @@ mod restore;
 mod store;
 mod store_error;
 mod stored_conversation;
+mod sub_agent;
 mod tree;
 
 pub use debug_dump::DebugDump;
@@ -27,4 +28,5 @@ pub use outline::{OutlineKind, OutlineRow, SessionOutline, first_line};
 pub use store::{Durability, NewSession, OpenSession, SessionStore};
 pub use store_error::StoreError;
 pub use stored_conversation::{EntryVisitor, LiveEntries, SessionScan, SessionSnapshot, StoredConversation};
+pub use sub_agent::{SubAgentEntry, SubAgentStep, SubAgentTexts};
 pub use tree::{check_leaf, count_branches, entry_labels, present_branch};

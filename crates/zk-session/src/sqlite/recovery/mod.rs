@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
-use zk_core::service::{Entry, StoreError};
+use zk_core::service::{Entry, StoreError, read_regular};
 
 use super::check::{self, Branches, Checked, Log, Look, Rows};
 use super::db::{RowHead, connect, create_tables, insert_row, insert_statement};
@@ -30,8 +30,8 @@ pub(super) fn quarantine(files: &Files, rows: &[Unreadable]) -> Result<(), Store
     }
     let path = files.quarantine();
     let fail = |source| StoreError::Io { doing: "keep unreadable entries in", path: path.clone(), source };
-    let before = match fs::read_to_string(&path) {
-        Ok(text) => text,
+    let before = match read_regular(&path, u64::MAX) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(fail(error)),
     };
@@ -99,7 +99,7 @@ pub(super) fn write_again(files: &Files, log: &Log) -> Result<(), StoreError> {
 /// [`StoreError::Io`] when the temporary database cannot be written.
 pub(super) fn read_lone_log(files: &Files) -> Result<(String, Log), StoreError> {
     let fail = |doing, path: PathBuf| move |source| StoreError::Io { doing, path, source };
-    let bytes = fs::read(files.log()).map_err(fail("read", files.log()))?;
+    let bytes = read_regular(&files.log(), u64::MAX).map_err(fail("read", files.log()))?;
     let Some(database) = wal::database(&bytes) else {
         return Ok((
             "its database file is empty and nothing in its write-ahead log is whole".to_owned(),
