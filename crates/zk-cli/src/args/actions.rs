@@ -60,7 +60,10 @@ pub(crate) struct DoctorArgs {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct ShellArgs {
+    #[command(subcommand)]
+    pub(crate) action: Option<ShellAction>,
     /// The shell, by name or path, instead of $SHELL; bash, zsh and fish tell zk what runs in them
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) shell: Option<PathBuf>,
@@ -73,6 +76,16 @@ pub(crate) struct ShellArgs {
     /// Character that calls the agent at an empty line, ? by default; an empty one for none
     #[arg(long, value_name = "CHARACTER")]
     pub(crate) trigger: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum ShellAction {
+    /// Print a script for the start file of bash, zsh or fish on a remote host, so that zk is told what runs there
+    Init {
+        /// The remote shell: bash, zsh or fish
+        #[arg(value_name = "NAME", value_parser = ["bash", "zsh", "fish"])]
+        shell: String,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
