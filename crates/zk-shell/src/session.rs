@@ -252,6 +252,8 @@ impl Session {
         let (sender, mut events) = unbounded_channel();
         let Started { mut terminal, nonce, rescue } = shell;
         let pid = terminal.id();
+        // Without a program on it, the terminal would hang up between two shells, before its output is read.
+        let held = terminal.open_side();
         let (exited, ended) = UnixStream::pair()?;
         let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new().name(name.to_owned()).stack_size(PUMP_STACK_BYTES).spawn(body)
@@ -276,6 +278,7 @@ impl Session {
             "shell-wait",
             Box::new(move || {
                 code.store(waiting.wait(&mut terminal, &access.gate, &shared), Ordering::SeqCst);
+                drop(held);
                 // The reader of the output may have ended first.
                 let _ = (&exited).write(&[0]);
                 drop(exited);

@@ -64,8 +64,6 @@ impl Rescue {
 
     /// Waits for the end of the shell, and of a plain one in its place; returns the exit code. Blocks.
     pub(crate) fn wait(&self, terminal: &mut PersonTerminal, gate: &OutputGate, shared: &SharedState) -> u8 {
-        // Without a program on it, the terminal would hang up between two shells.
-        let _held = terminal.open_side();
         let mut code = terminal.wait().unwrap_or(1);
         for plain in &self.plain {
             let is_wanted = self.is_wanted.swap(false, Ordering::SeqCst);
