@@ -194,7 +194,7 @@ fn commands_of_a_remote_host_are_claims_and_the_script_for_it_is_printed() {
     let person = person(&server);
     for shell in ["bash", "zsh", "fish"] {
         let printed = person.run(&["shell", "init", shell]);
-        assert!(printed.code == 0 && printed.stdout.contains("7177"), "{printed:?}");
+        assert!(printed.code == 0 && printed.stdout.contains("7177"), "{}", printed.stdout);
     }
     assert_eq!(person.run(&["shell", "init", "tcsh"]).code, 2);
     let Some(mut terminal) = Terminal::open(&person, "shell --shell bash") else { return };
