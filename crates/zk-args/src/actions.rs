@@ -65,7 +65,11 @@ pub struct DoctorArgs {
 
 /// Options of `zk shell`.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct ShellArgs {
+    /// A command below it.
+    #[command(subcommand)]
+    pub action: Option<ShellAction>,
     /// The shell, by name or path, instead of $SHELL; bash, zsh and fish tell zk what runs in them
     #[arg(long, value_name = "PROGRAM")]
     pub shell: Option<PathBuf>,
@@ -78,6 +82,17 @@ pub struct ShellArgs {
     /// Character that calls the agent at an empty line, ? by default; an empty one for none
     #[arg(long, value_name = "CHARACTER")]
     pub trigger: Option<String>,
+}
+
+/// Commands below `zk shell`.
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub enum ShellAction {
+    /// Print a script for the start file of bash, zsh or fish on a remote host, so that zk is told what runs there
+    Init {
+        /// The remote shell: bash, zsh or fish
+        #[arg(value_name = "NAME", value_parser = ["bash", "zsh", "fish"])]
+        shell: String,
+    },
 }
 
 /// Commands below `zk debug`.

@@ -5,7 +5,7 @@ use zk_core::kernel::{BoxError, Cx};
 use zk_core::service::{BlobId, Blobs, ContextMode, ContextProducer, Redactor};
 
 use crate::pump::SharedState;
-use crate::record::{Exchange, ExchangeEnd};
+use crate::record::{Exchange, ExchangeEnd, MAX_HINTS, redact_shell_text};
 
 /// Lines of output that the model is told in full.
 const MAX_WHOLE_LINES: usize = 20;
@@ -93,13 +93,18 @@ fn describe_one(
         ExchangeEnd::Code(code) => format!("exit code {code}"),
         ExchangeEnd::Unknown => "exit code unknown".to_owned(),
     };
+    let form = if exchange.is_joined { "as the history joins its lines, " } else { "" };
     let dir = exchange.dir.as_deref().map(|dir| format!("in {}, ", clean(dir))).unwrap_or_default();
-    let mut text =
-        format!("[{}] $ {command}\n({dir}{end}, {:.1} s)", exchange.number, exchange.duration.as_secs_f64());
+    let mut text = format!(
+        "[{}] $ {command}\n({form}{dir}{end}, {:.1} s)",
+        exchange.number,
+        exchange.duration.as_secs_f64()
+    );
     if exchange.is_full_screen {
         text.push_str("\n(a full-screen program; its screen is not recorded)");
         return text;
     }
+    push_hints(&mut text, exchange, &clean);
     if !with_output {
         return text;
     }
@@ -118,6 +123,31 @@ fn describe_one(
     text
 }
 
+/// Adds the commands that the other side of a connection says it ran.
+fn push_hints(text: &mut String, exchange: &Exchange, clean: &dyn Fn(&str) -> String) {
+    let hints = exchange.remote_hints();
+    if hints.is_empty() {
+        return;
+    }
+    text.push_str("\n(the output claims that these commands ran on the other side; nobody checked it)");
+    if hints.len() > MAX_HINTS {
+        push_line(text, &format!("  {} older ones are left out", hints.len() - MAX_HINTS));
+    }
+    for hint in hints.iter().skip(hints.len().saturating_sub(MAX_HINTS)) {
+        let command = hint.command.as_deref().map_or_else(|| "(command unknown)".to_owned(), clean);
+        let code =
+            hint.code.map_or_else(|| "exit code unknown".to_owned(), |code| format!("exit code {code}"));
+        let dir = hint.dir.as_deref().map(|dir| format!(", then in {}", clean(dir))).unwrap_or_default();
+        let line: String = format!("{command} ({code}{dir})").chars().map(visible).collect();
+        push_line(text, &format!("  $ {line}"));
+    }
+}
+
+/// A control character as a blank.
+fn visible(c: char) -> char {
+    if c.is_control() { ' ' } else { c }
+}
+
 fn push_line(text: &mut String, line: &str) {
     text.push('\n');
     text.extend(line.chars().take(MAX_LINE_CHARS));
@@ -128,8 +158,7 @@ fn push_line(text: &mut String, line: &str) {
 
 /// A text without secrets that cannot end the tag around it.
 fn cleaned(text: &str, redactor: Option<&Redactor>) -> String {
-    let text = redactor.map_or_else(|| text.to_owned(), |redactor| redactor.redact(text).into_owned());
-    text.replace("</", "<\u{2060}/")
+    redact_shell_text(text, redactor).replace("</", "<\u{2060}/")
 }
 
 /// Producer under its name.
@@ -150,6 +179,7 @@ mod tests {
         Exchange {
             number,
             command: Some(command.to_owned()),
+            is_joined: false,
             dir: Some("/srv".to_owned()),
             end: ExchangeEnd::Code(2),
             duration: Duration::from_millis(1_250),
@@ -180,10 +210,50 @@ mod tests {
     }
 
     #[test]
+    fn commands_of_a_remote_host_are_told_as_claims_and_not_as_commands() {
+        let said = "\u{1b}]7177;hint;C;make%0Aall\u{7}out\r\n\u{1b}]7177;hint;D;2;/srv\u{7}\u{1b}]7177;hint;C; key\u{7}\
+                    \u{1b}]7177;other;C;forged\u{7}";
+        let text = describe(&[exchange(1, "ssh web1", said)], None, None, None);
+        assert!(text.contains("nobody checked it)\n  $ make all (exit code 2, then in /srv)\n"), "{text}");
+        assert!(text.contains("  $ (command unknown) (exit code unknown)\nout"), "{text}");
+        assert!(!text.contains("key") && !text.contains("forged"), "{text}");
+        let many = "\u{1b}]7177;hint;C;ls\u{7}".repeat(MAX_HINTS + 5);
+        let text = describe(&[exchange(1, "ssh web1", &many)], None, None, None);
+        assert!(text.contains("  5 older ones are left out"), "{text}");
+        assert_eq!(text.matches("$ ls").count(), MAX_HINTS);
+    }
+
+    #[test]
     fn a_thousand_commands_are_told_in_short() {
         let news: Vec<Exchange> = (1..=1_000).map(|n| exchange(n, &format!("cmd{n}"), "out\r\n")).collect();
         let text = describe(&news, None, None, None);
         assert!(text.contains("900 before them are left out") && !text.contains("$ cmd900\n"), "{text}");
         assert_eq!(text.matches("\nout").count(), MAX_WITH_OUTPUT);
+    }
+
+    /// Figure: `cargo test --release -p zk-shell -- --ignored --nocapture a_delta`.
+    #[test]
+    #[ignore = "a figure, for a quiet machine and an optimised build"]
+    fn a_delta_of_a_thousand_commands_takes_at_most_five_milliseconds() {
+        let output: String = (0..30).map(|n| format!("line {n} of a usual output\r\n")).collect();
+        let mut recorder = crate::record::Recorder::default();
+        recorder.set_size((80, 24));
+        for n in 0..1_000 {
+            let text = Some(format!("command {n}"));
+            recorder.started(crate::line::StartedCommand { text, ..Default::default() }, false);
+            recorder.output(output.as_bytes());
+            recorder.stop(ExchangeEnd::Code(0));
+        }
+        let mut times: Vec<Duration> = (0..20)
+            .map(|_| {
+                let begun = std::time::Instant::now();
+                let text = describe(&recorder.news(), None, Some(&Redactor::new()), None);
+                assert!(text.contains("$ command 999"));
+                begun.elapsed()
+            })
+            .collect();
+        times.sort();
+        println!("a delta of 1,000 commands: {:?}", times[10]);
+        assert!(times[10] <= Duration::from_millis(5), "{times:?}");
     }
 }

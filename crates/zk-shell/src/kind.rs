@@ -3,6 +3,9 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
+use crate::record::HINT_NONCE;
+use crate::start::INSTANCE_VARIABLE;
+
 /// Shell with a start script of zk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShellKind {
@@ -36,15 +39,52 @@ impl ShellKind {
     /// ```
     #[must_use]
     pub fn marks(self, nonce: &str) -> String {
-        let script = match self {
+        let is_word = |c: &char| c.is_ascii_alphanumeric();
+        let nonce: String = nonce.chars().filter(is_word).collect();
+        let lines = self.script().lines().filter(|line| !is_section_edge(line));
+        let script: String = lines.flat_map(|line| [line, "\n"]).collect();
+        script.replace("@NONCE@", &nonce).replace("@UNLESS@", "").replace("@READY@", "__zk_ready")
+    }
+
+    /// Script for the start file of a shell on a remote host, or in a container. Its marks are hints: everybody can
+    /// write them. In a shell of zk itself it does nothing.
+    ///
+    /// ```
+    /// assert!(zk_shell::ShellKind::Fish.hints().contains("ZK_SHELL"));
+    /// ```
+    #[must_use]
+    pub fn hints(self) -> String {
+        let mut is_local = false;
+        let mut script = String::new();
+        for line in self.script().lines() {
+            is_local |= line.trim_start().starts_with("# @LOCAL");
+            if !is_local {
+                script.push_str(line);
+                script.push('\n');
+            }
+            is_local &= line.trim_start() != "# @END";
+        }
+        let unless = match self {
+            Self::Bash | Self::Zsh => format!(" && -z ${{{INSTANCE_VARIABLE}-}}"),
+            Self::Fish => format!("; and not set -q {INSTANCE_VARIABLE}"),
+        };
+        // A hint of bash counts the history where a local shell gets ready.
+        let ready = "__zk_number=${HISTCMD-}";
+        script.replace("@NONCE@", HINT_NONCE).replace("@UNLESS@", &unless).replace("@READY@", ready)
+    }
+
+    fn script(self) -> &'static str {
+        match self {
             Self::Bash => include_str!("scripts/bash.sh"),
             Self::Zsh => include_str!("scripts/zsh.zsh"),
             Self::Fish => include_str!("scripts/fish.fish"),
-        };
-        let is_word = |c: &char| c.is_ascii_alphanumeric();
-        let nonce: String = nonce.chars().filter(is_word).collect();
-        script.replace("@NONCE@", &nonce)
+        }
     }
+}
+
+/// Whether a line of a script begins or ends a section for local shells.
+fn is_section_edge(line: &str) -> bool {
+    ["# @LOCAL", "# @END"].contains(&line.trim())
 }
 
 impl FromStr for ShellKind {

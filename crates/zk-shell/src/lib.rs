@@ -8,7 +8,8 @@
 //! |---|---|
 //! | [`run`], [`ShellOptions`] | the shell, until it ends |
 //! | [`CallKeys`] | keys that call the agent |
-//! | [`ShellKind`] | shells with a start script, and the script |
+//! | [`ShellSettings`] | the section `[shell]` of the settings |
+//! | [`ShellKind`] | shells with a start script, and the scripts |
 //! | [`MarkScanner`], [`Mark`] | marks in the output, however it is split |
 //! | [`TerminalModes`] | modes that programs set on the terminal |
 //! | [`render_output`] | output as a terminal shows it |
@@ -37,6 +38,7 @@ mod plugin;
 mod pump;
 mod record;
 mod session;
+mod settings;
 mod shell_access;
 mod start;
 mod tools;
@@ -44,7 +46,8 @@ mod tools;
 pub use error::ShellError;
 pub use kind::{ShellKind, UnknownShell};
 pub use line::CallKeys;
-pub use marks::{Mark, MarkScanner, MarkSink, TerminalModes};
+pub use marks::{Mark, MarkScanner, MarkSink, TerminalModes, TextSource};
 pub use record::render_output;
 pub use session::{ShellOptions, run};
+pub use settings::{ChordKey, ShellSettings, TriggerKey, UnusableKey};
 pub use start::INSTANCE_VARIABLE;

@@ -1,4 +1,4 @@
-use crate::Mark;
+use crate::marks::{Mark, TextSource};
 
 /// Bytes typed at one prompt that are looked at; a longer line is only known to be one.
 const MAX_TYPED_BYTES: usize = 4096;
@@ -14,7 +14,9 @@ pub(crate) enum Phase {
     Unmarked,
     /// A line is being edited.
     Ready { has_keys: bool },
-    /// A command runs, or the line goes on.
+    /// The line goes on: the shell asks for more of it.
+    Continued { has_keys: bool },
+    /// A command runs.
     Busy,
 }
 
@@ -34,6 +36,21 @@ pub(crate) struct Line {
     pub(crate) prompts: u64,
     /// Exit code of the last command.
     pub(crate) code: Option<i32>,
+    /// Whether the line had more than one part.
+    is_joined: bool,
+    /// Aliases and functions that zk asked for last.
+    pub(crate) definitions: Option<Vec<u8>>,
+}
+
+/// Command as far as it is certain.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StartedCommand {
+    /// Text; `None` if it is not certain.
+    pub(crate) text: Option<String>,
+    /// Whether the text stands in the history's form, which joins lines.
+    pub(crate) is_joined: bool,
+    /// Whether the person keeps it out of every record.
+    pub(crate) is_private: bool,
 }
 
 /// Effect of typed bytes.
@@ -68,13 +85,13 @@ impl Line {
     pub(crate) fn press(&self, bytes: &[u8], keys: CallKeys, is_full_screen: bool) -> Press {
         let [byte] = bytes else { return Press::Forward };
         match self.phase {
-            Phase::Ready { .. } if *byte == keys.chord => Press::Call,
+            Phase::Ready { .. } | Phase::Continued { .. } if *byte == keys.chord => Press::Call,
             // Without marks nobody knows whether a program reads; one on the alternate screen surely does.
             Phase::Unmarked if *byte == keys.chord && !is_full_screen => Press::Call,
             Phase::Ready { has_keys: true } if Some(*byte) == keys.trigger && self.typed.is_empty() => {
                 Press::CallIfEmpty
             }
-            Phase::Ready { .. } | Phase::Unmarked | Phase::Busy => Press::Forward,
+            Phase::Ready { .. } | Phase::Continued { .. } | Phase::Unmarked | Phase::Busy => Press::Forward,
         }
     }
 
@@ -89,12 +106,18 @@ impl Line {
         matches!(self.phase, Phase::Ready { .. }) && self.typed.is_empty()
     }
 
+    /// Whether no prompt came yet, and nothing was typed.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.prompts == 0 && self.typed.is_empty()
+    }
+
     /// Follows a mark.
     pub(crate) fn mark(&mut self, mark: &Mark) {
         match mark {
             Mark::Ready { has_keys } => {
                 self.phase = Phase::Ready { has_keys: *has_keys };
                 self.typed.clear();
+                self.is_joined = false;
                 self.prompts += 1;
             }
             Mark::Started { .. } => self.phase = Phase::Busy,
@@ -104,28 +127,71 @@ impl Line {
                 self.code = Some(*code);
                 self.is_by_agent = false;
             }
+            Mark::Continued => {
+                let has_keys = matches!(
+                    self.phase,
+                    Phase::Ready { has_keys: true } | Phase::Continued { has_keys: true }
+                );
+                self.phase = Phase::Continued { has_keys };
+                self.is_joined = true;
+            }
             Mark::Line { len } => self.reported = Some(*len),
+            Mark::Definitions(text) => self.definitions = Some(text.clone()),
             Mark::Directory(_) => {}
         }
     }
 
-    /// Text of a command that begins: `None` if it is not certain. The second value tells whether the person
-    /// keeps it out of every record.
-    pub(crate) fn command(&self, text: &[u8], is_exact: bool) -> (Option<String>, bool) {
-        if is_exact {
-            let is_private = text.first().is_none_or(u8::is_ascii_whitespace);
-            return (Some(String::from_utf8_lossy(text).into_owned()), is_private);
-        }
-        // The shell keeps the command out of its history: it repeats the one before, begins with a space, or the
-        // person excluded it. What was typed tells a repetition; everything else stays private.
-        let typed = self.typed.strip_suffix(b"\r");
-        let repeats = typed.is_some_and(|typed| typed == text || RECALL.contains(&typed));
-        if repeats && !text.is_empty() && !text.starts_with(b" ") {
-            (Some(String::from_utf8_lossy(text).into_owned()), false)
-        } else {
-            (None, true)
+    /// Command that begins, from its text and what was typed.
+    pub(crate) fn command(&self, text: &[u8], source: TextSource) -> StartedCommand {
+        let plain = String::from_utf8_lossy(text).into_owned();
+        match source {
+            TextSource::Line | TextSource::History => {
+                let is_private = text.first().is_none_or(u8::is_ascii_whitespace);
+                let is_joined = self.is_joined && source == TextSource::History;
+                // The history has the parts of the line; what was typed has the line ends.
+                let typed = self
+                    .typed_text()
+                    .filter(|typed| is_joined && without_joints(typed) == without_joints(&plain));
+                StartedCommand {
+                    is_joined: is_joined && typed.is_none(),
+                    text: Some(typed.unwrap_or(plain)),
+                    is_private,
+                }
+            }
+            // The shell keeps the command out of its history: it repeats the one before, begins with a space, or the
+            // person excluded it. What was typed tells a repetition; everything else stays private.
+            TextSource::OlderHistory => {
+                let typed = self.typed.strip_suffix(b"\r");
+                let repeats = typed.is_some_and(|typed| typed == text || RECALL.contains(&typed));
+                if repeats && !text.is_empty() && !text.starts_with(b" ") {
+                    StartedCommand { text: Some(plain), ..StartedCommand::default() }
+                } else {
+                    StartedCommand { is_private: true, ..StartedCommand::default() }
+                }
+            }
         }
     }
+
+    /// Text that was typed or pasted; `None` if a key edited it.
+    fn typed_text(&self) -> Option<String> {
+        let typed = std::str::from_utf8(self.typed.strip_suffix(b"\r")?).ok()?;
+        let is_whole = self.typed.len() < MAX_TYPED_BYTES;
+        let text = typed.replace("\u{1b}[200~", "").replace("\u{1b}[201~", "").replace('\r', "\n");
+        // A tab completes, unless it is pasted.
+        let is_pasted = typed.starts_with("\u{1b}[200~");
+        let is_key = |c: char| c.is_control() && c != '\n' && !(c == '\t' && is_pasted);
+        (is_whole && !text.contains(is_key)).then_some(text)
+    }
+
+    /// Whether the shell can be told to redraw its line.
+    pub(crate) fn redraws(&self) -> bool {
+        matches!(self.phase, Phase::Ready { has_keys: true } | Phase::Continued { has_keys: true })
+    }
+}
+
+/// Text without the blanks and semicolons at which a history joins lines.
+fn without_joints(text: &str) -> String {
+    text.chars().filter(|c| !c.is_whitespace() && *c != ';').collect()
 }
 
 #[cfg(test)]
@@ -148,7 +214,7 @@ mod tests {
     #[test]
     fn the_trigger_acts_only_before_the_first_byte_of_a_line() {
         let keys = CallKeys::default();
-        let started = Mark::Started { text: b"vi".to_vec(), is_exact: true };
+        let started = Mark::Started { text: b"vi".to_vec(), source: TextSource::Line };
         let ended = Mark::Ended { code: 0, dir: b"/".to_vec() };
         for (steps, bytes, press) in [
             (vec![], &b"?"[..], Press::Forward),
@@ -161,8 +227,10 @@ mod tests {
             (vec![Ok(READY), Err(&b"l"[..])], b"\x1d", Press::Call),
             (vec![Ok(READY), Err(&b"\x12"[..])], b"?", Press::Forward),
             (vec![Ok(READY), Err(&b"\x1b[A"[..])], b"?", Press::Forward),
-            // A continuation line has no ready mark of its own.
             (vec![Ok(READY), Err(&b"for x\r"[..])], b"?", Press::Forward),
+            // The beginning of the line was typed before the prompt.
+            (vec![Ok(READY), Ok(Mark::Continued)], b"?", Press::Forward),
+            (vec![Ok(READY), Ok(Mark::Continued)], b"\x1d", Press::Call),
             (vec![Ok(READY), Err(&b"vi\r"[..]), Ok(started.clone())], b"?", Press::Forward),
             (vec![Ok(READY), Err(&b"vi\r"[..]), Ok(started.clone())], b"\x1d", Press::Forward),
             (vec![Ok(READY), Err(&b"vi\r"[..]), Ok(started), Ok(ended), Ok(READY)], b"?", Press::CallIfEmpty),
@@ -174,19 +242,38 @@ mod tests {
 
     #[test]
     fn a_command_is_exact_or_unknown_and_one_with_a_space_before_is_private() {
-        let known = |text: &str| (Some(text.to_owned()), false);
-        for (typed, text, is_exact, expected) in [
-            (&b"ls\r"[..], "ls", true, known("ls")),
-            (b" ls\r", " ls", true, (Some(" ls".to_owned()), true)),
-            (b"ls\r", "ls", false, known("ls")),
-            (b"\x1b[A\r", "ls -l", false, known("ls -l")),
-            (b"\x10\r", "ls -l", false, known("ls -l")),
-            (b" secret\r", "ls", false, (None, true)),
-            (b"ls\x01 \r", "ls", false, (None, true)),
-            (b"", "ls", false, (None, true)),
+        let known = |text: &str| StartedCommand { text: Some(text.to_owned()), ..StartedCommand::default() };
+        let private = |text: Option<&str>| StartedCommand {
+            text: text.map(str::to_owned),
+            is_private: true,
+            ..StartedCommand::default()
+        };
+        let (line, history, older) = (TextSource::Line, TextSource::History, TextSource::OlderHistory);
+        for (typed, text, source, expected) in [
+            (&b"ls\r"[..], "ls", line, known("ls")),
+            (b"ls\r", "ls", history, known("ls")),
+            (b" ls\r", " ls", line, private(Some(" ls"))),
+            (b"ls\r", "ls", older, known("ls")),
+            (b"\x1b[A\r", "ls -l", older, known("ls -l")),
+            (b"\x10\r", "ls -l", older, known("ls -l")),
+            (b" secret\r", "ls", older, private(None)),
+            (b"ls\x01 \r", "ls", older, private(None)),
+            (b"", "ls", older, private(None)),
         ] {
-            let line = line(&[Ok(READY), Err(typed)]);
-            assert_eq!(line.command(text.as_bytes(), is_exact), expected, "{typed:?} {text}");
+            let line = self::line(&[Ok(READY), Err(typed)]);
+            assert_eq!(line.command(text.as_bytes(), source), expected, "{typed:?} {text}");
+        }
+        // The history joins lines; what was typed has their ends, unless keys edited it.
+        for (typed, source, text, is_joined) in [
+            (&b"for a in b\rdo c\rdone\r"[..], history, "for a in b\ndo c\ndone", false),
+            (b"\x1b[200~for a in b\n\tdo c\ndone\x1b[201~\r", history, "for a in b\n\tdo c\ndone", false),
+            (b"for a in b\rdo cc\x7f\rdone\r", history, "for a in b; do c; done", true),
+            (b"for a in b\rdo c\rdo\t\r", history, "for a in b; do c; done", true),
+            (b"\x1b[A\r", line, "for a in b; do c; done", false),
+        ] {
+            let line = self::line(&[Ok(READY), Ok(Mark::Continued), Err(typed)]);
+            let command = line.command(b"for a in b; do c; done", source);
+            assert_eq!((command.text.as_deref(), command.is_joined), (Some(text), is_joined), "{typed:?}");
         }
     }
 }

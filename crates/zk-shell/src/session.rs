@@ -2,7 +2,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -17,11 +17,17 @@ use zk_tui::term::print_stderr;
 use crate::ShellKind;
 use crate::error::ShellError;
 use crate::factory::{Present, ShellFactory};
-use crate::line::{CallKeys, Phase};
+use crate::line::CallKeys;
 use crate::plugin::ShellPlugin;
-use crate::pump::{Input, OutputGate, PumpEvent, RawMode, SharedState, run_input, run_output, write_all};
+use crate::pump::{
+    Input, OutputGate, PumpEvent, RawMode, SharedState, run_input, run_output, wait_for, write_all,
+};
+use crate::record::{CaptureState, RecordLimits};
+use crate::settings::ShellSettings;
 use crate::shell_access::ShellAccess;
-use crate::start::{INSTANCE_VARIABLE, InstanceDir, random_word, with_marks, without_marks};
+use crate::start::{
+    INSTANCE_VARIABLE, InstanceDir, Rescue, START_WAIT, random_word, with_marks, without_marks,
+};
 
 /// Shell that is used without `$SHELL`.
 const USUAL_SHELL: &str = "/bin/sh";
@@ -41,8 +47,8 @@ pub struct ShellOptions {
     pub is_login: bool,
     /// Whether it may start inside of another shell of zk.
     pub allows_nesting: bool,
-    /// Keys that call the agent.
-    pub keys: CallKeys,
+    /// Keys, marks and the record.
+    pub settings: ShellSettings,
     /// Environment of the person, as a whole.
     pub env: Vec<(OsString, OsString)>,
     /// Directory to start in.
@@ -68,7 +74,7 @@ impl ShellOptions {
             program: None,
             is_login: false,
             allows_nesting: false,
-            keys: CallKeys::default(),
+            settings: ShellSettings::default(),
             env,
             cwd,
             state_dirs: Vec::new(),
@@ -126,6 +132,7 @@ where
         gate: Arc::new(OutputGate::new(dir_path.clone())),
         input: Arc::new(Input::new().map_err(ShellError::Terminal)?),
         raw: raw.clone(),
+        dir: dir_path.clone(),
     };
     let present = Present::default();
     let loans = zk_chat::TerminalLoans::default();
@@ -151,7 +158,7 @@ where
         code: Arc::default(),
         over: CancellationToken::new(),
     };
-    let ended = session.run(shell, options.keys);
+    let ended = session.run(shell, options.settings.keys());
     session.access.raw.leave();
     let Session { conversation, code, .. } = session;
     conversation.close();
@@ -164,6 +171,7 @@ where
 struct Started {
     terminal: PersonTerminal,
     nonce: String,
+    rescue: Arc<Rescue>,
 }
 
 /// Starts the shell, with marks if it has any and its private files can be written.
@@ -176,7 +184,14 @@ fn begin(options: &ShellOptions, shared: &SharedState) -> Result<(Started, Optio
     let mut command = PersonCommand::new(program.clone(), options.cwd.clone());
     command.env.clone_from(&options.env);
     let command = command.env(INSTANCE_VARIABLE, instance);
-    let kind = ShellKind::of_program(&program);
+    let ShellSettings { init, record, max_commands, max_output_bytes, .. } = options.settings;
+    let size = |limit: u32| usize::try_from(limit).unwrap_or(usize::MAX);
+    let limits = RecordLimits { commands: size(max_commands.get()), output_bytes: size(max_output_bytes) };
+    shared.recorder().limit(limits);
+    if !record {
+        shared.recorder().set_state(CaptureState::Off);
+    }
+    let kind = ShellKind::of_program(&program).filter(|_| init);
     let marked = kind.map(|kind| {
         let dir = InstanceDir::create(&options.state_dirs)?;
         let command = with_marks(command.clone(), kind, options.is_login, &nonce, &dir)?;
@@ -196,9 +211,28 @@ fn begin(options: &ShellOptions, shared: &SharedState) -> Result<(Started, Optio
     let cells = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
     shared.recorder().set_size((cells(size.width), cells(size.height)));
     shared.recorder().begin_in(options.cwd.to_string_lossy().into_owned());
-    let terminal = PersonTerminal::start(&command, io::stdin());
-    let terminal = terminal.map_err(|source| ShellError::Start { program, source })?;
-    Ok((Started { terminal, nonce }, dir))
+    let rescue = Arc::new(Rescue::of(&command, kind, dir.is_some()));
+    let terminal = match PersonTerminal::start(&command, io::stdin()) {
+        Ok(terminal) => terminal,
+        Err(source) if options.program.is_none() => start_plain(&program, source, &rescue)?,
+        Err(source) => return Err(ShellError::Start { program, source }),
+    };
+    Ok((Started { terminal, nonce, rescue }, dir))
+}
+
+/// Starts a plain shell in place of the one that the environment names.
+fn start_plain(program: &Path, source: io::Error, rescue: &Rescue) -> Result<PersonTerminal, ShellError> {
+    for plain in rescue.plain().iter().rev() {
+        if let Ok(terminal) = PersonTerminal::start(plain, io::stdin()) {
+            print_stderr(&format!(
+                "zk: cannot start {}, which $SHELL names: {source}; {} runs instead",
+                program.display(),
+                plain.program.display()
+            ));
+            return Ok(terminal);
+        }
+    }
+    Err(ShellError::Start { program: program.to_owned(), source })
 }
 
 /// Running shell and its conversation.
@@ -216,7 +250,10 @@ struct Session {
 impl Session {
     fn run(&mut self, shell: Started, keys: CallKeys) -> io::Result<()> {
         let (sender, mut events) = unbounded_channel();
-        let Started { mut terminal, nonce } = shell;
+        let Started { mut terminal, nonce, rescue } = shell;
+        let pid = terminal.id();
+        // Without a program on it, the terminal would hang up between two shells, before its output is read.
+        let held = terminal.open_side();
         let (exited, ended) = UnixStream::pair()?;
         let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new().name(name.to_owned()).stack_size(PUMP_STACK_BYTES).spawn(body)
@@ -236,17 +273,19 @@ impl Session {
             Box::new(move || run_input(&access.input, &access.terminal, &shared, keys, &sender)),
         )?;
         let code = self.code.clone();
+        let (access, shared, waiting) = (self.access.clone(), self.shared.clone(), rescue.clone());
         spawn(
             "shell-wait",
             Box::new(move || {
-                code.store(terminal.wait().unwrap_or(1), Ordering::SeqCst);
+                code.store(waiting.wait(&mut terminal, &access.gate, &shared), Ordering::SeqCst);
+                drop(held);
                 // The reader of the output may have ended first.
                 let _ = (&exited).write(&[0]);
                 drop(exited);
             }),
         )?;
         self.follow_size()?;
-        let ended = self.attend(&mut events);
+        let ended = self.attend(&mut events, &rescue, pid);
         self.access.input.close();
         ended
     }
@@ -271,16 +310,33 @@ impl Session {
     }
 
     /// Serves calls of the agent until the shell ends.
-    fn attend(&mut self, events: &mut UnboundedReceiver<PumpEvent>) -> io::Result<()> {
+    fn attend(
+        &mut self,
+        events: &mut UnboundedReceiver<PumpEvent>,
+        rescue: &Rescue,
+        pid: u32,
+    ) -> io::Result<()> {
         let mut hung_up = self.conversation.block_on(async { signal(SignalKind::hangup()) })?;
+        let mut is_beginning = true;
+        let begun = self.conversation.block_on(async { tokio::time::Instant::now() });
         loop {
+            let shared = self.shared.clone();
             let next = self.conversation.block_on(async {
                 tokio::select! {
                     event = events.recv() => event,
                     _ = hung_up.recv() => Some(PumpEvent::Gone),
+                    () = no_prompt(&shared, begun + START_WAIT), if is_beginning => Some(PumpEvent::NoPrompt),
                 }
             });
             match next {
+                Some(PumpEvent::NoPrompt) => {
+                    is_beginning = false;
+                    rescue.offer(pid, &self.access.gate, &self.shared);
+                }
+                Some(PumpEvent::Called) if rescue.takes_over(pid, &self.shared) => {
+                    end_process(pid);
+                    self.access.input.give_to_shell();
+                }
                 Some(PumpEvent::Called) => self.call()?,
                 Some(PumpEvent::Gone) => {
                     self.code.store(HUNG_UP, Ordering::SeqCst);
@@ -303,7 +359,7 @@ impl Session {
         }
         self.access.raw.enter()?;
         write_all(io::stdout(), self.shared.modes().restore().as_bytes())?;
-        let has_keys = matches!(self.shared.line().phase, Phase::Ready { has_keys: true });
+        let has_keys = self.shared.line().redraws();
         self.access.gate.open()?;
         if has_keys && !self.over.is_cancelled() {
             self.access.redraw()?;
@@ -311,4 +367,20 @@ impl Session {
         self.access.input.give_to_shell();
         Ok(())
     }
+}
+
+/// Waits until `until` if no prompt comes before, and otherwise for ever.
+async fn no_prompt(shared: &SharedState, until: tokio::time::Instant) {
+    let left = until.saturating_duration_since(tokio::time::Instant::now());
+    if wait_for(shared, left, || shared.line().prompts > 0).await {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Kills a shell that does not become ready, with its group.
+fn end_process(pid: u32) {
+    let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) else { return };
+    // It may have ended by itself.
+    let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
 }

@@ -1,5 +1,6 @@
 use std::fs::File;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::pump::{Input, OutputGate, RawMode, write_all};
@@ -14,6 +15,8 @@ pub(crate) struct ShellAccess {
     pub(crate) gate: Arc<OutputGate>,
     pub(crate) input: Arc<Input>,
     pub(crate) raw: RawMode,
+    /// Private directory of the instance, if there is one.
+    pub(crate) dir: Option<PathBuf>,
 }
 
 impl ShellAccess {

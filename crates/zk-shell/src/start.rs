@@ -11,6 +11,10 @@ use zk_exec::PersonCommand;
 
 use crate::ShellKind;
 
+mod rescue;
+
+pub(crate) use rescue::{Rescue, START_WAIT};
+
 /// Bytes of a nonce, and of a directory's name.
 const NONCE_BYTES: usize = 16;
 

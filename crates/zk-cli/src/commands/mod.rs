@@ -69,7 +69,8 @@ fn print_words(machine: &Machine, lines: &[String]) -> Outcome<Exit> {
     Ok(Exit::Done)
 }
 
-fn print(machine: &Machine, lines: &[String]) -> Outcome<Exit> {
+/// Prints lines of text as they are.
+pub(crate) fn print(machine: &Machine, lines: &[String]) -> Outcome<Exit> {
     let mut screen = Screen::stdout(&machine.terminal());
     lines.iter().for_each(|line| screen.line(Style::PLAIN, line));
     screen.finish()?;

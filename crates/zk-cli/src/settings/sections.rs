@@ -12,6 +12,7 @@ use zk_permission::settings::PermissionSettings;
 use zk_protocols::ProtocolSettings;
 use zk_providers::settings::{ModelSettings, ProviderSettings};
 use zk_settings::{DuplicateKey, MergedSettings, Schema, SettingsError};
+use zk_shell::ShellSettings;
 use zk_skills::settings::SkillSettings;
 use zk_tools::ToolsOptions;
 use zk_tools::settings::ResultSettings;
@@ -73,6 +74,7 @@ sections! {
     undo: UndoSettings = "undo",
     memory: MemorySettings = "memory",
     goals: GoalSettings = "goals",
+    shell: ShellSettings = "shell",
     backends: BTreeMap<String, BackendSettings> = "backends",
     #[cfg(feature = "otel")]
     otel: zk_otel::OtelSettings = "otel",

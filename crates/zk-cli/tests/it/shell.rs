@@ -6,7 +6,7 @@ use serde_json::json;
 use zk_testkit::{FakeServer, Script, Turn};
 
 use crate::terminal::Terminal;
-use crate::zk::{Person, program, server};
+use crate::zk::{Person, program, server, until};
 
 /// Prompt of the shells in these tests.
 const PROMPT: &str = "ready> ";
@@ -155,4 +155,179 @@ fn a_shell_in_a_shell_and_a_shell_without_a_terminal_are_refused() {
     let Some(terminal) = Terminal::open(&person, "shell --shell /no/such/shell") else { return };
     terminal.expect("cannot start /no/such/shell");
     assert_eq!(terminal.code(), Some(1));
+}
+
+#[test]
+fn the_card_shows_what_stands_behind_a_command() {
+    let script = Script::new()
+        .turn(|t| t.call("run_in_shell", json!({"command": "greet now"})))
+        .turn(|t| t.text("Finished."));
+    let server = server(script);
+    let person = person(&server);
+    let bashrc = person.home().join(".bashrc");
+    let old = std::fs::read_to_string(&bashrc).unwrap();
+    std::fs::write(&bashrc, old + "alias greet='salute 5'\nsalute() { echo salute-$(($1 * 2)); }\n").unwrap();
+    let Some(mut terminal) = Terminal::open(&person, "shell --shell bash --permission-mode ask") else {
+        return;
+    };
+    terminal.expect(PROMPT);
+    terminal.keys("?");
+    terminal.expect("Ask anything");
+    terminal.keys("do it\r");
+    terminal.expect("Call the tool run_in_shell?");
+    terminal.expect("stand for:");
+    terminal.expect("alias greet='salute 5'");
+    terminal.expect("echo salute-$(($1 * 2))");
+    terminal.answer("y");
+    terminal.expect("salute-10");
+    terminal.expect("Finished.");
+    terminal.expect(PROMPT);
+    terminal.keys("exit\r");
+    assert_eq!(terminal.code(), Some(0));
+    assert_eq!(server.violations(), []);
+}
+
+#[test]
+fn commands_of_a_remote_host_are_claims_and_the_script_for_it_is_printed() {
+    let server =
+        server(Script::answering(|asked| Turn::new().text(format!("Answer-{}.", asked.messages.len()))));
+    let person = person(&server);
+    for shell in ["bash", "zsh", "fish"] {
+        let printed = person.run(&["shell", "init", shell]);
+        assert!(printed.code == 0 && printed.stdout.contains("7177"), "{}", printed.stdout);
+    }
+    assert_eq!(person.run(&["shell", "init", "tcsh"]).code, 2);
+    let Some(mut terminal) = Terminal::open(&person, "shell --shell bash") else { return };
+    terminal.expect(PROMPT);
+    terminal.keys("printf '\\033]7177;hint;C;make all\\007\\033]7177;hint;D;2;/srv\\007\\033]7177;hint;C;x\\007there\\n'\r");
+    terminal.expect("there\r\n");
+    terminal.expect(PROMPT);
+    terminal.keys("?");
+    terminal.expect("Ask anything");
+    terminal.keys("what ran\r");
+    terminal.expect("Answer-1");
+    terminal.expect(PROMPT);
+    terminal.keys("exit\r");
+    assert_eq!(terminal.code(), Some(0));
+    let told = server.bodies().last().unwrap().to_string();
+    assert!(told.contains("nobody checked it)\\n  $ make all (exit code 2, then in /srv)"), "{told}");
+}
+
+#[test]
+fn fifty_canaries_are_in_no_request_session_or_log() {
+    let server =
+        server(Script::answering(|asked| Turn::new().text(format!("Answer-{}.", asked.messages.len()))));
+    let person = person(&server);
+    let bashrc = person.home().join(".bashrc");
+    let secrets: String = (0..15)
+        .map(|n| format!("export SERVICE{n}_{}=canary-env-{n}\n", ["TOKEN", "PASSWORD", "API_KEY"][n % 3]))
+        .collect();
+    let old = std::fs::read_to_string(&bashrc).unwrap();
+    // The file is no part of what is searched.
+    let secret_file = person.project().join("../secrets");
+    std::fs::write(&secret_file, secrets).unwrap();
+    std::fs::write(&bashrc, old + &format!(". {}\n", secret_file.display())).unwrap();
+    let Some(mut terminal) = Terminal::open(&person, "shell --shell bash") else { return };
+    terminal.expect(PROMPT);
+    for n in 0..10 {
+        terminal.keys("read -s word; echo read-it\r");
+        terminal.expect("\n");
+        terminal.keys(&format!("canary-password-{n}\r"));
+        terminal.expect("read-it\r\n");
+        terminal.expect(PROMPT);
+        terminal.keys(&format!(" echo canary-space-{n} | tr a-z A-Z\r"));
+        terminal.expect(&format!("CANARY-SPACE-{n}"));
+        terminal.expect(PROMPT);
+        terminal
+            .keys(&format!("echo https://me:canary-url-{n}@host/ 'http://host/?token=canary-query-{n}&x'\r"));
+        terminal.expect("&x\r\n");
+        terminal.expect(PROMPT);
+    }
+    for dump in ["env", "export -p", "set | grep SERVICE", "declare -p SERVICE1_PASSWORD", "env | sort"] {
+        terminal.keys(&format!("{dump}\r"));
+        terminal.expect("SERVICE1_PASSWORD=");
+        terminal.expect(PROMPT);
+    }
+    terminal.keys("?");
+    terminal.expect("Ask anything");
+    terminal.keys("what ran\r");
+    terminal.expect("Answer-1");
+    terminal.expect(PROMPT);
+    terminal.keys("exit\r");
+    assert_eq!(terminal.code(), Some(0));
+    let asked = server.bodies().iter().map(ToString::to_string).collect::<String>().to_lowercase();
+    assert!(asked.contains("read -s word") && asked.contains("service1_password"), "{asked}");
+    assert!(!asked.contains("canary"), "{asked}");
+    let mut dirs = vec![person.home()];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_dir() {
+                dirs.push(entry.path());
+            } else if let Ok(bytes) = std::fs::read(entry.path()) {
+                let text = String::from_utf8_lossy(&bytes).to_lowercase();
+                assert!(!text.contains("canary"), "{}", entry.path().display());
+            }
+        }
+    }
+}
+
+#[test]
+fn zk_that_is_killed_leaves_no_shell_and_its_directory_goes_with_the_next_start() {
+    let server = server(Script::new());
+    let person = person(&server);
+    let pid_file = person.project().join("pids");
+    // The shell that is around it sees its end.
+    let around = format!(
+        "sh -c '{} shell --shell bash; echo code-$?; stty -a | grep -o -- \"-*icanon\"'",
+        program().display()
+    );
+    for (signal, code, is_swept) in
+        [("TERM", "code-143", true), ("HUP", "code-129", true), ("KILL", "code-137", false)]
+    {
+        let Some(mut terminal) = Terminal::run(&person, &around) else { return };
+        terminal.expect(PROMPT);
+        terminal.keys(&format!("echo $PPID $$ > {}; sleep 1000 & echo left\r", pid_file.display()));
+        terminal.expect("left\r\n");
+        terminal.expect(PROMPT);
+        let pids = std::fs::read_to_string(&pid_file).unwrap();
+        let (zk, shell) = pids.trim().split_once(' ').unwrap();
+        let pid = |text: &str| rustix::process::Pid::from_raw(text.parse().unwrap()).unwrap();
+        let name = match signal {
+            "TERM" => rustix::process::Signal::TERM,
+            "HUP" => rustix::process::Signal::HUP,
+            _ => rustix::process::Signal::KILL,
+        };
+        rustix::process::kill_process(pid(zk), name).unwrap();
+        terminal.expect(code);
+        if is_swept {
+            terminal.expect("icanon");
+        }
+        until("the end of the shell", || rustix::process::test_kill_process(pid(shell)).is_err());
+        let left = find_instances(&person.home());
+        assert_eq!(left.is_empty(), is_swept, "{signal}: {left:?}");
+    }
+    let Some(mut terminal) = Terminal::open(&person, "shell --shell bash") else { return };
+    terminal.expect(PROMPT);
+    assert_eq!(find_instances(&person.home()).len(), 1, "the one of the killed instance is gone");
+    terminal.keys("exit\r");
+    assert_eq!(terminal.code(), Some(0));
+    assert_eq!(find_instances(&person.home()), Vec::<std::path::PathBuf>::new());
+}
+
+/// Directories of instances below a home.
+fn find_instances(home: &Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    let mut dirs = vec![home.to_path_buf()];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                if dir.ends_with("shell") {
+                    found.push(entry.path());
+                }
+                dirs.push(entry.path());
+            }
+        }
+    }
+    found
 }

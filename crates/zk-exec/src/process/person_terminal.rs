@@ -6,10 +6,10 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::Child;
 
-use rustix::termios::{OptionalActions, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize};
 
 use super::spawn;
-use super::terminal::open_pair;
+use super::terminal::{open_pair, open_side};
 
 /// Interactive program of the person, such as a shell, with exactly the environment that it is given.
 ///
@@ -63,6 +63,8 @@ impl PersonCommand {
 pub struct PersonTerminal {
     terminal: OwnedFd,
     child: Child,
+    /// Modes of the terminal at the start.
+    modes: Option<Termios>,
 }
 
 impl PersonTerminal {
@@ -73,22 +75,43 @@ impl PersonTerminal {
     /// No terminal is available, or the program cannot be started.
     pub fn start(command: &PersonCommand, like: impl AsFd) -> io::Result<Self> {
         let (terminal, side) = open_pair()?;
-        if let Ok(modes) = tcgetattr(&like) {
-            tcsetattr(&side, OptionalActions::Now, &modes)?;
+        let modes = tcgetattr(&like).ok();
+        if let Some(modes) = &modes {
+            tcsetattr(&side, OptionalActions::Now, modes)?;
         }
         let this_size = tcgetwinsize(&like);
         if let Ok(size) = this_size {
             tcsetwinsize(&terminal, size)?;
         }
-        let mut started = spawn::person_command(command.program.as_os_str());
-        if let Some(name) = &command.arg0 {
-            started.arg0(name);
+        let child = start_on(side, command)?;
+        Ok(Self { terminal, child, modes })
+    }
+
+    /// Opens the program's side of the terminal, which does not hang up between two programs as long as this is open.
+    ///
+    /// # Errors
+    /// No descriptor is available.
+    pub fn open_side(&self) -> io::Result<OwnedFd> {
+        open_side(&self.terminal)
+    }
+
+    /// Starts another program on the terminal, after the one before has ended, with the modes of the first start.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub fn restart(&mut self, command: &PersonCommand) -> io::Result<()> {
+        let side = self.open_side()?;
+        if let Some(modes) = &self.modes {
+            tcsetattr(&side, OptionalActions::Now, modes)?;
         }
-        started.args(&command.args).envs(command.env.iter().map(|(name, value)| (name, value)));
-        started.current_dir(&command.cwd);
-        started.stdin(side.try_clone()?).stdout(side.try_clone()?).stderr(side);
-        let child = started.spawn()?;
-        Ok(Self { terminal, child })
+        self.child = start_on(side, command)?;
+        Ok(())
+    }
+
+    /// Process id of the program.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Returns another handle of the program's terminal: reads give its output, and writes are its input.
@@ -109,6 +132,18 @@ impl PersonTerminal {
         let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
         Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
     }
+}
+
+/// Starts a program with this side of a terminal as its controlling terminal.
+fn start_on(side: OwnedFd, command: &PersonCommand) -> io::Result<Child> {
+    let mut started = spawn::person_command(command.program.as_os_str());
+    if let Some(name) = &command.arg0 {
+        started.arg0(name);
+    }
+    started.args(&command.args).envs(command.env.iter().map(|(name, value)| (name, value)));
+    started.current_dir(&command.cwd);
+    started.stdin(side.try_clone()?).stdout(side.try_clone()?).stderr(side);
+    started.spawn()
 }
 
 /// Copies the size of the terminal `from` to the terminal `to`, pixels included.
@@ -157,6 +192,24 @@ mod tests {
         let sh = PersonCommand::new("/bin/sh", "/").arg("-c").arg("kill -TERM $$");
         assert_eq!(run(&sh, b"").1, 128 + 15);
         assert!(PersonTerminal::start(&PersonCommand::new("/no/such/shell", "/"), io::stdin()).is_err());
+    }
+
+    #[test]
+    fn another_program_takes_the_place_of_one_that_ended() {
+        let sh = |script: &str| PersonCommand::new("/bin/sh", "/").arg("-c").arg(script);
+        let mut terminal = PersonTerminal::start(&sh("stty -echo; exit 3"), io::stdin()).unwrap();
+        let side = terminal.open_side().unwrap();
+        assert_eq!(terminal.wait().unwrap(), 3);
+        terminal.restart(&sh("read word </dev/tty; echo got-$word; exit 4")).unwrap();
+        let mut handle = terminal.handle().unwrap();
+        handle.write_all(b"tea\n").unwrap();
+        assert_eq!(terminal.wait().unwrap(), 4, "it has a controlling terminal");
+        drop(side);
+        let (mut output, mut buffer) = (Vec::new(), [0; 1024]);
+        while let Ok(read @ 1..) = handle.read(&mut buffer) {
+            output.extend_from_slice(&buffer[..read]);
+        }
+        assert!(String::from_utf8_lossy(&output).contains("got-tea"), "{output:?}");
     }
 
     #[test]

@@ -17,10 +17,15 @@ pub(super) fn open_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     fcntl_setfd(&terminal, FdFlags::CLOEXEC)?;
     grantpt(&terminal)?;
     unlockpt(&terminal)?;
-    let name = ptsname(&terminal, Vec::new())?;
-    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let side = rustix::fs::open(name, flags, Mode::empty())?;
+    let side = open_side(&terminal)?;
     Ok((terminal, side))
+}
+
+/// Opens the side of a command.
+pub(super) fn open_side(terminal: &OwnedFd) -> io::Result<OwnedFd> {
+    let name = ptsname(terminal, Vec::new())?;
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(name, flags, Mode::empty())?)
 }
 
 /// Opens a pseudo-terminal of this size for one command.

@@ -21,9 +21,13 @@ pub enum Mark {
     Started {
         /// Text of the command, byte for byte.
         text: Vec<u8>,
-        /// Whether the shell knows that this is the text.
-        is_exact: bool,
+        /// Origin of the text.
+        source: TextSource,
     },
+    /// The line goes on: the shell asks for more of it.
+    Continued,
+    /// Aliases and functions behind the words that zk asked for, as the shell prints them.
+    Definitions(Vec<u8>),
     /// The line before ended.
     Ended {
         /// Exit code.
@@ -40,6 +44,17 @@ pub enum Mark {
     },
 }
 
+/// Origin of a command's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextSource {
+    /// The shell's own line, as it was entered.
+    Line,
+    /// The shell's history, which joins the lines of a command that went on.
+    History,
+    /// A history that did not take the command; the text may be another one's.
+    OlderHistory,
+}
+
 impl Mark {
     /// Reads the part after the nonce; `None` for anything that no script writes.
     pub(crate) fn parse(body: &[u8]) -> Option<Self> {
@@ -47,8 +62,11 @@ impl Mark {
         let rest = rest.strip_prefix(b";")?;
         Some(match kind {
             b'R' => Self::Ready { has_keys: rest == b"1" },
-            b'C' => Self::Started { text: unescape(rest)?, is_exact: true },
-            b'U' => Self::Started { text: unescape(rest)?, is_exact: false },
+            b'C' => Self::Started { text: unescape(rest)?, source: TextSource::Line },
+            b'H' => Self::Started { text: unescape(rest)?, source: TextSource::History },
+            b'U' => Self::Started { text: unescape(rest)?, source: TextSource::OlderHistory },
+            b'P' => Self::Continued,
+            b'F' => Self::Definitions(unescape(rest)?),
             b'W' => Self::Directory(unescape(rest)?),
             b'L' => Self::Line { len: number(rest)? },
             b'D' => {
@@ -88,12 +106,15 @@ mod tests {
 
     #[test]
     fn a_mark_is_read_exactly_and_anything_else_is_none() {
-        let started = |text: &[u8], is_exact| Some(Mark::Started { text: text.to_vec(), is_exact });
+        let started = |text: &[u8], source| Some(Mark::Started { text: text.to_vec(), source });
         for (body, expected) in [
             (&b"R;1"[..], Some(Mark::Ready { has_keys: true })),
             (b"R;0", Some(Mark::Ready { has_keys: false })),
-            (b"C;echo 100%25;ls%0A", started(b"echo 100%;ls\n", true)),
-            (b"U;\xff", started(b"\xff", false)),
+            (b"C;echo 100%25;ls%0A", started(b"echo 100%;ls\n", TextSource::Line)),
+            (b"H;ls", started(b"ls", TextSource::History)),
+            (b"U;\xff", started(b"\xff", TextSource::OlderHistory)),
+            (b"P;", Some(Mark::Continued)),
+            (b"F;alias l='ls'%0A", Some(Mark::Definitions(b"alias l='ls'\n".to_vec()))),
             (b"D;130;/a%07b;c", Some(Mark::Ended { code: 130, dir: b"/a\x07b;c".to_vec() })),
             (b"W;/", Some(Mark::Directory(b"/".to_vec()))),
             (b"L;12", Some(Mark::Line { len: 12 })),

@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{PumpEvent, SharedState, write_all};
-use crate::line::{CallKeys, Press};
+use crate::line::{CallKeys, Phase, Press};
 
 /// Buffer of a read, in bytes.
 const READ_BYTES: usize = 16 * 1024;
@@ -138,7 +138,8 @@ fn is_line_empty(terminal: &File, shared: &SharedState) -> bool {
     let mut line = shared.line();
     loop {
         if let Some(len) = line.reported {
-            return len == 0;
+            // Text before the prompt may have begun a line that goes on.
+            return len == 0 && matches!(line.phase, Phase::Ready { .. });
         }
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {

@@ -32,6 +32,8 @@ pub(crate) enum PumpEvent {
     Called,
     /// The terminal of zk is gone.
     Gone,
+    /// The shell shows no prompt for a long time after its start.
+    NoPrompt,
     /// All output of the shell was read.
     Ended,
 }
@@ -103,3 +105,17 @@ fn write_until(to: BorrowedFd<'_>, bytes: &[u8], end: Option<Instant>) -> io::Re
 
 /// Shared state behind one pointer.
 pub(crate) type SharedState = Arc<Shared>;
+
+/// Waits until a mark makes `is_so` true; false after the time limit.
+pub(crate) async fn wait_for(shared: &Shared, limit: Duration, is_so: impl Fn() -> bool) -> bool {
+    let waiting = async {
+        loop {
+            let changed = shared.changed.notified();
+            if is_so() {
+                return;
+            }
+            changed.await;
+        }
+    };
+    tokio::time::timeout(limit, waiting).await.is_ok()
+}

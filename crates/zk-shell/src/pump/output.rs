@@ -71,17 +71,23 @@ pub(crate) fn run_output(
 
 impl MarkSink for Tap<'_> {
     fn pass(&mut self, bytes: &[u8]) {
-        let enters_full_screen = {
+        let (was_alternate, is_alternate) = {
             let mut modes = self.shared.modes();
             let was = modes.is_alternate;
             modes.push(bytes);
-            !was && modes.is_alternate
+            (was, modes.is_alternate)
         };
+        let enters_full_screen = is_alternate && !was_alternate;
         {
             let mut recorder = self.shared.recorder();
             recorder.output(bytes);
             if enters_full_screen {
                 recorder.full_screen();
+            }
+            if is_alternate {
+                recorder.screen(bytes);
+            } else if was_alternate {
+                recorder.leave_full_screen();
             }
         }
         self.is_lost |= self.gate.write(bytes).is_err();
@@ -90,10 +96,9 @@ impl MarkSink for Tap<'_> {
     fn mark(&mut self, mark: Mark) {
         {
             let mut line = self.shared.line();
-            if let Mark::Started { text, is_exact } = &mark {
-                let (command, is_private) = line.command(text, *is_exact);
-                let is_by_agent = line.is_by_agent;
-                self.shared.recorder().started(command, is_private, is_by_agent);
+            if let Mark::Started { text, source } = &mark {
+                let command = line.command(text, *source);
+                self.shared.recorder().started(command, line.is_by_agent);
             }
             line.mark(&mark);
         }
@@ -104,7 +109,11 @@ impl MarkSink for Tap<'_> {
                 follow(&mut recorder, dir);
             }
             Mark::Directory(dir) => follow(&mut self.shared.recorder(), dir),
-            Mark::Ready { .. } | Mark::Started { .. } | Mark::Line { .. } => {}
+            Mark::Ready { .. }
+            | Mark::Started { .. }
+            | Mark::Continued
+            | Mark::Definitions(_)
+            | Mark::Line { .. } => {}
         }
         self.shared.wake_waiters();
     }

@@ -11,6 +11,8 @@ pub(crate) struct Exchange {
     pub(crate) number: u64,
     /// Command; `None` if the shell did not tell it for certain.
     pub(crate) command: Option<String>,
+    /// Whether the command stands in the history's form, which joins lines.
+    pub(crate) is_joined: bool,
     /// Directory in which it was started; `None` if unknown.
     pub(crate) dir: Option<String>,
     /// End of the command.

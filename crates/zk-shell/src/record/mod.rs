@@ -2,11 +2,17 @@
 
 mod capture;
 mod exchange;
+mod hints;
+mod live_screen;
 mod recorder;
 mod render;
+mod secrets;
 
 #[cfg(test)]
 pub(crate) use capture::Capture;
 pub(crate) use exchange::{Exchange, ExchangeEnd};
-pub(crate) use recorder::{CaptureState, Recorder};
+pub(crate) use hints::{HINT_NONCE, MAX_HINTS};
+pub(crate) use live_screen::LiveScreen;
+pub(crate) use recorder::{CaptureState, RecordLimits, Recorder};
 pub use render::render_output;
+pub(crate) use secrets::redact_shell_text;

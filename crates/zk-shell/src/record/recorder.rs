@@ -1,16 +1,27 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::capture::Capture;
 use super::exchange::without;
+use super::live_screen::LiveScreen;
 use super::{Exchange, ExchangeEnd};
+use crate::line::StartedCommand;
 
-/// Number of commands that are remembered.
-const MAX_EXCHANGES: usize = 1_000;
+/// Limits of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RecordLimits {
+    /// Number of commands that are remembered.
+    pub(crate) commands: usize,
+    /// Memory for the output of all commands together, in bytes; the oldest output goes first.
+    pub(crate) output_bytes: usize,
+}
 
-/// Memory for the output of all commands together, in bytes; the oldest output goes first.
-const MAX_OUTPUT_BYTES: usize = 4 << 20;
+impl Default for RecordLimits {
+    fn default() -> Self {
+        Self { commands: 1_000, output_bytes: 4 << 20 }
+    }
+}
 
 /// Whether commands are recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +35,7 @@ pub(crate) enum CaptureState {
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     state: CaptureState,
+    limits: RecordLimits,
     running: Option<Running>,
     exchanges: VecDeque<Exchange>,
     /// Number of the newest command.
@@ -42,26 +54,37 @@ pub(crate) struct Recorder {
 
 #[derive(Debug)]
 struct Running {
-    command: Option<String>,
-    dir: Option<String>,
+    /// Command, whose end is not known.
+    exchange: Exchange,
     since: Instant,
-    output: Capture,
-    is_full_screen: bool,
+    /// Alternate screen, while the command draws on it.
+    screen: Option<LiveScreen>,
     is_by_agent: bool,
 }
 
 impl Recorder {
     /// Records the beginning of a command; one that the person keeps out of the record is not recorded.
-    pub(crate) fn started(&mut self, command: Option<String>, is_private: bool, is_by_agent: bool) {
+    pub(crate) fn started(&mut self, command: StartedCommand, is_by_agent: bool) {
         self.stop(ExchangeEnd::Unknown);
+        let StartedCommand { text, is_joined, is_private } = command;
         if is_private || self.state == CaptureState::Off {
             return;
         }
-        let command = command.map(|text| without(&self.nonce, text.as_bytes()));
+        let command = text.map(|text| without(&self.nonce, text.as_bytes()));
         let command = command.map(|text| String::from_utf8_lossy(&text).into_owned());
-        let dir = self.dir.clone();
-        let (since, output) = (Instant::now(), Capture::default());
-        self.running = Some(Running { command, dir, since, output, is_full_screen: false, is_by_agent });
+        let exchange = Exchange {
+            number: 0,
+            command,
+            is_joined,
+            dir: self.dir.clone(),
+            end: ExchangeEnd::Unknown,
+            duration: Duration::ZERO,
+            is_full_screen: false,
+            output: Capture::default(),
+            size: self.size,
+            nonce: self.nonce.clone(),
+        };
+        self.running = Some(Running { exchange, since: Instant::now(), screen: None, is_by_agent });
     }
 
     /// Records output of the present command.
@@ -69,39 +92,58 @@ impl Recorder {
         if self.state == CaptureState::Off {
             return;
         }
-        if let Some(running) = &mut self.running {
-            running.output.push(bytes);
+        if let Some(running) = self.running.as_mut().filter(|running| !running.exchange.is_full_screen) {
+            running.exchange.output.push(bytes);
         }
     }
 
-    /// Records that the present command draws on the alternate screen.
+    /// Records that the present command draws on the alternate screen. Its output is not kept.
     pub(crate) fn full_screen(&mut self) {
         if let Some(running) = &mut self.running {
-            running.is_full_screen = true;
-            running.output = Capture::default();
+            running.exchange.is_full_screen = true;
+            running.exchange.output = Capture::default();
+            running.screen = Some(LiveScreen::default());
         }
+    }
+
+    /// Follows what the present command draws on the alternate screen, for as long as it does.
+    pub(crate) fn screen(&mut self, bytes: &[u8]) {
+        if let Some(screen) = self.running.as_mut().and_then(|running| running.screen.as_mut()) {
+            screen.push(bytes);
+        }
+    }
+
+    /// Forgets the alternate screen, which the present command has left.
+    pub(crate) fn leave_full_screen(&mut self) {
+        if let Some(running) = &mut self.running {
+            running.screen = None;
+        }
+    }
+
+    /// Alternate screen of the present command, and the terminal's columns and rows.
+    pub(crate) fn live_screen(&self) -> Option<(LiveScreen, (u16, u16))> {
+        Some((self.running.as_ref()?.screen.clone()?, self.size))
     }
 
     /// Records the end of the present command.
     pub(crate) fn stop(&mut self, end: ExchangeEnd) {
         let Some(running) = self.running.take() else { return };
-        let Running { command, dir, since, output, is_full_screen, is_by_agent } = running;
+        let Running { exchange, since, screen: _, is_by_agent } = running;
         self.last += 1;
-        let (number, duration, size) = (self.last, since.elapsed(), self.size);
-        let nonce = self.nonce.clone();
-        let ended = Exchange { number, command, dir, end, duration, is_full_screen, output, size, nonce };
+        let ended =
+            Exchange { number: self.last, end, duration: since.elapsed(), size: self.size, ..exchange };
         if is_by_agent {
             // The tool's result tells the model.
             self.by_agent = Some(ended);
             return;
         }
         self.exchanges.push_back(ended);
-        while self.exchanges.len() > MAX_EXCHANGES {
+        while self.exchanges.len() > self.limits.commands {
             self.exchanges.pop_front();
         }
         let mut bytes: usize = self.exchanges.iter().map(|exchange| exchange.output.bytes()).sum();
         for exchange in &mut self.exchanges {
-            if bytes <= MAX_OUTPUT_BYTES {
+            if bytes <= self.limits.output_bytes {
                 break;
             }
             bytes -= exchange.output.bytes();
@@ -116,18 +158,9 @@ impl Recorder {
 
     /// The command that runs, as far as it is recorded.
     pub(crate) fn running(&self) -> Option<Exchange> {
-        let running = self.running.as_ref()?;
-        Some(Exchange {
-            number: self.last + 1,
-            command: running.command.clone(),
-            dir: running.dir.clone(),
-            end: ExchangeEnd::Unknown,
-            duration: running.since.elapsed(),
-            is_full_screen: running.is_full_screen,
-            output: running.output.clone(),
-            size: self.size,
-            nonce: self.nonce.clone(),
-        })
+        let Running { exchange, since, .. } = self.running.as_ref()?;
+        let (number, duration) = (self.last + 1, since.elapsed());
+        Some(Exchange { number, duration, size: self.size, ..exchange.clone() })
     }
 
     /// The newest command of the person.
@@ -185,6 +218,11 @@ impl Recorder {
         count
     }
 
+    /// Sets the limits of what is remembered.
+    pub(crate) fn limit(&mut self, limits: RecordLimits) {
+        self.limits = limits;
+    }
+
     /// Switches recording. Switched off, everything that the model was not told is forgotten.
     pub(crate) fn set_state(&mut self, state: CaptureState) {
         self.state = state;
@@ -202,12 +240,16 @@ impl Recorder {
 mod tests {
     use super::*;
 
+    fn command(text: &str) -> StartedCommand {
+        StartedCommand { text: Some(text.to_owned()), ..StartedCommand::default() }
+    }
+
     #[test]
     fn the_nonce_is_in_no_record() {
         let mut recorder = Recorder::default();
         recorder.hide("0123456789abcdef");
         recorder.set_size((20, 5));
-        recorder.started(Some("echo 0123456789abcdef".to_owned()), false, false);
+        recorder.started(command("echo 0123456789abcdef"), false);
         recorder.output(b"__zk_nonce=0123456789abcdef\r\n");
         recorder.stop(ExchangeEnd::Code(0));
         let told = recorder.newest().unwrap();
@@ -216,10 +258,23 @@ mod tests {
     }
 
     #[test]
+    fn the_oldest_commands_and_outputs_beyond_the_limits_are_forgotten() {
+        let mut recorder = Recorder::default();
+        recorder.limit(RecordLimits { commands: 3, output_bytes: 10 });
+        for n in 0..5 {
+            recorder.started(command(&format!("c{n}")), false);
+            recorder.output(b"12345");
+            recorder.stop(ExchangeEnd::Code(0));
+        }
+        let kept: Vec<_> = recorder.news().iter().map(|kept| (kept.number, kept.output.bytes())).collect();
+        assert_eq!(kept, [(3, 0), (4, 5), (5, 5)]);
+    }
+
+    #[test]
     fn nothing_outlasts_forgetting() {
         let mut recorder = Recorder::default();
         for is_by_agent in [false, true, false] {
-            recorder.started(Some("ls".to_owned()), false, is_by_agent);
+            recorder.started(command("ls"), is_by_agent);
         }
         assert_eq!(recorder.forget(), 1);
         let left = (recorder.running(), recorder.newest(), recorder.take_by_agent());

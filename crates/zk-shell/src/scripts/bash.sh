@@ -1,5 +1,5 @@
 # Marks of zk for bash 4.4 and newer: no DEBUG trap, and the hooks of the person stay.
-if [[ $- == *i* && -z ${__zk_nonce-} ]] && (( BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 404 )); then
+if [[ $- == *i* && -z ${__zk_nonce-}@UNLESS@ ]] && (( BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 404 )); then
   __zk_nonce='@NONCE@'
   __zk_number='' __zk_keys=0
 
@@ -27,7 +27,10 @@ if [[ $- == *i* && -z ${__zk_nonce-} ]] && (( BASH_VERSINFO[0] * 100 + BASH_VERS
     entry=${entry# }
     __zk_escape "$entry"
     if [[ -n $number && $number == "$__zk_number" ]]; then
-      printf '\e]7177;%s;C;%s\a' "$__zk_nonce" "$__zk_text"
+      # Without `lithist`, the history joins the lines of a command that went on.
+      local source=H
+      builtin shopt -q lithist && source=C
+      printf '\e]7177;%s;%s;%s\a' "$__zk_nonce" "$source" "$__zk_text"
     else
       printf '\e]7177;%s;U;%s\a' "$__zk_nonce" "$__zk_text"
     fi >/dev/tty 2>/dev/null
@@ -40,11 +43,29 @@ if [[ $- == *i* && -z ${__zk_nonce-} ]] && (( BASH_VERSINFO[0] * 100 + BASH_VERS
     return "$code"
   }
 
+  # @LOCAL: a shell on this machine has keys for zk, and tells when it waits for a line.
+  __zk_ask=${BASH_SOURCE[0]%/*}/ask
+
+  # Runs in the subshell of PS2.
+  __zk_more() {
+    printf '\e]7177;%s;P;\a' "$__zk_nonce" >/dev/tty 2>/dev/null
+  }
+
+  # Makes a line that goes on tell so; fails where it cannot.
+  __zk_mark_more() {
+    [[ ${PS2-} == *__zk_more* ]] && return 0
+    local attributes=''
+    [[ -v PS2 ]] && attributes=${PS2@a}
+    [[ $attributes != *r* ]] && PS2='$(__zk_more)'"${PS2-> }"
+  }
+
   __zk_ready() {
-    local code=$?
+    local code=$? keys=$__zk_keys
+    # A line that went on would look empty.
+    __zk_mark_more && builtin shopt -q promptvars || keys=0
     # Number that the next command gets in the history, if it gets there.
     __zk_number=${HISTCMD-}
-    printf '\e]7177;%s;R;%d\a' "$__zk_nonce" "$__zk_keys" >/dev/tty 2>/dev/null
+    printf '\e]7177;%s;R;%d\a' "$__zk_nonce" "$keys" >/dev/tty 2>/dev/null
     return "$code"
   }
 
@@ -52,26 +73,42 @@ if [[ $- == *i* && -z ${__zk_nonce-} ]] && (( BASH_VERSINFO[0] * 100 + BASH_VERS
     printf '\e]7177;%s;L;%d\a' "$__zk_nonce" "${#READLINE_LINE}" >/dev/tty 2>/dev/null
   }
 
+  # Tells the aliases and functions behind the words in zk's private file, one a line.
+  __zk_define() {
+    local __zk_text word found all=''
+    while IFS= read -r word; do
+      found=$(builtin alias -- "$word" 2>/dev/null) && all+=$found$'\n'
+      found=$(builtin declare -f -- "$word" 2>/dev/null) && all+=$found$'\n'
+    done 2>/dev/null <"$__zk_ask"
+    __zk_escape "${all:0:16384}"
+    printf '\e]7177;%s;F;%s\a' "$__zk_nonce" "$__zk_text" >/dev/tty 2>/dev/null
+  }
+  # @END
+
   __zk_install() {
     local map attributes
+    # @LOCAL
     if [[ :$SHELLOPTS: == *:emacs:* || :$SHELLOPTS: == *:vi:* ]]; then
       for map in emacs vi-insert vi-command; do
         builtin bind -m "$map" '"\e[7178~": redraw-current-line' 2>/dev/null
         builtin bind -m "$map" -x '"\e[7177~": __zk_line' 2>/dev/null
+        builtin bind -m "$map" -x '"\e[7179~": __zk_define' 2>/dev/null
       done
       __zk_keys=1
     fi
+    __zk_mark_more
+    # @END
     attributes=''
     [[ -v PROMPT_COMMAND ]] && attributes=${PROMPT_COMMAND@a}
     if [[ $attributes == *r* ]]; then
       # Nobody can change the hooks: the prompt carries the marks then.
-      PS1='\[$(__zk_end; __zk_ready)\]'"$PS1" 2>/dev/null
+      PS1='\[$(__zk_end; @READY@)\]'"$PS1" 2>/dev/null
     elif (( BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 501 )); then
-      PROMPT_COMMAND=(__zk_end ${PROMPT_COMMAND[@]+"${PROMPT_COMMAND[@]}"} __zk_ready)
+      PROMPT_COMMAND=(__zk_end ${PROMPT_COMMAND[@]+"${PROMPT_COMMAND[@]}"} '@READY@')
     elif [[ -n ${PROMPT_COMMAND-} ]]; then
-      PROMPT_COMMAND=$'__zk_end\n'"${PROMPT_COMMAND%;}"$'\n__zk_ready'
+      PROMPT_COMMAND=$'__zk_end\n'"${PROMPT_COMMAND%;}"$'\n@READY@'
     else
-      PROMPT_COMMAND=$'__zk_end\n__zk_ready'
+      PROMPT_COMMAND=$'__zk_end\n@READY@'
     fi
     attributes=''
     [[ -v PS0 ]] && attributes=${PS0@a}

@@ -1,5 +1,5 @@
 # Marks of zk for fish: its own events.
-if status is-interactive; and not set -q __zk_nonce
+if status is-interactive; and not set -q __zk_nonce@UNLESS@
     set -g __zk_nonce '@NONCE@'
 
     function __zk_preexec --on-event fish_preexec
@@ -13,8 +13,13 @@ if status is-interactive; and not set -q __zk_nonce
 
     function __zk_prompt --on-event fish_prompt
         printf '\e]7177;%s;W;%s\a' $__zk_nonce (string escape --style=url -- $PWD) >/dev/tty 2>/dev/null
+        # @LOCAL
         printf '\e]7177;%s;R;1\a' $__zk_nonce >/dev/tty 2>/dev/null
+        # @END
     end
+
+    # @LOCAL: a shell on this machine has keys for zk, and tells when it waits for a line.
+    set -g __zk_ask (status dirname)/ask
 
     function __zk_line
         set -l length (string length -- (commandline | string collect))
@@ -22,8 +27,24 @@ if status is-interactive; and not set -q __zk_nonce
         printf '\e]7177;%s;L;%d\a' $__zk_nonce $length >/dev/tty 2>/dev/null
     end
 
-    for mode in default insert visual
+    # Tells the person's functions and abbreviations behind the words in zk's private file, one a line.
+    function __zk_define
+        set -l all
+        while read -l word
+            set -l place (functions --details -- $word 2>/dev/null)
+            if test -n "$place"; and not string match -q -- "$__fish_data_dir/*" $place; and not string match -q 'embedded:*' $place
+                set -a all (functions -- $word)
+            end
+            set -a all (abbr --show | string match -r -- '^abbr .* -- '(string escape --style=regex -- $word)' .*')
+        end <$__zk_ask 2>/dev/null
+        set -l text (string join \n -- $all | string collect | string sub -l 16384)
+        printf '\e]7177;%s;F;%s\a' $__zk_nonce (string escape --style=url -- "$text" | string collect) >/dev/tty 2>/dev/null
+    end
+
+    for mode in default insert visual replace replace_one
         bind -M $mode \e\[7177~ __zk_line
         bind -M $mode \e\[7178~ 'commandline -f repaint'
+        bind -M $mode \e\[7179~ __zk_define
     end
+    # @END
 end

@@ -1,5 +1,5 @@
 # Marks of zk for zsh: hooks of their own beside those of the person.
-if [[ -o interactive && -z ${__zk_nonce-} ]]; then
+if [[ -o interactive && -z ${__zk_nonce-}@UNLESS@ ]]; then
   typeset -g __zk_nonce='@NONCE@'
   typeset -gi __zk_installed=0
 
@@ -18,9 +18,17 @@ if [[ -o interactive && -z ${__zk_nonce-} ]]; then
   }
 
   __zk_preexec() {
-    local REPLY
-    if [[ -n $1 ]]; then
-      __zk_escape "$1"
+    local REPLY text=$1
+    # The history may have dropped blanks, which the line still has.
+    if [[ -o hist_reduce_blanks && -n ${__zk_buffer-} ]]; then
+      if [[ "${__zk_buffer//[[:space:]]/}" == "${1//[[:space:]]/}" ]]; then
+        text=$__zk_buffer
+      else
+        text=''
+      fi
+    fi
+    if [[ -n $text ]]; then
+      __zk_escape "$text"
       builtin printf '\e]7177;%s;C;%s\a' "$__zk_nonce" "$REPLY" >/dev/tty 2>/dev/null
     else
       __zk_escape "$3"
@@ -32,16 +40,25 @@ if [[ -o interactive && -z ${__zk_nonce-} ]]; then
     local code=$? REPLY
     __zk_escape "$PWD"
     builtin printf '\e]7177;%s;D;%d;%s\a' "$__zk_nonce" "$code" "$REPLY" >/dev/tty 2>/dev/null
+    # @LOCAL
     if (( ! __zk_installed )); then
       __zk_installed=1
       __zk_keys
     fi
+    # @END
     return $code
   }
+
+  # @LOCAL: a shell on this machine has keys for zk, and tells when it waits for a line.
+  typeset -g __zk_ask=${${(%):-%x}:h}/ask
 
   __zk_line_init() {
     [[ ${CONTEXT-start} == start ]] || return 0
     builtin printf '\e]7177;%s;R;1\a' "$__zk_nonce" >/dev/tty 2>/dev/null
+  }
+
+  __zk_line_finish() {
+    typeset -g __zk_buffer=$PREBUFFER$BUFFER
   }
 
   __zk_line() {
@@ -52,19 +69,35 @@ if [[ -o interactive && -z ${__zk_nonce-} ]]; then
     zle .reset-prompt
   }
 
+  # Tells the aliases and functions behind the words in zk's private file, one a line.
+  __zk_define() {
+    emulate -L zsh
+    local REPLY word all=''
+    while IFS= read -r word; do
+      all+=$(builtin alias -L -- "$word" 2>/dev/null)$'\n'
+      all+=$(builtin functions -- "$word" 2>/dev/null)$'\n'
+    done 2>/dev/null <"$__zk_ask"
+    __zk_escape "${all[1,16384]}"
+    builtin printf '\e]7177;%s;F;%s\a' "$__zk_nonce" "$REPLY" >/dev/tty 2>/dev/null
+  }
+
   # After the start files of the person, so that their widgets and keymaps exist.
   __zk_keys() {
     emulate -L zsh
     local map
     zle -N __zk_line
     zle -N __zk_redraw
+    zle -N __zk_define
     for map in emacs viins vicmd; do
       bindkey -M $map '\e[7177~' __zk_line
       bindkey -M $map '\e[7178~' __zk_redraw
+      bindkey -M $map '\e[7179~' __zk_define
     done
     autoload -Uz add-zle-hook-widget
     add-zle-hook-widget line-init __zk_line_init
+    add-zle-hook-widget line-finish __zk_line_finish
   }
+  # @END
 
   typeset -ga precmd_functions preexec_functions
   precmd_functions=(__zk_precmd $precmd_functions)

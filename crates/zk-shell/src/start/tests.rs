@@ -14,8 +14,8 @@ use crate::marks::{Mark, MarkScanner, MarkSink};
 /// Time that a shell on a busy machine may take.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Commands that are generated for each shell.
-const GENERATED: u64 = 300;
+/// Commands that are generated for each start file of a shell. A campaign sets `ZK_SHELL_COMMANDS` to more.
+const GENERATED: u64 = 20;
 
 #[derive(Default)]
 struct Seen {
@@ -37,6 +37,8 @@ impl MarkSink for Seen {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Told {
     text: Option<String>,
+    /// Whether the text is in the history's form.
+    is_joined: bool,
     code: Option<i32>,
     dir: String,
 }
@@ -48,7 +50,7 @@ struct Shell {
     scanner: MarkScanner,
     seen: Seen,
     line: Line,
-    _dir: InstanceDir,
+    dir: InstanceDir,
     home: tempfile::TempDir,
 }
 
@@ -95,7 +97,7 @@ impl Shell {
             }
         });
         let (scanner, seen, line) = (MarkScanner::new("n0nce"), Seen::default(), Line::default());
-        Some(Self { _terminal: terminal, keys, output, scanner, seen, line, _dir: dir, home })
+        Some(Self { _terminal: terminal, keys, output, scanner, seen, line, dir, home })
     }
 
     /// Waits until a mark makes `is_enough` true; returns the marks so far.
@@ -132,13 +134,17 @@ impl Shell {
         let mut told = Told::default();
         for mark in self.wait(|marks| matches!(marks.last(), Some(Mark::Ready { .. }))) {
             match &mark {
-                Mark::Started { text, is_exact } => told.text = self.line.command(text, *is_exact).0,
+                Mark::Started { text, source } => {
+                    let command = self.line.command(text, *source);
+                    told.text = command.text;
+                    told.is_joined = command.is_joined;
+                }
                 Mark::Ended { code, dir } => {
                     told.code = Some(*code);
                     told.dir = String::from_utf8_lossy(dir).into_owned();
                 }
                 Mark::Directory(dir) => told.dir = String::from_utf8_lossy(dir).into_owned(),
-                Mark::Ready { .. } | Mark::Line { .. } => {}
+                Mark::Ready { .. } | Mark::Continued | Mark::Definitions(_) | Mark::Line { .. } => {}
             }
             self.line.mark(&mark);
         }
@@ -178,6 +184,12 @@ fn start_files(kind: ShellKind) -> Vec<(&'static str, &'static str)> {
                 "options",
                 "setopt no_unset ksh_arrays sh_word_split hist_ignore_space hist_reduce_blanks\nHISTSIZE=100\n",
             ),
+            (
+                "instant prompt",
+                "exec {out}>&1 1>/dev/null\nprint -n 'instant> ' >&$out\n\
+                 restore() { exec 1>&$out {out}>&-; precmd_functions=(${precmd_functions:#restore}) }\n\
+                 precmd_functions=(restore $precmd_functions)\n",
+            ),
             ("vi keys", "bindkey -v\nPROMPT='%{\\e]133;A\\a%}two\nlines%# '\n"),
         ],
         ShellKind::Fish => vec![
@@ -192,7 +204,7 @@ fn start_files(kind: ShellKind) -> Vec<(&'static str, &'static str)> {
 }
 
 /// Commands with text, quotes, line ends and bytes that an encoding could lose; with the exit code of each.
-fn generated(kind: ShellKind, seed: u64) -> Vec<(String, i32)> {
+fn generated(kind: ShellKind, count: u64, seed: u64) -> Vec<(String, i32)> {
     let mut state = seed;
     let mut next = move |below: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -202,7 +214,7 @@ fn generated(kind: ShellKind, seed: u64) -> Vec<(String, i32)> {
         "a", "%41", "100%", "\\\\n", "é漢", "a;b", "x  y", "\"q\"", "$HOME", "#no", "~", "!no", "&", "|",
         "\t",
     ];
-    (0..GENERATED)
+    (0..count)
         .map(|n| {
             let mut quoted = || {
                 let count = next(4) + 1;
@@ -211,7 +223,12 @@ fn generated(kind: ShellKind, seed: u64) -> Vec<(String, i32)> {
             };
             // A bang expands before the shell sees its quotes.
             let text = quoted().replace(['!', '\t'], "_");
-            match n % 5 {
+            match n % 8 {
+                6 if kind == ShellKind::Fish => (format!("if false # {n}\n  echo a\nend"), 0),
+                6 => (format!("for x in a b; do\n  false '{n}'\ndone"), 1),
+                7 => (format!("sh -c 'kill -TERM $$' {n}"), 143),
+                5 if kind == ShellKind::Fish => (format!("echo '{text}' {n}"), 0),
+                5 => (format!("cat >/dev/null <<'END'\n{text}\nEND"), 0),
                 0 => (format!("echo '{text}' # {n}"), 0),
                 1 => (format!("true '{text}\n{n}'"), 0),
                 2 if kind == ShellKind::Fish => (format!("sh -c 'exit {}' {n}", n % 200), (n % 200) as i32),
@@ -224,20 +241,25 @@ fn generated(kind: ShellKind, seed: u64) -> Vec<(String, i32)> {
 }
 
 fn generated_commands_are_told_exactly(kind: ShellKind) {
-    let start_file = if kind == ShellKind::Zsh { "setopt interactive_comments\n" } else { "" };
-    let Some(mut shell) = Shell::start(kind, start_file) else { return };
-    shell.ready();
-    let home = shell.home.path().canonicalize().unwrap().to_string_lossy().into_owned();
-    let mut unknown = 0;
-    for (command, code) in generated(kind, 7) {
-        let told = shell.enter(&command);
-        unknown += usize::from(told.text.is_none());
-        if let Some(text) = &told.text {
-            assert_eq!(*text, command);
+    let count =
+        std::env::var("ZK_SHELL_COMMANDS").ok().and_then(|count| count.parse().ok()).unwrap_or(GENERATED);
+    for (seed, (name, start_file)) in start_files(kind).into_iter().enumerate() {
+        let comments = if kind == ShellKind::Zsh { "setopt interactive_comments\n" } else { "" };
+        let Some(mut shell) = Shell::start(kind, &format!("{comments}{start_file}")) else { return };
+        shell.ready();
+        let home = shell.home.path().canonicalize().unwrap().to_string_lossy().into_owned();
+        let mut unknown = 0;
+        for (command, code) in generated(kind, count, seed as u64 + 7) {
+            let told = shell.enter(&command);
+            match &told.text {
+                Some(text) if !told.is_joined => assert_eq!(*text, command, "{kind} {name}"),
+                Some(_) | None => unknown += 1,
+            }
+            assert_eq!((told.code, &told.dir), (Some(code), &home), "{kind} {name}: {command}");
         }
-        assert_eq!((told.code, &told.dir), (Some(code), &home), "{command}");
+        println!("{kind}, {name}: {count} commands, {unknown} of them unknown");
+        assert!(name != "plain" || unknown == 0, "a plain {kind} tells every command");
     }
-    assert_eq!(unknown, 0, "a plain shell tells every command");
 }
 
 fn marks_survive_start_files(kind: ShellKind) {
@@ -344,4 +366,104 @@ fn an_instance_has_a_private_directory_and_those_of_the_dead_are_swept() {
 #[test]
 fn a_quote_in_a_path_stays_in_it() {
     assert_eq!(quoted(OsStr::new("/a b'c")), b"'/a b'\\''c'");
+}
+
+#[test]
+fn a_line_that_goes_on_is_told_and_its_text_is_in_the_form_of_the_history() {
+    for (options, key, text, is_joined) in [
+        ("", "", "for x in a\ndo false\ndone", false),
+        ("", "x\x7f", "for x in a; do false; done", true),
+        ("shopt -s lithist\n", "x\x7f", "for x in a\ndo false\ndone", false),
+    ] {
+        let Some(mut shell) = Shell::start(ShellKind::Bash, options) else { return };
+        shell.ready();
+        for line in ["for x in a\r", "do false\r"] {
+            shell.press(line.as_bytes());
+            for mark in shell.wait(|marks| marks.last() == Some(&Mark::Continued)) {
+                shell.line.mark(&mark);
+            }
+            assert_eq!(shell.line.phase, crate::line::Phase::Continued { has_keys: true });
+        }
+        shell.press(format!("done{key}\r").as_bytes());
+        let told = shell.told();
+        assert_eq!((told.text.as_deref(), told.is_joined, told.code), (Some(text), is_joined, Some(1)));
+    }
+}
+
+#[test]
+fn the_shell_tells_the_aliases_and_functions_behind_words_without_running_anything() {
+    for (kind, start_file, expected) in [
+        (
+            ShellKind::Bash,
+            "alias ll='ls -l'\nmake() { command make \"$@\"; }\nset -u\n",
+            &["alias ll='ls -l'", "make ()", "command make \"$@\""][..],
+        ),
+        (
+            ShellKind::Zsh,
+            "alias ll='ls -l'\nalias -g none='/dev/null'\nmake() { command make \"$@\"; }\n",
+            &["alias ll='ls -l'", "alias -g none=", "make () {", "command make \"$@\""],
+        ),
+        (
+            ShellKind::Fish,
+            "function ll; ls -l; end\nabbr -a -- make 'make -j2'\n",
+            &["function ll", "ls -l", "'make -j2'"],
+        ),
+    ] {
+        let Some(mut shell) = Shell::start(kind, start_file) else { continue };
+        shell.ready();
+        shell.dir.write("ask", b"ll\nmake\nnone\nls\n$(touch made)\n").unwrap();
+        let prompts = shell.line.prompts;
+        shell.keys.write_all(b"\x1b[7179~").unwrap();
+        let marks = shell.wait(|marks| matches!(marks.last(), Some(Mark::Definitions(_))));
+        let Some(Mark::Definitions(told)) = marks.last() else { panic!("{marks:?}") };
+        let told = String::from_utf8_lossy(told);
+        assert!(expected.iter().all(|part| told.contains(part)), "{kind}: {told}");
+        assert!(!told.contains("ls is") && !shell.home.path().join("made").exists(), "{kind}: {told}");
+        assert_eq!(shell.line.prompts, prompts);
+        assert_eq!(shell.enter("echo next").text.as_deref(), Some("echo next"), "{kind}");
+    }
+}
+
+#[test]
+fn the_script_for_remote_hosts_gives_hints_and_none_in_a_shell_of_zk() {
+    for kind in [ShellKind::Bash, ShellKind::Zsh, ShellKind::Fish] {
+        let hints = kind.hints();
+        assert!(!hints.contains("7179") && !hints.contains("7177~"), "no keys: {hints}");
+        assert!(
+            !["@LOCAL", "@END", "@NONCE@", "@UNLESS@", "@READY@"].iter().any(|part| hints.contains(part))
+        );
+        for (is_remote, unset) in [(true, ""), (false, "export ZK_SHELL=abc\n")] {
+            let unset = if kind == ShellKind::Fish {
+                unset.replace("export ZK_SHELL=abc", "set -gx ZK_SHELL abc")
+            } else {
+                unset.to_owned()
+            };
+            // zsh reads the marks of a local shell before.
+            let fresh = if kind == ShellKind::Zsh && is_remote {
+                "unset __zk_nonce; precmd_functions=() preexec_functions=()\n"
+            } else {
+                ""
+            };
+            let Some(mut shell) = Shell::start(kind, &format!("{fresh}{unset}{hints}")) else { continue };
+            if is_remote {
+                // The marks of a local shell, which need their own nonce, are left out then.
+                shell.scanner = MarkScanner::new("hint");
+                shell.wait(|marks| matches!(marks.last(), Some(Mark::Ended { .. } | Mark::Directory(_))));
+                let has_ended = |marks: &[Mark]| marks.iter().any(|mark| matches!(mark, Mark::Ended { .. }));
+                shell.press(b"sh -c 'exit 4'\r");
+                let marks = shell.wait(has_ended);
+                assert!(
+                    matches!(marks.first(), Some(Mark::Started { text, .. }) if text == b"sh -c 'exit 4'"),
+                    "{kind}: {marks:?}"
+                );
+                let ended = marks.iter().find(|mark| matches!(mark, Mark::Ended { .. }));
+                assert!(matches!(ended, Some(Mark::Ended { code: 4, .. })), "{kind}: {marks:?}");
+            } else {
+                shell.ready();
+                shell.enter("echo one");
+                let text = String::from_utf8_lossy(&shell.seen.text).into_owned();
+                assert!(!text.contains("7177;hint"), "{kind}: {text}");
+            }
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Tools for the live shell.
 
+mod definitions;
 mod read_shell;
 mod run_in_shell;
 

@@ -8,7 +8,7 @@ use zk_core::model::{Approved, CallKind, Effects, ToolError, ToolOutput, ToolSpe
 use zk_core::service::{CallPlace, Redactor, Tool, ToolCx};
 
 use crate::pump::SharedState;
-use crate::record::{CaptureState, Exchange};
+use crate::record::{CaptureState, Exchange, LiveScreen, redact_shell_text};
 
 /// Default number of lines.
 const DEFAULT_LINES: usize = 50;
@@ -30,7 +30,8 @@ struct Args {
 
 impl ReadShell {
     pub(crate) fn new(shared: SharedState) -> Self {
-        let about = "Read the output of the command that runs in the user's live shell, or of the last one.";
+        let about = "Read the output of the command that runs in the user's live shell, or of the last one. Of a \
+                     full-screen program, read the screen as it stands.";
         Self { spec: ToolSpec::of::<Args>("read_shell", about), shared }
     }
 }
@@ -60,18 +61,39 @@ impl Tool for ReadShell {
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let args: Args = call.parse()?;
-        let shown = {
+        let (screen, shown) = {
             let recorder = self.shared.recorder();
             if recorder.state() == CaptureState::Off {
                 return Err(ToolError::failed("the user switched recording off; ask them, do not try again"));
             }
-            recorder.running().or_else(|| recorder.newest())
+            (recorder.live_screen(), recorder.running().or_else(|| recorder.newest()))
         };
+        if let Some((screen, size)) = screen {
+            return Ok(ToolOutput::text(screen_rows(screen, size, cx.cx.service::<Redactor>()).await?));
+        }
         let Some(shown) = shown else { return Ok(ToolOutput::text("nothing was recorded in the shell")) };
         let (redactor, count) =
             (cx.cx.service::<Redactor>(), args.lines.unwrap_or(DEFAULT_LINES).min(MAX_LINES));
         Ok(ToolOutput::text(last_lines(shown, count, redactor).await?))
     }
+}
+
+/// Renders the screen of a full-screen program on a blocking thread, redacted.
+async fn screen_rows(
+    screen: LiveScreen,
+    size: (u16, u16),
+    redactor: Option<Arc<Redactor>>,
+) -> Result<String, ToolError> {
+    let rendered = tokio::task::spawn_blocking(move || {
+        let rows = screen.rows(size).join("\n");
+        let rows = redact_shell_text(&rows, redactor.as_deref());
+        let missing = if screen.is_cut() { "; rows that it drew long ago may be missing" } else { "" };
+        format!(
+            "A full-screen program has the screen ({} columns, {} rows{missing}):\n{rows}",
+            size.0, size.1
+        )
+    });
+    rendered.await.map_err(|error| ToolError::failed(error.to_string()))
 }
 
 /// Renders the last lines of a command's output on a blocking thread, redacted.
@@ -86,10 +108,7 @@ pub(super) async fn last_lines(
     let rendered = tokio::task::spawn_blocking(move || {
         let lines = exchange.output_lines();
         let text = lines.get(lines.len().saturating_sub(count)..).unwrap_or_default().join("\n");
-        match redactor {
-            Some(redactor) => redactor.redact(&text).into_owned(),
-            None => text,
-        }
+        redact_shell_text(&text, redactor.as_deref())
     });
     rendered.await.map_err(|error| ToolError::failed(error.to_string()))
 }

@@ -1,19 +1,19 @@
 use std::fs::File;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::time::timeout;
 use zk_chat::TerminalLoans;
-use zk_core::model::{Approved, CallKind, Effects, ToolError, ToolOutput, ToolSpec};
+use zk_core::model::{Approved, CallKind, Display, Effects, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{CallPlace, Redactor, Tool, ToolCx};
 
+use super::definitions::Definitions;
 use super::read_shell::last_lines;
 use crate::line::Phase;
-use crate::pump::{REPORT_KEY, REPORT_WAIT, Shared, SharedState, write_all, write_within};
+use crate::pump::{REPORT_KEY, REPORT_WAIT, Shared, SharedState, wait_for, write_all, write_within};
 use crate::shell_access::ShellAccess;
 
 /// Time after which a command counts as still running.
@@ -43,6 +43,9 @@ const NOT_EMPTY: &str = "the user's shell is not at an empty line, or does not s
 const NO_KEYS: &str = "the user's shell cannot say whether its line is empty, so nothing is entered in it; ask the \
                        user to run the command";
 
+const CHANGED: &str = "the shell's aliases or functions behind the command have changed since the user saw them, so nothing \
+                       was entered; call again";
+
 const NOT_TAKEN: &str =
     "the user's shell did not take the whole command, and it was not entered; look with read_shell";
 
@@ -55,6 +58,8 @@ pub(crate) struct RunInShell {
     shared: SharedState,
     access: ShellAccess,
     loans: TerminalLoans,
+    /// Command that was shown last, with the aliases and functions behind its words.
+    shown: Mutex<Option<(String, Definitions)>>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -80,7 +85,13 @@ impl RunInShell {
     pub(crate) fn new(shared: SharedState, access: ShellAccess, loans: TerminalLoans) -> Self {
         let about = "Run a command in the user's own live shell, where it changes their directory, variables and jobs. \
                      Use it only when the user wants something to happen in their shell; the user is asked each time.";
-        Self { spec: ToolSpec::of::<Args>("run_in_shell", about), shared, access, loans }
+        Self {
+            spec: ToolSpec::of::<Args>("run_in_shell", about),
+            shared,
+            access,
+            loans,
+            shown: Mutex::default(),
+        }
     }
 }
 
@@ -108,6 +119,15 @@ impl Tool for RunInShell {
         format!("run in your live shell: {}", command.lines().next().unwrap_or_default())
     }
 
+    /// Aliases and functions of the shell that run for words of the command.
+    async fn preview(&self, args: &Value, _: &CallPlace) -> Option<Display> {
+        let command = args.get("command").and_then(Value::as_str)?;
+        let definitions = Definitions::ask(&self.shared, &self.access, command).await;
+        let lines = definitions.lines();
+        *self.shown() = Some((command.to_owned(), definitions));
+        (!lines.is_empty()).then_some(Display::Lines { lines })
+    }
+
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let Args { command } = call.parse()?;
         check(&command)?;
@@ -121,6 +141,12 @@ impl Tool for RunInShell {
             return Err(ToolError::failed(
                 "the user's shell takes no bracketed paste, so that a command could arrive changed",
             ));
+        }
+        let shown = self.shown().take().filter(|(shown, _)| *shown == command);
+        if let Some((_, shown)) = shown
+            && Definitions::ask(&self.shared, &self.access, &command).await != shown
+        {
+            return Err(ToolError::failed(CHANGED));
         }
         let (shared, access) = (self.shared.clone(), self.access.clone());
         let outcome = self.loans.lend(run(shared, access, command)).await;
@@ -146,6 +172,12 @@ impl Tool for RunInShell {
             None => "(the output was not recorded)".to_owned(),
         };
         Ok(ToolOutput::text(format!("{output}\n({how})")))
+    }
+}
+
+impl RunInShell {
+    fn shown(&self) -> MutexGuard<'_, Option<(String, Definitions)>> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -245,14 +277,14 @@ async fn paste(
     }
     access.input.give_to_shell();
     let begins = || shared.line().phase == Phase::Busy || shared.line().prompts > prompts;
-    if !wait(shared, PROMPT_WAIT * 4, begins).await {
+    if !wait_for(shared, PROMPT_WAIT * 4, begins).await {
         return Ok(Outcome::NotAtPrompt);
     }
-    if !wait(shared, END_WAIT, || shared.line().ended > ended).await {
+    if !wait_for(shared, END_WAIT, || shared.line().ended > ended).await {
         return Ok(Outcome::StillRunning);
     }
     // The prompt is drawn before the conversation goes on below it.
-    wait(shared, PROMPT_WAIT, || shared.line().prompts > prompts).await;
+    wait_for(shared, PROMPT_WAIT, || shared.line().prompts > prompts).await;
     tokio::time::sleep(Duration::from_millis(20)).await;
     Ok(Outcome::Ended(shared.line().code))
 }
@@ -268,23 +300,9 @@ async fn is_line_empty(shared: &Shared, terminal: &File) -> std::io::Result<bool
         line.reported = None;
     }
     write_within(terminal, REPORT_KEY, REPORT_WAIT)?;
-    wait(shared, REPORT_WAIT, || shared.line().reported.is_some()).await;
+    wait_for(shared, REPORT_WAIT, || shared.line().reported.is_some()).await;
     let line = shared.line();
     Ok(line.reported == Some(0) && line.phase == Phase::Ready { has_keys: true })
-}
-
-/// Waits until a mark makes `is_so` true; false after the time limit.
-async fn wait(shared: &Shared, limit: Duration, is_so: impl Fn() -> bool) -> bool {
-    let waiting = async {
-        loop {
-            let changed = shared.changed.notified();
-            if is_so() {
-                return;
-            }
-            changed.await;
-        }
-    };
-    timeout(limit, waiting).await.is_ok()
 }
 
 #[cfg(test)]

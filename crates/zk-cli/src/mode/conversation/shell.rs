@@ -2,29 +2,30 @@ use std::sync::Arc;
 
 use super::factory::ChatFactory;
 use crate::app::AppContext;
-use crate::args::actions::ShellArgs;
+use crate::args::actions::{ShellAction, ShellArgs};
+use crate::commands::print;
 use crate::exit::{Exit, Explain, Failure, Outcome};
 use crate::signals;
 use zk_chat::Interrupts;
-use zk_shell::{CallKeys, ShellError, ShellOptions};
+use zk_shell::{ShellError, ShellKind, ShellOptions};
 
 /// Runs the person's shell with the agent attached; ends with the shell's exit code.
 pub(crate) fn run(app: &AppContext, args: ShellArgs) -> Outcome<Exit> {
     let machine = &app.work.machine;
-    let usual = CallKeys::default();
-    let trigger = match args.trigger.as_deref() {
-        None => usual.trigger,
-        Some("") => None,
-        Some(text) => match text.as_bytes() {
-            [byte @ b'!'..=b'~'] => Some(*byte),
-            _ => return Err(Failure::usage("--trigger takes one character such as ?, or nothing for none")),
-        },
-    };
+    if let Some(ShellAction::Init { shell }) = args.action {
+        let kind: ShellKind = shell.parse().map_err(|error| Failure::usage(format!("{error}")))?;
+        let script = kind.hints();
+        return print(machine, &script.lines().map(str::to_owned).collect::<Vec<_>>());
+    }
+    let mut settings = app.settings.shell.clone();
+    if let Some(text) = args.trigger.as_deref() {
+        settings.trigger = text.parse().map_err(|error| Failure::usage(format!("--trigger: {error}")))?;
+    }
     let options = ShellOptions {
         program: args.shell,
         is_login: args.login,
         allows_nesting: args.nested,
-        keys: CallKeys { trigger, ..usual },
+        settings,
         state_dirs: machine.dirs.state.iter().cloned().chain([machine.env.runtime_dir()]).collect(),
         ..ShellOptions::new(crate::host::whole_env(), app.work.cwd.clone())
     };

@@ -1,0 +1,70 @@
+use super::Exchange;
+use crate::marks::{Mark, MarkScanner, MarkSink, TextSource};
+
+/// Nonce of the marks of remote hosts. Everybody knows it, so that such marks are hints.
+pub(crate) const HINT_NONCE: &str = "hint";
+
+/// Hints of one command that are told.
+pub(crate) const MAX_HINTS: usize = 30;
+
+/// Command that the other side of a connection says it ran. Any output can say so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RemoteHint {
+    /// Text; `None` if the other side did not tell it for certain.
+    pub(crate) command: Option<String>,
+    /// Directory behind the command.
+    pub(crate) dir: Option<String>,
+    /// Exit code.
+    pub(crate) code: Option<i32>,
+}
+
+impl Exchange {
+    /// Hints in the captured output, oldest first.
+    pub(crate) fn remote_hints(&self) -> Vec<RemoteHint> {
+        let (head, tail) = self.output.parts();
+        let (mut scanner, mut hints) = (MarkScanner::new(HINT_NONCE), Hints::default());
+        scanner.push(&head, &mut hints);
+        if self.output.dropped() > 0 {
+            scanner = MarkScanner::new(HINT_NONCE);
+            hints.running = None;
+        }
+        scanner.push(&tail, &mut hints);
+        hints.ended.extend(hints.running);
+        hints.ended
+    }
+}
+
+#[derive(Default)]
+struct Hints {
+    running: Option<RemoteHint>,
+    ended: Vec<RemoteHint>,
+}
+
+impl MarkSink for Hints {
+    fn pass(&mut self, _: &[u8]) {}
+
+    fn mark(&mut self, mark: Mark) {
+        match mark {
+            Mark::Started { text, source } => {
+                self.ended.extend(self.running.take());
+                let is_told =
+                    source != TextSource::OlderHistory && !text.first().is_none_or(u8::is_ascii_whitespace);
+                let command = is_told.then(|| String::from_utf8_lossy(&text).into_owned());
+                self.running = Some(RemoteHint { command, ..RemoteHint::default() });
+            }
+            Mark::Ended { code, dir } => {
+                let dir = Some(String::from_utf8_lossy(&dir).into_owned());
+                self.ended.extend(self.running.take().map(|hint| RemoteHint {
+                    code: Some(code),
+                    dir,
+                    ..hint
+                }));
+            }
+            Mark::Ready { .. }
+            | Mark::Continued
+            | Mark::Directory(_)
+            | Mark::Definitions(_)
+            | Mark::Line { .. } => {}
+        }
+    }
+}

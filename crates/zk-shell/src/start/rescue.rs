@@ -1,0 +1,139 @@
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use zk_exec::{PersonCommand, PersonTerminal};
+
+use crate::ShellKind;
+use crate::pump::{OutputGate, SharedState};
+
+/// Shell of last resort.
+const LAST_SHELL: &str = "/bin/sh";
+
+/// Time after which start files without a prompt are reported, and within which an end counts as one at the start.
+pub(crate) const START_WAIT: Duration = Duration::from_secs(10);
+
+/// Replacement of a shell that ends, or goes on for ever, before its first prompt: plain shells without start files.
+#[derive(Debug)]
+pub(crate) struct Rescue {
+    /// Program of the shell.
+    program: PathBuf,
+    since: Instant,
+    /// Whether the shell has marks, so that a first prompt is known.
+    is_marked: bool,
+    /// Whether the person wants the replacement.
+    is_wanted: AtomicBool,
+    /// Whether the person was told about start files that go on.
+    is_offered: AtomicBool,
+    /// Plain shells, the preferred one first.
+    plain: Vec<PersonCommand>,
+}
+
+impl Rescue {
+    /// Plain shells in place of `command`.
+    pub(crate) fn of(command: &PersonCommand, kind: Option<ShellKind>, is_marked: bool) -> Self {
+        let bare = |program: &Path| {
+            let mut plain = PersonCommand::new(program, command.cwd.clone());
+            plain.env.clone_from(&command.env);
+            // Variables that name start files.
+            plain.env.retain(|(name, _)| name != "ENV" && name != "BASH_ENV");
+            plain
+        };
+        let own = kind.map(|kind| {
+            let plain = bare(&command.program);
+            match kind {
+                ShellKind::Bash => plain.arg("--noprofile").arg("--norc").arg("-i"),
+                ShellKind::Zsh => plain.arg("-f").arg("-i"),
+                ShellKind::Fish => plain.arg("--no-config").arg("-i"),
+            }
+        });
+        Self {
+            program: command.program.clone(),
+            since: Instant::now(),
+            is_marked,
+            is_wanted: AtomicBool::new(false),
+            is_offered: AtomicBool::new(false),
+            plain: own.into_iter().chain([bare(Path::new(LAST_SHELL))]).collect(),
+        }
+    }
+
+    /// Plain shells, the preferred one first.
+    pub(crate) fn plain(&self) -> &[PersonCommand] {
+        &self.plain
+    }
+
+    /// Waits for the end of the shell, and of a plain one in its place; returns the exit code. Blocks.
+    pub(crate) fn wait(&self, terminal: &mut PersonTerminal, gate: &OutputGate, shared: &SharedState) -> u8 {
+        let mut code = terminal.wait().unwrap_or(1);
+        for plain in &self.plain {
+            let is_wanted = self.is_wanted.swap(false, Ordering::SeqCst);
+            if !is_wanted && (self.since.elapsed() > START_WAIT || !shared.line().is_unused()) {
+                break;
+            }
+            let end = if is_wanted { "was ended".to_owned() } else { format!("ended with code {code}") };
+            let notice = format!(
+                "\r\nzk: {} {end} before its first prompt; {} without start files runs now, and Ctrl-] calls the agent\r\n",
+                self.program.display(),
+                plain.program.display(),
+            );
+            if gate.write(notice.as_bytes()).is_err() || terminal.restart(plain).is_err() {
+                continue;
+            }
+            code = terminal.wait().unwrap_or(1);
+        }
+        code
+    }
+
+    /// Tells the person about start files that go on, unless a prompt came or somebody uses the shell.
+    pub(crate) fn offer(&self, pid: u32, gate: &OutputGate, shared: &SharedState) {
+        if !self.is_marked
+            || !shared.line().is_unused()
+            || shared.modes().is_alternate
+            || self.has_become(pid)
+        {
+            return;
+        }
+        self.is_offered.store(true, Ordering::SeqCst);
+        let notice = format!(
+            "\r\nzk: {} has shown no prompt for {} s: its start files go on; Ctrl-C may end them, and Ctrl-] starts a shell without them\r\n",
+            self.program.display(),
+            START_WAIT.as_secs(),
+        );
+        // A terminal that is gone ends the session.
+        let _ = gate.write(notice.as_bytes());
+    }
+
+    /// Whether the chord ends the shell now, so that a plain one takes its place.
+    pub(crate) fn takes_over(&self, pid: u32, shared: &SharedState) -> bool {
+        let is_stuck = self.is_offered.swap(false, Ordering::SeqCst)
+            && shared.line().is_unused()
+            && !self.has_become(pid);
+        self.is_wanted.fetch_or(is_stuck, Ordering::SeqCst);
+        is_stuck
+    }
+
+    /// Whether the process runs another program by now, such as a terminal multiplexer.
+    fn has_become(&self, pid: u32) -> bool {
+        let Ok(now) = std::fs::read_link(format!("/proc/{pid}/exe")) else { return false };
+        self.program.canonicalize().is_ok_and(|program| program != now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plain_shell_reads_no_start_files() {
+        let command = PersonCommand::new("/usr/bin/zsh", "/").env("ENV", "/evil").env("HOME", "/home/me");
+        let rescue = Rescue::of(&command, Some(ShellKind::Zsh), true);
+        let [own, last] = rescue.plain() else { panic!("{rescue:?}") };
+        assert_eq!(
+            (own.program.as_path(), &own.args[..]),
+            (Path::new("/usr/bin/zsh"), &["-f".into(), "-i".into()][..])
+        );
+        assert_eq!(last.program, Path::new(LAST_SHELL));
+        assert!([own, last].iter().all(|plain| plain.env == [("HOME".into(), "/home/me".into())]));
+        assert_eq!(Rescue::of(&command, None, false).plain().len(), 1);
+    }
+}

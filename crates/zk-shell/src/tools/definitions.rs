@@ -1,0 +1,144 @@
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::Path;
+
+use crate::line::Phase;
+use crate::pump::{REPORT_WAIT, Shared, wait_for, write_within};
+use crate::shell_access::ShellAccess;
+use crate::start::private_file;
+
+/// Hidden key that makes the shell tell the aliases and functions behind the words in the file [`ASKED_FILE`].
+const DEFINE_KEY: &[u8] = b"\x1b[7179~";
+
+/// Name of the file with the words, in the private directory of the instance.
+const ASKED_FILE: &str = "ask";
+
+/// Words of one command that are asked for.
+const MAX_WORDS: usize = 32;
+
+/// Longest word that is asked for, in bytes.
+const MAX_WORD_BYTES: usize = 64;
+
+/// Rounds of questions: an alias may stand for another one.
+const MAX_ROUNDS: usize = 3;
+
+/// Lines that a person is shown.
+const MAX_LINES: usize = 200;
+
+/// Aliases and functions of the live shell behind the words of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Definitions {
+    /// Definitions as the shell prints them; empty if there are none.
+    Known(String),
+    /// The shell did not tell.
+    Unknown,
+}
+
+impl Definitions {
+    /// Asks the shell, by a key that runs nothing of the person's. The shell must be at an empty line.
+    pub(super) async fn ask(shared: &Shared, access: &ShellAccess, command: &str) -> Self {
+        let (mut known, mut asked) = (String::new(), BTreeSet::new());
+        let mut words = words(command);
+        for _ in 0..MAX_ROUNDS {
+            words.retain(|word| asked.insert(word.clone()));
+            if words.is_empty() {
+                break;
+            }
+            let Some(told) = ask_once(shared, access, &words).await else { return Self::Unknown };
+            let told: Vec<&str> = told.lines().filter(|line| !line.trim().is_empty()).collect();
+            words = told
+                .iter()
+                .filter(|line| line.starts_with("alias "))
+                .flat_map(|line| self::words(line))
+                .collect();
+            for line in told {
+                known.push_str(line);
+                known.push('\n');
+            }
+        }
+        Self::Known(known)
+    }
+
+    /// Lines for the person who is asked about the command; none if no word stands for anything else.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let known = match self {
+            Self::Unknown => {
+                return vec![
+                    "Your shell did not tell whether words of it are aliases or functions.".to_owned(),
+                ];
+            }
+            Self::Known(known) => known,
+        };
+        if known.is_empty() {
+            return Vec::new();
+        }
+        let mut lines = vec!["In your shell, words of it stand for:".to_owned()];
+        lines.extend(known.lines().take(MAX_LINES).map(|line| format!("  {line}")));
+        let count = known.lines().count();
+        if count > MAX_LINES {
+            lines.push(format!("  … {} more lines", count - MAX_LINES));
+        }
+        lines
+    }
+}
+
+/// Words that may be names of aliases or functions. All are asked for, since zsh has aliases at any place.
+fn words(command: &str) -> Vec<String> {
+    let is_of_name = |c: char| c.is_alphanumeric() || "_.+-:@%,~/".contains(c);
+    let mut seen = BTreeSet::new();
+    let words = command.split(|c| !is_of_name(c)).filter(|word| (1..=MAX_WORD_BYTES).contains(&word.len()));
+    let words = words.filter(|word| !word.starts_with('-') && seen.insert(*word));
+    words.take(MAX_WORDS).map(str::to_owned).collect()
+}
+
+/// One question to the shell; `None` if it has no key for it, has text in its line, or does not answer in time.
+async fn ask_once(shared: &Shared, access: &ShellAccess, words: &[String]) -> Option<String> {
+    {
+        let mut line = shared.line();
+        if line.phase != (Phase::Ready { has_keys: true }) || !line.is_untouched() {
+            return None;
+        }
+        line.definitions = None;
+    }
+    let file = access.dir.as_ref()?.join(ASKED_FILE);
+    let text: String = words.iter().flat_map(|word| [word, "\n"]).collect();
+    tokio::task::spawn_blocking(move || write_words(&file, &text)).await.ok()?.ok()?;
+    write_within(&*access.terminal, DEFINE_KEY, REPORT_WAIT).ok()?;
+    wait_for(shared, REPORT_WAIT * 4, || shared.line().definitions.is_some()).await;
+    let told = shared.line().definitions.take()?;
+    Some(String::from_utf8_lossy(&told).into_owned())
+}
+
+fn write_words(file: &Path, text: &str) -> std::io::Result<()> {
+    // The file of the question before.
+    let _ = std::fs::remove_file(file);
+    private_file(file)?.write_all(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_that_may_be_a_name_is_asked_for_once() {
+        for (command, expected) in [
+            ("ll -a /tmp", &["ll", "/tmp"][..]),
+            ("A=b make && ll; ll 'x y'", &["A", "b", "make", "ll", "x", "y"]),
+            ("$(gs)\n`gd`", &["gs", "gd"]),
+            ("--- |", &[]),
+        ] {
+            assert_eq!(words(command), expected, "{command}");
+        }
+        assert_eq!(words(&"x".repeat(MAX_WORD_BYTES + 1)), [""; 0]);
+        let many: String = (0..100).map(|n| format!("w{n} ")).collect();
+        assert_eq!(words(&many).len(), MAX_WORDS);
+    }
+
+    #[test]
+    fn a_person_sees_every_definition_and_that_none_was_told() {
+        assert_eq!(Definitions::Known(String::new()).lines(), [""; 0]);
+        assert!(Definitions::Unknown.lines()[0].contains("did not tell"));
+        let many = Definitions::Known("line\n".repeat(MAX_LINES + 7)).lines();
+        assert_eq!((many.len(), &*many[MAX_LINES + 1]), (MAX_LINES + 2, "  … 7 more lines"));
+    }
+}

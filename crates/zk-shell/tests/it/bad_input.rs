@@ -1,0 +1,93 @@
+//! Shells and homes that fail: one line says what happened, and a plain shell remains.
+
+use zk_exec::PersonCommand;
+
+use crate::driver::{Driver, Home, PROMPT, installed, program, script};
+
+fn shell(home: &Home, shell: &str) -> Driver {
+    Driver::start(home, PersonCommand::new(program(), home.path()).arg(shell))
+}
+
+#[test]
+fn a_shell_that_ends_in_its_start_files_is_replaced_by_one_without_them() {
+    for (name, file, ending) in [
+        ("bash", ".bashrc", "exit 3"),
+        ("zsh", ".zshrc", "exit 3"),
+        ("fish", ".config/fish/config.fish", "exec sh -c 'exit 3'"),
+    ] {
+        if installed(name).is_none() {
+            continue;
+        }
+        let home = Home::new();
+        std::fs::write(home.path().join(file), format!("{ending}\n")).unwrap();
+        let mut terminal = shell(&home, name);
+        let before = terminal.expect("without start files runs now");
+        assert!(before.contains("ended with code 3 before its first prompt"), "{before}");
+        terminal.keys("echo works-$0; exit 6\r");
+        terminal.expect("works-");
+        assert_eq!(terminal.code(), 6, "{name}");
+        let left = std::fs::read_dir(home.path().join(".zk/shell")).map_or(0, Iterator::count);
+        assert_eq!(left, 0, "{name}: no directory remains");
+    }
+}
+
+#[test]
+fn a_program_that_is_no_shell_is_replaced_by_one() {
+    let home = Home::new();
+    let broken = home.path().join("broken");
+    script(&broken, "#!/bin/sh\nkill -9 $$\n");
+    let mut terminal = shell(&home, &broken.display().to_string());
+    let before = terminal.expect("/bin/sh without start files runs now");
+    assert!(before.contains("ended with code 137"), "{before}");
+    terminal.keys("exit 4\r");
+    assert_eq!(terminal.code(), 4);
+    // `$SHELL` that does not exist.
+    let command = PersonCommand::new(program(), home.path()).env("SHELL", "/no/such/shell");
+    let mut terminal = Driver::start(&home, command);
+    terminal.expect("cannot start /no/such/shell, which $SHELL names");
+    terminal.keys("exit 5\r");
+    assert_eq!(terminal.code(), 5);
+}
+
+#[test]
+fn a_start_file_without_end_is_named_and_the_chord_starts_a_shell_without_it() {
+    let home = Home::new();
+    std::fs::write(
+        home.path().join(".bashrc"),
+        "trap '' INT TERM HUP\nwhile :; do read -t 1 </dev/null; sleep 0.1; done\n",
+    )
+    .unwrap();
+    let mut terminal = shell(&home, "bash");
+    terminal.expect("has shown no prompt for 10 s");
+    terminal.keys("\u{1d}");
+    terminal.expect("was ended before its first prompt");
+    terminal.keys("echo works; exit 6\r");
+    terminal.expect("works\r\n");
+    assert_eq!(terminal.code(), 6);
+}
+
+#[test]
+fn a_state_directory_that_cannot_be_written_leaves_a_shell_without_marks() {
+    let home = Home::new();
+    // A file is where the directory would be, as on a disk that takes nothing new.
+    std::fs::write(home.path().join(".zk"), "").unwrap();
+    let mut terminal = shell(&home, "bash");
+    terminal.expect("the shell runs without marks");
+    terminal.expect(PROMPT);
+    terminal.keys("echo works; exit 6\r");
+    terminal.expect("works\r\n");
+    assert_eq!(terminal.code(), 6);
+}
+
+#[test]
+fn a_terminal_that_disappears_ends_zk_and_leaves_no_directory() {
+    let home = Home::new();
+    let mut terminal = shell(&home, "bash");
+    terminal.expect(PROMPT);
+    let state = home.path().join(".zk/shell");
+    assert_eq!(std::fs::read_dir(&state).unwrap().count(), 1);
+    let pid = rustix::process::Pid::from_raw(i32::try_from(terminal.pid()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    assert_eq!(terminal.code(), 129);
+    assert_eq!(std::fs::read_dir(&state).unwrap().count(), 0);
+}

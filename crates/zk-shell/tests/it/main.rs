@@ -1,0 +1,6 @@
+//! The shell on a terminal, with programs and start files as people have them.
+
+mod bad_input;
+mod driver;
+mod programs;
+mod trigger;
