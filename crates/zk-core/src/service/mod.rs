@@ -7,6 +7,7 @@
 mod backend;
 mod clock;
 mod conversation;
+mod engine;
 mod exec;
 mod files;
 mod permission;
@@ -27,6 +28,11 @@ pub use conversation::{
     OpenedSession, PartFallback, PartModel, PartModels, RunControl, RunEnded, RunState, RunningAgents,
     SUBGOAL_PART, SUMMARY_PART, SUPERVISOR_PART, SessionOpener, SideAnswer, SideCall, Submitted,
     SwitchTarget, TITLE_PART, TreeMove, TurnCwd, TurnEnv, part_fallback,
+};
+pub use engine::{
+    Engine, EngineError, EngineName, EngineRun, HandoverCause, JOB_FORMAT, Job, JobParent, Lease, LegEnd,
+    LegFailure, Legs, MAX_CALL_ID_BYTES, MAX_ENGINE_NAME_BYTES, MAX_JOB_BYTES, MAX_WAITED_CHILDREN,
+    MIN_SCHEDULE_INTERVAL, RunFilter, RunPhase, Schedule, ScheduleTimes, ScheduledJob, Take, Wait,
 };
 pub use exec::{
     Attendance, Connections, Denial, DeniedAct, EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit,
