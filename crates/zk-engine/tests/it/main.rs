@@ -1,0 +1,3 @@
+//! Tests of the engine as its users have it.
+
+mod conform;
