@@ -11,7 +11,8 @@ use zk_core::events::{
     ThinkingSelect, ToolBegin, ToolEnd, ToolResultsAfter, UsageUpdate,
 };
 use zk_core::kernel::{BoxError, Plugin, Reach, Scope};
-use zk_core::service::{OpenSession, SessionLog, StoreError};
+use zk_core::model::RunId;
+use zk_core::service::{Mailbox, OpenSession, SessionLog, StoreError};
 
 use self::handlers::SubAgentUsage;
 use self::log::{Log, State};
@@ -41,7 +42,9 @@ use crate::Loaded;
 ///
 /// Of sub-agents only the usage is recorded here, which the session pays for.
 ///
-/// The recorder also provides [`SessionLog`], through which plugins store entries in this session.
+/// The recorder also provides [`SessionLog`], through which plugins store entries in this session, and [`Mailbox`], through
+/// which a run takes the mail of the session: mail leaves the store in the append of its entries. An append under an older
+/// lease ends the run at once ([`RunControl::lose_session`](zk_core::service::RunControl::lose_session)).
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -117,6 +120,14 @@ impl Recorder {
         }
     }
 
+    /// Recorder of a leg that goes on with `run`, whose start is in the session already.
+    #[must_use]
+    pub fn continuing(session: Arc<dyn OpenSession>, loaded: &Loaded, run: RunId) -> Self {
+        let recorder = Self::resuming(session, loaded);
+        recorder.log.queue().continues = Some(run);
+        recorder
+    }
+
     /// Lets a run continue without its session: if the first entries of a new session cannot be stored,
     /// `on_lost` gets the error and the run is not recorded. After the first success, a failed append stops
     /// the run as usual.
@@ -173,6 +184,7 @@ impl Plugin for Recorder {
         scope.handle::<ToolResultsAfter, _>(self.log.clone());
         scope.handle::<SessionEnd, _>(self.log.clone());
         scope.provide_service::<dyn SessionLog>(self.log.clone());
+        scope.provide_service::<dyn Mailbox>(self.log.clone());
         Ok(())
     }
 }

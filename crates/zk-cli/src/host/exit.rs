@@ -111,6 +111,8 @@ impl Exit {
             | AgentError::Provider(_)
             | AgentError::ContextExceeded(_)
             | AgentError::Aborted
+            | AgentError::HandedOver
+            | AgentError::Fenced
             | AgentError::Output(_) => Self::Failed,
         }
     }

@@ -62,6 +62,9 @@ pub(super) fn again(error: &StoreError) -> StoreError {
             StoreError::Io { doing, path: path.clone(), source }
         }
         StoreError::Fenced { id } => StoreError::Fenced { id: id.clone() },
+        StoreError::PostedBefore { id, mail } => {
+            StoreError::PostedBefore { id: id.clone(), mail: mail.clone() }
+        }
         StoreError::NoEntry { session, entry } => {
             StoreError::NoEntry { session: session.clone(), entry: entry.clone() }
         }
