@@ -3,6 +3,8 @@
 //! | item | purpose |
 //! |---|---|
 //! | [`LocalEngine`] | the `dyn Engine` of one machine: runs, leases, schedules in one file, for several worker processes |
+//! | [`AgentLegs`] | the `dyn Legs` of agents: a leg resumes a session under its lease, and ends done, parked or handed over |
+//! | [`Runs`] | runs with their sessions: submit, steer, answer, hand off, schedule |
 //!
 //! # Example
 //!
@@ -17,6 +19,7 @@
 //! No prompt, answer, path of a project or secret is in the file of an engine: a job is ids and names. No terminal, no argument and
 //! no settings file.
 
+mod agent_legs;
 mod bell;
 mod clock;
 mod error;
@@ -24,7 +27,10 @@ mod file;
 mod keeper;
 mod local;
 mod rows;
+mod runs;
 mod schedules;
 mod serve;
 
+pub use agent_legs::{AgentLegs, LegAgent, LegOpener};
 pub use local::LocalEngine;
+pub use runs::{Placement, Runs, RunsError};

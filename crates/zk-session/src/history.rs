@@ -10,7 +10,7 @@ use zk_core::service::{
     Durability, EntryKind, LiveEntries, NewSession, OpenSession, SessionStore, StoreError, StoredConversation,
 };
 
-use self::legs::unfinished_run;
+pub(crate) use self::legs::unfinished_run;
 pub use self::legs::{AnswerRefused, answer_question, open_questions};
 pub(crate) use self::loaded::Reader;
 pub use self::loaded::{Earlier, Loaded, PluginEntry, load_history, load_live};

@@ -91,7 +91,7 @@ pub async fn answer_question(
 }
 
 /// Describes how far the log got with `run`, which has no end there.
-pub(super) fn unfinished_run(
+pub(crate) fn unfinished_run(
     run: &RunId,
     entries: &[Entry],
     interrupted: Option<&InterruptedTurn>,
