@@ -28,8 +28,8 @@ use crate::Loaded;
 /// | `usage` of a sub-agent | usage of its turn |
 /// | `agent:start`, `model:select`, `thinking:select` | changed model and thinking level |
 /// | `session:open-turn` | answer with calls, before any call runs |
-/// | `tool:begin`, `tool:end` | begin and end of a call that is not read-only, synced to disk |
-/// | `tool-results:after` | extra data of read-only calls, and the answer with its results, in one append |
+/// | `tool:begin`, `tool:end` | begin and end of a call that is not read-only; the begin is synced to disk, with the ends before it |
+/// | `tool-results:after` | extra data of read-only calls, and the answer with its results, in one append; synced after calls that are not read-only |
 /// | `session:end` | end of the run |
 ///
 /// The prompt is stored before its request is sent, an answer before its calls run, and the begin of a call

@@ -244,6 +244,8 @@ impl Handler<ToolBegin> for Log {
                 summary: Some(ev.summary.clone()),
             };
             self.announce(redacted_entry(begin, cx), Durability::Disk).await?;
+            // Ends of earlier calls are synced with it.
+            self.queue().has_unsynced_end = false;
         }
         Ok(None)
     }
@@ -270,7 +272,8 @@ impl Handler<ToolEnd> for Log {
                 details: ev.details.clone(),
                 elapsed_ms: ev.elapsed_ms,
             };
-            self.write(vec![redacted_entry(end, cx)], Durability::Disk).await?;
+            self.write(vec![redacted_entry(end, cx)], Durability::Process).await?;
+            self.queue().has_unsynced_end = true;
         }
         Ok(None)
     }
@@ -278,7 +281,7 @@ impl Handler<ToolEnd> for Log {
 
 impl Handler<ToolResultsAfter> for Log {
     async fn call(&self, ev: &ToolResultsAfter, cx: &Cx) -> Answer<ToolResultsAfter> {
-        {
+        let durability = {
             let mut queue = self.queue();
             let mut entries = std::mem::take(&mut queue.call_data);
             // Drops data of earlier turns that never got results.
@@ -286,8 +289,9 @@ impl Handler<ToolResultsAfter> for Log {
             entries
                 .extend(messages(&queue.take(&[ev.assistant.clone(), ev.results.clone()]), Some(&ev.usage)));
             queue.entries.extend(redacted(entries, cx));
-        }
-        self.flush(Durability::Process).await?;
+            if std::mem::take(&mut queue.has_unsynced_end) { Durability::Disk } else { Durability::Process }
+        };
+        self.flush(durability).await?;
         self.state.lock().await.model = Some(ev.usage.model.clone());
         Ok(None)
     }

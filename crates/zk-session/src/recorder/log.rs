@@ -59,6 +59,8 @@ pub(super) struct Queue {
     pub(super) continues: Option<RunId>,
     /// Present run, which ends if another worker takes the session.
     pub(super) run: Option<Arc<dyn RunControl>>,
+    /// Whether the end of a call is stored and not synced to disk.
+    pub(super) has_unsynced_end: bool,
     /// Mail that was read and is still in the store.
     pub(super) read_mail: BTreeSet<MailId>,
     /// Mail to take out of the store with the next append.

@@ -341,7 +341,7 @@ async fn a_call_with_effects_is_on_the_disk_before_it_runs_and_before_its_result
     cx.emit(end).await.unwrap();
     cx.emit(results()).await.unwrap();
     assert_eq!(words(&kinds(&session).await), ["hello", "open", "begin c", "end c", "call", "result"]);
-    assert_eq!(*moody.on_disk.lock().unwrap(), [2, 3], "two syncs: the begin and the end");
+    assert_eq!(*moody.on_disk.lock().unwrap(), [2, 4], "two syncs: the begin, and the pair with the end");
     let kinds = kinds(&session).await;
     let EntryKind::CallEnd { display, details, elapsed_ms, .. } = &kinds[3] else { panic!("{kinds:?}") };
     assert!(display.is_some() && *details == Some(json!({"files": 1})) && *elapsed_ms == 7);
