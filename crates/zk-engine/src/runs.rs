@@ -297,17 +297,22 @@ fn finished(run: &EngineRun) -> EngineError {
     EngineError::Finished { run: run.job.run().clone(), phase: run.phase }
 }
 
-/// Whether a session ends with a prompt without an answer, or with a run without an end.
+/// Whether a session ends with a message without an answer, or with an open turn.
 fn has_work(entries: &[Entry]) -> bool {
-    let is_end = |entry: &&Entry| {
-        matches!(
-            entry.kind,
-            EntryKind::Message { .. } | EntryKind::RunEnd { .. } | EntryKind::OpenTurn { .. }
-        )
+    let state = |entry: &Entry| match &entry.kind {
+        EntryKind::Message { message, .. } => Some(message.role == Role::User),
+        EntryKind::OpenTurn { .. } => Some(true),
+        EntryKind::Model { .. }
+        | EntryKind::Thinking { .. }
+        | EntryKind::RunStart { .. }
+        | EntryKind::RunEnd { .. }
+        | EntryKind::CallBegin { .. }
+        | EntryKind::CallEnd { .. }
+        | EntryKind::CallData { .. }
+        | EntryKind::Usage { .. }
+        | EntryKind::Leaf { .. }
+        | EntryKind::Label { .. }
+        | EntryKind::Custom(_) => None,
     };
-    entries.iter().rev().find(is_end).is_some_and(|entry| match &entry.kind {
-        EntryKind::Message { message, .. } => message.role == Role::User,
-        EntryKind::OpenTurn { .. } => true,
-        _ => false,
-    })
+    entries.iter().rev().find_map(state).unwrap_or(false)
 }

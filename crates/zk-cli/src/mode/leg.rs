@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use zk_agent::Agent;
@@ -10,7 +11,7 @@ use zk_chat::{LaunchRequest, LaunchSession};
 use zk_core::kernel::Bus;
 use zk_core::model::AgentError;
 use zk_core::service::{
-    EngineName, HandoverCause, Job, Lease, LegEnd, LegFailure, NewSession, SessionStore, StoreError,
+    EngineName, HandoverCause, Job, Lease, LegEnd, LegFailure, NewSession, SessionStore, StoreError, Wait,
 };
 use zk_engine::{LegAgent, LegOpener};
 use zk_session::OpeningError;
@@ -24,6 +25,9 @@ use crate::compose::backends::Answering;
 use crate::compose::{self, HostOptions};
 use crate::exit::{Failure, Outcome};
 use crate::sessions::{self, Session};
+
+/// Pause before the next leg of a run whose session cannot be opened now, such as one that a person has attached to.
+const STORE_PAUSE: Duration = Duration::from_secs(10);
 
 /// Opener of the agents of a worker's legs.
 pub(crate) struct WorkerAgents {
@@ -94,8 +98,15 @@ impl WorkerAgents {
                 self.log(job, &error.to_string());
                 LegEnd::Handover(HandoverCause::TooNew)
             }
+            StoreError::InUse { .. } | StoreError::Io { .. } | StoreError::Failed(_) => {
+                self.log(job, &format!("{error}; it is tried again in {} s", STORE_PAUSE.as_secs()));
+                LegEnd::Parked(Wait::Until(SystemTime::now() + STORE_PAUSE))
+            }
             StoreError::NotFound { .. } => self.fail(job, &error.to_string(), LegFailure::NoSession),
-            _ => self.fail(job, &error.to_string(), LegFailure::Session),
+            StoreError::Damaged { .. }
+            | StoreError::NoEntry { .. }
+            | StoreError::PostedBefore { .. }
+            | StoreError::Refused(_) => self.fail(job, &error.to_string(), LegFailure::Session),
         }
     }
 

@@ -59,6 +59,7 @@ fn lines_of(run: &EngineRun) -> Vec<String> {
     }
     if let Some(failure) = &run.failure {
         lines.push(format!("  failed: {failure}"));
+        lines.push(format!("  `zk handoff --session {}` goes on with it as a new run", run.job.session()));
     }
     if run.is_cancelling {
         lines.push("  is being cancelled".to_owned());
