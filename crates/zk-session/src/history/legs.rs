@@ -3,7 +3,8 @@
 use zk_core::model::{EntryId, RunId, SessionId};
 use zk_core::service::{
     ANSWER_ENTRY, CustomEntry, Entry, EntryKind, LegAnswer, Mail, MailKind, OpenTurn, QUESTION_ENTRY,
-    SessionStore, StoreError, StoredCall, StoredCallState, StoredQuestion, UiAnswer, UnfinishedRun,
+    RunStatus, SessionStore, StoreError, StoredCall, StoredCallState, StoredQuestion, UiAnswer,
+    UnfinishedRun,
 };
 
 use super::open_turn::{CallState, InterruptedTurn};
@@ -104,10 +105,19 @@ pub(super) fn unfinished_run(
     UnfinishedRun {
         run_id: run.clone(),
         turns: u32::try_from(turns).unwrap_or(u32::MAX),
+        ended: None,
         open_turn: interrupted.map(open_turn),
         questions: questions(entries),
         answers: answers(entries),
     }
+}
+
+/// Outcome of a run whose end is stored.
+pub(super) fn run_end(run: &RunId, entries: &[Entry]) -> Option<RunStatus> {
+    entries.iter().rev().find_map(|entry| match &entry.kind {
+        EntryKind::RunEnd { run_id, status } if run_id == run => Some(*status),
+        _ => None,
+    })
 }
 
 fn open_turn(turn: &InterruptedTurn) -> OpenTurn {
