@@ -188,6 +188,12 @@ impl AgentBuilder {
         self.history(stored.messages).restored(stored.entries).session(stored.session)
     }
 
+    /// Sets the run that earlier legs left unfinished, as [`RunOptions::drive_leg`](crate::RunOptions::drive_leg) continues it.
+    pub fn continue_run(mut self, unfinished: UnfinishedRun) -> Self {
+        self.unfinished = Some(unfinished);
+        self
+    }
+
     /// Sets the session id for events. Storing the session is left to a plugin.
     pub fn session(mut self, session: SessionId) -> Self {
         self.session = Some(session);

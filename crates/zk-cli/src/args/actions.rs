@@ -28,27 +28,6 @@ pub(crate) enum LearnedAction {
     },
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum FleetAction {
-    /// Stop the run of a conversation: its autonomous goal pauses. One without a process leaves the list
-    Stop {
-        /// The id, or the beginning of it or of the session's
-        id: String,
-    },
-    /// Answer the question that a conversation waits with; a permission can only be refused
-    Answer {
-        /// The id, or the beginning of it or of the session's
-        id: String,
-        /// The number of a choice, yes, no, or a text
-        answer: String,
-    },
-    /// Go on with the session of a conversation whose process is gone
-    Attach {
-        /// The id, or the beginning of it or of the session's
-        id: String,
-    },
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Args)]
 pub(crate) struct DoctorArgs {
     /// Mend what surely can be mended of zk's own files: each change is shown, then you are asked

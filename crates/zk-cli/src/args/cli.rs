@@ -12,12 +12,12 @@ use crate::commands::PluginAction;
 use crate::exit;
 
 use super::actions::{
-    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, FleetAction, HooksAction,
-    LearnedAction, McpAction, PolicyAction, PromptAction, SessionsAction, ShellArgs, SkillsAction,
-    TrustAction,
+    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, HooksAction, LearnedAction,
+    McpAction, PolicyAction, PromptAction, SessionsAction, ShellArgs, SkillsAction, TrustAction,
 };
 use super::candidates::{self, Shell};
 use super::ext::ExtAction;
+use super::fleet::{FleetAction, HandoffArgs, WorkerArgs};
 use super::groups::{LeftOutSources, NamedSources, RecordFiles, RunEnds};
 use super::memory::MemoryAction;
 use super::replay::ReplayArgs;
@@ -218,7 +218,7 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         action: Option<SessionsAction>,
     },
-    /// List the conversations and goals of this machine; stop, answer or go on with one
+    /// Submit, list, watch and decide runs that outlive their worker; list, stop and answer live conversations
     Fleet {
         #[command(subcommand)]
         action: Option<FleetAction>,
@@ -226,6 +226,15 @@ pub(crate) enum CliCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Serve runs that were submitted with `zk fleet submit`, until a signal ends it: they go on with other workers
+    Worker(WorkerArgs),
+    /// Go on with a run by yourself, in its session
+    Attach {
+        /// The run's id, or the beginning of it
+        run: String,
+    },
+    /// Make a session a run: a worker goes on with it
+    Handoff(HandoffArgs),
     /// Take back what the last prompts of a session changed in files, by shell commands too
     Undo {
         /// Number of prompts whose changes go back

@@ -5,6 +5,7 @@ pub(crate) mod candidates;
 pub(crate) mod cli;
 pub(crate) mod completion;
 pub(crate) mod ext;
+pub(crate) mod fleet;
 mod groups;
 pub(crate) mod help;
 pub(crate) mod memory;

@@ -5,13 +5,13 @@ use clap::CommandFactory;
 use zk_providers::select::GivenValues;
 
 use super::actions::{
-    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, FleetAction, HooksAction,
-    LearnedAction, McpAction, PolicyAction, PromptAction, SessionsAction, ShellArgs, SkillsAction,
-    TrustAction,
+    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, HooksAction, LearnedAction,
+    McpAction, PolicyAction, PromptAction, SessionsAction, ShellArgs, SkillsAction, TrustAction,
 };
 use super::candidates::Shell;
 use super::cli::{Cli, CliCommand, OutputFormat, ViewFormat};
 use super::ext::ExtAction;
+use super::fleet::{FleetAction, HandoffArgs, WorkerArgs};
 use super::memory::MemoryAction;
 use super::replay::ReplayArgs;
 use crate::commands::PluginAction;
@@ -53,6 +53,9 @@ pub(crate) enum Job {
         action: Option<FleetAction>,
         json: bool,
     },
+    Worker(WorkerArgs),
+    Attach(String),
+    Handoff(HandoffArgs),
     Undo {
         count: usize,
         yes: bool,
@@ -293,6 +296,9 @@ impl Cli {
                         Job::Sessions(action.unwrap_or(SessionsAction::List { all: false, json: false }))
                     }
                     CliCommand::Fleet { action, json } => Job::Fleet { action, json },
+                    CliCommand::Worker(args) => Job::Worker(args),
+                    CliCommand::Attach { run } => Job::Attach(run),
+                    CliCommand::Handoff(args) => Job::Handoff(args),
                     CliCommand::Undo { count, yes, session } => {
                         Job::Undo { count: usize::try_from(count).unwrap_or(usize::MAX), yes, session }
                     }

@@ -1,0 +1,4 @@
+//! Tests of the engine as its users have it.
+
+mod conform;
+mod kills;
