@@ -10,7 +10,7 @@ use zk_core::service::{
     Durability, EntryKind, LiveEntries, NewSession, OpenSession, SessionStore, StoreError, StoredConversation,
 };
 
-pub(crate) use self::legs::unfinished_run;
+pub(crate) use self::legs::go_on_with;
 pub use self::legs::{AnswerRefused, answer_question, open_questions};
 pub(crate) use self::loaded::Reader;
 pub use self::loaded::{Earlier, Loaded, PluginEntry, load_history, load_live};
@@ -83,19 +83,14 @@ pub async fn resume_leg(
 ) -> Result<StoredConversation, StoreError> {
     let live = session.live().await?;
     let mut loaded = load_live(&live);
-    if loaded.unfinished.as_ref() != Some(run) {
+    let Some(unfinished) = go_on_with(run, &live, &mut loaded) else {
         return resume_conversation(session).await;
-    }
-    let recorder = Arc::new(Recorder::continuing(session.clone(), &loaded, run.clone()));
-    if loaded.interrupted.is_some() {
-        // The answer and its results join the conversation once the turn is settled.
-        loaded.messages.truncate(loaded.messages.len().saturating_sub(2));
-    }
+    };
     Ok(StoredConversation {
         session: session.id().clone(),
-        unfinished: Some(unfinished_run(run, &live.entries, loaded.interrupted.as_ref())),
+        recorder: Arc::new(Recorder::continuing(session, &loaded, run.clone())),
+        unfinished: Some(unfinished),
         entries: live.entries.into(),
-        recorder,
         messages: loaded.messages,
     })
 }

@@ -106,6 +106,9 @@ impl Driver {
     }
 
     pub(crate) async fn run(mut self) -> RunOutcome {
+        if let Some(status) = self.unfinished.as_ref().and_then(|run| run.ended) {
+            return self.end_again(status);
+        }
         // Plugins may have spawned tasks before there was a runtime.
         self.state.agent.bus.warm_up();
         let (scopes, conducted) = match self.install() {
@@ -125,6 +128,28 @@ impl Driver {
             scope.close().await;
         }
         outcome
+    }
+
+    /// Returns the outcome of a run whose end an earlier leg stored.
+    fn end_again(self, status: RunStatus) -> RunOutcome {
+        let result = match status {
+            RunStatus::Completed => Ok(()),
+            RunStatus::Aborted => Err(AgentError::Aborted),
+            RunStatus::Error => Err(AgentError::Usage(
+                "this run ended with an error on another worker; its session has the reason".into(),
+            )),
+        };
+        let history = self.state.agent.state().history.clone();
+        let last = history.iter().rev().find(|message| message.role == Role::Assistant);
+        RunOutcome {
+            run_id: self.state.shared.id.clone(),
+            result,
+            text: last.map(|message| message.text()).unwrap_or_default(),
+            stop: last.and_then(|message| message.stop.clone()),
+            stats: self.state.shared.snapshot(),
+            unsent: self.state.shared.queues().close(),
+            abort_reason: None,
+        }
     }
 
     /// Installs the plugins and gates of this run; dropping the guards removes them.
@@ -409,6 +434,7 @@ impl Driver {
         };
         keep_closing_error(&mut result, self.state.cx.emit(end).await);
         let unsent = self.state.shared.queues().close();
+        let result = result.map_err(|error| self.state.leaving_error(error));
         RunOutcome { run_id, result, text, stop, stats, unsent, abort_reason }
     }
 

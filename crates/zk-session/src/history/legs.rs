@@ -2,10 +2,12 @@
 
 use zk_core::model::{EntryId, RunId, SessionId};
 use zk_core::service::{
-    ANSWER_ENTRY, CustomEntry, Entry, EntryKind, LegAnswer, Mail, MailKind, OpenTurn, QUESTION_ENTRY,
-    SessionStore, StoreError, StoredCall, StoredCallState, StoredQuestion, UiAnswer, UnfinishedRun,
+    ANSWER_ENTRY, CustomEntry, Entry, EntryKind, LegAnswer, LiveEntries, Mail, MailKind, OpenTurn,
+    QUESTION_ENTRY, SessionStore, StoreError, StoredCall, StoredCallState, StoredQuestion, UiAnswer,
+    UnfinishedRun,
 };
 
+use super::loaded::Loaded;
 use super::open_turn::{CallState, InterruptedTurn};
 
 /// Reason for which the answer to a question of a parked run is not taken.
@@ -90,27 +92,36 @@ pub async fn answer_question(
     }
 }
 
-/// Describes how far the log got with `run`, which has no end there.
-pub(crate) fn unfinished_run(
-    run: &RunId,
-    entries: &[Entry],
-    interrupted: Option<&InterruptedTurn>,
-) -> UnfinishedRun {
+/// Returns how far the log got with `run`, and leaves its open turn out of `loaded`: the answer and its results join the
+/// conversation once the turn is settled. `None` if the session goes on with another run.
+pub(crate) fn go_on_with(run: &RunId, live: &LiveEntries, loaded: &mut Loaded) -> Option<UnfinishedRun> {
+    let entries = live.entries.as_slice();
+    let ended = entries.iter().rev().find_map(|entry| match &entry.kind {
+        EntryKind::RunEnd { run_id, status } if run_id == run => Some(*status),
+        _ => None,
+    });
+    if loaded.unfinished.as_ref() != Some(run) && ended.is_none() {
+        return None;
+    }
+    let open_turn = loaded.interrupted.take_if(|_| ended.is_none());
+    if open_turn.is_some() {
+        loaded.messages.truncate(loaded.messages.len().saturating_sub(2));
+    }
     let is_start = |entry: &Entry| matches!(&entry.kind, EntryKind::RunStart { run_id } if run_id == run);
     let begin = entries.iter().rposition(is_start).unwrap_or_default();
     let answered = |entry: &&Entry| matches!(&entry.kind, EntryKind::Message { usage: Some(_), .. });
-    let closed = entries.iter().skip(begin).filter(answered).count();
-    let turns = closed + usize::from(interrupted.is_some());
-    UnfinishedRun {
+    let turns = entries.iter().skip(begin).filter(answered).count() + usize::from(open_turn.is_some());
+    Some(UnfinishedRun {
         run_id: run.clone(),
         turns: u32::try_from(turns).unwrap_or(u32::MAX),
-        open_turn: interrupted.map(open_turn),
+        ended,
+        open_turn: open_turn.as_ref().map(stored_turn),
         questions: questions(entries),
         answers: answers(entries),
-    }
+    })
 }
 
-fn open_turn(turn: &InterruptedTurn) -> OpenTurn {
+fn stored_turn(turn: &InterruptedTurn) -> OpenTurn {
     let results = turn.results.results();
     let call = |(call, told): (&super::InterruptedCall, &zk_core::model::ToolResult)| StoredCall {
         call_id: call.call_id.clone(),

@@ -2,7 +2,7 @@ use zk_core::model::{RunId, SessionId};
 use zk_core::service::Lease;
 
 use super::{ConversationSession, OpeningError, SessionPlace};
-use crate::history::unfinished_run;
+use crate::history::go_on_with;
 use crate::{Recorder, load_live};
 
 impl SessionPlace {
@@ -22,14 +22,9 @@ impl SessionPlace {
         let open = store.open_leased(id, lease).await?;
         let live = open.live().await?;
         let mut loaded = load_live(&live);
-        if loaded.unfinished.as_ref() != Some(run) {
+        let Some(unfinished) = go_on_with(run, &live, &mut loaded) else {
             return self.reopen(store, open).await;
-        }
-        if loaded.interrupted.is_some() {
-            // The answer and its results join the conversation once the turn is settled.
-            loaded.messages.truncate(loaded.messages.len().saturating_sub(2));
-        }
-        let unfinished = unfinished_run(run, &live.entries, loaded.interrupted.as_ref());
+        };
         let recorder = Recorder::continuing(open.clone(), &loaded, run.clone());
         let recorder = self.noting_branch(recorder, &*open);
         let mut session = ConversationSession::of(self, store, open).resuming(recorder, loaded, live);

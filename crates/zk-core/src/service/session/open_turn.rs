@@ -2,16 +2,18 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{LegAnswer, StoredQuestion};
+use super::{LegAnswer, RunStatus, StoredQuestion};
 use crate::model::{CallId, EntryId, Message, RunId, ToolResult, TurnId, TurnUsage};
 
-/// Run that a session's log has no end of, for the leg that continues it.
+/// Run of a session's log, for the leg that goes on with it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnfinishedRun {
     /// Id of the run.
     pub run_id: RunId,
     /// Number of turns that it has begun, with the open one.
     pub turns: u32,
+    /// Outcome of the run, if its end is stored: a worker died right after that, and nothing is left to do.
+    pub ended: Option<RunStatus>,
     /// Turn whose results are not stored together yet.
     pub open_turn: Option<OpenTurn>,
     /// Questions on which the run was parked, with their entries.
