@@ -186,7 +186,7 @@ impl Engine for LocalEngine {
                         continue;
                     }
                     if is_free(&**engine.files(), &engine.lock_path(&name)) {
-                        // Its process is gone.
+                        // The process of the worker is gone.
                         schedules::end_worker(conn, &name)?;
                     } else {
                         schedules::ask_to_drain(conn, &name)?;

@@ -86,7 +86,7 @@ pub enum RunsError {
     NotParked {
         /// Id of the run.
         run: RunId,
-        /// Its phase.
+        /// Phase of the run.
         phase: RunPhase,
     },
     /// The answer was refused.

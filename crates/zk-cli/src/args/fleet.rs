@@ -29,7 +29,7 @@ pub(crate) enum FleetAction {
     Steer {
         /// The run's id, or the beginning of it
         run: String,
-        /// What it should know
+        /// Text of the message
         text: String,
     },
     /// Cancel a run and all its children
@@ -84,7 +84,7 @@ pub(crate) struct PlacementArgs {
 
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub(crate) struct SubmitArgs {
-    /// What the run is to do
+    /// Prompt of the run
     pub(crate) text: String,
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
@@ -113,7 +113,7 @@ pub(crate) struct ScheduleArgs {
     /// Name of the schedule
     #[arg(requires = "what")]
     pub(crate) name: Option<String>,
-    /// What each run is to do
+    /// Prompt of each run
     #[arg(group = "what", requires = "when")]
     pub(crate) text: Option<String>,
     /// Time between two runs, such as 90s, 15m, 6h or 1d
@@ -154,7 +154,7 @@ pub(crate) struct WorkerArgs {
 
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub(crate) struct HandoffArgs {
-    /// What the run is to do next; a session that was interrupted goes on without
+    /// Prompt of the run; a session that was interrupted goes on without
     pub(crate) text: Option<String>,
     /// The session's id, or the beginning of it; the newest one of this directory without
     #[arg(long, value_name = "ID", add = ArgValueCompleter::new(candidates::sessions))]

@@ -185,7 +185,7 @@ fn a_stopped_worker_hands_its_runs_over() {
     let ended = person.run(&["worker", "--once", "--permission-mode", "all"]);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert_eq!(phase(&person), "done", "{}", run(&person));
-    // What a person says comes before the calls that have not begun.
+    // A message of a person comes before the calls that have not begun.
     assert_eq!((lines(&person, "one"), lines(&person, "two"), lines(&person, "three")), (1, 1, 0));
     assert!(sent(&server).contains("And say plum."), "{}", sent(&server));
 }

@@ -28,7 +28,7 @@ pub enum EngineError {
     Finished {
         /// Id of the run.
         run: RunId,
-        /// Its last phase.
+        /// Last phase of the run.
         phase: RunPhase,
     },
     /// Another worker of this name serves.

@@ -2,6 +2,7 @@ mod error;
 mod job;
 mod lease;
 mod name;
+mod phase;
 mod run;
 mod schedule;
 
@@ -9,7 +10,8 @@ pub use error::EngineError;
 pub use job::{JOB_FORMAT, Job, JobParent, MAX_JOB_BYTES};
 pub use lease::{Lease, Take};
 pub use name::{EngineName, MAX_CALL_ID_BYTES, MAX_ENGINE_NAME_BYTES};
-pub use run::{EngineRun, HandoverCause, LegEnd, LegFailure, MAX_WAITED_CHILDREN, RunFilter, RunPhase, Wait};
+pub use phase::RunPhase;
+pub use run::{EngineRun, HandoverCause, LegEnd, LegFailure, MAX_WAITED_CHILDREN, RunFilter, Wait};
 pub use schedule::{MIN_SCHEDULE_INTERVAL, Schedule, ScheduleTimes, ScheduledJob};
 
 use std::sync::Arc;
