@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -111,9 +111,9 @@ impl WorkerAgents {
     }
 
     /// Settings of the job's directory, with its preset.
-    fn app_of(&self, job: &Job, cwd: PathBuf) -> Result<AppContext, LegEnd> {
+    fn app_of(&self, job: &Job, cwd: &Path) -> Result<AppContext, LegEnd> {
         let request = |preset: Option<&EngineName>| LaunchRequest {
-            cwd: Some(cwd.clone()),
+            cwd: Some(cwd.to_owned()),
             session: LaunchSession::Stored(job.session().to_string()),
             settings: preset.iter().map(|name| ("preset".to_owned(), name.as_str().into())).collect(),
             ..LaunchRequest::default()
@@ -160,7 +160,7 @@ impl LegOpener for WorkerAgents {
         let store = sessions::store(&self.app.work.machine)
             .map_err(|failure| self.fail(job, &failure.to_string(), LegFailure::Session))?;
         let cwd = self.directory(&store, job).await?;
-        let app = self.app_of(job, cwd)?;
+        let app = self.app_of(job, &cwd)?;
         let place = sessions::place(&app.work, &app.settings);
         let session = match place.begin_leg(job.session(), job.run(), lease).await {
             Ok(session) => session,

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 use zk_agent::Agent;
 use zk_core::service::{
-    Engine, EngineName, HandoverCause, Job, Lease, LegEnd, LegFailure, Redactor, RunFilter, RunPhase,
-    SessionStore, StoreError, Take,
+    EngineName, HandoverCause, Job, Lease, LegEnd, LegFailure, Redactor, RunFilter, RunPhase, SessionStore,
+    StoreError, Take,
 };
 use zk_engine::{AgentLegs, LegAgent, LegOpener, LocalEngine, Placement, Runs, RunsError};
 use zk_exec::LocalStateFiles;
