@@ -124,7 +124,7 @@ impl Tool for Acting {
     }
 }
 
-/// What outlives every worker: the store, the effects, and the count of requests.
+/// World outside of all workers: the store, the effects, and the count of requests.
 struct World {
     store: Arc<dyn SessionStore>,
     session: SessionId,
