@@ -29,7 +29,7 @@ pub(crate) struct Driver {
     /// Number of messages in the history when the run began.
     from: usize,
     /// State in which earlier legs left the run.
-    unfinished: Option<UnfinishedRun>,
+    unfinished: Option<Box<UnfinishedRun>>,
 }
 
 impl Driver {
@@ -50,7 +50,7 @@ impl Driver {
                 state.context.clone(),
                 state.session.clone(),
                 state.cwd.clone(),
-                unfinished,
+                unfinished.map(Box::new),
             )
         };
         let behavior = options.behavior.clone().or(&agent.behavior);
@@ -262,10 +262,11 @@ impl Driver {
 
     async fn turns_until_done(&mut self) -> Result<(), AgentError> {
         let mut machine = self.machine();
-        let mut open_turn = self.unfinished.as_mut().and_then(|run| run.open_turn.take());
         let mut left_open = None;
         loop {
-            self.state.read_mail().await?;
+            if self.options.leg.is_some() {
+                Box::pin(self.state.read_mail()).await?;
+            }
             let seen = {
                 let queues = self.state.shared.queues();
                 let has_turns_left = self.state.behavior.max_turns.is_none_or(|most| machine.turns() < most);
@@ -280,8 +281,11 @@ impl Driver {
             match machine.next(seen) {
                 Next::Turn(number) => left_open = end_turn(&mut machine, self.state.turn(number).await)?,
                 Next::Settle(number) => {
-                    let Some(open) = open_turn.take() else { return Err(AgentError::Aborted) };
-                    left_open = end_turn(&mut machine, self.state.settle(number, open).await)?;
+                    let open = self.unfinished.as_mut().and_then(|run| run.open_turn.take());
+                    let Some(open) = open else { return Err(AgentError::Aborted) };
+                    // Rare, and as large as a turn.
+                    let settled = Box::pin(self.state.settle(number, open)).await;
+                    left_open = end_turn(&mut machine, settled)?;
                 }
                 next @ (Next::Steer | Next::FollowUp) => {
                     let kind = if next == Next::Steer { SteerKind::Steer } else { SteerKind::FollowUp };

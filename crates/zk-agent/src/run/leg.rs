@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use zk_core::events::SteerKind;
+use zk_core::kernel::{Cause, EmitError, HookError};
 use zk_core::model::{AgentError, EntryId, Message, MessageId};
 use zk_core::service::{
     ANSWER_ENTRY, Leg, LegAnswer, MailKind, Mailbox, NewEntry, QUESTION_ENTRY, SessionLog, StoreError,
@@ -147,12 +148,8 @@ impl RunState {
 
 /// Whether the cause of an error is that another worker has the session.
 fn is_fenced(error: &AgentError) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if matches!(error.downcast_ref(), Some(StoreError::Fenced { .. })) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+    let AgentError::Hook(EmitError::Hook(HookError { cause: Cause::Failed(cause), .. })) = error else {
+        return false;
+    };
+    matches!(cause.downcast_ref(), Some(StoreError::Fenced { .. }))
 }

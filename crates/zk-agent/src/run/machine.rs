@@ -112,9 +112,9 @@ impl Machine {
         self.turns
     }
 
-    /// Decides the next step: settle an open turn; stop if aborted, or if another worker goes on; deliver steering messages, even if the model was done; deliver
-    /// follow-ups if it was; otherwise begin another turn, unless the limit is reached. Delivered messages
-    /// are answered before more are delivered.
+    /// Decides the next step: settle an open turn; stop if aborted, or if another worker goes on; deliver
+    /// steering messages, even if the model was done; deliver follow-ups if it was; otherwise begin another
+    /// turn, unless the limit is reached. Delivered messages are answered before more are delivered.
     pub fn next(&mut self, seen: Seen) -> Next {
         if let State::Stopped(stop) = self.state {
             return Next::Stop(stop);

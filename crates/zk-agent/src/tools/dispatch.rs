@@ -74,7 +74,7 @@ pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message, open:
         InFlight::new(cx, context.behavior.max_concurrent_tools.unwrap_or(DEFAULT_CONCURRENCY));
     let (mut parked, mut left_open) = (None, None);
     let mut earlier = match open {
-        Some(open) => earlier_results(&shared, open, &refs).await,
+        Some(open) => Box::pin(earlier_results(&shared, open, &refs)).await,
         None => BTreeMap::new(),
     };
     let mut reads = RepeatedReads::default();

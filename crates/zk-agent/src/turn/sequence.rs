@@ -162,7 +162,7 @@ impl RunState {
             if open.is_none() {
                 self.announce_usage(&turn, usage).await?;
             }
-            return Err(self.leave_open(&turn, left_open, failure).await);
+            return Err(Box::pin(self.leave_open(&turn, left_open, failure)).await);
         }
         let results = Message::user(results).identified().shared();
         self.commit(self.pair_commit(turn.id.clone(), message.clone(), results, usage.clone())).await?;

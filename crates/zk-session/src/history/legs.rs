@@ -1,4 +1,4 @@
-//! What the log of a session tells about a run that outlives its worker.
+//! Run that outlives its worker, as the log of its session tells it.
 
 use zk_core::model::{EntryId, RunId, SessionId};
 use zk_core::service::{

@@ -303,8 +303,9 @@ impl Handler<SessionEnd> for Log {
         if cx.service::<Leg>().is_none_or(|leg| !leg.goes_on()) {
             entries.push(EntryKind::RunEnd { run_id: ev.run_id.clone(), status: ev.status });
         }
+        let written = self.write(redacted(entries, cx), Durability::Process).await;
         self.queue().run = None;
-        self.write(redacted(entries, cx), Durability::Process).await?;
+        written?;
         Ok(None)
     }
 }

@@ -1,4 +1,5 @@
 mod connect;
+mod mailbox;
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use zk_core::model::{EntryId, MailId};
 use zk_core::service::{CompactionMark, Durability, Entry, EntryKind};
 
 pub(crate) use self::connect::{connect, connect_briefly, connect_read_only};
-use super::mailbox;
+pub(super) use self::mailbox::{post as post_mail, read as read_mail};
 use super::meta::{self, Meta};
 use super::row::checksum;
 use super::row::hash::{Hash, LinkHead, body_hash, link};

@@ -4,7 +4,6 @@ pub(crate) mod error;
 pub(crate) mod files;
 pub(crate) mod list;
 pub(crate) mod lock;
-mod mailbox;
 pub(crate) mod meta;
 pub(crate) mod open;
 mod recovery;
@@ -228,7 +227,7 @@ impl SessionStore for SqliteStore {
     async fn post_mail(&self, id: &SessionId, mail: &Mail) -> Result<(), StoreError> {
         let (root, id, mail) = (self.root.clone(), id.clone(), mail.clone());
         offload(move || match Files::find(&root, &id)? {
-            Some(files) => mailbox::post(&files, &mail),
+            Some(files) => db::post_mail(&files, &mail),
             None => Err(open::not_found(&root, &id)),
         })
         .await

@@ -117,7 +117,7 @@ pub(super) fn open_leased(root: &Path, id: &SessionId, back: u64, token: i64) ->
     };
     let mut opened = if is_shared {
         claim(&connect_briefly(&path).map_err(|error| store_error(&error, "open", &path, id))?)?;
-        open_beside(files.clone(), lock, back)?
+        open_beside(files, lock, back)?
     } else {
         let mut opened = open_locked(files.clone(), lock, back)?;
         if !opened.db.has_tables() {

@@ -9,10 +9,9 @@ use zk_core::model::{EntryId, MailId, SessionId};
 use zk_core::service::{Clock, Durability, Entry, EntryKind, LiveEntries, Mail, StoreError, check_leaf};
 
 use super::check;
-use super::db::{Draft, WriteError};
+use super::db::{Draft, WriteError, read_mail};
 use super::error::{again, store_error, write_error};
 use super::files::Files;
-use super::mailbox;
 use super::open::{self, Opened, Plan};
 use super::recovery::restore;
 use super::session::Notices;
@@ -325,7 +324,7 @@ impl Writer {
 
     fn mail(&self) -> Result<Vec<Mail>, StoreError> {
         match &self.state {
-            State::Open(open) if open.db.has_tables() => mailbox::read(open.db.connection(), &open.files),
+            State::Open(open) if open.db.has_tables() => read_mail(open.db.connection(), &open.files),
             State::Open(_) | State::Planned(_) => Ok(Vec::new()),
         }
     }

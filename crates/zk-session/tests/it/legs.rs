@@ -8,6 +8,8 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use zk_agent::{Agent, RunOptions, RunOutcome};
+use zk_core::events::{Ruling, ToolEnd, ToolGate};
+use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::{
     AgentError, Approved, Effects, EntryId, MailId, Message, RunId, SessionId, ToolError, ToolOutput,
     ToolSpec,
@@ -122,7 +124,7 @@ impl Tool for Acting {
     }
 }
 
-/// What outlives every worker: the store, the effects, and the count of requests.
+/// World outside of all workers: the store, the effects, and the count of requests.
 struct World {
     store: Arc<dyn SessionStore>,
     session: SessionId,
@@ -390,6 +392,37 @@ async fn a_leg_whose_session_was_taken_over_ends_at_once() {
     assert_eq!((world.did("write"), world.did("shell")), (1, 1));
 }
 
+/// The session is taken over while the older leg works on a turn: its next call does not run.
+#[tokio::test]
+async fn a_leg_that_is_taken_over_in_a_turn_runs_no_further_call() {
+    struct Taker {
+        store: Arc<dyn SessionStore>,
+        session: SessionId,
+        held: Mutex<Option<Arc<dyn OpenSession>>>,
+    }
+    let world = World::on_disk().await;
+    let agent = world.agent(1, Death::default()).await;
+    let taker = Taker { store: world.store.clone(), session: world.session.clone(), held: Mutex::default() };
+    agent.bus().scope("elsewhere").on_async_with(taker, async |taker: &Taker, gate: &ToolGate, _: &Cx| {
+        if gate.call.name == "write" {
+            let held = taker.store.open_leased(&taker.session, &Lease::new(2)).await?;
+            *taker.held.lock().unwrap() = Some(held);
+        }
+        Ok::<Option<Ruling>, BoxError>(None)
+    });
+    let outcome = agent.run(RunOptions::resume().drive_leg(world.run.clone())).unwrap().wait().await;
+    assert!(matches!(outcome.result, Err(AgentError::Fenced)), "{:?}", outcome.result);
+    assert_eq!((world.did("read"), world.did("write"), world.did("shell")), (1, 0, 0));
+    let entries = world.entries().await;
+    assert!(is_open(&entries) && begun(&entries).is_empty(), "{entries:?}");
+    agent.close().await;
+    drop(agent);
+    let (outcome, agent) = world.leg(3).await;
+    outcome.result.unwrap();
+    world.assert_sound(&agent.history()).await;
+    assert_eq!((*world.asked.lock().unwrap(), world.did("write"), world.did("shell")), ((1, 1), 1, 1));
+}
+
 /// A call that nobody is here to approve ends the leg; the answer of the next morning lets exactly it run.
 #[tokio::test]
 async fn a_parked_run_waits_in_its_session_and_goes_on_with_the_answer() {
@@ -483,7 +516,7 @@ async fn a_run_is_handed_over_between_its_calls() {
     let agent = world.agent(1, Death::default()).await;
     let run = agent.run(RunOptions::resume().drive_leg(world.run.clone())).unwrap();
     let handle = run.handle();
-    agent.bus().scope("worker").on_sync(move |end: &zk_core::events::ToolEnd, _: &zk_core::kernel::Cx| {
+    agent.bus().scope("worker").on_sync(move |end: &ToolEnd, _: &Cx| {
         if end.call.name == "write" {
             handle.hand_over();
         }

@@ -350,6 +350,19 @@ async fn a_call_with_effects_is_on_the_disk_before_it_runs_and_before_its_result
 }
 
 #[tokio::test]
+async fn the_end_of_a_call_is_synced_with_the_begin_of_the_next() {
+    let (moody, _, cx) = recording(ENOUGH).await;
+    cx.emit(open_turn()).await.unwrap();
+    for _ in 0..3 {
+        let (begin, end) = call(false);
+        cx.emit(begin).await.unwrap();
+        cx.emit(end).await.unwrap();
+    }
+    cx.emit(results()).await.unwrap();
+    assert_eq!(*moody.on_disk.lock().unwrap(), [1, 3, 5, 7], "three begins, and the pair with the last end");
+}
+
+#[tokio::test]
 async fn a_turn_that_only_reads_costs_no_sync_and_keeps_what_its_calls_left() {
     let (moody, session, cx) = recording(ENOUGH).await;
     cx.emit(open_turn()).await.unwrap();

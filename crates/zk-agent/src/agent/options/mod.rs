@@ -353,7 +353,8 @@ impl RunOptions {
 
     /// Makes the run a leg of `run`, which outlives its worker: what an earlier leg left open is settled first, mail to the
     /// session is read before each turn, and a call that waits for a person ends the leg with its turn open
-    /// ([`AgentError::Parked`](zk_core::model::AgentError::Parked) with a question), as does [`RunHandle::hand_over`](crate::RunHandle::hand_over).
+    /// ([`AgentError::Parked`](zk_core::model::AgentError::Parked) with a question), as does
+    /// [`RunHandle::hand_over`](crate::RunHandle::hand_over).
     /// `zk_session::resume_leg` opens the conversation of a leg.
     #[must_use]
     pub fn drive_leg(mut self, run: RunId) -> Self {

@@ -8,8 +8,6 @@ mod left_session;
 mod leg;
 mod listing;
 mod log;
-mod mail;
-mod open_turn;
 mod outline;
 mod restore;
 mod store;
@@ -21,14 +19,15 @@ pub use debug_dump::DebugDump;
 pub use entry::{ENTRY_VERSION, Entry, EntryKind, RunStatus, SideCallOf};
 pub use entry_data::EntryData;
 pub use left_session::LeftSession;
-pub use leg::{ANSWER_ENTRY, Leg, LegAnswer, ParkedCall, ParkedQuestion, QUESTION_ENTRY, StoredQuestion};
+pub use leg::{
+    ANSWER_ENTRY, Leg, LegAnswer, MAX_MAIL_BYTES, Mail, MailKind, Mailbox, OpenTurn, ParkedCall,
+    ParkedQuestion, QUESTION_ENTRY, StoredCall, StoredCallState, StoredQuestion, UnfinishedRun,
+};
 pub use listing::{Lock, SessionFilter, SessionInfo, Unreadable};
 pub use log::{
     Audience, COMPACTION_ENTRY, COMPACTION_VERSION, CompactionMark, CustomEntry, CutMark, MessageVisitor,
     NewEntry, SKILL_TAG, SKILL_TOOL, SessionLog, WINDOW_OWNER, has_skill_text, is_remember_line,
 };
-pub use mail::{MAX_MAIL_BYTES, Mail, MailKind, Mailbox};
-pub use open_turn::{OpenTurn, StoredCall, StoredCallState, UnfinishedRun};
 pub use outline::{OutlineKind, OutlineRow, SessionOutline, first_line};
 pub use store::{Durability, NewSession, OpenSession, SessionStore};
 pub use store_error::StoreError;

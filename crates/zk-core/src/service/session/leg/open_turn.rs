@@ -2,8 +2,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{LegAnswer, RunStatus, StoredQuestion};
+use super::{LegAnswer, StoredQuestion};
 use crate::model::{CallId, EntryId, Message, RunId, ToolResult, TurnId, TurnUsage};
+use crate::service::RunStatus;
 
 /// Run of a session's log, for the leg that goes on with it.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,9 +1,8 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::StoreError;
 use crate::model::{EntryId, MailId};
-use crate::service::UiAnswer;
+use crate::service::{StoreError, UiAnswer};
 
 /// Most bytes of one piece of mail, as JSON.
 pub const MAX_MAIL_BYTES: usize = 1 << 20;

@@ -4,15 +4,15 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 use zk_core::model::{MailId, SessionId};
 use zk_core::service::{Mail, StoreError};
 
-use super::db::connect_briefly;
-use super::error::store_error;
-use super::files::Files;
+use super::connect_briefly;
+use crate::sqlite::error::store_error;
+use crate::sqlite::files::Files;
 
 /// Adds mail to a session that another process may have open.
 ///
 /// # Errors
 /// [`StoreError`].
-pub(super) fn post(files: &Files, mail: &Mail) -> Result<(), StoreError> {
+pub(in crate::sqlite) fn post(files: &Files, mail: &Mail) -> Result<(), StoreError> {
     let body = mail.to_json()?;
     let (path, id) = (files.db(), files.id());
     let posted = || {
@@ -45,7 +45,7 @@ pub(super) fn post(files: &Files, mail: &Mail) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// [`StoreError`], also for mail that no zk wrote.
-pub(super) fn read(conn: &Connection, files: &Files) -> Result<Vec<Mail>, StoreError> {
+pub(in crate::sqlite) fn read(conn: &Connection, files: &Files) -> Result<Vec<Mail>, StoreError> {
     let id: &SessionId = files.id();
     let bodies = || {
         if !exists(conn, "mail")? {
