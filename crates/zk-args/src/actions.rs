@@ -30,28 +30,6 @@ pub enum LearnedAction {
     },
 }
 
-/// Commands below `zk fleet`.
-#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub enum FleetAction {
-    /// Stop the run of a conversation: its autonomous goal pauses. One without a process leaves the list
-    Stop {
-        /// The id, or the beginning of it or of the session's
-        id: String,
-    },
-    /// Answer the question that a conversation waits with; a permission can only be refused
-    Answer {
-        /// The id, or the beginning of it or of the session's
-        id: String,
-        /// The number of a choice, yes, no, or a text
-        answer: String,
-    },
-    /// Go on with the session of a conversation whose process is gone
-    Attach {
-        /// The id, or the beginning of it or of the session's
-        id: String,
-    },
-}
-
 /// Options of `zk doctor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Args)]
 pub struct DoctorArgs {

@@ -12,12 +12,13 @@ use crate::exit;
 use crate::plugin::PluginAction;
 
 use crate::actions::{
-    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, FleetAction, HooksAction,
+    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, HooksAction,
     LearnedAction, McpAction, PolicyAction, PromptAction, SessionsAction, ShellArgs, SkillsAction,
     TrustAction,
 };
 use crate::candidates::{self, Shell};
 use crate::ext::ExtAction;
+use crate::fleet::{FleetAction, HandoffArgs, WorkerArgs};
 use crate::groups::{LeftOutSources, NamedSources, RecordFiles, RunEnds};
 use crate::memory::MemoryAction;
 use crate::replay::ReplayArgs;
@@ -221,7 +222,7 @@ pub enum CliCommand {
         #[command(subcommand)]
         action: Option<SessionsAction>,
     },
-    /// List the conversations and goals of this machine; stop, answer or go on with one
+    /// Submit, list, watch and decide runs that outlive their worker; list, stop and answer live conversations
     Fleet {
         #[command(subcommand)]
         action: Option<FleetAction>,
@@ -229,6 +230,15 @@ pub enum CliCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Serve runs that were submitted with `zk fleet submit`, until a signal ends it: they go on with other workers
+    Worker(WorkerArgs),
+    /// Go on with a run by yourself, in its session
+    Attach {
+        /// The run's id, or the beginning of it
+        run: String,
+    },
+    /// Make a session a run: a worker goes on with it
+    Handoff(HandoffArgs),
     /// Take back what the last prompts of a session changed in files, by shell commands too
     Undo {
         /// Number of prompts whose changes go back

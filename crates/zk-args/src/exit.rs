@@ -92,6 +92,8 @@ impl Exit {
             | AgentError::Provider(_)
             | AgentError::ContextExceeded(_)
             | AgentError::Aborted
+            | AgentError::HandedOver
+            | AgentError::Fenced
             | AgentError::Output(_) => Self::Failed,
         }
     }

@@ -6,15 +6,15 @@ use crate::cli::{Cli, GLOBAL};
 
 /// Global options with the commands that use them. The help of other commands omits them.
 const USERS: [(&str, &[&str]); 10] = [
-    ("provider", &["models", "doctor", "context", "prompt", "auth", "acp", "shell"]),
-    ("model", &["doctor", "context", "prompt", "acp", "shell"]),
-    ("base_url", &["models", "doctor", "acp", "shell"]),
-    ("api_key", &["models", "doctor", "acp", "shell"]),
-    ("preset", &["context", "prompt", "acp", "shell"]),
-    ("permission_mode", &["policy", "doctor", "acp", "shell"]),
+    ("provider", &["models", "doctor", "context", "prompt", "auth", "acp", "shell", "worker"]),
+    ("model", &["doctor", "context", "prompt", "acp", "shell", "worker"]),
+    ("base_url", &["models", "doctor", "acp", "shell", "worker"]),
+    ("api_key", &["models", "doctor", "acp", "shell", "worker"]),
+    ("preset", &["context", "prompt", "acp", "shell", "fleet", "worker", "handoff"]),
+    ("permission_mode", &["policy", "doctor", "acp", "shell", "worker"]),
     ("mcp_config", &["mcp", "acp", "shell"]),
     ("plugin_dir", &["plugin", "skills", "hooks", "mcp", "doctor", "context", "prompt"]),
-    ("log", &["models", "doctor", "mcp", "acp", "rpc", "web", "shell"]),
+    ("log", &["models", "doctor", "mcp", "acp", "rpc", "web", "shell", "worker"]),
     ("verbose", &[]),
 ];
 

@@ -27,6 +27,8 @@ mod completion;
 mod exit;
 /// Commands below `zk ext`.
 pub mod ext;
+/// Commands about live conversations and about runs that outlive their worker.
+pub mod fleet;
 /// Groups of options that belong together.
 pub mod groups;
 /// Help of commands, with the options that apply to each, and the reference page of the command line.

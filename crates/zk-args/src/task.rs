@@ -6,13 +6,14 @@ use thiserror::Error;
 use zk_providers::select::GivenValues;
 
 use crate::actions::{
-    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, FleetAction, HooksAction,
+    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, HooksAction,
     LearnedAction, McpAction, PolicyAction, PromptAction, SessionsAction, ShellArgs, SkillsAction,
     TrustAction,
 };
 use crate::candidates::Shell;
 use crate::cli::{Cli, CliCommand, OutputFormat, ViewFormat};
 use crate::ext::ExtAction;
+use crate::fleet::{FleetAction, HandoffArgs, WorkerArgs};
 use crate::launch::Launch;
 use crate::memory::MemoryAction;
 use crate::plugin::PluginAction;
@@ -69,6 +70,9 @@ pub enum Job {
         action: Option<FleetAction>,
         json: bool,
     },
+    Worker(WorkerArgs),
+    Attach(String),
+    Handoff(HandoffArgs),
     Undo {
         count: usize,
         yes: bool,
@@ -318,6 +322,9 @@ impl Cli {
                         Job::Sessions(action.unwrap_or(SessionsAction::List { all: false, json: false }))
                     }
                     CliCommand::Fleet { action, json } => Job::Fleet { action, json },
+                    CliCommand::Worker(args) => Job::Worker(args),
+                    CliCommand::Attach { run } => Job::Attach(run),
+                    CliCommand::Handoff(args) => Job::Handoff(args),
                     CliCommand::Undo { count, yes, session } => {
                         Job::Undo { count: usize::try_from(count).unwrap_or(usize::MAX), yes, session }
                     }

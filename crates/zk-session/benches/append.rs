@@ -64,7 +64,7 @@ fn append_a_turn(bencher: Bencher<'_, '_>, bytes: usize) {
     });
 }
 
-/// Cost of a call with effects, which pays twice, since its begin and end are synced to disk. Compare with a
+/// Cost of a call with effects, whose begin is synced to disk. Compare with a
 /// bare `fdatasync` of the same disk.
 #[divan::bench]
 fn append_to_the_disk(bencher: Bencher<'_, '_>) {
@@ -73,6 +73,45 @@ fn append_to_the_disk(bencher: Bencher<'_, '_>) {
     runtime.block_on(session.append(prompt(), Durability::Disk)).unwrap();
     bencher.with_inputs(|| pair(200)).bench_local_values(|pair| {
         runtime.block_on(session.append(pair, Durability::Disk)).unwrap();
+    });
+}
+
+/// Durable cost of a turn with three calls, of which one only reads: what the recorder appends for it.
+#[divan::bench]
+fn turn_with_three_calls(bencher: Bencher<'_, '_>) {
+    let (runtime, dir) = (runtime(), tempfile::tempdir().unwrap());
+    let session = fresh(&runtime, &SqliteStore::new(dir.path().into()));
+    runtime.block_on(session.append(prompt(), Durability::Disk)).unwrap();
+    let begin = || EntryKind::CallBegin {
+        turn_id: "t".into(),
+        call_id: "c".into(),
+        name: "shell".into(),
+        args: json!({"command": "cargo test"}),
+        summary: None,
+    };
+    let end = || EntryKind::CallEnd {
+        turn_id: "t".into(),
+        call_id: "c".into(),
+        summary: None,
+        result: Box::new(zk_core::model::ToolResult {
+            call_id: "c".into(),
+            content: "x".repeat(2_000).into(),
+            is_error: false,
+        }),
+        display: None,
+        details: None,
+        elapsed_ms: 5,
+    };
+    bencher.bench_local(|| {
+        runtime.block_on(async {
+            // The provisional answer has the size of the one in the pair.
+            session.append(pair(200), Durability::Process).await.unwrap();
+            for _ in 0..2 {
+                session.append(vec![begin()], Durability::Disk).await.unwrap();
+                session.append(vec![end()], Durability::Process).await.unwrap();
+            }
+            session.append(pair(6_000), Durability::Disk).await.unwrap();
+        });
     });
 }
 

@@ -1,13 +1,17 @@
+mod legs;
 mod loaded;
 mod open_turn;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use zk_core::model::RunId;
 use zk_core::service::{
     Durability, EntryKind, LiveEntries, NewSession, OpenSession, SessionStore, StoreError, StoredConversation,
 };
 
+pub(crate) use self::legs::go_on_with;
+pub use self::legs::{AnswerRefused, answer_question, open_questions};
 pub(crate) use self::loaded::Reader;
 pub use self::loaded::{Earlier, Loaded, PluginEntry, load_history, load_live};
 pub use self::open_turn::{CallState, InterruptedCall, InterruptedTurn};
@@ -50,6 +54,43 @@ pub async fn resume_conversation(session: Arc<dyn OpenSession>) -> Result<Stored
         session: session.id().clone(),
         entries: live.entries.into(),
         recorder: Arc::new(Recorder::resuming(session, &loaded)),
+        messages: loaded.messages,
+        unfinished: None,
+    })
+}
+
+/// Loads the conversation of a session for a leg of `run`, for `AgentBuilder::resume` and `RunOptions::drive_leg`. A turn that
+/// an earlier leg left open is handed over as it is, to be settled; that of another run is completed as by [`resume`].
+///
+/// ```
+/// # async fn example(store: &dyn zk_core::service::SessionStore) -> Result<(), zk_core::service::StoreError> {
+/// use zk_core::service::Lease;
+///
+/// let session = store.open_leased(&"s_1".into(), &Lease::new(3)).await?;
+/// let stored = zk_session::resume_leg(session, &"r_1".into()).await?;
+/// if let Some(open) = stored.unfinished.and_then(|run| run.open_turn) {
+///     println!("{} calls are to be settled", open.calls.len());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// As [`resume`].
+pub async fn resume_leg(
+    session: Arc<dyn OpenSession>,
+    run: &RunId,
+) -> Result<StoredConversation, StoreError> {
+    let live = session.live().await?;
+    let mut loaded = load_live(&live);
+    let Some(unfinished) = go_on_with(run, &live, &mut loaded) else {
+        return resume_conversation(session).await;
+    };
+    Ok(StoredConversation {
+        session: session.id().clone(),
+        recorder: Arc::new(Recorder::continuing(session, &loaded, run.clone())),
+        unfinished: Some(unfinished),
+        entries: live.entries.into(),
         messages: loaded.messages,
     })
 }

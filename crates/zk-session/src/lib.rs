@@ -6,6 +6,7 @@
 //! | [`MemoryStore`] | the same behaviour without a disk |
 //! | [`Recorder`] | plugin that writes a run into an open session, and lets plugins store entries in it |
 //! | [`resume_conversation`], [`continue_conversation`] | all that an agent needs to continue a session, or the newest one of a directory |
+//! | [`resume_leg`], [`open_questions`], [`answer_question`] | runs that outlive their worker: the next leg, and what a person decides |
 //! | [`load_history`], [`load_live`], [`resume`] | history from which a resumed run starts |
 //! | [`SessionPlace`], [`ConversationSession`] | session of a conversation: opening, resuming, preview, copy and end |
 //! | [`latest`], [`open_matching`], [`read_matching`], [`scan_matching`] | lookup of a session for `--continue`, `--resume` and listings |
@@ -71,8 +72,9 @@ pub use find::{
     read_matching, scan_matching,
 };
 pub use history::{
-    CallState, Earlier, InterruptedCall, InterruptedTurn, Loaded, PluginEntry, continue_conversation,
-    load_history, load_live, resume, resume_conversation, store_interrupted,
+    AnswerRefused, CallState, Earlier, InterruptedCall, InterruptedTurn, Loaded, PluginEntry,
+    answer_question, continue_conversation, load_history, load_live, open_questions, resume,
+    resume_conversation, resume_leg, store_interrupted,
 };
 pub use memory::MemoryStore;
 #[cfg(feature = "sqlite")]

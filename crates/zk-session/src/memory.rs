@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use zk_core::model::{EntryId, SessionId};
+use zk_core::model::{EntryId, MailId, SessionId};
 use zk_core::service::{
-    Clock, Durability, Entry, EntryKind, EntryVisitor, Lock, NewSession, OpenSession, SessionFilter,
-    SessionInfo, SessionScan, SessionSnapshot, SessionStore, StoreError, SystemClock, check_leaf,
-    count_branches, present_branch,
+    Clock, Durability, Entry, EntryKind, EntryVisitor, Lease, Lock, Mail, NewSession, OpenSession,
+    SessionFilter, SessionInfo, SessionScan, SessionSnapshot, SessionStore, StoreError, SystemClock,
+    check_leaf, count_branches, present_branch,
 };
 
 use crate::digest::{Digest, title as title_line};
@@ -47,6 +47,13 @@ struct Stored {
     branch: Option<String>,
     entries: Vec<Entry>,
     open: bool,
+    /// Greatest token of a lease.
+    token: u64,
+    /// Number of open handles with a lease.
+    leased: usize,
+    mail: Vec<Mail>,
+    /// Ids of mail that was taken.
+    taken: BTreeSet<MailId>,
 }
 
 impl Default for MemoryStore {
@@ -84,15 +91,40 @@ impl SessionStore for MemoryStore {
 
     async fn open(&self, id: &SessionId) -> Result<Arc<dyn OpenSession>, StoreError> {
         let mut shelf = lock(&self.shelf);
-        let Some(stored) = shelf.get_mut(id) else {
-            let hint = near_match(id.as_str(), shelf.keys().map(ToString::to_string));
-            return Err(StoreError::NotFound { id: id.to_string(), hint });
-        };
-        if stored.open {
+        let stored = find_mut(&mut shelf, id)?;
+        if stored.is_open() {
             return Err(StoreError::InUse { id: id.clone(), pid: std::process::id() });
         }
         stored.open = true;
         Ok(Arc::new(MemorySession::new(self, id.clone(), stored.parent.clone(), stored.cwd.clone(), true)))
+    }
+
+    async fn open_leased(&self, id: &SessionId, lease: &Lease) -> Result<Arc<dyn OpenSession>, StoreError> {
+        let mut shelf = lock(&self.shelf);
+        let stored = find_mut(&mut shelf, id)?;
+        if stored.open {
+            return Err(StoreError::InUse { id: id.clone(), pid: std::process::id() });
+        }
+        if lease.token() < stored.token {
+            return Err(StoreError::Fenced { id: id.clone() });
+        }
+        stored.token = lease.token();
+        stored.leased += 1;
+        let (parent, cwd) = (stored.parent.clone(), stored.cwd.clone());
+        let mut session = MemorySession::new(self, id.clone(), parent, cwd, true);
+        session.token = Some(lease.token());
+        Ok(Arc::new(session))
+    }
+
+    async fn post_mail(&self, id: &SessionId, mail: &Mail) -> Result<(), StoreError> {
+        mail.to_json()?;
+        let mut shelf = lock(&self.shelf);
+        let stored = find_mut(&mut shelf, id)?;
+        if stored.taken.contains(&mail.id) || stored.mail.iter().any(|own| own.id == mail.id) {
+            return Err(StoreError::PostedBefore { id: id.clone(), mail: mail.id.clone() });
+        }
+        stored.mail.push(mail.clone());
+        Ok(())
     }
 
     async fn read(&self, id: &SessionId) -> Result<SessionSnapshot, StoreError> {
@@ -138,7 +170,9 @@ impl SessionStore for MemoryStore {
                 let hint = near_match(id.as_str(), shelf.keys().map(ToString::to_string));
                 Err(StoreError::NotFound { id: id.to_string(), hint })
             }
-            Some(stored) if stored.open => Err(StoreError::InUse { id: id.clone(), pid: std::process::id() }),
+            Some(stored) if stored.is_open() => {
+                Err(StoreError::InUse { id: id.clone(), pid: std::process::id() })
+            }
             Some(_) => {
                 shelf.remove(id);
                 Ok(())
@@ -167,25 +201,42 @@ impl SessionStore for MemoryStore {
             return Err(exists(&id));
         }
         let created = own.first().map_or_else(|| self.clock.now(), |first| from_millis(first.time_ms));
-        let (parent, cwd) = (new.parent, new.cwd);
         let stored =
-            Stored { parent, cwd, created, digest, name: None, branch: None, entries: own, open: false };
+            Stored { digest, entries: own, open: false, ..Stored::new(new.parent, new.cwd, created) };
         shelf.insert(id.clone(), stored);
         Ok(id)
     }
 
     async fn rename(&self, id: &SessionId, title: &str) -> Result<(), StoreError> {
         let mut shelf = lock(&self.shelf);
-        let Some(stored) = shelf.get_mut(id) else {
-            let hint = near_match(id.as_str(), shelf.keys().map(ToString::to_string));
-            return Err(StoreError::NotFound { id: id.to_string(), hint });
-        };
+        let stored = find_mut(&mut shelf, id)?;
         stored.name = Some(title_line(title)).filter(|name| !name.is_empty());
         Ok(())
     }
 }
 
 impl Stored {
+    fn new(parent: Option<SessionId>, cwd: PathBuf, created: SystemTime) -> Self {
+        Self {
+            parent,
+            cwd,
+            created,
+            digest: Digest::default(),
+            name: None,
+            branch: None,
+            entries: Vec::new(),
+            open: true,
+            token: 0,
+            leased: 0,
+            mail: Vec::new(),
+            taken: BTreeSet::new(),
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.open || self.leased > 0
+    }
+
     fn info(&self, id: &SessionId) -> SessionInfo {
         let updated = self.entries.last().map_or(self.created, |entry| from_millis(entry.time_ms));
         SessionInfo {
@@ -199,8 +250,8 @@ impl Stored {
             branches: count_branches(&self.entries),
             title: self.name.clone().unwrap_or_else(|| self.digest.title.clone()),
             answered: self.digest.answered,
-            interrupted: self.digest.running && !self.open,
-            lock: self.open.then(|| Lock { pid: std::process::id() }),
+            interrupted: self.digest.running && !self.is_open(),
+            lock: self.is_open().then(|| Lock { pid: std::process::id() }),
             unreadable: None,
         }
     }
@@ -216,6 +267,8 @@ struct MemorySession {
     /// append on.
     holds: AtomicBool,
     closed: AtomicBool,
+    /// Token of its lease, if it was opened with one.
+    token: Option<u64>,
     /// Branch to store with the next entries.
     branch: Mutex<Option<String>>,
 }
@@ -230,6 +283,7 @@ impl MemorySession {
             clock: store.clock.clone(),
             holds: AtomicBool::new(holds),
             closed: AtomicBool::new(false),
+            token: None,
             branch: Mutex::default(),
         }
     }
@@ -238,7 +292,10 @@ impl MemorySession {
         if self.holds.swap(false, Ordering::AcqRel)
             && let Some(stored) = lock(&self.shelf).get_mut(&self.id)
         {
-            stored.open = false;
+            match self.token {
+                Some(_) => stored.leased = stored.leased.saturating_sub(1),
+                None => stored.open = false,
+            }
         }
     }
 
@@ -272,9 +329,18 @@ impl OpenSession for MemorySession {
         *self.branch.lock().unwrap_or_else(PoisonError::into_inner) = Some(branch);
     }
 
-    async fn append(&self, kinds: Vec<EntryKind>, _: Durability) -> Result<Vec<EntryId>, StoreError> {
+    async fn append(&self, kinds: Vec<EntryKind>, to: Durability) -> Result<Vec<EntryId>, StoreError> {
+        self.append_taking(kinds, Vec::new(), to).await
+    }
+
+    async fn append_taking(
+        &self,
+        kinds: Vec<EntryKind>,
+        mail: Vec<MailId>,
+        _: Durability,
+    ) -> Result<Vec<EntryId>, StoreError> {
         self.check_open()?;
-        if kinds.is_empty() {
+        if kinds.is_empty() && mail.is_empty() {
             return Ok(Vec::new());
         }
         let now = self.clock.now();
@@ -287,22 +353,22 @@ impl OpenSession for MemorySession {
             if shelf.contains_key(&self.id) {
                 return Err(exists(&self.id));
             }
-            let fresh = Stored {
-                parent: self.parent.clone(),
-                cwd: self.cwd.clone(),
-                created: now,
-                digest: Digest::default(),
-                name: None,
-                branch: None,
-                entries: Vec::new(),
-                open: true,
-            };
+            let fresh = Stored::new(self.parent.clone(), self.cwd.clone(), now);
             shelf.insert(self.id.clone(), fresh);
             self.holds.store(true, Ordering::Release);
         }
         let Some(stored) = shelf.get_mut(&self.id) else {
             return Err(StoreError::NotFound { id: self.id.to_string(), hint: String::new() });
         };
+        if self.token.is_some_and(|own| own < stored.token) {
+            return Err(StoreError::Fenced { id: self.id.clone() });
+        }
+        for id in mail {
+            if let Some(at) = stored.mail.iter().position(|own| own.id == id) {
+                stored.mail.remove(at);
+                stored.taken.insert(id);
+            }
+        }
         if let Some(branch) = self.branch.lock().unwrap_or_else(PoisonError::into_inner).take() {
             stored.branch = Some(branch);
         }
@@ -318,6 +384,11 @@ impl OpenSession for MemorySession {
             stored.entries.push(Entry { id, parent, time_ms: millis(now), kind });
         }
         Ok(ids)
+    }
+
+    async fn mail(&self) -> Result<Vec<Mail>, StoreError> {
+        self.check_open()?;
+        Ok(lock(&self.shelf).get(&self.id).map(|stored| stored.mail.clone()).unwrap_or_default())
     }
 
     async fn entries(&self) -> Result<Vec<Entry>, StoreError> {
@@ -354,6 +425,17 @@ fn visit_all(entries: Vec<Entry>, visit: &mut EntryVisitor) {
 
 fn lock(shelf: &Shelf) -> MutexGuard<'_, HashMap<SessionId, Stored>> {
     shelf.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn find_mut<'a>(
+    shelf: &'a mut HashMap<SessionId, Stored>,
+    id: &SessionId,
+) -> Result<&'a mut Stored, StoreError> {
+    if !shelf.contains_key(id) {
+        let hint = near_match(id.as_str(), shelf.keys().map(ToString::to_string));
+        return Err(StoreError::NotFound { id: id.to_string(), hint });
+    }
+    shelf.get_mut(id).ok_or_else(|| StoreError::NotFound { id: id.to_string(), hint: String::new() })
 }
 
 /// Whether two paths name the same directory, if it exists.

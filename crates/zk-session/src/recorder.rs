@@ -12,7 +12,8 @@ use zk_core::events::{
     ThinkingSelect, ToolBegin, ToolEnd, ToolResultsAfter, UsageUpdate,
 };
 use zk_core::kernel::{BoxError, Plugin, Reach, Scope};
-use zk_core::service::{OpenSession, SessionLog, StoreError};
+use zk_core::model::RunId;
+use zk_core::service::{Mailbox, OpenSession, SessionLog, StoreError};
 
 use self::handlers::SubAgentUsage;
 use self::log::{Log, State};
@@ -29,8 +30,8 @@ use crate::Loaded;
 /// | `usage` of a sub-agent | usage of its turn |
 /// | `agent:start`, `model:select`, `thinking:select` | changed model and thinking level |
 /// | `session:open-turn` | answer with calls, before any call runs |
-/// | `tool:begin`, `tool:end` | begin and end of a call that is not read-only, synced to disk |
-/// | `tool-results:after` | extra data of read-only calls, and the answer with its results, in one append |
+/// | `tool:begin`, `tool:end` | begin and end of a call that is not read-only; the begin is synced to disk, with the ends before it |
+/// | `tool-results:after` | extra data of read-only calls, and the answer with its results, in one append; synced after calls that are not read-only |
 /// | `session:end` | end of the run |
 ///
 /// The prompt is stored before its request is sent, an answer before its calls run, and the begin of a call
@@ -44,7 +45,9 @@ use crate::Loaded;
 /// Of sub-agents, which spend the session's money, the usage and the text are stored: the text as it arrives, so that it
 /// survives the end of the process ([`SubAgentTexts`](zk_core::service::SubAgentTexts)).
 ///
-/// The recorder also provides [`SessionLog`], through which plugins store entries in this session.
+/// The recorder also provides [`SessionLog`], through which plugins store entries in this session, and [`Mailbox`], through
+/// which a run takes the mail of the session: mail leaves the store in the append of its entries. An append under an older
+/// lease ends the run at once ([`RunControl::lose_session`](zk_core::service::RunControl::lose_session)).
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -120,6 +123,14 @@ impl Recorder {
         }
     }
 
+    /// Recorder of a leg that goes on with `run`, whose start is in the session already.
+    #[must_use]
+    pub fn continuing(session: Arc<dyn OpenSession>, loaded: &Loaded, run: RunId) -> Self {
+        let recorder = Self::resuming(session, loaded);
+        recorder.log.queue().continues = Some(run);
+        recorder
+    }
+
     /// Lets a run continue without its session: if the first entries of a new session cannot be stored,
     /// `on_lost` gets the error and the run is not recorded. After the first success, a failed append stops
     /// the run as usual.
@@ -177,6 +188,7 @@ impl Plugin for Recorder {
         scope.handle::<ToolResultsAfter, _>(self.log.clone());
         scope.handle::<SessionEnd, _>(self.log.clone());
         scope.provide_service::<dyn SessionLog>(self.log.clone());
+        scope.provide_service::<dyn Mailbox>(self.log.clone());
         Ok(())
     }
 }

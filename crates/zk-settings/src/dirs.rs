@@ -18,9 +18,10 @@ const IN_CONFIG: [&str; 13] = [
     "APPEND_SYSTEM.md",
 ];
 /// Names of zk's files in its state directory, except large results of sessions.
-const IN_STATE: [&str; 19] = [
+const IN_STATE: [&str; 20] = [
     "trust.json",
     "auth",
+    "engine",
     "extensions",
     "fleet",
     "mcp",
@@ -164,6 +165,12 @@ impl ZkDirs {
     #[must_use]
     pub fn extensions(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("extensions"))
+    }
+
+    /// Returns the directory of the runs that outlive their worker, and of their schedules.
+    #[must_use]
+    pub fn engine(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("engine"))
     }
 
     /// Returns the directory of the live conversations of this machine.

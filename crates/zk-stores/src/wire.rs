@@ -278,7 +278,9 @@ impl From<StoreError> for WireError {
             StoreError::NoEntry { session, entry } => Self::NoEntry { session, entry },
             StoreError::Damaged { id, why, kept } => Self::Damaged { id, why, kept },
             StoreError::TooNew { id, found, known } => Self::TooNew { id, found, known },
-            error @ StoreError::Io { .. } => Self::Failed { why: error.to_string() },
+            error @ (StoreError::Io { .. } | StoreError::PostedBefore { .. }) => {
+                Self::Failed { why: error.to_string() }
+            }
             StoreError::Refused(why) | StoreError::Failed(why) => Self::Failed { why },
         }
     }

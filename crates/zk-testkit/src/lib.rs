@@ -6,6 +6,7 @@
 //! | [`FakeServer`] | the same script behind a real socket, in the wire formats of real providers, with faults |
 //! | [`check_provider`] | conformance checks for a provider |
 //! | [`check_store`] | conformance checks for a session store |
+//! | [`check_engine`] | conformance checks for an engine of durable runs |
 //! | [`rules`] | rules by which providers reject requests, as pure functions |
 //! | `FakeMcpServer` | MCP server on two streams, with faults |
 //! | [`CountingHost`] | loopback server that counts its connections |
@@ -31,6 +32,7 @@ mod clock;
 #[cfg(feature = "server")]
 mod conformance;
 pub mod demo;
+mod engine;
 mod host;
 #[cfg(feature = "mcp")]
 mod mcp;
@@ -47,6 +49,7 @@ mod tool;
 pub use clock::SimClock;
 #[cfg(feature = "server")]
 pub use conformance::{WireSamples, check_provider};
+pub use engine::{EngineOptions, StoredBytes, check_engine};
 pub use host::CountingHost;
 #[cfg(feature = "mcp")]
 pub use mcp::{FakeMcpEnd, FakeMcpEra, FakeMcpFault, FakeMcpScript, FakeMcpServer};

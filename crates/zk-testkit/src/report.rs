@@ -7,6 +7,8 @@ pub struct Conformance {
     pub passed: Vec<&'static str>,
     /// Names of the failed checks, each with the reason.
     pub failed: Vec<(&'static str, String)>,
+    /// Names of the checks of abilities that the implementation says it does not have.
+    pub skipped: Vec<&'static str>,
 }
 
 impl Conformance {
@@ -27,6 +29,7 @@ impl Conformance {
 impl fmt::Display for Conformance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} checks passed, {} failed", self.passed.len(), self.failed.len())?;
+        self.skipped.iter().try_for_each(|check| writeln!(f, "skipped: {check}"))?;
         self.failed.iter().try_for_each(|(check, why)| writeln!(f, "{check}: {why}"))
     }
 }

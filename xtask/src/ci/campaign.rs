@@ -19,7 +19,7 @@ struct Part {
     value: Option<&'static str>,
 }
 
-const PARTS: [Part; 5] = [
+const PARTS: [Part; 6] = [
     Part {
         title: "kills while entries are appended, the leaf moves, and sessions are forked, imported and raised to a new format",
         package: "zk-session",
@@ -32,6 +32,13 @@ const PARTS: [Part; 5] = [
         package: "zk-undo",
         test: "kill::a_killed_process",
         variable: "ZK_UNDO_KILLS",
+        value: None,
+    },
+    Part {
+        title: "kills of workers that serve runs",
+        package: "zk-engine",
+        test: "kills::killed_workers",
+        variable: "ZK_ENGINE_KILLS",
         value: None,
     },
     Part {

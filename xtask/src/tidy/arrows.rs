@@ -6,7 +6,7 @@ use toml::Value;
 const HOMES: [(&str, &[&str]); 17] = [
     ("reqwest", &["zk-auth", "zk-otel", "zk-providers", "zk-mcp", "zk-stores", "zk-tools"]),
     ("rustls", &["zk-auth"]),
-    ("rusqlite", &["zk-memory", "zk-session", "zk-transcripts"]),
+    ("rusqlite", &["zk-engine", "zk-memory", "zk-session", "zk-transcripts"]),
     ("tokio-postgres", &["zk-stores"]),
     ("rmcp", &["zk-mcp"]),
     ("tokio-tungstenite", &["zk-serve"]),
@@ -57,12 +57,15 @@ const IN_SHELL: [&str; 6] = ["zk-agent", "zk-chat", "zk-core", "zk-exec", "zk-tu
 const IN_ARGS: [&str; 7] =
     ["zk-auth", "zk-core", "zk-extensions", "zk-memory", "zk-permission", "zk-providers", "zk-settings"];
 
+/// Crates that `zk-engine` may depend on: its legs drive the loop, and its runs have sessions.
+const IN_ENGINE: [&str; 3] = ["zk-agent", "zk-core", "zk-session"];
+
 /// Crates that `zk-replay` may depend on: it drives the loop, and records what it drives.
 const IN_REPLAY: [&str; 3] = ["zk-agent", "zk-core", "zk-session"];
 
 /// Checks that dependencies point downwards only: `zk-core` depends on `zk-kernel`, and other crates on
 /// `zk-core` and no sibling except those in [`BELOW`]; `zk-chat` may use those in [`IN_CHAT`], `zk-serve`
-/// those in [`IN_SERVE`], `zk-shell` those in [`IN_SHELL`], `zk-replay` those in [`IN_REPLAY`], `zk-args` those in [`IN_ARGS`]. `zk-cli` may use all crates except the facade `zk`, and `zk` all except `zk-cli`; no crate uses these two. Tests may use
+/// those in [`IN_SERVE`], `zk-shell` those in [`IN_SHELL`], `zk-engine` those in [`IN_ENGINE`], `zk-replay` those in [`IN_REPLAY`], `zk-args` those in [`IN_ARGS`]. `zk-cli` may use all crates except the facade `zk`, and `zk` all except `zk-cli`; no crate uses these two. Tests may use
 /// any other crate, but those of the kernel, core and `xtask` use none.
 pub(super) fn check(packages: &[Package], findings: &mut Findings) {
     for package in packages {
@@ -81,6 +84,7 @@ pub(super) fn check(packages: &[Package], findings: &mut Findings) {
                         "zk-core" => dependency == "zk-kernel",
                         "zk-args" => IN_ARGS.contains(&dependency.as_str()),
                         "zk-chat" => IN_CHAT.contains(&dependency.as_str()),
+                        "zk-engine" => IN_ENGINE.contains(&dependency.as_str()),
                         "zk-replay" => IN_REPLAY.contains(&dependency.as_str()),
                         "zk-serve" => IN_SERVE.contains(&dependency.as_str()),
                         "zk-shell" => IN_SHELL.contains(&dependency.as_str()),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use zk_core::kernel::{Bus, Plugin, Scope};
 use zk_core::model::{AgentError, Message, Model, SessionId, ThinkingRequest};
-use zk_core::service::{CurrentCwd, Entry, Provider, StoredConversation, Tool};
+use zk_core::service::{CurrentCwd, Entry, Provider, StoredConversation, Tool, UnfinishedRun};
 
 use super::models;
 use crate::agent::Agent;
@@ -28,6 +28,7 @@ pub struct AgentBuilder {
     thinking: ThinkingRequest,
     history: Vec<Arc<Message>>,
     restored: Option<Arc<[Entry]>>,
+    unfinished: Option<UnfinishedRun>,
     session: Option<SessionId>,
     cwd: PathBuf,
     retry: RetryPolicy,
@@ -77,6 +78,7 @@ impl AgentBuilder {
             thinking: ThinkingRequest::default(),
             history: Vec::new(),
             restored: None,
+            unfinished: None,
             session: None,
             cwd: PathBuf::from("."),
             retry: RetryPolicy::default(),
@@ -182,7 +184,14 @@ impl AgentBuilder {
     /// messages. `zk_session::resume_conversation` opens such a conversation.
     pub fn resume(mut self, stored: StoredConversation) -> Self {
         self.plugins.push(stored.recorder);
+        self.unfinished = stored.unfinished;
         self.history(stored.messages).restored(stored.entries).session(stored.session)
+    }
+
+    /// Sets the run that earlier legs left unfinished, as [`RunOptions::drive_leg`](crate::RunOptions::drive_leg) continues it.
+    pub fn continue_run(mut self, unfinished: UnfinishedRun) -> Self {
+        self.unfinished = Some(unfinished);
+        self
     }
 
     /// Sets the session id for events. Storing the session is left to a plugin.
@@ -302,6 +311,7 @@ impl AgentBuilder {
             thinking: self.thinking,
             history: self.history,
             restored: self.restored,
+            unfinished: self.unfinished,
             session: self.session,
             cwd: self.cwd,
         }));

@@ -100,14 +100,18 @@ impl Agent {
         if options.prompt.as_deref().is_none_or(is_blank) {
             options.prompt = None;
             let pending = self.inner.state().history.last().is_some_and(|last| last.role == Role::User);
-            if !pending {
+            // A leg may find that the run is done, or its prompt in the mail.
+            if !pending && options.leg.is_none() {
                 return Err(AgentError::Usage(
                     "there is nothing to do: give a prompt, or resume a conversation whose last message is the user's"
                         .into(),
                 ));
             }
         }
-        let shared = Arc::new(RunShared::new(stop));
+        let shared = Arc::new(match options.leg.clone() {
+            Some(run) => RunShared::of_run(run, stop),
+            None => RunShared::new(stop),
+        });
         let busy = Busy::new(&self.inner, &shared).ok_or_else(|| {
             AgentError::Usage("this agent is running: steer the run, or wait for it to end".into())
         })?;
@@ -256,6 +260,7 @@ impl Agent {
         state.history.clear();
         state.context = ContextId::fresh();
         state.restored = Some(Arc::from([]));
+        state.unfinished = None;
         state.unstored.clear();
         state.next_prompt.clear();
         state.tools = ToolMemory::default();

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use zk_core::events::AgentWarmUp;
 use zk_core::kernel::{Bus, Scope};
 use zk_core::model::{AgentError, Message, Model, SessionId, ThinkingRequest};
-use zk_core::service::{ContextId, Entry, Provider, TurnEnv};
+use zk_core::service::{ContextId, Entry, Provider, TurnEnv, UnfinishedRun};
 
 use crate::budget::{Ledger, stored_spent};
 use crate::context::PrefixGuard;
@@ -36,6 +36,7 @@ pub(crate) struct Config {
     pub(crate) thinking: ThinkingRequest,
     pub(crate) history: Vec<Arc<Message>>,
     pub(crate) restored: Option<Arc<[Entry]>>,
+    pub(crate) unfinished: Option<UnfinishedRun>,
     pub(crate) session: Option<SessionId>,
     pub(crate) cwd: PathBuf,
 }
@@ -86,6 +87,8 @@ pub(crate) struct AgentState {
     pub(crate) context: ContextId,
     /// Stored entries of a loaded conversation, until a run has announced them.
     pub(crate) restored: Option<Arc<[Entry]>>,
+    /// Run that the loaded conversation goes on with, until its leg begins.
+    pub(crate) unfinished: Option<UnfinishedRun>,
     /// Models listed by endpoints, by provider.
     pub(crate) listed: BTreeMap<String, Vec<Model>>,
     /// Commits that could not be stored, announced again at the start of the next run.
@@ -149,6 +152,7 @@ impl AgentInner {
                 history: identified(config.history),
                 context: ContextId::fresh(),
                 restored: config.restored,
+                unfinished: config.unfinished,
                 listed: BTreeMap::new(),
                 unstored: Vec::new(),
                 next_prompt: Vec::new(),

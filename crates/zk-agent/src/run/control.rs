@@ -118,6 +118,10 @@ impl RunControl for Control {
         self.shared.abort(Some(reason));
     }
 
+    fn lose_session(&self) {
+        self.shared.fence();
+    }
+
     async fn side_call(&self, call: SideCall) -> Result<SideAnswer, AgentError> {
         let turn_id = self.shared.present_turn().1.unwrap_or_else(TurnId::fresh);
         let cx = self.cx(&turn_id);
@@ -291,6 +295,8 @@ pub(crate) fn concerns_model(error: &AgentError) -> bool {
         | AgentError::TurnLimit { .. }
         | AgentError::Budget { .. }
         | AgentError::Parked { .. }
+        | AgentError::HandedOver
+        | AgentError::Fenced
         | AgentError::Stuck { .. }
         | AgentError::Unguarded { .. }
         | AgentError::Output(_) => false,

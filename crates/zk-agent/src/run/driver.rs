@@ -7,7 +7,7 @@ use zk_core::events::{
 };
 use zk_core::kernel::{Cx, ScopeGuard};
 use zk_core::model::{AgentError, Message, Role};
-use zk_core::service::{CustomEntry, QUERY_CONTEXT, RunStatus, TurnCwd};
+use zk_core::service::{CustomEntry, Leg, QUERY_CONTEXT, RunStatus, TurnCwd, UnfinishedRun};
 
 use super::control::Control;
 use super::shared::RunShared;
@@ -28,6 +28,8 @@ pub(crate) struct Driver {
     options: RunOptions,
     /// Number of messages in the history when the run began.
     from: usize,
+    /// State in which earlier legs left the run.
+    unfinished: Option<Box<UnfinishedRun>>,
 }
 
 impl Driver {
@@ -37,8 +39,9 @@ impl Driver {
         options: RunOptions,
         lineage: Lineage,
     ) -> Self {
-        let (model, thinking, chosen, from, context, session, cwd) = {
-            let state = agent.state();
+        let (model, thinking, chosen, from, context, session, cwd, unfinished) = {
+            let mut state = agent.state();
+            let unfinished = state.unfinished.take_if(|run| options.leg.as_ref() == Some(&run.run_id));
             (
                 options.model.clone().unwrap_or_else(|| state.model.clone()),
                 options.thinking.unwrap_or(state.thinking),
@@ -47,6 +50,7 @@ impl Driver {
                 state.context.clone(),
                 state.session.clone(),
                 state.cwd.clone(),
+                unfinished.map(Box::new),
             )
         };
         let behavior = options.behavior.clone().or(&agent.behavior);
@@ -65,6 +69,16 @@ impl Driver {
         let cx =
             control.run_cx(context).with_service(Arc::new(lineage)).with_service(Arc::new(budgets.clone()));
         let cx = cx.with_service(Arc::new(TurnCwd(cwd.clone()))).with_service(Arc::new(limits));
+        let cx = match &options.leg {
+            Some(_) => {
+                let (questions, answers) = match &unfinished {
+                    Some(run) => (run.questions.clone(), run.answers.clone()),
+                    None => (Vec::new(), Vec::new()),
+                };
+                cx.with_service(Arc::new(Leg::new(questions, answers)))
+            }
+            None => cx,
+        };
         let cx = match &session {
             Some(session) => cx.with_service(Arc::new(session.clone())),
             None => cx,
@@ -88,10 +102,13 @@ impl Driver {
             cut_at: None,
             spending: RunSpending { budgets, estimator: Estimator::default() },
         };
-        Self { state, options, from }
+        Self { state, options, from, unfinished }
     }
 
     pub(crate) async fn run(mut self) -> RunOutcome {
+        if let Some(status) = self.unfinished.as_ref().and_then(|run| run.ended) {
+            return self.end_again(status);
+        }
         // Plugins may have spawned tasks before there was a runtime.
         self.state.agent.bus.warm_up();
         let (scopes, conducted) = match self.install() {
@@ -99,10 +116,10 @@ impl Driver {
             Err(error) => (Vec::new(), Err(error)),
         };
         // Any error of a stopped run counts as the stop.
-        let result = if self.state.shared.stop.is_cancelled() && conducted.is_err() {
-            Err(AgentError::Aborted)
-        } else {
-            conducted
+        let result = match conducted.map_err(|error| self.state.leaving_error(error)) {
+            Err(error @ (AgentError::Fenced | AgentError::HandedOver)) => Err(error),
+            Err(_) if self.state.shared.stop.is_cancelled() => Err(AgentError::Aborted),
+            result => result,
         };
         self.state.agent.note_answer(&self.state.model.reference().to_string(), result.as_ref().err());
         let outcome = self.finish(result).await;
@@ -111,6 +128,28 @@ impl Driver {
             scope.close().await;
         }
         outcome
+    }
+
+    /// Returns the outcome of a run whose end an earlier leg stored.
+    fn end_again(self, status: RunStatus) -> RunOutcome {
+        let result = match status {
+            RunStatus::Completed => Ok(()),
+            RunStatus::Aborted => Err(AgentError::Aborted),
+            RunStatus::Error => Err(AgentError::Usage(
+                "this run ended with an error on another worker; its session has the reason".into(),
+            )),
+        };
+        let history = self.state.agent.state().history.clone();
+        let last = history.iter().rev().find(|message| message.role == Role::Assistant);
+        RunOutcome {
+            run_id: self.state.shared.id.clone(),
+            result,
+            text: last.map(|message| message.text()).unwrap_or_default(),
+            stop: last.and_then(|message| message.stop.clone()),
+            stats: self.state.shared.snapshot(),
+            unsent: self.state.shared.queues().close(),
+            abort_reason: None,
+        }
     }
 
     /// Installs the plugins and gates of this run; dropping the guards removes them.
@@ -145,6 +184,11 @@ impl Driver {
         self.state.store_pending().await?;
         if self.state.shared.stop.is_cancelled() {
             return Err(AgentError::Aborted);
+        }
+        if self.unfinished.is_some() && self.options.prompt.is_some() {
+            return Err(AgentError::Usage(
+                "a leg that goes on with a run takes no prompt; post the text as mail to the session".into(),
+            ));
         }
         self.announce_restored().await?;
         let Some((prompt, added_by_input)) = self.state.read_input(self.options.prompt.take()).await? else {
@@ -217,8 +261,12 @@ impl Driver {
     }
 
     async fn turns_until_done(&mut self) -> Result<(), AgentError> {
-        let mut machine = Machine::new(self.state.behavior.max_turns);
+        let mut machine = self.machine();
+        let mut left_open = None;
         loop {
+            if self.options.leg.is_some() {
+                Box::pin(self.state.read_mail()).await?;
+            }
             let seen = {
                 let queues = self.state.shared.queues();
                 let has_turns_left = self.state.behavior.max_turns.is_none_or(|most| machine.turns() < most);
@@ -226,13 +274,18 @@ impl Driver {
                     aborted: self.state.shared.stop.is_cancelled(),
                     steering: !queues.steer.is_empty() || (has_turns_left && !queues.notices.is_empty()),
                     follow_up: !queues.follow_up.is_empty(),
+                    hand_over: self.state.is_left(),
                 }
             };
             let before = machine.clone();
             match machine.next(seen) {
-                Next::Turn(number) => {
-                    let ended = self.state.turn(number).await?;
-                    machine.turn_done(ended);
+                Next::Turn(number) => left_open = end_turn(&mut machine, self.state.turn(number).await)?,
+                Next::Settle(number) => {
+                    let open = self.unfinished.as_mut().and_then(|run| run.open_turn.take());
+                    let Some(open) = open else { return Err(AgentError::Aborted) };
+                    // Rare, and as large as a turn.
+                    let settled = Box::pin(self.state.settle(number, open)).await;
+                    left_open = end_turn(&mut machine, settled)?;
                 }
                 next @ (Next::Steer | Next::FollowUp) => {
                     let kind = if next == Next::Steer { SteerKind::Steer } else { SteerKind::FollowUp };
@@ -243,9 +296,31 @@ impl Driver {
                 }
                 Next::Stop(Stop::Done) => return self.check_output(),
                 Next::Stop(Stop::Aborted) => return Err(AgentError::Aborted),
+                Next::Stop(Stop::Parked | Stop::Handover) => {
+                    return Err(left_open.take().unwrap_or(AgentError::HandedOver));
+                }
                 Next::Stop(Stop::TurnLimit(turns)) => return Err(AgentError::TurnLimit { turns }),
             }
         }
+    }
+
+    /// Creates the machine of the run, or of a leg that goes on with it.
+    fn machine(&self) -> Machine {
+        let max_turns = self.state.behavior.max_turns;
+        if self.options.leg.is_none() {
+            return Machine::new(max_turns);
+        }
+        let (turns, is_open) = match &self.unfinished {
+            Some(run) => (run.turns, run.open_turn.is_some()),
+            None => (0, false),
+        };
+        let mut machine = Machine::resume(max_turns, turns, is_open);
+        let is_pending = self.state.agent.state().history.last().is_some_and(|last| last.role == Role::User);
+        if !is_open && !is_pending {
+            // The model was done, or there is no prompt yet: only mail makes another turn.
+            machine.turn_done(true);
+        }
+        machine
     }
 
     fn check_output(&self) -> Result<(), AgentError> {
@@ -291,6 +366,7 @@ impl Driver {
             self.state.shared.queues().put_back(kind, messages.into_iter().filter(is_left).collect());
             return Err(error.into());
         }
+        self.state.take_handled(&messages, &read);
         if read.is_empty() {
             return Ok(has_notices);
         }
@@ -313,12 +389,21 @@ impl Driver {
                 | AgentError::TurnLimit { .. }
                 | AgentError::Budget { .. }
                 | AgentError::Parked { .. }
+                | AgentError::HandedOver
+                | AgentError::Fenced
                 | AgentError::Stuck { .. }
                 | AgentError::Unguarded { .. }
                 | AgentError::Usage(_)
                 | AgentError::Output(_),
             ) => RunStatus::Error,
         };
+        if let Some(leg) = self.state.cx.service::<Leg>()
+            && let Err(
+                AgentError::Parked { question: Some(_), .. } | AgentError::HandedOver | AgentError::Fenced,
+            ) = &result
+        {
+            leg.end_with_more();
+        }
         let run_id = self.state.shared.id.clone();
         let abort_reason = self.state.shared.abort_reason();
         if let Some(output) = self.state.output.as_ref().and_then(|output| output.value()) {
@@ -353,6 +438,7 @@ impl Driver {
         };
         keep_closing_error(&mut result, self.state.cx.emit(end).await);
         let unsent = self.state.shared.queues().close();
+        let result = result.map_err(|error| self.state.leaving_error(error));
         RunOutcome { run_id, result, text, stop, stats, unsent, abort_reason }
     }
 
@@ -378,6 +464,26 @@ impl Driver {
         // The event cannot fail: a failing handler is reported and ignored.
         self.state.cx.emit(before).await.map(|before| before.entries).unwrap_or_default()
     }
+}
+
+/// Reports the end of a turn to the machine; returns the error with which the leg ends if the turn stays open.
+fn end_turn(
+    machine: &mut Machine,
+    ended: Result<bool, AgentError>,
+) -> Result<Option<AgentError>, AgentError> {
+    match ended {
+        Ok(ended) => machine.turn_done(ended),
+        Err(error @ AgentError::Parked { question: Some(_), .. }) => {
+            machine.turn_left_open(Stop::Parked);
+            return Ok(Some(error));
+        }
+        Err(error @ AgentError::HandedOver) => {
+            machine.turn_left_open(Stop::Handover);
+            return Ok(Some(error));
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(None)
 }
 
 /// Makes the failure of a closing event the result of a successful run; an earlier error stays.

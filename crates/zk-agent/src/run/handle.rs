@@ -125,6 +125,20 @@ impl RunHandle {
         self.shared.abort(Some(reason));
     }
 
+    /// Leaves the run to another worker: it ends with [`AgentError::HandedOver`] before its next call or turn. Calls that run
+    /// are waited for, and those that have not begun are left to the other worker. Only a
+    /// [leg](crate::RunOptions::drive_leg) can be handed over; any other run goes on.
+    pub fn hand_over(&self) {
+        self.shared.hand_over();
+    }
+
+    /// Leaves the run to another worker at once: an answer that is arriving is dropped and asked for again there, and calls
+    /// that run are cancelled like those of a run that is stopped.
+    pub fn hand_over_now(&self) {
+        self.shared.hand_over();
+        self.shared.stop.cancel();
+    }
+
     /// Returns the statistics of the run so far.
     #[must_use]
     pub fn usage(&self) -> Stats {

@@ -23,6 +23,8 @@ pub struct Machine {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
+    /// A turn of an earlier leg is to be settled before anything else.
+    Open,
     /// A turn is due, unless messages are waiting.
     Ready,
     /// Messages were delivered: a turn is due before more are.
@@ -43,11 +45,15 @@ pub struct Seen {
     pub steering: bool,
     /// Whether a follow-up is queued.
     pub follow_up: bool,
+    /// Whether the worker is to end, so that another one goes on with the run.
+    pub hand_over: bool,
 }
 
 /// Next step for the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
+    /// Finish the turn with this number, which an earlier leg began, and report its end with [`Machine::turn_done`].
+    Settle(u32),
     /// Run the turn with this number, from 1, and report its end with [`Machine::turn_done`].
     Turn(u32),
     /// Deliver queued steering messages and ask again.
@@ -67,6 +73,10 @@ pub enum Stop {
     Aborted,
     /// Another turn is due, but the limit of turns is reached.
     TurnLimit(u32),
+    /// The open turn waits for an answer, and a later leg settles it.
+    Parked,
+    /// Another worker goes on with the run.
+    Handover,
 }
 
 impl Machine {
@@ -76,23 +86,51 @@ impl Machine {
         Self { max_turns, turns: 0, state: State::Ready }
     }
 
+    /// Creates the machine of a leg of a run that has begun `turns` turns in earlier legs. The last of them is settled first if
+    /// it is open.
+    ///
+    /// ```
+    /// use zk_agent::{Machine, Next, Seen, Stop};
+    ///
+    /// let mut machine = Machine::resume(None, 3, true);
+    /// let calm = Seen::default();
+    /// assert_eq!(machine.next(calm), Next::Settle(3));
+    /// machine.turn_done(false);
+    /// assert_eq!(machine.next(calm), Next::Turn(4));
+    /// machine.turn_done(false);
+    /// assert_eq!(machine.next(Seen { hand_over: true, ..calm }), Next::Stop(Stop::Handover));
+    /// ```
+    #[must_use]
+    pub fn resume(max_turns: Option<u32>, turns: u32, has_open_turn: bool) -> Self {
+        let state = if has_open_turn { State::Open } else { State::Ready };
+        Self { max_turns, turns, state }
+    }
+
     /// Returns the number of turns begun so far.
     #[must_use]
     pub fn turns(&self) -> u32 {
         self.turns
     }
 
-    /// Decides the next step: stop if aborted; deliver steering messages, even if the model was done; deliver
-    /// follow-ups if it was; otherwise begin another turn, unless the limit is reached. Delivered messages
-    /// are answered before more are delivered.
+    /// Decides the next step: settle an open turn; stop if aborted, or if another worker goes on; deliver
+    /// steering messages, even if the model was done; deliver follow-ups if it was; otherwise begin another
+    /// turn, unless the limit is reached. Delivered messages are answered before more are delivered.
     pub fn next(&mut self, seen: Seen) -> Next {
         if let State::Stopped(stop) = self.state {
             return Next::Stop(stop);
         }
+        if self.state == State::Open {
+            // Settled even in a stopped run, which skips the calls that have not begun.
+            return Next::Settle(self.turns);
+        }
         if seen.aborted {
             return self.stop(Stop::Aborted);
         }
+        if seen.hand_over {
+            return self.stop(Stop::Handover);
+        }
         match self.state {
+            State::Open => Next::Settle(self.turns),
             State::Stopped(stop) => Next::Stop(stop),
             State::Ready | State::After { .. } if seen.steering => self.inject(Next::Steer),
             State::After { ended: true } if seen.follow_up => self.inject(Next::FollowUp),
@@ -115,6 +153,11 @@ impl Machine {
         }
     }
 
+    /// Reports that the open turn waits for an answer, or for another worker.
+    pub fn turn_left_open(&mut self, stop: Stop) {
+        self.state = State::Stopped(stop);
+    }
+
     fn inject(&mut self, next: Next) -> Next {
         self.state = State::Told;
         next
@@ -130,12 +173,12 @@ impl Machine {
 mod tests {
     use super::*;
 
-    const CALM: Seen = Seen { aborted: false, steering: false, follow_up: false };
+    const CALM: Seen = Seen { aborted: false, steering: false, follow_up: false, hand_over: false };
 
     #[test]
     fn an_abort_wins_over_everything() {
         let mut machine = Machine::new(None);
-        let all = Seen { aborted: true, steering: true, follow_up: true };
+        let all = Seen { aborted: true, steering: true, follow_up: true, hand_over: true };
         assert_eq!(machine.next(all), Next::Stop(Stop::Aborted));
         assert_eq!(machine.next(CALM), Next::Stop(Stop::Aborted), "a stopped run stays stopped");
     }
@@ -147,6 +190,19 @@ mod tests {
         machine.turn_done(true);
         assert_eq!(machine.next(Seen { steering: true, follow_up: true, ..CALM }), Next::Steer);
         assert_eq!(machine.next(CALM), Next::Turn(2));
+    }
+
+    #[test]
+    fn an_open_turn_is_settled_before_anything_else() {
+        let all = Seen { aborted: true, steering: true, follow_up: true, hand_over: true };
+        let mut machine = Machine::resume(Some(2), 2, true);
+        assert_eq!(machine.next(all), Next::Settle(2));
+        machine.turn_done(false);
+        assert_eq!(machine.next(CALM), Next::Stop(Stop::TurnLimit(2)), "turns of earlier legs count");
+        let mut parked = Machine::resume(None, 1, true);
+        parked.next(CALM);
+        parked.turn_left_open(Stop::Parked);
+        assert_eq!(parked.next(all), Next::Stop(Stop::Parked));
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod driver;
 mod error_formatter;
 mod handle;
 mod history;
+mod leg;
 mod lineage;
 mod machine;
 mod queues;

@@ -32,12 +32,28 @@ pub(crate) struct RunShared {
     abort_reason: OnceLock<String>,
     /// Number and id of the current turn.
     turn: Mutex<(u32, Option<TurnId>)>,
+    /// Set once this worker is to leave the run to another one.
+    leaving: OnceLock<Leaving>,
+}
+
+/// Cause for which a worker leaves a run to another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    /// The worker is to end.
+    Handover,
+    /// Another worker has the session already.
+    Fenced,
 }
 
 impl RunShared {
     pub(crate) fn new(stop: CancellationToken) -> Self {
+        Self::of_run(RunId::fresh(), stop)
+    }
+
+    /// Creates the state of a run with this id.
+    pub(crate) fn of_run(id: RunId, stop: CancellationToken) -> Self {
         Self {
-            id: RunId::fresh(),
+            id,
             stop,
             over: CancellationToken::new(),
             begun: OnceLock::new(),
@@ -48,6 +64,7 @@ impl RunShared {
             offers: Mutex::default(),
             abort_reason: OnceLock::new(),
             turn: Mutex::default(),
+            leaving: OnceLock::new(),
         }
     }
 
@@ -114,6 +131,21 @@ impl RunShared {
             let _ = self.abort_reason.set(reason.to_owned());
         }
         self.stop.cancel();
+    }
+
+    /// Leaves the run to another worker at the next boundary between calls or turns.
+    pub(crate) fn hand_over(&self) {
+        let _ = self.leaving.set(Leaving::Handover);
+    }
+
+    /// Leaves the run to the worker that has its session now, at once.
+    pub(crate) fn fence(&self) {
+        let _ = self.leaving.set(Leaving::Fenced);
+        self.stop.cancel();
+    }
+
+    pub(crate) fn leaving(&self) -> Option<Leaving> {
+        self.leaving.get().copied()
     }
 
     pub(crate) fn abort_reason(&self) -> Option<String> {

@@ -1,3 +1,4 @@
+mod earlier;
 mod repeated_reads;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,12 +14,13 @@ use futures_util::stream::FuturesUnordered;
 use zk_core::events::CallRef;
 use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, Block, Concurrency, Message, ToolCall};
-use zk_core::service::STOPPED_BEFORE_CALL;
+use zk_core::service::{Leg, OpenTurn, ParkedQuestion, STOPPED_BEFORE_CALL};
 
 use super::CallContext;
 use super::call::{CallOutcome, Calls, concurrency, skipped};
 use super::execute::CallCancel;
 use super::preflight::{Preflight, Ready};
+use earlier::earlier_results;
 use repeated_reads::RepeatedReads;
 
 /// Time that cancelled calls get to end before the run drops them. Dropping a call ends it in any case; the
@@ -43,11 +45,24 @@ pub(crate) struct Batch {
     pub(crate) bytes: usize,
     /// Error after which the run must not continue.
     pub(crate) failure: Option<AgentError>,
+    /// Cause for which the turn stays open for another leg of the run; there are no results then.
+    pub(crate) left_open: Option<LeftOpen>,
 }
 
-/// Runs the calls of an assistant message. Every call gets a result, even if the batch ends early.
-pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message) -> Batch {
+/// Cause for which a leg leaves a turn open.
+pub(crate) enum LeftOpen {
+    /// A call waits for the answer to a question.
+    Parked { call: Arc<CallRef>, reason: String, question: Box<ParkedQuestion> },
+    /// Another worker goes on.
+    HandedOver,
+}
+
+/// Runs the calls of an assistant message; with `open`, those that earlier legs of the run left to do. Every call gets a
+/// result, even if the batch ends early, unless the turn stays open for another leg.
+pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message, open: Option<&OpenTurn>) -> Batch {
     let cx = context.cx;
+    let leg = cx.service::<Leg>();
+    let is_left = || leg.is_some() && context.shared.leaving().is_some();
     let calls: Vec<&ToolCall> = message.calls().collect();
     let shared =
         Calls { context: &context, cx: cx.clone(), counts: Arc::new(context.shared.counts().clone()) };
@@ -57,24 +72,36 @@ pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message) -> Ba
     }
     let mut in_flight =
         InFlight::new(cx, context.behavior.max_concurrent_tools.unwrap_or(DEFAULT_CONCURRENCY));
-    let mut parked = None;
+    let (mut parked, mut left_open) = (None, None);
+    let mut earlier = match open {
+        Some(open) => Box::pin(earlier_results(&shared, open, &refs)).await,
+        None => BTreeMap::new(),
+    };
     let mut reads = RepeatedReads::default();
     for (index, (call, info)) in calls.iter().zip(&refs).take(MAX_CALLS_PER_ANSWER).enumerate() {
+        if let Some(known) = earlier.remove(&index) {
+            in_flight.settle(index, known);
+            continue;
+        }
         // Waits for room before it checks the queues, since an exclusive call may wait for long.
         let expected = match context.toolbox.get(&call.name) {
             Some(tool) if call.malformed.is_none() => concurrency(&*tool, &call.args),
             _ => Concurrency::Shared,
         };
         in_flight.make_room(&expected).await;
-        if context.shared.has_steering() || cx.is_stopped() {
+        if context.shared.has_steering() || cx.is_stopped() || is_left() {
             break;
         }
         match in_flight.run_while_draining(shared.preflight(call, info.clone())).await {
             None | Some(Preflight::Stopped) => break,
             Some(Preflight::Settled(settled)) => in_flight.settle(index, settled),
-            Some(Preflight::Parked { settled, tool, reason }) => {
+            Some(Preflight::Parked { reason, question: Some(question), .. }) if leg.is_some() => {
+                left_open = Some(LeftOpen::Parked { call: info.clone(), reason, question });
+                break;
+            }
+            Some(Preflight::Parked { settled, tool, reason, question: _ }) => {
                 in_flight.settle(index, settled);
-                parked = Some(AgentError::Parked { tool, reason });
+                parked = Some(AgentError::Parked { tool, reason, question: None });
                 break;
             }
             Some(Preflight::Ready(ready)) if reads.is_repeated(index, &ready) => {}
@@ -91,6 +118,14 @@ pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message) -> Ba
     let aborted = cx.is_stopped();
     let (mut done, begun) = in_flight.into_results();
     reads.share_results(&shared, &refs, &mut done).await;
+    done.extend(earlier);
+    if is_left() && done.len() < calls.len() {
+        left_open = Some(LeftOpen::HandedOver);
+    }
+    if left_open.is_some() && (is_left() || !aborted) {
+        let failure = done.into_values().find_map(|outcome| outcome.unrecorded);
+        return Batch { results: Vec::new(), bytes: 0, failure, left_open };
+    }
     let mut results = Vec::with_capacity(calls.len());
     let mut bytes = 0;
     let (mut failure, mut failures) = (None, BTreeSet::new());
@@ -115,7 +150,7 @@ pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message) -> Ba
     }
     context.history.repeats().end_batch(&failures);
     shared.announce_end(&calls, &refs, &results).await;
-    Batch { results, bytes, failure: failure.or(parked) }
+    Batch { results, bytes, failure: failure.or(parked), left_open: None }
 }
 
 /// Returns the message for the model about a call above the limit.

@@ -38,6 +38,12 @@ impl Calls<'_> {
                 "Cancelled: a command running beside this call failed. Its effects are unknown."
                     .clone_into(message);
             }
+            Err(ToolError { kind: ToolErrorKind::Aborted, message, .. })
+                if self.context.shared.leaving().is_some() =>
+            {
+                "Cancelled: the worker of this run ended while the call ran. Its effects are unknown."
+                    .clone_into(message);
+            }
             Err(_) => {}
         }
         let end = steps.end(begun, outcome).await;

@@ -19,7 +19,7 @@ mod toolbox;
 pub(crate) use alias::Aliases;
 pub(crate) use check::check_tools;
 pub(crate) use context::{CallContext, CallHistory};
-pub(crate) use dispatch::{Batch, run_calls};
+pub(crate) use dispatch::{Batch, LeftOpen, run_calls};
 pub(crate) use guarded::{check_guarded, is_guarded};
 use outcomes::Outcomes;
 use repeats::RepeatedFailures;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use zk_core::events::{CallRef, Coercion, ToolErrored, ToolUnknown, ValidationReject};
 use zk_core::model::{Approved, Concurrency, Effect, Effects, ToolCall, ToolError, ToolErrorKind};
-use zk_core::service::{Files, Gated, NotRun, Tool, Validated};
+use zk_core::service::{Files, Gated, NotRun, ParkedQuestion, Tool, Validated};
 
 use super::call::{CallOutcome, Calls, call_outcome, concurrency, failed};
 use super::nearest::nearest;
@@ -29,6 +29,7 @@ pub(super) enum Preflight {
         settled: CallOutcome,
         tool: String,
         reason: String,
+        question: Option<Box<ParkedQuestion>>,
     },
     /// The run was stopped before the call was approved.
     Stopped,
@@ -39,7 +40,9 @@ fn not_run(call: &CallRef, why: NotRun) -> Preflight {
     let settled = failed(call, why.to_string());
     match why {
         NotRun::Invalid { .. } | NotRun::Blocked { .. } => Preflight::Settled(settled),
-        NotRun::Parked { reason } => Preflight::Parked { settled, tool: call.name.clone(), reason },
+        NotRun::Parked { reason, question } => {
+            Preflight::Parked { settled, tool: call.name.clone(), reason, question }
+        }
         NotRun::Stopped => Preflight::Stopped,
     }
 }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use zk_core::events::{MessageEnd, MessagesCause, TurnBefore};
 use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, Block, Message, StopReason, TurnId, TurnUsage, Usage};
-use zk_core::service::{Provider, Request, TurnCwd};
+use zk_core::service::{OpenTurn, Provider, Request, TurnCwd};
 
 use super::attempts::Attempts;
 use super::sampling::{Sampled, sample};
@@ -21,16 +21,7 @@ pub(crate) struct Turn {
 impl RunState {
     /// Performs one turn: a response with its tool results. Returns whether the model was done.
     pub(crate) async fn turn(&mut self, number: u32) -> Result<bool, AgentError> {
-        let id = TurnId::fresh();
-        self.shared.begin_turn(number, id.clone());
-        let env = {
-            let state = self.agent.state();
-            self.cwd.clone_from(&state.cwd);
-            state.env.clone()
-        };
-        self.follow_choice();
-        let cwd = Arc::new(TurnCwd(self.cwd.clone()));
-        let turn = Turn { cx: self.cx.for_turn(id.shared()).with_service(env).with_service(cwd), id, number };
+        let turn = self.begin_turn(number, TurnId::fresh());
         self.refresh_tools(&turn).await?;
         let messages = self.build_messages(&turn).await?;
         let mut request = self.build_request(&turn, &messages).await?;
@@ -78,6 +69,19 @@ impl RunState {
                 self.handle_broken_answer(turn, message, usage, error).await
             }
         }
+    }
+
+    /// Fixes the directory, the environment and the model of a turn.
+    fn begin_turn(&mut self, number: u32, id: TurnId) -> Turn {
+        self.shared.begin_turn(number, id.clone());
+        let env = {
+            let state = self.agent.state();
+            self.cwd.clone_from(&state.cwd);
+            state.env.clone()
+        };
+        self.follow_choice();
+        let cwd = Arc::new(TurnCwd(self.cwd.clone()));
+        Turn { cx: self.cx.for_turn(id.shared()).with_service(env).with_service(cwd), id, number }
     }
 
     async fn ask(
@@ -132,10 +136,39 @@ impl RunState {
             self.announce_usage(&turn, usage).await?;
             return self.ask_for_output(&turn.cx, &message, stop).await;
         }
-        let Batch { results, bytes, failure } = run_calls(self.call_context(&turn.cx), &message).await;
+        self.close_turn(turn, message, usage, None).await
+    }
+
+    /// Finishes a turn that an earlier leg of the run began: what it knows of the calls is kept, and the rest is done.
+    pub(crate) async fn settle(&mut self, number: u32, open: OpenTurn) -> Result<bool, AgentError> {
+        let turn = self.begin_turn(number, open.turn_id.clone());
+        self.refresh_tools(&turn).await?;
+        let (message, usage) = (open.message.clone(), open.usage.clone());
+        self.last = Some(message.clone());
+        self.close_turn(turn, message, usage, Some(&open)).await
+    }
+
+    /// Runs the calls of a stored answer and adds it to the conversation with its results.
+    async fn close_turn(
+        &mut self,
+        turn: Turn,
+        message: Arc<Message>,
+        usage: TurnUsage,
+        open: Option<&OpenTurn>,
+    ) -> Result<bool, AgentError> {
+        let batch = run_calls(self.call_context(&turn.cx), &message, open).await;
+        let Batch { results, bytes, failure, left_open } = batch;
+        if let Some(left_open) = left_open {
+            if open.is_none() {
+                self.announce_usage(&turn, usage).await?;
+            }
+            return Err(Box::pin(self.leave_open(&turn, left_open, failure)).await);
+        }
         let results = Message::user(results).identified().shared();
         self.commit(self.pair_commit(turn.id.clone(), message.clone(), results, usage.clone())).await?;
-        self.announce_usage(&turn, usage).await?;
+        if open.is_none() {
+            self.announce_usage(&turn, usage).await?;
+        }
         if let Some(error) = failure
             && !ask_to_go_on(&error, &turn.cx, &self.calls).await
         {
@@ -167,6 +200,8 @@ impl RunState {
         if let Some(counted) = &counted {
             self.announce_usage(&turn, counted.clone()).await?;
         }
+        // Another worker asks for the answer again, so a part of it does not join the conversation.
+        let message = message.filter(|_| !self.is_left());
         let Some(message) = message.map(Message::shared) else {
             // No message joins the history, but the usage was billed.
             if let Some(counted) = counted {

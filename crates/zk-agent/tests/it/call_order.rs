@@ -103,7 +103,9 @@ async fn a_parked_call_ends_the_run_with_a_result_for_every_call_and_the_run_can
         (&*gate.call.name == "touch").then(|| Ruling::Park("nobody is here to ask".into()))
     });
     let outcome = rig.run("go").await;
-    let Err(AgentError::Parked { tool, reason }) = outcome.result else { panic!("{:?}", outcome.result) };
+    let Err(AgentError::Parked { tool, reason, question: None }) = outcome.result else {
+        panic!("{:?}", outcome.result)
+    };
     assert_eq!((&*tool, &*reason), ("touch", "nobody is here to ask"));
     assert!(outcome.stats.tool_calls.is_empty(), "neither call was let through");
     assert_eq!(rig.recorder.named("tool:parked").len(), 1);

@@ -50,6 +50,8 @@ fn describe(error: &AgentError, phrases: &ProgramPhrases, sign_in: SignIn) -> St
         }
         AgentError::Hook(error) => hook_error(error),
         AgentError::Parked { .. }
+        | AgentError::HandedOver
+        | AgentError::Fenced
         | AgentError::Stuck { .. }
         | AgentError::Unguarded { .. }
         | AgentError::Usage(_)

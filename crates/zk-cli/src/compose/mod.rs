@@ -460,6 +460,9 @@ pub(crate) fn agent(
     if let Some(open) = &session.open {
         builder = builder.session(open.id().clone());
     }
+    if let Some(unfinished) = session.unfinished.clone() {
+        builder = builder.continue_run(unfinished);
+    }
     builder.build().map_err(|error| Failure::usage(error.to_string()))
 }
 

@@ -3,12 +3,14 @@
 mod conversation;
 mod goal_run;
 mod headless;
+mod leg;
 mod prompt_command;
 pub(crate) mod summary;
 
 use std::io::IsTerminal;
 
 pub(crate) use conversation::{Launcher, run_shell};
+pub(crate) use leg::WorkerAgents;
 
 use crate::app::AppContext;
 use crate::args::{Prompt, Resume};

@@ -114,6 +114,15 @@ impl Settings {
         )))
     }
 
+    /// Presets that the command line names.
+    pub(crate) fn given_presets(&self) -> Vec<String> {
+        let is_on_command_line =
+            self.origin("preset").is_some_and(|origin| origin.layer == Layer::CommandLine);
+        let names =
+            self.merged.at(&["preset".to_owned()]).and_then(Entry::text).filter(|_| is_on_command_line);
+        names.map(|names| names.split(',').map(|name| name.trim().to_owned()).collect()).unwrap_or_default()
+    }
+
     /// Whether hooks, servers and skills of the person's presets are used: with `--bare`, only if the command line
     /// names the preset.
     fn takes_own_preset(&self) -> bool {

@@ -173,6 +173,7 @@ mod web;
 mod while_typing;
 #[cfg(test)]
 mod window;
+mod worker;
 #[cfg(test)]
 mod working_hours;
 #[cfg(test)]

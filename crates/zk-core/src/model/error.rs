@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Budget, Spent};
+use super::{Budget, EntryId, Spent};
 use crate::kernel::EmitError;
 
 /// Class of a provider error, for callers to match on instead of on text.
@@ -282,14 +282,22 @@ pub enum AgentError {
         /// Upper bound of the next request's cost.
         wanted: Spent,
     },
-    /// A parked call waits for a person who is not present. The conversation is complete and can be resumed.
+    /// A parked call waits for a person who is not present. The conversation can be resumed.
     #[error("`{tool}` waits for approval: {reason}")]
     Parked {
         /// Canonical name of the tool.
         tool: String,
         /// Reason for the wait.
         reason: String,
+        /// Entry of the question whose answer the run goes on with, in a leg. The turn is open then.
+        question: Option<EntryId>,
     },
+    /// The leg ended because its worker is to end; another leg goes on with the run.
+    #[error("the run was handed over: another worker goes on with it")]
+    HandedOver,
+    /// Another worker has the session under a newer lease, so this one wrote nothing more.
+    #[error("the run was taken over by another worker; nothing more was written here")]
+    Fenced,
     /// The model repeated a call that failed each time in the same way.
     #[error(
         "stopped: the same call of `{tool}` failed {failures} times in a row in the same way; the last result is in the history"
@@ -352,6 +360,8 @@ impl AgentError {
             | Self::TurnLimit { .. }
             | Self::Budget { .. }
             | Self::Parked { .. }
+            | Self::HandedOver
+            | Self::Fenced
             | Self::Stuck { .. }
             | Self::Unguarded { .. }
             | Self::Usage(_)

@@ -79,6 +79,10 @@ id!(
     EntryId, "e"
 );
 id!(
+    /// Id of mail in a session's mailbox, chosen by its sender: what is posted again under it is refused.
+    MailId, "l"
+);
+id!(
     /// Id of a tool call, assigned by its provider. Such ids are not unique within a session.
     CallId, "call"
 );

@@ -26,7 +26,7 @@ pub use content::{
 };
 pub use error::{AgentError, ErrorKind, Phase, ProviderError};
 pub use finish::StopReason;
-pub use ids::{AgentId, CallId, EntryId, MessageId, RunId, SessionId, TurnId};
+pub use ids::{AgentId, CallId, EntryId, MailId, MessageId, RunId, SessionId, TurnId};
 pub use message::{MENTIONED_BY, Message, Role};
 pub use models::{
     Capabilities, Model, ModelRef, PriceTier, Prices, Rates, ThinkingLevel, ThinkingRequest, ThinkingSupport,

@@ -7,6 +7,7 @@
 mod backend;
 mod clock;
 mod conversation;
+mod engine;
 mod exec;
 mod files;
 mod permission;
@@ -27,6 +28,11 @@ pub use conversation::{
     OpenedSession, PartFallback, PartModel, PartModels, RunControl, RunEnded, RunState, RunningAgents,
     SUBGOAL_PART, SUMMARY_PART, SUPERVISOR_PART, SessionOpener, SideAnswer, SideCall, Submitted,
     SwitchTarget, TITLE_PART, TreeMove, TurnCwd, TurnEnv, part_fallback,
+};
+pub use engine::{
+    Engine, EngineError, EngineName, EngineRun, HandoverCause, JOB_FORMAT, Job, JobParent, Lease, LegEnd,
+    LegFailure, Legs, MAX_CALL_ID_BYTES, MAX_ENGINE_NAME_BYTES, MAX_JOB_BYTES, MAX_WAITED_CHILDREN,
+    MIN_SCHEDULE_INTERVAL, RunFilter, RunPhase, Schedule, ScheduleTimes, ScheduledJob, Take, Wait,
 };
 pub use exec::{
     Attendance, Connections, Denial, DeniedAct, EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit,
@@ -54,13 +60,14 @@ pub use provider::{
 };
 pub use redact::{REDACTED, RedactedPieces, Redactor, looks_like_key};
 pub use session::{
-    Audience, COMPACTION_ENTRY, COMPACTION_VERSION, CompactionMark, CustomEntry, CutMark, DebugDump,
-    Durability, ENTRY_VERSION, Entry, EntryData, EntryKind, EntryVisitor, LeftSession, LiveEntries, Lock,
-    MessageVisitor, NewEntry, NewSession, OpenSession, OutlineKind, OutlineRow, RunStatus, SKILL_TAG,
-    SKILL_TOOL, SessionFilter, SessionInfo, SessionLog, SessionOutline, SessionScan, SessionSnapshot,
-    SessionStore, SideCallOf, StoreError, StoredConversation, SubAgentEntry, SubAgentStep, SubAgentTexts,
-    Unreadable, WINDOW_OWNER, check_leaf, count_branches, entry_labels, first_line, has_skill_text,
-    is_remember_line, present_branch,
+    ANSWER_ENTRY, Audience, COMPACTION_ENTRY, COMPACTION_VERSION, CompactionMark, CustomEntry, CutMark,
+    DebugDump, Durability, ENTRY_VERSION, Entry, EntryData, EntryKind, EntryVisitor, LeftSession, Leg,
+    LegAnswer, LiveEntries, Lock, MAX_MAIL_BYTES, Mail, MailKind, Mailbox, MessageVisitor, NewEntry,
+    NewSession, OpenSession, OpenTurn, OutlineKind, OutlineRow, ParkedCall, ParkedQuestion, QUESTION_ENTRY,
+    RunStatus, SKILL_TAG, SKILL_TOOL, SessionFilter, SessionInfo, SessionLog, SessionOutline, SessionScan,
+    SessionSnapshot, SessionStore, SideCallOf, StoreError, StoredCall, StoredCallState, StoredConversation,
+    StoredQuestion, SubAgentEntry, SubAgentStep, SubAgentTexts, UnfinishedRun, Unreadable, WINDOW_OWNER, check_leaf, count_branches, entry_labels,
+    first_line, has_skill_text, is_remember_line, present_branch,
 };
 #[cfg(feature = "typed")]
 pub use tool::FnTool;

@@ -104,6 +104,8 @@ fn failure_of(error: &AgentError) -> SupervisorFailure {
         | AgentError::TurnLimit { .. }
         | AgentError::Budget { .. }
         | AgentError::Parked { .. }
+        | AgentError::HandedOver
+        | AgentError::Fenced
         | AgentError::Stuck { .. }
         | AgentError::Unguarded { .. }
         | AgentError::Usage(_)

@@ -187,7 +187,7 @@ fn scenes() -> Vec<Scene> {
         scene(
             "a call that is parked",
             calls("echo"),
-            |builder| gated(builder, || Ruling::Park(PRIVATE.to_owned())),
+            |builder| gated(builder, || Ruling::Park(PRIVATE.into())),
             "invoke_agent main !parked\n  turn\n    chat scripted-1\n    execute_tool echo !parked",
         ),
         scene(

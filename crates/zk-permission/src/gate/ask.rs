@@ -5,8 +5,8 @@ use std::sync::Arc;
 use zk_core::events::{DecidedBy, PermissionDecided, PermissionReply, PermissionRequest, ToolGate};
 use zk_core::kernel::{BoxError, Cx, Item};
 use zk_core::service::{
-    Approval, CallDecision, CallJudge, CallJudgement, CallOffer, Connections, Question, Questions, Tool, Ui,
-    UiAnswer, Wider, WiderKind,
+    Approval, CallDecision, CallJudge, CallJudgement, CallOffer, Connections, Leg, ParkedQuestion, Question,
+    Questions, Tool, Ui, UiAnswer, Wider, WiderKind,
 };
 
 use super::exact_rule::ExactRule;
@@ -50,16 +50,37 @@ impl Granted {
         if let Some(decided) = self.ask_plugins(gate, by_rule, cx).await? {
             return Ok(decided);
         }
+        let leg = cx.service::<Leg>();
+        let session = self.session_grant(gate, key, judged.is_some()).filter(|_| !by_rule);
+        if let Some((leg, key)) = leg.as_ref().zip(key)
+            && let Some(answer) = leg.answer(&gate.call.call_id, &key.digest())
+        {
+            return Ok(self.answered(&answer, (Some(key), session), rule.as_ref(), None, cx).await);
+        }
         let offers = self.offers(gate, tool, judged, cx).filter(|_| !by_rule).unwrap_or_default();
         let shown = &gate.call.display_name;
         let Some(questions) = cx.service::<Questions>().filter(|questions| questions.is_attended()) else {
-            let why = format!(
-                "`{shown}` changes things and nobody is here to approve it{}",
-                self.refusal_advice(judged)
-            );
+            let why =
+                format!("`{shown}` changes things and nobody is here to approve it{}", self.refusal_advice(judged));
+            if let Some((_, key)) = leg.zip(key) {
+                let question = Question::Approve(Box::new(Approval {
+                    tool: gate.call.name.clone(),
+                    args: gate.args.clone(),
+                    effects: gate.effects.clone(),
+                    preview: tool.preview(&gate.args, &gate.place).await,
+                    session: session.as_ref().map(Grant::describe),
+                    always: rule.as_ref().map(ExactRule::describe),
+                    reasons: asked_because(judged, stays),
+                    connections: match judged {
+                        Some((judge, _)) => connections(gate, judge).await.0,
+                        None => None,
+                    },
+                    ..Approval::default()
+                }));
+                return Ok(Decided::parked(why, ParkedQuestion { digest: key.digest(), question }));
+            }
             return Ok(Decided::refused(DecidedBy::Nobody, why, "nobody was here to be asked"));
         };
-        let session = self.session_grant(gate, key, judged.is_some()).filter(|_| !by_rule);
         let (connections, contained) = match judged {
             Some((judge, _)) => connections(gate, judge).await,
             None => (None, None),
@@ -73,10 +94,7 @@ impl Granted {
             session: session.as_ref().map(Grant::describe),
             always: rule.as_ref().map(ExactRule::describe),
             wider: wider.next(),
-            reasons: match judged {
-                Some((_, judged)) => judged.reasons.clone(),
-                None => vec![if stays { UNJUDGED } else { LEAVES }.to_owned()],
-            },
+            reasons: asked_because(judged, stays),
             more: wider.collect(),
             connections,
             contained,
@@ -234,6 +252,14 @@ impl Granted {
             }
             added.await;
         }
+    }
+}
+
+/// Reasons for a question about a call.
+fn asked_because(judged: Option<(&Arc<dyn CallJudge>, &CallJudgement)>, stays: bool) -> Vec<String> {
+    match judged {
+        Some((_, judged)) => judged.reasons.clone(),
+        None => vec![if stays { UNJUDGED } else { LEAVES }.to_owned()],
     }
 }
 

@@ -1,3 +1,5 @@
+use std::fmt::Write as _;
+
 use serde_json::Value;
 use zk_core::events::ToolGate;
 use zk_core::kernel::Cx;
@@ -44,6 +46,15 @@ impl Grant {
 pub(super) struct CallKey(pub(super) Vec<u8>);
 
 impl CallKey {
+    /// Digest of the bytes, as hexadecimal text: what is stored of a parked call.
+    pub(super) fn digest(&self) -> String {
+        let digest = ring::digest::digest(&ring::digest::SHA256, &self.0);
+        digest.as_ref().iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+
     /// Key of a call, computed off the async threads; `None` if it is ambiguous.
     pub(super) async fn of(gate: &ToolGate, cx: &Cx) -> Option<Self> {
         let files = cx.service::<dyn Files>();

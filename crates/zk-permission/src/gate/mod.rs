@@ -15,7 +15,9 @@ use tokio::sync::Notify;
 use zk_core::events::{DecidedBy, PermissionDecided, Ruling, SessionLoaded, ToolGate, TurnBefore};
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Scope, Stage};
 use zk_core::model::Effects;
-use zk_core::service::{CallDecision, CallGuard, CallJudge, CallJudgement, Files};
+use zk_core::service::{
+    CallDecision, CallGuard, CallJudge, CallJudgement, Files, ParkedCall, ParkedQuestion,
+};
 
 use exact_rule::call_bytes;
 use grant::{CallKey, Grant, commands_beside};
@@ -48,6 +50,9 @@ const ASKS_EACH_TIME: &str = "ask: its tool asks about each call, and no rule al
 /// runs, and approvals offered by the judge are offered with the question. If the judge panics or takes too
 /// long, the call is refused. Each decision is emitted as [`PermissionDecided`] before the call runs; if
 /// recording fails, the call is refused.
+///
+/// In a leg of a run that outlives its worker ([`Leg`](zk_core::service::Leg)), a call that nobody is here to approve is parked:
+/// the question is stored, and the gate looks up its answer when a later leg asks again about exactly this call.
 ///
 /// Without a judge, the workspace and the sandbox are unknown, and the mode applies to the declared effects
 /// of a call: `read-only` refuses every call that does more than read, `all` allows every call that stays in
@@ -87,15 +92,23 @@ struct Decided {
     refusal: Option<String>,
     /// Text recorded with the decision besides the judge's reasons.
     note: String,
+    /// Question on which the call is parked instead, in a run that outlives its worker.
+    question: Option<Box<ParkedQuestion>>,
 }
 
 impl Decided {
     fn allowed(by: DecidedBy, note: &str) -> Self {
-        Self { by, refusal: None, note: note.to_owned() }
+        Self { by, refusal: None, note: note.to_owned(), question: None }
     }
 
     fn refused(by: DecidedBy, refusal: impl Into<String>, note: &str) -> Self {
-        Self { by, refusal: Some(refusal.into()), note: note.to_owned() }
+        Self { by, refusal: Some(refusal.into()), note: note.to_owned(), question: None }
+    }
+
+    /// The call waits for the answer to `question`.
+    fn parked(reason: String, question: ParkedQuestion) -> Self {
+        let question = Some(Box::new(question));
+        Self { by: DecidedBy::Nobody, refusal: Some(reason), note: String::new(), question }
     }
 }
 
@@ -207,6 +220,10 @@ impl Handler<ToolGate> for Granted {
             None if self.modes.now() == Mode::ReadOnly => self.deny(None, "the mode is read-only"),
             None => self.ask(gate, tool, None, asks, cx).await?,
         };
+        if let Decided { refusal: Some(reason), question: Some(question), .. } = decided {
+            // Decided, and recorded, once there is an answer.
+            return Ok(Some(Ruling::Park(ParkedCall { reason, question: Some(question) })));
+        }
         let refusal = decided.refusal.clone();
         cx.emit(self.record(gate, decided, judgement)).await?;
         Ok(refusal.map(Ruling::refuse))

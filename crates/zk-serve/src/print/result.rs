@@ -245,6 +245,8 @@ fn stop_reason(outcome: &RunOutcome) -> &str {
         Err(AgentError::TurnLimit { .. }) => "turn_limit",
         Err(AgentError::Budget { .. }) => "budget",
         Err(AgentError::Parked { .. }) => "parked",
+        Err(AgentError::HandedOver) => "handed_over",
+        Err(AgentError::Fenced) => "fenced",
         Err(AgentError::Stuck { .. }) => "stuck",
         Err(AgentError::ContextExceeded(_)) => "context_exceeded",
         Err(

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use zk_core::model::{EntryId, Message, SessionId};
 use zk_core::service::{
-    Entry, EntryKind, LeftSession, LiveEntries, OpenSession, StoreError, make_private_dir,
+    Entry, EntryKind, LeftSession, LiveEntries, OpenSession, StoreError, UnfinishedRun, make_private_dir,
 };
 
 use super::{NoticeSink, OpeningError, SessionNotice, SessionPlace, SharedStore};
@@ -24,6 +24,8 @@ pub struct ConversationSession {
     pub loaded: Loaded,
     /// Whether the session existed before.
     pub resumed: bool,
+    /// Run whose next leg this is, with the turn that an earlier leg left open.
+    pub unfinished: Option<UnfinishedRun>,
     /// Directory for the session's large results; it exists.
     pub outputs: Option<PathBuf>,
     /// Stored entries of a resumed conversation, from the first one to the leaf, until an agent takes them.

@@ -2,6 +2,7 @@ mod branch;
 mod conversation;
 mod copy;
 mod error;
+mod leg;
 mod notice;
 mod preview;
 mod shared_store;

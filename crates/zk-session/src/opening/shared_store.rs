@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use zk_core::model::SessionId;
 use zk_core::service::{
-    Entry, EntryVisitor, LiveEntries, NewSession, OpenSession, SessionFilter, SessionInfo, SessionScan,
-    SessionSnapshot, SessionStore, StoreError,
+    Entry, EntryVisitor, Lease, LiveEntries, Mail, NewSession, OpenSession, SessionFilter, SessionInfo,
+    SessionScan, SessionSnapshot, SessionStore, StoreError,
 };
 
 /// Store that several conversations share.
@@ -58,6 +58,14 @@ impl SessionStore for SharedStore {
 
     async fn open(&self, id: &SessionId) -> Result<Arc<dyn OpenSession>, StoreError> {
         self.0.open(id).await
+    }
+
+    async fn open_leased(&self, id: &SessionId, lease: &Lease) -> Result<Arc<dyn OpenSession>, StoreError> {
+        self.0.open_leased(id, lease).await
+    }
+
+    async fn post_mail(&self, id: &SessionId, mail: &Mail) -> Result<(), StoreError> {
+        self.0.post_mail(id, mail).await
     }
 
     async fn read(&self, id: &SessionId) -> Result<SessionSnapshot, StoreError> {

@@ -10,10 +10,10 @@ use zk_core::events::{
     SideCallEnd, ThinkingSelect, ToolBegin, ToolEnd, ToolResultsAfter, UsageUpdate,
 };
 use zk_core::kernel::{Answer, Cx, Handler, Scope};
-use zk_core::model::{EntryId, Message, Role, TurnId, TurnUsage, Usage};
+use zk_core::model::{EntryId, MailId, Message, Role, TurnId, TurnUsage, Usage};
 use zk_core::service::{
-    AgentPart, CustomEntry, Durability, Entry, EntryKind, MessageVisitor, NewEntry, Redactor, SessionLog,
-    SideCallOf, StoreError,
+    AgentPart, CustomEntry, Durability, Entry, EntryKind, Leg, Mail, Mailbox, MessageVisitor, NewEntry,
+    Redactor, RunControl, SessionLog, SideCallOf, StoreError,
 };
 
 use super::log::Log;
@@ -43,7 +43,18 @@ impl SessionLog for Log {
         if let Some(redactor) = scope.bus().and_then(|bus| bus.service::<Redactor>()) {
             entry = redact_entry(entry, &redactor);
         }
-        let ids = self.session.append(vec![entry.clone()], Durability::Process).await?;
+        let mail = self.queue().mail_with(&[]);
+        let appended =
+            self.session.append_taking(vec![entry.clone()], mail.clone(), Durability::Process).await;
+        if let Err(error @ StoreError::Fenced { .. }) = appended {
+            let run = self.queue().run.clone();
+            if let Some(run) = run {
+                run.lose_session();
+            }
+            return Err(error);
+        }
+        let ids = appended?;
+        self.queue().forget_mail(&mail);
         state.stored = true;
         state.answered |= !is_prompt(&entry);
         drop(state);
@@ -94,10 +105,31 @@ impl SessionLog for Log {
     }
 }
 
+#[async_trait]
+impl Mailbox for Log {
+    async fn unread(&self) -> Result<Vec<Mail>, StoreError> {
+        let mut waiting = self.session.mail().await?;
+        let mut queue = self.queue();
+        waiting.retain(|mail| queue.read_mail.insert(mail.id.clone()));
+        Ok(waiting)
+    }
+
+    fn take(&self, id: &MailId) {
+        self.queue().taken_mail.insert(id.clone());
+    }
+}
+
 impl Handler<SessionStart> for Log {
-    async fn call(&self, ev: &SessionStart, _: &Cx) -> Answer<SessionStart> {
-        // Queued only, since an empty run needs no file yet: the prompt follows.
-        self.queue().entries.push(EntryKind::RunStart { run_id: ev.run_id.clone() });
+    async fn call(&self, ev: &SessionStart, cx: &Cx) -> Answer<SessionStart> {
+        {
+            let mut queue = self.queue();
+            queue.run = cx.service::<dyn RunControl>();
+            let is_stored = queue.continues.take().is_some_and(|run| run == ev.run_id);
+            if !is_stored {
+                // Queued only, since an empty run needs no file yet: the prompt follows.
+                queue.entries.push(EntryKind::RunStart { run_id: ev.run_id.clone() });
+            }
+        }
         if let Some(read) = self.read_branch.get().cloned()
             && let Ok(Ok(Some(branch))) =
                 tokio::time::timeout(BRANCH_LIMIT, tokio::task::spawn_blocking(move || read())).await
@@ -212,6 +244,8 @@ impl Handler<ToolBegin> for Log {
                 summary: Some(ev.summary.clone()),
             };
             self.announce(redacted_entry(begin, cx), Durability::Disk).await?;
+            // Ends of earlier calls are synced with it.
+            self.queue().has_unsynced_end = false;
         }
         Ok(None)
     }
@@ -238,7 +272,8 @@ impl Handler<ToolEnd> for Log {
                 details: ev.details.clone(),
                 elapsed_ms: ev.elapsed_ms,
             };
-            self.write(vec![redacted_entry(end, cx)], Durability::Disk).await?;
+            self.write(vec![redacted_entry(end, cx)], Durability::Process).await?;
+            self.queue().has_unsynced_end = true;
         }
         Ok(None)
     }
@@ -246,7 +281,7 @@ impl Handler<ToolEnd> for Log {
 
 impl Handler<ToolResultsAfter> for Log {
     async fn call(&self, ev: &ToolResultsAfter, cx: &Cx) -> Answer<ToolResultsAfter> {
-        {
+        let durability = {
             let mut queue = self.queue();
             let mut entries = std::mem::take(&mut queue.call_data);
             // Drops data of earlier turns that never got results.
@@ -254,8 +289,9 @@ impl Handler<ToolResultsAfter> for Log {
             entries
                 .extend(messages(&queue.take(&[ev.assistant.clone(), ev.results.clone()]), Some(&ev.usage)));
             queue.entries.extend(redacted(entries, cx));
-        }
-        self.flush(Durability::Process).await?;
+            if std::mem::take(&mut queue.has_unsynced_end) { Durability::Disk } else { Durability::Process }
+        };
+        self.flush(durability).await?;
         self.state.lock().await.model = Some(ev.usage.model.clone());
         Ok(None)
     }
@@ -264,8 +300,12 @@ impl Handler<ToolResultsAfter> for Log {
 impl Handler<SessionEnd> for Log {
     async fn call(&self, ev: &SessionEnd, cx: &Cx) -> Answer<SessionEnd> {
         let mut entries: Vec<_> = ev.entries.iter().cloned().map(EntryKind::Custom).collect();
-        entries.push(EntryKind::RunEnd { run_id: ev.run_id.clone(), status: ev.status });
-        self.write(redacted(entries, cx), Durability::Process).await?;
+        if cx.service::<Leg>().is_none_or(|leg| !leg.goes_on()) {
+            entries.push(EntryKind::RunEnd { run_id: ev.run_id.clone(), status: ev.status });
+        }
+        let written = self.write(redacted(entries, cx), Durability::Process).await;
+        self.queue().run = None;
+        written?;
         Ok(None)
     }
 }

@@ -1,12 +1,12 @@
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use std::task::Poll;
 
 use tokio::sync::Mutex;
-use zk_core::model::{EntryId, Message, ModelRef, ThinkingLevel};
-use zk_core::service::{Durability, EntryKind, OpenSession, StoreError};
+use zk_core::model::{EntryId, MailId, Message, ModelRef, RunId, ThinkingLevel};
+use zk_core::service::{Durability, EntryKind, OpenSession, RunControl, StoreError};
 
 use crate::Earlier;
 use crate::find::is_prompt;
@@ -55,11 +55,23 @@ pub(super) struct Queue {
     taken: HashMap<usize, Arc<Message>>,
     /// Extra data of the current turn's read-only calls.
     pub(super) call_data: Vec<EntryKind>,
+    /// Run of an earlier leg, whose start is stored.
+    pub(super) continues: Option<RunId>,
+    /// Present run, which ends if another worker takes the session.
+    pub(super) run: Option<Arc<dyn RunControl>>,
+    /// Whether the end of a call is stored and not synced to disk.
+    pub(super) has_unsynced_end: bool,
+    /// Mail that was read and is still in the store.
+    pub(super) read_mail: BTreeSet<MailId>,
+    /// Mail to take out of the store with the next append.
+    pub(super) taken_mail: BTreeSet<MailId>,
 }
 
 /// Append that was started and not awaited yet.
 pub(super) struct InFlight {
     pub(super) entries: Vec<EntryKind>,
+    /// Mail that it takes out of the store.
+    pub(super) mail: Vec<MailId>,
     pub(super) append: Pin<Box<dyn Future<Output = Result<Vec<EntryId>, StoreError>> + Send>>,
 }
 
@@ -114,13 +126,14 @@ impl Log {
         if all.is_empty() || state.lost {
             return Ok(());
         }
-        let (session, given) = (self.session.clone(), all.clone());
-        let append = Box::pin(async move { session.append(given, durability).await });
-        let mut begun = InFlight { entries: all, append };
+        let mail = self.queue().mail_with(&all);
+        let (session, given, taken) = (self.session.clone(), all.clone(), mail.clone());
+        let append = Box::pin(async move { session.append_taking(given, taken, durability).await });
+        let mut begun = InFlight { entries: all, mail, append };
         // The first poll starts the append. From here on it belongs to the state, so that a cancelled run
         // neither loses nor repeats it.
         match poll_fn(|task| Poll::Ready(begun.append.as_mut().poll(task))).await {
-            Poll::Ready(result) => self.record_result(state, begun.entries, result.map(|_| ())),
+            Poll::Ready(result) => self.record_result(state, (begun.entries, begun.mail), result.map(|_| ())),
             Poll::Pending => {
                 state.in_flight.push_back(begun);
                 Ok(())
@@ -134,7 +147,7 @@ impl Log {
         while let Some(oldest) = state.in_flight.front_mut() {
             let ended = oldest.append.as_mut().await;
             if let Some(oldest) = state.in_flight.pop_front() {
-                let ended = self.record_result(state, oldest.entries, ended.map(|_| ()));
+                let ended = self.record_result(state, (oldest.entries, oldest.mail), ended.map(|_| ()));
                 result = result.and(ended);
             }
         }
@@ -145,9 +158,19 @@ impl Log {
     pub(super) fn record_result(
         &self,
         state: &mut State,
-        entries: Vec<EntryKind>,
+        (entries, mail): (Vec<EntryKind>, Vec<MailId>),
         result: Result<(), StoreError>,
     ) -> Result<(), StoreError> {
+        match &result {
+            Ok(()) => self.queue().forget_mail(&mail),
+            Err(StoreError::Fenced { .. }) => {
+                let run = self.queue().run.clone();
+                if let Some(run) = run {
+                    run.lose_session();
+                }
+            }
+            Err(_) => {}
+        }
         match (result, self.on_lost.get()) {
             (Ok(()), _) => {
                 state.stored = true;
@@ -169,6 +192,24 @@ impl Log {
 }
 
 impl Queue {
+    /// Mail that an append of these entries takes: that of its messages, and mail without a message.
+    pub(super) fn mail_with(&self, entries: &[EntryKind]) -> Vec<MailId> {
+        let of_messages = entries.iter().filter_map(|entry| match entry {
+            EntryKind::Message { message, .. } => message.id.as_ref().map(|id| MailId::from(id.as_str())),
+            _ => None,
+        });
+        let read = of_messages.filter(|id| self.read_mail.contains(id));
+        read.chain(self.taken_mail.iter().cloned()).collect()
+    }
+
+    /// Forgets mail that is no longer in the store.
+    pub(super) fn forget_mail(&mut self, taken: &[MailId]) {
+        for id in taken {
+            self.read_mail.remove(id);
+            self.taken_mail.remove(id);
+        }
+    }
+
     /// Returns the messages that were not queued before. The caller queues their entries under the same lock.
     pub(super) fn take(&mut self, all: &[Arc<Message>]) -> Vec<Arc<Message>> {
         let mut is_new = |message: &&Arc<Message>| {

@@ -1,13 +1,15 @@
 mod connect;
+mod mailbox;
 
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Statement, Transaction, TransactionBehavior, params};
-use zk_core::model::EntryId;
+use zk_core::model::{EntryId, MailId};
 use zk_core::service::{CompactionMark, Durability, Entry, EntryKind};
 
 pub(crate) use self::connect::{connect, connect_briefly, connect_read_only};
+pub(super) use self::mailbox::{post as post_mail, read as read_mail};
 use super::meta::{self, Meta};
 use super::row::checksum;
 use super::row::hash::{Hash, LinkHead, body_hash, link};
@@ -112,6 +114,20 @@ enum Head {
     Link(Option<Hash>),
 }
 
+/// Failure of a write.
+#[derive(Debug)]
+pub(crate) enum WriteError {
+    Sqlite(rusqlite::Error),
+    /// A writer with a newer lease has the session.
+    Fenced,
+}
+
+impl From<rusqlite::Error> for WriteError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
 /// Open log with the position of the next entry.
 #[derive(Debug)]
 pub(crate) struct Db {
@@ -128,6 +144,8 @@ pub(crate) struct Db {
     /// Current format of the file; the next append raises it to [`FORMAT`].
     format: u32,
     head: Head,
+    /// Token of this writer's lease, if it has one.
+    lease: Option<i64>,
 }
 
 impl Db {
@@ -145,6 +163,7 @@ impl Db {
             begins_log,
             format: FORMAT,
             head: Head::Link(None),
+            lease: None,
         }
     }
 
@@ -152,7 +171,18 @@ impl Db {
     pub(super) fn existing(conn: Connection, meta: Meta, index: Index, leaf: Option<EntryId>) -> Self {
         let format = conn.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap_or(FORMAT);
         let head = Head::Unread;
-        Self { conn, meta, branch: None, index, leaf, born: true, begins_log: false, format, head }
+        Self {
+            conn,
+            meta,
+            branch: None,
+            index,
+            leaf,
+            born: true,
+            begins_log: false,
+            format,
+            head,
+            lease: None,
+        }
     }
 
     pub(crate) fn connection(&self) -> &Connection {
@@ -173,6 +203,11 @@ impl Db {
         self.branch = branch.cloned();
     }
 
+    /// Sets the lease under which this writer appends.
+    pub(super) fn set_lease(&mut self, token: i64) {
+        self.lease = Some(token);
+    }
+
     pub(super) fn meta(&self) -> &Meta {
         &self.meta
     }
@@ -181,19 +216,20 @@ impl Db {
         &self.index
     }
 
-    /// Adds the entries in one transaction.
+    /// Adds the entries and takes the mail in one transaction.
     pub(super) fn write(
         &mut self,
         drafts: &[Draft],
+        mail: &[MailId],
         now_ms: u64,
         durability: Durability,
-    ) -> rusqlite::Result<()> {
+    ) -> Result<(), WriteError> {
         match durability {
             // Syncing the empty file and its folder would cost two waits that no guarantee needs. The first
             // append with [`Durability::Disk`] syncs them.
-            Durability::Process if self.begins_log => self.commit_with("OFF", drafts, now_ms, None),
-            Durability::Process => self.commit(drafts, now_ms, None),
-            Durability::Disk => self.commit_with("FULL", drafts, now_ms, None),
+            Durability::Process if self.begins_log => self.commit_with("OFF", drafts, mail, now_ms, None),
+            Durability::Process => self.commit(drafts, mail, now_ms, None),
+            Durability::Disk => self.commit_with("FULL", drafts, mail, now_ms, None),
         }
     }
 
@@ -205,24 +241,25 @@ impl Db {
         digest: Digest,
         record: Draft,
         now_ms: u64,
-    ) -> rusqlite::Result<()> {
+    ) -> Result<(), WriteError> {
         self.conn.execute_batch("PRAGMA secure_delete=ON;")?;
-        self.commit_with("FULL", &[record], now_ms, Some((replacements, digest)))?;
+        self.commit_with("FULL", &[record], &[], now_ms, Some((replacements, digest)))?;
         // Removed content is also in free space of pages, and in earlier pages of the log.
         self.conn.execute_batch("VACUUM;")?;
-        self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        Ok(self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
     }
 
     fn commit_with(
         &mut self,
         synchronous: &str,
         drafts: &[Draft],
+        mail: &[MailId],
         now_ms: u64,
         replaced: Option<(&[Replacement], Digest)>,
-    ) -> rusqlite::Result<()> {
+    ) -> Result<(), WriteError> {
         let usual: i64 = self.conn.pragma_query_value(None, "synchronous", |row| row.get(0))?;
         self.conn.pragma_update(None, "synchronous", synchronous)?;
-        let written = self.commit(drafts, now_ms, replaced);
+        let written = self.commit(drafts, mail, now_ms, replaced);
         self.conn.pragma_update(None, "synchronous", usual)?;
         written
     }
@@ -230,14 +267,21 @@ impl Db {
     fn commit(
         &mut self,
         drafts: &[Draft],
+        mail: &[MailId],
         now_ms: u64,
         replaced: Option<(&[Replacement], Digest)>,
-    ) -> rusqlite::Result<()> {
+    ) -> Result<(), WriteError> {
         let is_removal = replaced.is_some();
         let mut meta = self.meta.clone();
         let mut leaf = self.leaf.clone();
         let moved = self.moved_index(drafts)?;
         let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        if let Some(own) = self.lease
+            && meta::read_number(&tx, meta::LEASE)?.is_some_and(|newest| newest > own)
+        {
+            return Err(WriteError::Fenced);
+        }
+        mailbox::take(&tx, mail)?;
         if !self.born {
             create_tables(&tx)?;
             meta.created_ms = drafts.first().and_then(|draft| draft.time_ms).unwrap_or(now_ms);

@@ -5,6 +5,8 @@ use rusqlite::ErrorCode;
 use zk_core::model::SessionId;
 use zk_core::service::StoreError;
 
+use super::db::WriteError;
+
 /// Converts SQLite's error, with the action and the file.
 pub(crate) fn store_error(
     error: &rusqlite::Error,
@@ -25,6 +27,14 @@ pub(crate) fn store_error(
         _ => return StoreError::Failed(format!("cannot {doing} {}: {error}", path.display())),
     };
     StoreError::Io { doing, path: path.to_path_buf(), source: io::Error::new(kind, error.to_string()) }
+}
+
+/// Converts the failure of a write.
+pub(crate) fn write_error(error: WriteError, path: &Path, id: &SessionId) -> StoreError {
+    match error {
+        WriteError::Sqlite(error) => store_error(&error, "write", path, id),
+        WriteError::Fenced => StoreError::Fenced { id: id.clone() },
+    }
 }
 
 /// Whether the error is about the file's content, not about the disk, permissions or another process.
@@ -62,6 +72,9 @@ pub(super) fn again(error: &StoreError) -> StoreError {
             StoreError::Io { doing, path: path.clone(), source }
         }
         StoreError::Fenced { id } => StoreError::Fenced { id: id.clone() },
+        StoreError::PostedBefore { id, mail } => {
+            StoreError::PostedBefore { id: id.clone(), mail: mail.clone() }
+        }
         StoreError::NoEntry { session, entry } => {
             StoreError::NoEntry { session: session.clone(), entry: entry.clone() }
         }

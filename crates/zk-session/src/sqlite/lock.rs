@@ -26,7 +26,12 @@ pub(crate) struct SessionLock {
     left: Option<i64>,
     /// Whether the file's count is up to date, so that the file may be removed with the lock.
     is_settled: bool,
+    /// Whether the lock is shared with other writers that have leases, of which only the newest writes.
+    is_lease: bool,
 }
+
+/// Word at the end of the file of a writer with a lease.
+const LEASE_MARK: &str = "lease";
 
 /// Attempts to take the lock: a process that only checks for an owner holds it for a moment.
 const ATTEMPTS: u32 = 20;
@@ -37,6 +42,19 @@ impl SessionLock {
     /// [`StoreError::InUse`] when another process has the lock, [`StoreError::Io`] when the file cannot be
     /// written or is a link.
     pub(crate) fn take(files: &Files) -> Result<Self, StoreError> {
+        Self::take_as(files, false)
+    }
+
+    /// Takes the lock of a writer with a lease: alone if nobody has the session, or else beside the writers of older leases,
+    /// which [`SessionLock::is_shared`] tells.
+    ///
+    /// # Errors
+    /// As [`SessionLock::take`], also when a writer without a lease has it.
+    pub(super) fn take_for_lease(files: &Files) -> Result<Self, StoreError> {
+        Self::take_as(files, true)
+    }
+
+    fn take_as(files: &Files, for_lease: bool) -> Result<Self, StoreError> {
         let path = files.lock();
         let fail = |source| StoreError::Io { doing: "write the lock file", path: path.clone(), source };
         let mut pid = None;
@@ -47,26 +65,53 @@ impl SessionLock {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).truncate(false).mode(0o600);
             let file = open_plain(&mut options, &path).map_err(fail)?;
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            let exclusive = flock(&file, FlockOperation::NonBlockingLockExclusive);
+            let is_beside = for_lease && exclusive == Err(rustix::io::Errno::WOULDBLOCK);
+            let locked = match is_beside {
+                true => flock(&file, FlockOperation::NonBlockingLockShared),
+                false => exclusive,
+            };
+            match locked {
                 // The last owner may have removed the file after it was opened here and before it was locked.
                 Ok(()) if is_same_file(&file, &path) => {
-                    let left = read(&file).and_then(|(_, entries)| entries);
+                    let left = read(&file).and_then(|owner| owner.entries).filter(|_| !is_beside);
                     let lock = Self {
                         path: path.clone(),
                         file,
                         log: with(&files.db(), "-wal"),
                         left,
-                        is_settled: left.is_none(),
+                        is_settled: left.is_none() && !is_beside,
+                        is_lease: is_beside,
                     };
                     lock.write_owner(left).map_err(fail)?;
                     return Ok(lock);
                 }
                 Ok(()) => {}
-                Err(rustix::io::Errno::WOULDBLOCK) => pid = read(&file).map(|(pid, _)| pid),
+                Err(rustix::io::Errno::WOULDBLOCK) => pid = read(&file).map(|owner| owner.pid),
                 Err(error) => return Err(fail(error.into())),
             }
         }
         Err(StoreError::InUse { id: files.id().clone(), pid: pid.unwrap_or(0) })
+    }
+
+    /// Whether writers with older leases may have the session open.
+    pub(super) fn is_shared(&self) -> bool {
+        self.is_lease
+    }
+
+    /// Lets writers with newer leases in beside this one.
+    ///
+    /// # Errors
+    /// [`StoreError::InUse`] when a writer without a lease was faster.
+    pub(super) fn share(&mut self, files: &Files) -> Result<(), StoreError> {
+        self.is_lease = true;
+        let path = self.path.clone();
+        let fail = |source| StoreError::Io { doing: "write the lock file", path, source };
+        self.write_owner(self.left).map_err(fail)?;
+        flock(&self.file, FlockOperation::NonBlockingLockShared).map_err(|_| {
+            let pid = read(&self.file).map_or(0, |owner| owner.pid);
+            StoreError::InUse { id: files.id().clone(), pid }
+        })
     }
 
     /// Number of entries that the session must have; fewer mean a loss.
@@ -87,9 +132,10 @@ impl SessionLock {
 
     fn write_owner(&self, entries: Option<i64>) -> io::Result<()> {
         // The text has a fixed length, so that it is replaced in place and needs no disk space.
+        let mark = if self.is_lease { LEASE_MARK } else { "" };
         let text = match entries {
-            Some(entries) => format!("{:>10} {entries:>20}\n", std::process::id()),
-            None => format!("{:>10} {:>20}\n", std::process::id(), ""),
+            Some(entries) => format!("{:>10} {entries:>20} {mark}\n", std::process::id()),
+            None => format!("{:>10} {:>20} {mark}\n", std::process::id(), ""),
         };
         self.file.write_all_at(text.as_bytes(), 0)?;
         self.file.set_len(text.len() as u64)
@@ -98,8 +144,9 @@ impl SessionLock {
 
 impl Drop for SessionLock {
     fn drop(&mut self) {
-        // Removed while the lock is held, so that another owner's file cannot be removed.
-        if self.is_settled && self.is_in_place() && !self.log.exists() {
+        // Removed while the lock is held alone, so that another owner's file cannot be removed.
+        let is_alone = !self.is_lease || flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if is_alone && self.is_settled && self.is_in_place() && !self.log.exists() {
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -108,8 +155,16 @@ impl Drop for SessionLock {
 /// Id of the process that has the session open. Takes no lock from it.
 pub(crate) fn holder(files: &Files) -> Option<u32> {
     let file = open_plain(OpenOptions::new().read(true), &files.lock()).ok()?;
+    let owner = || Some(read(&file).map_or(0, |owner| owner.pid));
     match flock(&file, FlockOperation::NonBlockingLockShared) {
-        Err(rustix::io::Errno::WOULDBLOCK) => Some(read(&file).map_or(0, |(pid, _)| pid)),
+        Err(rustix::io::Errno::WOULDBLOCK) => owner(),
+        // A writer with a lease shares its lock.
+        Ok(()) if read(&file).is_some_and(|owner| owner.is_lease) => {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Err(rustix::io::Errno::WOULDBLOCK) => owner(),
+                Ok(()) | Err(_) => None,
+            }
+        }
         Ok(()) | Err(_) => None,
     }
 }
@@ -117,7 +172,7 @@ pub(crate) fn holder(files: &Files) -> Option<u32> {
 /// Number of entries that a killed owner had acknowledged.
 pub(crate) fn acknowledged_entries(files: &Files) -> Option<i64> {
     let file = open_plain(OpenOptions::new().read(true), &files.lock()).ok()?;
-    read(&file).and_then(|(_, entries)| entries)
+    read(&file).and_then(|owner| owner.entries)
 }
 
 /// Opens a regular file that has no other name.
@@ -144,12 +199,19 @@ fn is_same_file(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Process id and count of entries in a lock file.
-fn read(mut file: &File) -> Option<(u32, Option<i64>)> {
+/// Content of a lock file.
+struct Owner {
+    pid: u32,
+    entries: Option<i64>,
+    is_lease: bool,
+}
+
+fn read(mut file: &File) -> Option<Owner> {
     let mut text = String::new();
     file.rewind().ok()?;
     file.take(64).read_to_string(&mut text).ok()?;
     let mut words = text.split_whitespace();
     let pid = words.next()?.parse().ok()?;
-    Some((pid, words.next().and_then(|entries| entries.parse().ok())))
+    let is_lease = text.trim_end().ends_with(LEASE_MARK);
+    Some(Owner { pid, entries: words.next().and_then(|entries| entries.parse().ok()), is_lease })
 }

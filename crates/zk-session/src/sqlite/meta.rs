@@ -115,6 +115,16 @@ pub(crate) fn write_name(conn: &Connection, name: &str) -> rusqlite::Result<()> 
     conn.prepare_cached(PUT)?.execute(params!["name", name]).map(drop)
 }
 
+/// Key of the greatest token of a lease.
+pub(crate) const LEASE: &str = "lease_token";
+
+/// Notes the token of a lease; returns whether no greater one was noted before.
+pub(crate) fn claim_lease(conn: &Connection, token: i64) -> rusqlite::Result<bool> {
+    let put = "INSERT INTO meta(key, value) VALUES(?1, ?2)
+               ON CONFLICT(key) DO UPDATE SET value = excluded.value WHERE value <= excluded.value";
+    Ok(conn.execute(put, params![LEASE, token])? > 0)
+}
+
 /// Key of the first row that has a link of the chain.
 pub(crate) const CHAIN_FROM: &str = "chain_from";
 /// Key of the number of times that content was removed.

@@ -22,14 +22,14 @@ use async_trait::async_trait;
 use tokio::sync::oneshot;
 use zk_core::model::SessionId;
 use zk_core::service::{
-    Clock, Entry, EntryVisitor, LiveEntries, NewSession, OpenSession, SessionFilter, SessionInfo,
-    SessionScan, SessionSnapshot, SessionStore, StoreError, SystemClock,
+    Clock, Entry, EntryVisitor, Lease, LiveEntries, Mail, NewSession, OpenSession, SessionFilter,
+    SessionInfo, SessionScan, SessionSnapshot, SessionStore, StoreError, SystemClock,
 };
 
 use self::error::store_error;
 use self::files::Files;
 use self::lock::SessionLock;
-use self::open::Plan;
+use self::open::{Opened, Plan};
 use self::session::{Notices, SqliteSession};
 use self::writer::Writer;
 use crate::digest::title as title_line;
@@ -134,6 +134,36 @@ impl SqliteStore {
         })
     }
 
+    /// Opens a session in a thread of its own, which then writes it.
+    async fn open_with(
+        &self,
+        id: &SessionId,
+        open: impl FnOnce(&Path, &SessionId, u64) -> Result<Opened, StoreError> + Send + 'static,
+    ) -> Result<Arc<dyn OpenSession>, StoreError> {
+        let (ready, opened) = oneshot::channel();
+        let (root, wanted, clock, back) = (self.root.clone(), id.clone(), self.clock.clone(), self.back);
+        let (commands, thread) = writer::spawn(move |queue| match open(&root, &wanted, back) {
+            Err(error) => {
+                let _ = ready.send(Err(error));
+            }
+            Ok(mut opened) => {
+                let notices = Notices::of(std::mem::take(&mut opened.notices));
+                if ready.send(Ok((opened.cwd.clone(), notices.clone()))).is_ok() {
+                    Writer::opened(opened, back, clock, notices).run(&queue);
+                }
+            }
+        })?;
+        let (cwd, notices) = opened.await.map_err(|_| thread_gone_error("open"))??;
+        Ok(Arc::new(SqliteSession {
+            id: id.clone(),
+            cwd,
+            notices,
+            root: self.root.clone(),
+            commands: Some(commands),
+            thread: Some(thread),
+        }))
+    }
+
     /// Moves a closed session from the [incomplete ones](Self::incomplete) into this store.
     ///
     /// # Errors
@@ -183,28 +213,24 @@ impl SessionStore for SqliteStore {
     }
 
     async fn open(&self, id: &SessionId) -> Result<Arc<dyn OpenSession>, StoreError> {
-        let (ready, opened) = oneshot::channel();
-        let (root, wanted, clock, back) = (self.root.clone(), id.clone(), self.clock.clone(), self.back);
-        let (commands, thread) = writer::spawn(move |queue| match open::open(&root, &wanted, back) {
-            Err(error) => {
-                let _ = ready.send(Err(error));
-            }
-            Ok(mut opened) => {
-                let notices = Notices::of(std::mem::take(&mut opened.notices));
-                if ready.send(Ok((opened.cwd.clone(), notices.clone()))).is_ok() {
-                    Writer::opened(opened, back, clock, notices).run(&queue);
-                }
-            }
+        self.open_with(id, open::open).await
+    }
+
+    /// The token is stored in the session's file, and each append checks it in its transaction.
+    async fn open_leased(&self, id: &SessionId, lease: &Lease) -> Result<Arc<dyn OpenSession>, StoreError> {
+        let token = i64::try_from(lease.token()).map_err(|_| {
+            StoreError::Refused(format!("{} is too large for the token of a lease", lease.token()))
         })?;
-        let (cwd, notices) = opened.await.map_err(|_| thread_gone_error("open"))??;
-        Ok(Arc::new(SqliteSession {
-            id: id.clone(),
-            cwd,
-            notices,
-            root: self.root.clone(),
-            commands: Some(commands),
-            thread: Some(thread),
-        }))
+        self.open_with(id, move |root, id, back| open::open_leased(root, id, back, token)).await
+    }
+
+    async fn post_mail(&self, id: &SessionId, mail: &Mail) -> Result<(), StoreError> {
+        let (root, id, mail) = (self.root.clone(), id.clone(), mail.clone());
+        offload(move || match Files::find(&root, &id)? {
+            Some(files) => db::post_mail(&files, &mail),
+            None => Err(open::not_found(&root, &id)),
+        })
+        .await
     }
 
     async fn read(&self, id: &SessionId) -> Result<SessionSnapshot, StoreError> {

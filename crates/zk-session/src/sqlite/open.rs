@@ -8,7 +8,7 @@ use zk_core::model::SessionId;
 use zk_core::service::{LiveEntries, StoreError, make_private_dir};
 
 use super::check::{self, Branches, Checked, Log, Look, Part};
-use super::db::{Db, connect, prepare};
+use super::db::{Db, connect, connect_briefly, prepare};
 use super::error::store_error;
 use super::files::{self, Files, canonical, with};
 use super::lock::SessionLock;
@@ -99,6 +99,69 @@ pub(super) fn discard(files: &Files) {
 pub(crate) fn open(root: &Path, id: &SessionId, back: u64) -> Result<Opened, StoreError> {
     let Some(files) = Files::find(root, id)? else { return Err(not_found(root, id)) };
     let lock = SessionLock::take(&files)?;
+    open_locked(files, lock, back)
+}
+
+/// Opens a session for a leg whose lease has this token. Writers with older leases may have it open: they are fenced first.
+///
+/// # Errors
+/// As [`open`]; [`StoreError::Fenced`] for an older token.
+pub(super) fn open_leased(root: &Path, id: &SessionId, back: u64, token: i64) -> Result<Opened, StoreError> {
+    let Some(files) = Files::find(root, id)? else { return Err(not_found(root, id)) };
+    let lock = SessionLock::take_for_lease(&files)?;
+    let (path, is_shared) = (files.db(), lock.is_shared());
+    let claim = |conn: &Connection| match meta::claim_lease(conn, token) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(StoreError::Fenced { id: id.clone() }),
+        Err(error) => Err(store_error(&error, "take the lease of", &path, id)),
+    };
+    let mut opened = if is_shared {
+        claim(&connect_briefly(&path).map_err(|error| store_error(&error, "open", &path, id))?)?;
+        open_beside(files, lock, back)?
+    } else {
+        let mut opened = open_locked(files.clone(), lock, back)?;
+        if !opened.db.has_tables() {
+            return Err(StoreError::Refused(format!(
+                "session `{id}` is empty; give it a first entry before a leg"
+            )));
+        }
+        claim(opened.db.connection())?;
+        opened.lock.share(&files)?;
+        opened
+    };
+    opened.db.set_lease(token);
+    opened.lock.note(opened.db.entries());
+    Ok(opened)
+}
+
+/// Opens a session beside a writer that was fenced. Nothing is recovered, since that writer may still have the files open.
+fn open_beside(files: Files, lock: SessionLock, back: u64) -> Result<Opened, StoreError> {
+    let (path, id) = (files.db(), files.id().clone());
+    let look = Look { writes: true, beside_a_writer: true, ..Look::default() };
+    let conn = reach(&path, &id)?;
+    if let Some(part) = check::check_part(&conn, &path, look, back) {
+        return with_part(conn, part, files, Vec::new(), lock);
+    }
+    let (checked, log) = examine(&conn, &path, &id, look)?;
+    match checked {
+        Checked::Whole(_) if log.unreadable.is_empty() => {
+            let Log { meta, entries, index, notices, .. } = log;
+            set_up(&conn, false, &path, &id)?;
+            let leaf = entries.last().map(|entry| entry.id.clone());
+            let cwd = known_cwd(&meta);
+            let (db, live) = (Db::existing(conn, meta, index, leaf), Some(LiveEntries::whole(entries)));
+            Ok(Opened { file: identity(&path), db, files, live, cwd, notices, lock })
+        }
+        Checked::TooNew(found) => Err(StoreError::TooNew { id, found, known: super::db::FORMAT }),
+        Checked::Whole(_) | Checked::Empty | Checked::Damaged(_) => Err(StoreError::Refused(format!(
+            "session `{id}` needs a repair, and another worker still has it open; end that process first"
+        ))),
+    }
+}
+
+/// Opens a session whose lock is held.
+fn open_locked(files: Files, lock: SessionLock, back: u64) -> Result<Opened, StoreError> {
+    let id = &files.id().clone();
     recovery::finish(&files)?;
     let path = files.db();
     let mut notices = Vec::new();
@@ -115,7 +178,7 @@ pub(crate) fn open(root: &Path, id: &SessionId, back: u64) -> Result<Opened, Sto
     if !path.exists() {
         return Err(match files.kept_last() {
             Some(kept) => damaged(id, "it could not be read when it was last opened", kept),
-            None => not_found(root, id),
+            None => StoreError::NotFound { id: id.to_string(), hint: String::new() },
         });
     }
     if !is_plain(&path) {
@@ -124,18 +187,7 @@ pub(crate) fn open(root: &Path, id: &SessionId, back: u64) -> Result<Opened, Sto
     }
     let mut conn = reach(&path, id)?;
     if let Some(part) = check::check_part(&conn, &path, look, back) {
-        let Part { meta, index, is_new, live } = part;
-        set_up(&conn, false, &path, id)?;
-        if is_new {
-            // Without the stored index, the next open reads the whole session again.
-            let _ = meta::write_index(&conn, &index);
-        }
-        let _ = conn.execute_batch("PRAGMA shrink_memory");
-        let leaf = live.entries.last().map(|entry| entry.id.clone());
-        let cwd = known_cwd(&meta);
-        let db = Db::existing(conn, meta, index, leaf);
-        let (file, live) = (identity(&path), Some(live));
-        let mut opened = Opened { file, db, files, live, cwd, notices, lock };
+        let mut opened = with_part(conn, part, files, notices, lock)?;
         opened.lock.note(opened.db.entries());
         return Ok(opened);
     }
@@ -182,6 +234,28 @@ pub(crate) fn open(root: &Path, id: &SessionId, back: u64) -> Result<Opened, Sto
     let mut opened = Opened { file: identity(&path), db, files, live, cwd, notices, lock };
     opened.lock.note(opened.db.entries());
     Ok(opened)
+}
+
+/// Continues a session of which only a part was read.
+fn with_part(
+    conn: Connection,
+    part: Part,
+    files: Files,
+    notices: Vec<String>,
+    lock: SessionLock,
+) -> Result<Opened, StoreError> {
+    let path = files.db();
+    let Part { meta, index, is_new, live } = part;
+    set_up(&conn, false, &path, files.id())?;
+    if is_new {
+        // Without the stored index, the next open reads the whole session again.
+        let _ = meta::write_index(&conn, &index);
+    }
+    let _ = conn.execute_batch("PRAGMA shrink_memory");
+    let leaf = live.entries.last().map(|entry| entry.id.clone());
+    let cwd = known_cwd(&meta);
+    let db = Db::existing(conn, meta, index, leaf);
+    Ok(Opened { file: identity(&path), db, files, live: Some(live), cwd, notices, lock })
 }
 
 fn known_cwd(meta: &Meta) -> Option<PathBuf> {

@@ -5,11 +5,13 @@ use std::thread::JoinHandle;
 
 use async_trait::async_trait;
 use tokio::sync::oneshot;
-use zk_core::model::{EntryId, SessionId};
-use zk_core::service::{Durability, Entry, EntryKind, EntryVisitor, LiveEntries, OpenSession, StoreError};
+use zk_core::model::{EntryId, MailId, SessionId};
+use zk_core::service::{
+    Durability, Entry, EntryKind, EntryVisitor, LiveEntries, Mail, OpenSession, StoreError,
+};
 
 use super::check::Branches;
-use super::writer::Command;
+use super::writer::{Command, NewEntries};
 use super::{offload, snapshot};
 
 /// Notices about a session's files, for the person.
@@ -129,7 +131,20 @@ impl OpenSession for SqliteSession {
         entries: Vec<EntryKind>,
         durability: Durability,
     ) -> Result<Vec<EntryId>, StoreError> {
-        self.ask(|reply| Command::Append(entries, durability, reply)).await
+        self.append_taking(entries, Vec::new(), durability).await
+    }
+
+    async fn append_taking(
+        &self,
+        kinds: Vec<EntryKind>,
+        mail: Vec<MailId>,
+        durability: Durability,
+    ) -> Result<Vec<EntryId>, StoreError> {
+        self.ask(|reply| Command::Append(NewEntries { kinds, mail }, durability, reply)).await
+    }
+
+    async fn mail(&self) -> Result<Vec<Mail>, StoreError> {
+        self.ask(Command::Mail).await
     }
 
     async fn entries(&self) -> Result<Vec<Entry>, StoreError> {

@@ -5,12 +5,12 @@ use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
-use zk_core::model::{EntryId, SessionId};
-use zk_core::service::{Clock, Durability, Entry, EntryKind, LiveEntries, StoreError, check_leaf};
+use zk_core::model::{EntryId, MailId, SessionId};
+use zk_core::service::{Clock, Durability, Entry, EntryKind, LiveEntries, Mail, StoreError, check_leaf};
 
 use super::check;
-use super::db::Draft;
-use super::error::{again, store_error};
+use super::db::{Draft, WriteError, read_mail};
+use super::error::{again, store_error, write_error};
 use super::files::Files;
 use super::open::{self, Opened, Plan};
 use super::recovery::restore;
@@ -20,17 +20,25 @@ use crate::memory::millis;
 /// Request to the thread that owns a session.
 pub(super) enum Command {
     Prepare,
-    Append(Vec<EntryKind>, Durability, Reply<Vec<EntryId>>),
+    Append(NewEntries, Durability, Reply<Vec<EntryId>>),
     /// Entries of another session, of which only the first may move the leaf.
     Restore(Vec<Entry>, Reply<()>),
     NoteBranch(String),
+    Mail(Reply<Vec<Mail>>),
     Read(Reply<Vec<Entry>>),
     ReadLive(Reply<LiveEntries>),
     Close(Reply<()>),
 }
 
+/// Entries to append, and mail to take with them.
+#[derive(Default)]
+pub(super) struct NewEntries {
+    pub(super) kinds: Vec<EntryKind>,
+    pub(super) mail: Vec<MailId>,
+}
+
 /// Queued append: its entries, and the reply with their ids.
-type Waiting = (Vec<EntryKind>, Reply<Vec<EntryId>>);
+type Waiting = (NewEntries, Reply<Vec<EntryId>>);
 
 type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
@@ -87,15 +95,15 @@ impl Writer {
             match command {
                 // A failure is reported by the next append, which tries again.
                 Command::Prepare => drop(self.make_file()),
-                Command::Append(kinds, mut durability, reply) => {
-                    let mut batch = vec![(kinds, reply)];
+                Command::Append(new, mut durability, reply) => {
+                    let mut batch = vec![(new, reply)];
                     // Queued appends go into the same transaction, except for those that move the leaf.
-                    while !batch.iter().any(|(kinds, _)| moves_leaf(kinds))
+                    while !batch.iter().any(|(new, _)| moves_leaf(&new.kinds))
                         && let Ok(command) = commands.try_recv()
                     {
                         match command {
-                            Command::Append(kinds, own, reply) if !moves_leaf(&kinds) => {
-                                batch.push((kinds, reply));
+                            Command::Append(new, own, reply) if !moves_leaf(&new.kinds) => {
+                                batch.push((new, reply));
                                 durability = stronger_durability(durability, own);
                             }
                             command => {
@@ -110,6 +118,9 @@ impl Writer {
                     let _ = reply.send(self.restore(entries));
                 }
                 Command::NoteBranch(branch) => self.branch = Some(branch),
+                Command::Mail(reply) => {
+                    let _ = reply.send(self.mail());
+                }
                 Command::Read(reply) => {
                     let _ = reply.send(self.entries());
                 }
@@ -205,9 +216,9 @@ impl Writer {
     }
 
     fn append(&mut self, batch: Vec<Waiting>, durability: Durability) {
-        let mut drafts = Vec::new();
+        let (mut drafts, mut taken) = (Vec::new(), Vec::new());
         let mut replies = Vec::with_capacity(batch.len());
-        for (kinds, reply) in batch {
+        for (NewEntries { kinds, mail }, reply) in batch {
             if let Err(error) = self.check_leaf(&kinds) {
                 let _ = reply.send(Err(error));
                 continue;
@@ -217,6 +228,7 @@ impl Writer {
                 Ok(own) => {
                     replies.push((own.iter().map(|draft| draft.id.clone()).collect(), reply));
                     drafts.extend(own);
+                    taken.extend(mail);
                 }
                 Err(error) => {
                     let why = format!("an entry of session `{}` does not serialise: {error}", self.id);
@@ -224,10 +236,10 @@ impl Writer {
                 }
             }
         }
-        let written = match (drafts.is_empty(), durability) {
+        let written = match (drafts.is_empty() && taken.is_empty(), durability) {
             (true, Durability::Process) => Ok(()),
             (true, Durability::Disk) => self.sync_all(),
-            (false, _) => self.write(&drafts, durability),
+            (false, _) => self.write(&drafts, &taken, durability),
         };
         match written {
             Ok(()) => {
@@ -252,7 +264,7 @@ impl Writer {
         let drafts = drafts.map_err(|error| {
             StoreError::Failed(format!("an entry of session `{}` does not serialise: {error}", self.id))
         })?;
-        self.write(&drafts, Durability::Disk)
+        self.write(&drafts, &[], Durability::Disk)
     }
 
     /// Checks the place and the target of a move of the leaf.
@@ -280,7 +292,7 @@ impl Writer {
         self.sync_new_file()
     }
 
-    fn write(&mut self, drafts: &[Draft], durability: Durability) -> Result<(), StoreError> {
+    fn write(&mut self, drafts: &[Draft], mail: &[MailId], durability: Durability) -> Result<(), StoreError> {
         self.restore_missing_files()?;
         let now = millis(self.clock.now());
         self.make_file()?;
@@ -293,9 +305,9 @@ impl Writer {
         let mut written = if early { self.sync_new_file() } else { Ok(()) };
         if let (Ok(()), State::Open(open)) = (&written, &mut self.state) {
             let path = open.files.db();
-            let fail = |error: rusqlite::Error| store_error(&error, "write", &path, &self.id);
+            let fail = |error: WriteError| write_error(error, &path, &self.id);
             open.db.note_branch(self.branch.as_ref());
-            written = open.db.write(drafts, now, durability).map_err(fail);
+            written = open.db.write(drafts, mail, now, durability).map_err(fail);
         }
         if let (Ok(()), Durability::Disk) = (&written, durability) {
             written = self.sync_new_file();
@@ -308,6 +320,13 @@ impl Writer {
             self.remove_empty();
         }
         written
+    }
+
+    fn mail(&self) -> Result<Vec<Mail>, StoreError> {
+        match &self.state {
+            State::Open(open) if open.db.has_tables() => read_mail(open.db.connection(), &open.files),
+            State::Open(_) | State::Planned(_) => Ok(Vec::new()),
+        }
     }
 
     fn entries(&mut self) -> Result<Vec<Entry>, StoreError> {

@@ -12,7 +12,7 @@ use crate::SqliteStore;
 use crate::digest::Digest;
 use crate::memory::millis;
 use crate::sqlite::db::{Draft, Replacement};
-use crate::sqlite::error::store_error;
+use crate::sqlite::error::{store_error, write_error};
 use crate::sqlite::row::hash::{Hash, body_hash, hex};
 use crate::sqlite::row::{self, COLUMNS, KIND_COLUMN};
 use crate::sqlite::{offload, open};
@@ -159,7 +159,10 @@ fn remove(
         audience: Audience::Hidden,
     }));
     let record = record.map_err(|error| refuse(format!("cannot be recorded: {error}")))?;
-    opened.db.replace_bodies(&replacements, digest, record, millis(clock.now())).map_err(fail)?;
+    opened
+        .db
+        .replace_bodies(&replacements, digest, record, millis(clock.now()))
+        .map_err(|error| write_error(error, &path, id))?;
     opened.lock.note(opened.db.entries());
     let entries = changed.into_iter().filter_map(|seq| u64::try_from(seq).ok()).collect();
     Ok(RemovedContent { id: id.clone(), entries, notices: std::mem::take(&mut opened.notices) })

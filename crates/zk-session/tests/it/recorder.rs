@@ -341,12 +341,25 @@ async fn a_call_with_effects_is_on_the_disk_before_it_runs_and_before_its_result
     cx.emit(end).await.unwrap();
     cx.emit(results()).await.unwrap();
     assert_eq!(words(&kinds(&session).await), ["hello", "open", "begin c", "end c", "call", "result"]);
-    assert_eq!(*moody.on_disk.lock().unwrap(), [2, 3], "two syncs: the begin and the end");
+    assert_eq!(*moody.on_disk.lock().unwrap(), [2, 4], "two syncs: the begin, and the pair with the end");
     let kinds = kinds(&session).await;
     let EntryKind::CallEnd { display, details, elapsed_ms, .. } = &kinds[3] else { panic!("{kinds:?}") };
     assert!(display.is_some() && *details == Some(json!({"files": 1})) && *elapsed_ms == 7);
     let loaded = load_history(&session.entries().await.unwrap());
     assert_eq!((loaded.messages.len(), loaded.interrupted), (3, None), "the pair is stored once");
+}
+
+#[tokio::test]
+async fn the_end_of_a_call_is_synced_with_the_begin_of_the_next() {
+    let (moody, _, cx) = recording(ENOUGH).await;
+    cx.emit(open_turn()).await.unwrap();
+    for _ in 0..3 {
+        let (begin, end) = call(false);
+        cx.emit(begin).await.unwrap();
+        cx.emit(end).await.unwrap();
+    }
+    cx.emit(results()).await.unwrap();
+    assert_eq!(*moody.on_disk.lock().unwrap(), [1, 3, 5, 7], "three begins, and the pair with the last end");
 }
 
 #[tokio::test]

@@ -60,7 +60,7 @@ pub(crate) async fn interpolate(text: &str, arguments: &Arguments<'_>, cx: &Tool
 
 async fn run_command(shell: &Arc<dyn Tool>, command: &str, cx: &ToolCx) -> Result<String, String> {
     let end = cx.run(shell.clone(), json!({ "command": command })).await.map_err(|why| match why {
-        NotRun::Blocked { reason } | NotRun::Parked { reason } => reason,
+        NotRun::Blocked { reason } | NotRun::Parked { reason, .. } => reason,
         NotRun::Invalid { .. } | NotRun::Stopped => why.to_string(),
     });
     match end?.into_output() {

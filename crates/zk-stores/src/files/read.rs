@@ -148,6 +148,7 @@ pub(super) fn unreadable(id: &SessionId, error: &StoreError) -> Option<SessionIn
         StoreError::NotFound { .. }
         | StoreError::InUse { .. }
         | StoreError::Fenced { .. }
+        | StoreError::PostedBefore { .. }
         | StoreError::NoEntry { .. }
         | StoreError::Io { .. }
         | StoreError::Refused(_)

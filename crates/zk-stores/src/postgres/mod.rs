@@ -13,7 +13,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use zk_core::model::SessionId;
 use zk_core::service::{
-    Clock, Entry, EntryVisitor, NewSession, OpenSession, SessionFilter, SessionInfo, SessionScan,
+    Clock, Entry, EntryVisitor, Mail, NewSession, OpenSession, SessionFilter, SessionInfo, SessionScan,
     SessionSnapshot, SessionStore, StoreError, SystemClock, present_branch,
 };
 
@@ -158,6 +158,48 @@ impl SessionStore for PostgresStore {
                 Ok(PostgresSession::start(self.inner.clone(), id.clone(), cwd, None, Some(lease)))
             }
             None => Err(self.unknown(id).await),
+        }
+    }
+
+    async fn open_leased(
+        &self,
+        id: &SessionId,
+        lease: &zk_core::service::Lease,
+    ) -> Result<Arc<dyn OpenSession>, StoreError> {
+        check_asked(id)?;
+        let token = i64::try_from(lease.token()).map_err(|_| {
+            StoreError::Refused(format!("{} is too large for the token of a lease", lease.token()))
+        })?;
+        match Lease::take_for_leg(&self.inner, id, token).await? {
+            Some((lease, cwd)) => {
+                Ok(PostgresSession::start(self.inner.clone(), id.clone(), cwd, None, Some(lease)))
+            }
+            None => Err(self.unknown(id).await),
+        }
+    }
+
+    async fn post_mail(&self, id: &SessionId, mail: &Mail) -> Result<(), StoreError> {
+        check_asked(id)?;
+        let body = mail.to_json()?;
+        let posted = {
+            let mut link = self.inner.connection.link().await?;
+            let client = link.client()?;
+            let query = "INSERT INTO zk_mail (session, id, body) SELECT id, $2, $3 FROM zk_sessions WHERE id = $1 \
+                ON CONFLICT DO NOTHING";
+            let added = client.execute(query, &[&id.as_str(), &mail.id.as_str(), &body]).await;
+            let query = "SELECT 1 FROM zk_sessions WHERE id = $1";
+            match added.map_err(|error| failed("post mail", &error))? {
+                0 => {
+                    let known = client.query_opt(query, &[&id.as_str()]).await;
+                    Some(known.map_err(|error| failed("post mail", &error))?.is_some())
+                }
+                _ => None,
+            }
+        };
+        match posted {
+            None => Ok(()),
+            Some(true) => Err(StoreError::PostedBefore { id: id.clone(), mail: mail.id.clone() }),
+            Some(false) => Err(self.unknown(id).await),
         }
     }
 

@@ -6,13 +6,14 @@ use zk_core::service::StoreError;
 use super::connection::failed;
 
 /// Version of the tables.
-const SCHEMA_VERSION: i32 = 1;
+const SCHEMA_VERSION: i32 = 2;
 
 /// Key of the lock under which the tables are made: "zk".
 const MIGRATION_LOCK: i64 = 0x7a6b;
 
 /// Steps to version 1, 2 and so on. A step that was released is never changed.
-const STEPS: [&str; 1] = ["
+const STEPS: [&str; 2] = [
+    "
 CREATE TABLE zk_sessions (
     id text PRIMARY KEY,
     parent text,
@@ -43,7 +44,18 @@ CREATE TABLE zk_entries (
     PRIMARY KEY (session, seq),
     UNIQUE (session, id)
 );
-"];
+",
+    "
+ALTER TABLE zk_sessions ADD COLUMN leg_token bigint NOT NULL DEFAULT 0, ADD COLUMN is_leg boolean NOT NULL DEFAULT false;
+CREATE TABLE zk_mail (
+    session text NOT NULL REFERENCES zk_sessions (id) ON DELETE CASCADE,
+    seq bigint GENERATED ALWAYS AS IDENTITY,
+    id text NOT NULL,
+    body text NOT NULL,
+    PRIMARY KEY (session, id)
+);
+",
+];
 
 /// Makes the tables, or brings them to this version. Tables of a newer zk are refused.
 pub(super) async fn migrate(client: &mut Client) -> Result<(), StoreError> {

@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio_postgres::Transaction;
-use zk_core::model::{EntryId, SessionId};
+use zk_core::model::{EntryId, MailId, SessionId};
 use zk_core::service::{
-    Durability, Entry, EntryKind, EntryVisitor, OpenSession, StoreError, check_leaf, count_branches,
+    Durability, Entry, EntryKind, EntryVisitor, Mail, OpenSession, StoreError, check_leaf, count_branches,
     present_branch,
 };
 use zk_session::Digest;
@@ -34,7 +34,7 @@ impl Lease {
         let client = link.client()?;
         let seconds = inner.lease.as_secs_f64();
         let pid = i64::from(std::process::id());
-        let query = "UPDATE zk_sessions SET lease_token = lease_token + 1, lease_pid = $2, \
+        let query = "UPDATE zk_sessions SET lease_token = lease_token + 1, lease_pid = $2, is_leg = false, \
             lease_until = clock_timestamp() + make_interval(secs => $3) \
             WHERE id = $1 AND (lease_until IS NULL OR lease_until <= clock_timestamp()) RETURNING lease_token, cwd";
         let taken = client.query_opt(query, &[&id.as_str(), &pid, &seconds]).await;
@@ -45,15 +45,44 @@ impl Lease {
         }
         let query = "SELECT lease_pid FROM zk_sessions WHERE id = $1";
         let row = client.query_opt(query, &[&id.as_str()]).await;
-        Ok(match row.map_err(|error| failed("open a session", &error))? {
-            None => None,
-            Some(row) => {
-                let pid: i64 = row.try_get(0).unwrap_or_default();
-                let pid = u32::try_from(pid).unwrap_or_default();
-                return Err(StoreError::InUse { id: id.clone(), pid });
-            }
-        })
+        match row.map_err(|error| failed("open a session", &error))? {
+            None => Ok(None),
+            Some(row) => Err(in_use(id, row.try_get(0).unwrap_or_default())),
+        }
     }
+
+    /// Takes the lease of a session for a leg whose engine gave it `token`, also from a leg with an older one. `None` if there
+    /// is no such session.
+    pub(super) async fn take_for_leg(
+        inner: &Inner,
+        id: &SessionId,
+        token: i64,
+    ) -> Result<Option<(Self, PathBuf)>, StoreError> {
+        let fail = |error: tokio_postgres::Error| failed("open a session for a leg", &error);
+        let mut link = inner.connection.link().await?;
+        let client = link.client()?;
+        let (seconds, pid) = (inner.lease.as_secs_f64(), i64::from(std::process::id()));
+        let query = "UPDATE zk_sessions SET leg_token = $2, is_leg = true, lease_token = lease_token + 1, lease_pid = $3, \
+            lease_until = clock_timestamp() + make_interval(secs => $4) WHERE id = $1 AND leg_token <= $2 \
+            AND (is_leg OR lease_until IS NULL OR lease_until <= clock_timestamp()) RETURNING lease_token, cwd";
+        let taken = client.query_opt(query, &[&id.as_str(), &token, &pid, &seconds]).await.map_err(fail)?;
+        if let Some(row) = taken {
+            let token = row.try_get(0).map_err(fail)?;
+            return Ok(Some((Self { token }, path_of(row.try_get(1).map_err(fail)?))));
+        }
+        let query = "SELECT leg_token, lease_pid FROM zk_sessions WHERE id = $1";
+        match client.query_opt(query, &[&id.as_str()]).await.map_err(fail)? {
+            None => Ok(None),
+            Some(row) if row.try_get::<_, i64>(0).map_err(fail)? > token => {
+                Err(StoreError::Fenced { id: id.clone() })
+            }
+            Some(row) => Err(in_use(id, row.try_get(1).unwrap_or_default())),
+        }
+    }
+}
+
+fn in_use(id: &SessionId, pid: i64) -> StoreError {
+    StoreError::InUse { id: id.clone(), pid: u32::try_from(pid).unwrap_or_default() }
 }
 
 /// Open session of a database.
@@ -159,7 +188,7 @@ impl Shared {
     /// Stores an append in one transaction, under the token of this writer.
     async fn store(
         &self,
-        kinds: Vec<EntryKind>,
+        (kinds, mail): (Vec<EntryKind>, &[MailId]),
         durability: Durability,
         branch: Option<&String>,
         first: &mut Option<EntryId>,
@@ -197,7 +226,14 @@ impl Shared {
         let entries = self.entries(kinds, leaf);
         *first = entries.first().map(|entry| entry.id.clone());
         entries.iter().for_each(|entry| digest.add(&entry.kind));
+        if !mail.is_empty() {
+            // The id of taken mail stays, so that nothing is posted twice.
+            let ids: Vec<&str> = mail.iter().map(MailId::as_str).collect();
+            let query = "UPDATE zk_mail SET body = '' WHERE session = $1 AND id = ANY($2)";
+            transaction.execute(query, &[&self.id.as_str(), &ids]).await?;
+        }
         let (Some(last), time_ms) = (entries.last(), entries.first().map_or(0, |entry| entry.time_ms)) else {
+            transaction.commit().await?;
             return Ok(Vec::new());
         };
         let time_ms = i64::try_from(time_ms).unwrap_or(i64::MAX);
@@ -357,6 +393,15 @@ impl OpenSession for PostgresSession {
         kinds: Vec<EntryKind>,
         durability: Durability,
     ) -> Result<Vec<EntryId>, StoreError> {
+        self.append_taking(kinds, Vec::new(), durability).await
+    }
+
+    async fn append_taking(
+        &self,
+        kinds: Vec<EntryKind>,
+        mail: Vec<MailId>,
+        durability: Durability,
+    ) -> Result<Vec<EntryId>, StoreError> {
         let mut is_in_doubt = self.0.is_in_doubt.lock().await;
         self.0.check_open()?;
         if *is_in_doubt {
@@ -365,14 +410,14 @@ impl OpenSession for PostgresSession {
                 self.0.id
             )));
         }
-        if kinds.is_empty() {
+        if kinds.is_empty() && mail.is_empty() {
             return Ok(Vec::new());
         }
         let branch = self.0.branch.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut first = None;
         // Cancelled, an append leaves its outcome open.
         *is_in_doubt = true;
-        let stored = self.0.store(kinds, durability, branch.as_ref(), &mut first).await;
+        let stored = self.0.store((kinds, &mail), durability, branch.as_ref(), &mut first).await;
         let ids = match (stored, first) {
             (Ok(ids), _) => ids,
             (Err(ReadError::Database(error)), Some(first)) if error.as_db_error().is_none() => {
@@ -405,6 +450,15 @@ impl OpenSession for PostgresSession {
             *noted = None;
         }
         Ok(ids)
+    }
+
+    async fn mail(&self) -> Result<Vec<Mail>, StoreError> {
+        self.0.check_open()?;
+        let mut link = self.0.inner.connection.link().await?;
+        let query = "SELECT body FROM zk_mail WHERE session = $1 AND body <> '' ORDER BY seq";
+        let rows = link.client()?.query(query, &[&self.0.id.as_str()]).await;
+        let rows = rows.map_err(|error| failed("read mail", &error))?;
+        rows.iter().map(|row| Mail::from_json(row.try_get(0).unwrap_or_default())).collect()
     }
 
     async fn entries(&self) -> Result<Vec<Entry>, StoreError> {

@@ -1,6 +1,7 @@
 //! Conformance checks for session stores, also for those of other authors.
 
 mod data;
+mod leases;
 mod listing;
 mod log;
 mod tree;
@@ -102,6 +103,10 @@ where
     if options.shares {
         suite.check_two("two stores see one another's sessions and locks", writers::two_stores).await;
     }
+    suite.check_leases("an append under an older lease is fenced and writes nothing", leases::fences).await;
+    suite.check_leases("a leg and a writer without a lease exclude each other", leases::excludes).await;
+    suite.check_leases("mail is taken once, with its entries", leases::mail).await;
+    suite.check_leases("a fenced append takes no mail", leases::fenced_mail).await;
     suite.found
 }
 
@@ -132,6 +137,24 @@ where
         let (one, other) = ((self.make)(self.place).await, (self.make)(self.place).await);
         let case = |store| Case { store, options: self.options };
         self.finish(name, check(case(&*one), case(&*other))).await;
+    }
+
+    /// Checks an ability of leases or mail, with two stores of one place if they share it; skipped by a store without it.
+    async fn check_leases(
+        &mut self,
+        name: &'static str,
+        check: impl AsyncFnOnce(Case<'_>, Case<'_>) -> leases::LeaseOutcome,
+    ) {
+        self.place += 1;
+        let one = (self.make)(self.place).await;
+        let other = if self.options.shares { (self.make)(self.place).await } else { one.clone() };
+        let case = |store| Case { store, options: self.options };
+        let outcome = tokio::time::timeout(LIMIT, check(case(&*one), case(&*other))).await;
+        match outcome.unwrap_or_else(|_| Err(format!("no end within {} s", LIMIT.as_secs()))) {
+            Ok(None) => self.found.skipped.push(name),
+            Ok(Some(())) => self.found.note(name, Ok(())),
+            Err(why) => self.found.note(name, Err(why)),
+        }
     }
 
     async fn finish(&mut self, name: &'static str, check: impl Future<Output = Outcome>) {

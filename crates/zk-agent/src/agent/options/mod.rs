@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use zk_core::events::BudgetMode;
 use zk_core::kernel::Plugin;
-use zk_core::model::{Block, Budget, CallKind, Effect, Effects, Model, ThinkingRequest};
+use zk_core::model::{Block, Budget, CallKind, Effect, Effects, Model, RunId, ThinkingRequest};
 use zk_core::service::{CallPlace, Tool, foreign_server_names};
 
 use crate::QueueMode;
@@ -279,6 +279,7 @@ pub struct RunOptions {
     pub(crate) behavior: Behavior,
     pub(crate) tools: Option<ToolSet>,
     pub(crate) plugins: Vec<Arc<dyn Plugin>>,
+    pub(crate) leg: Option<RunId>,
 }
 
 impl fmt::Debug for RunOptions {
@@ -347,6 +348,17 @@ impl RunOptions {
     #[must_use]
     pub fn tools(mut self, tools: ToolSet) -> Self {
         self.tools = Some(tools);
+        self
+    }
+
+    /// Makes the run a leg of `run`, which outlives its worker: what an earlier leg left open is settled first, mail to the
+    /// session is read before each turn, and a call that waits for a person ends the leg with its turn open
+    /// ([`AgentError::Parked`](zk_core::model::AgentError::Parked) with a question), as does
+    /// [`RunHandle::hand_over`](crate::RunHandle::hand_over).
+    /// `zk_session::resume_leg` opens the conversation of a leg.
+    #[must_use]
+    pub fn drive_leg(mut self, run: RunId) -> Self {
+        self.leg = Some(run);
         self
     }
 

@@ -7,6 +7,7 @@ mod exec_server;
 mod rpc;
 mod serve_sessions;
 mod web;
+mod worker;
 
 #[cfg(feature = "acp")]
 pub(crate) use acp::acp;
@@ -15,5 +16,6 @@ pub(crate) use exec_server::{exec_server, pipes};
 pub(crate) use rpc::{rpc, rpc_schema};
 pub(crate) use serve_sessions::serve_sessions;
 pub(crate) use web::web;
+pub(crate) use worker::worker;
 
 use super::print;

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use zk_goals::{FleetDir, FleetError, FleetRequest, FleetView, fleet_lines};
 
 use crate::app::AppContext;
-use crate::args::actions::FleetAction;
+use crate::args::fleet::FleetAction;
 use crate::args::{Format, Prompt, Resume};
 use crate::commands::print;
+use crate::commands::runs;
 use crate::compose::sessions::goals;
 use crate::exit::{Exit, Explain, Failure, Outcome};
 use crate::mode;
@@ -38,12 +39,22 @@ pub(crate) fn fleet(app: &AppContext, action: Option<FleetAction>, json: bool) -
             return print(machine, &text.lines().map(str::to_owned).collect::<Vec<_>>());
         }
         let home = machine.env.get("HOME").map(Path::new);
-        return print(machine, &fleet_lines(&views, home));
+        let mut lines = fleet_lines(&views, home);
+        lines.extend(runs::overview(app)?);
+        return print(machine, &lines);
     };
     if json {
         return Err(Failure::usage("--json is for the list: zk fleet --json"));
     }
     match action {
+        FleetAction::Submit(args) => runs::submit(app, &args),
+        FleetAction::Ls { active, json } => runs::list(app, active, json),
+        FleetAction::Watch { run } => runs::watch(app, &run),
+        FleetAction::Steer { run, text } => runs::steer(app, &run, &text),
+        FleetAction::Abort { run } => runs::abort(app, &run),
+        FleetAction::Approve(args) => runs::approve(app, &args),
+        FleetAction::Drain { worker } => runs::drain(app, worker.as_deref()),
+        FleetAction::Schedule(args) => runs::schedule(app, &args),
         FleetAction::Stop { id } => {
             let view = dir.find(&id)?;
             if !view.state.is_alive() {

@@ -7,6 +7,7 @@ mod import;
 mod list;
 mod memory;
 pub(super) mod replay;
+pub(crate) mod runs;
 mod show;
 mod undo;
 
@@ -26,6 +27,7 @@ use crate::sessions::{given, place, refused, store};
 pub(crate) use fleet::fleet;
 use list::row;
 pub(crate) use memory::memory;
+pub(crate) use runs::{attach, handoff};
 pub(crate) use undo::{redo, turn_diff, undo};
 use zk_chat::session_lines;
 

@@ -38,7 +38,8 @@ impl Launcher {
         Self { app, pinned: Mutex::default() }
     }
 
-    fn app_of(&self, request: &LaunchRequest) -> Outcome<AppContext> {
+    /// Reads the settings of a request.
+    pub(crate) fn app_of(&self, request: &LaunchRequest) -> Outcome<AppContext> {
         let before = self.app.launch.as_deref();
         let before = before.ok_or_else(|| Failure::usage("this zk reads no settings"))?;
         let mut given = before.given.clone();

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::kernel::{Absorb, BoxError, Cx, EmitError, Event, Fold, OnError, Reach, Source, WireReply};
 use crate::model::{Approved, CallRef, Effects, ToolOutput};
-use crate::service::{CallPlace, Tool};
+use crate::service::{CallPlace, ParkedCall, ParkedQuestion, Tool};
 
 /// Request to approve a call. All checks that can refuse a call handle this event: a failing handler refuses
 /// the call.
@@ -104,7 +104,7 @@ impl ToolGate {
         Ok(match gate.decision {
             None => GateDecision::Approved(Approved::new(gate.call, gate.args, gate.effects)),
             Some(Decision::Refuse { reason }) => GateDecision::Refused { reason, by },
-            Some(Decision::Park { reason }) => GateDecision::Parked { reason, by },
+            Some(Decision::Park { reason, question }) => GateDecision::Parked { reason, question, by },
             Some(Decision::Substitute { output }) => GateDecision::Substituted { output },
         })
     }
@@ -125,7 +125,9 @@ impl Absorb for ToolGate {
         let (decision, flow) = match reply {
             Ruling::Substitute(output) => (Decision::Substitute { output }, ControlFlow::Continue(())),
             Ruling::Refuse(reason) => (Decision::Refuse { reason }, ControlFlow::Break(())),
-            Ruling::Park(reason) => (Decision::Park { reason }, ControlFlow::Break(())),
+            Ruling::Park(ParkedCall { reason, question }) => {
+                (Decision::Park { reason, question }, ControlFlow::Break(()))
+            }
             Ruling::Consent(said) => {
                 self.consents.push(said);
                 return ControlFlow::Continue(());
@@ -151,6 +153,10 @@ pub enum Decision {
     Park {
         /// Reason for the wait.
         reason: String,
+        /// Question whose answer lets the call through in a later leg of the run.
+        #[serde(skip)]
+        #[cfg_attr(feature = "schema", schemars(skip))]
+        question: Option<Box<ParkedQuestion>>,
     },
     /// The call does not run and gets this result.
     Substitute {
@@ -164,8 +170,8 @@ pub enum Decision {
 pub enum Ruling {
     /// Refuses the call for this reason; later handlers are not asked.
     Refuse(String),
-    /// Parks the call for this reason; later handlers are not asked.
-    Park(String),
+    /// Parks the call; later handlers are not asked.
+    Park(ParkedCall),
     /// Gives the call this result without running it, unless a later handler refuses.
     Substitute(ToolOutput),
     /// Records that a person consented to this part. It decides nothing: later handlers are still asked.
@@ -177,7 +183,7 @@ impl WireReply for Ruling {
     fn from_json(value: Value) -> Result<Self, BoxError> {
         Ok(match serde_json::from_value::<Decision>(value)? {
             Decision::Refuse { reason } => Self::Refuse(reason),
-            Decision::Park { reason } => Self::Park(reason),
+            Decision::Park { reason, .. } => Self::Park(reason.into()),
             Decision::Substitute { output } => Self::Substitute(output),
         })
     }
@@ -206,6 +212,8 @@ pub enum GateDecision {
     Parked {
         /// Reason for the wait.
         reason: String,
+        /// Question whose answer lets the call through in a later leg of the run.
+        question: Option<Box<ParkedQuestion>>,
         /// Source that parked the call.
         by: Option<Source>,
     },

@@ -65,6 +65,11 @@ pub trait RunControl: Send + Sync {
     /// reason of the first call.
     fn abort(&self, reason: &str);
 
+    /// Ends the run at once because another worker writes its session now
+    /// ([`StoreError::Fenced`](crate::service::StoreError::Fenced)). Called by the recorder of the session; does nothing by
+    /// default.
+    fn lose_session(&self) {}
+
     /// Makes a side call: a request to a model without tools, outside of the history. It is cancelled with
     /// the run. The usage counts in the run's totals, and separately in
     /// [`Stats::side_calls`](crate::model::Stats); [`SideCallEnd`](crate::events::SideCallEnd) announces it

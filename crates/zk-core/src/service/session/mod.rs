@@ -5,6 +5,7 @@ mod entry;
 mod entry_data;
 mod entry_parts;
 mod left_session;
+mod leg;
 mod listing;
 mod log;
 mod outline;
@@ -19,6 +20,10 @@ pub use debug_dump::DebugDump;
 pub use entry::{ENTRY_VERSION, Entry, EntryKind, RunStatus, SideCallOf};
 pub use entry_data::EntryData;
 pub use left_session::LeftSession;
+pub use leg::{
+    ANSWER_ENTRY, Leg, LegAnswer, MAX_MAIL_BYTES, Mail, MailKind, Mailbox, OpenTurn, ParkedCall,
+    ParkedQuestion, QUESTION_ENTRY, StoredCall, StoredCallState, StoredQuestion, UnfinishedRun,
+};
 pub use listing::{Lock, SessionFilter, SessionInfo, Unreadable};
 pub use log::{
     Audience, COMPACTION_ENTRY, COMPACTION_VERSION, CompactionMark, CustomEntry, CutMark, MessageVisitor,

@@ -5,10 +5,11 @@ use async_trait::async_trait;
 
 use super::restore::restore_by_appending;
 use super::{
-    Entry, EntryKind, EntryVisitor, LiveEntries, SessionFilter, SessionInfo, SessionScan, SessionSnapshot,
-    StoreError,
+    Entry, EntryKind, EntryVisitor, LiveEntries, Mail, SessionFilter, SessionInfo, SessionScan,
+    SessionSnapshot, StoreError,
 };
-use crate::model::{EntryId, SessionId};
+use crate::model::{EntryId, MailId, SessionId};
+use crate::service::Lease;
 
 /// Store of sessions, provided as a service.
 #[async_trait]
@@ -24,6 +25,34 @@ pub trait SessionStore: Send + Sync {
     /// # Errors
     /// [`StoreError::InUse`] when another process or conversation has it open, [`StoreError::NotFound`], [`StoreError::Damaged`].
     async fn open(&self, id: &SessionId) -> Result<Arc<dyn OpenSession>, StoreError>;
+
+    /// Opens a session for the leg of a run, under the token of its engine. Tokens only grow: an append under an older one than
+    /// the store has seen fails with [`StoreError::Fenced`] and writes nothing. A writer that was opened without a lease
+    /// excludes the others, and they exclude it.
+    ///
+    /// # Errors
+    /// The errors of [`SessionStore::open`]; [`StoreError::Fenced`] for an older token; [`StoreError::Refused`] by a store
+    /// without leases, which is the default.
+    async fn open_leased(&self, id: &SessionId, lease: &Lease) -> Result<Arc<dyn OpenSession>, StoreError> {
+        let _ = lease;
+        Err(StoreError::Refused(format!(
+            "session `{id}` cannot be opened for a worker: its store has no leases; use the store on disk, or PostgreSQL"
+        )))
+    }
+
+    /// Leaves mail for whoever has the session open, now or later, without opening it. It is taken once, by
+    /// [`OpenSession::append_taking`].
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`]; [`StoreError::PostedBefore`] for an id that was posted before, also if it was taken since;
+    /// [`StoreError::Refused`] for more than [`MAX_MAIL_BYTES`](super::MAX_MAIL_BYTES), and by a store that keeps no mail,
+    /// which is the default.
+    async fn post_mail(&self, id: &SessionId, mail: &Mail) -> Result<(), StoreError> {
+        let _ = mail;
+        Err(StoreError::Refused(format!(
+            "session `{id}` takes no mail: its store keeps none; use the store on disk, or PostgreSQL"
+        )))
+    }
 
     /// Reads the present branch of a session without a lock, also while it is being written, and without changing anything.
     ///
@@ -153,6 +182,32 @@ pub trait OpenSession: Send + Sync {
         entries: Vec<EntryKind>,
         durability: Durability,
     ) -> Result<Vec<EntryId>, StoreError>;
+
+    /// Appends entries like [`OpenSession::append`], and takes mail out of the store in the same transaction: both are stored,
+    /// or neither is. Mail that is not there is passed over.
+    ///
+    /// # Errors
+    /// The errors of [`OpenSession::append`]; [`StoreError::Refused`] for any mail by a store that keeps none, which is the
+    /// default.
+    async fn append_taking(
+        &self,
+        entries: Vec<EntryKind>,
+        mail: Vec<MailId>,
+        durability: Durability,
+    ) -> Result<Vec<EntryId>, StoreError> {
+        if mail.is_empty() {
+            return self.append(entries, durability).await;
+        }
+        Err(StoreError::Refused(format!("session `{}` has no mail: its store keeps none", self.id())))
+    }
+
+    /// Returns the mail that waits, oldest first; none by default.
+    ///
+    /// # Errors
+    /// [`StoreError`] when it cannot be read.
+    async fn mail(&self) -> Result<Vec<Mail>, StoreError> {
+        Ok(Vec::new())
+    }
 
     /// Returns the entries of the present branch, from the root to the leaf.
     ///

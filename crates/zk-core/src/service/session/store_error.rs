@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use crate::model::{EntryId, SessionId};
+use crate::model::{EntryId, MailId, SessionId};
 
 /// Error of a session store.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +28,14 @@ pub enum StoreError {
     Fenced {
         /// Id of the session.
         id: SessionId,
+    },
+    /// Mail with this id was posted before.
+    #[error("mail `{mail}` to session `{id}` was posted before; a question is answered once")]
+    PostedBefore {
+        /// Id of the session.
+        id: SessionId,
+        /// Id of the mail.
+        mail: MailId,
     },
     /// The session has no such entry.
     #[error("session `{session}` has no entry `{entry}`")]

@@ -2,7 +2,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::{Entry, SessionInfo};
+use super::{Entry, SessionInfo, UnfinishedRun};
 use crate::kernel::Plugin;
 use crate::model::{EntryId, Message, SessionId};
 
@@ -90,6 +90,8 @@ pub struct StoredConversation {
     pub entries: Arc<[Entry]>,
     /// Plugin that appends new entries to the session.
     pub recorder: Arc<dyn Plugin>,
+    /// Run to go on with, if the conversation was loaded for a leg of it.
+    pub unfinished: Option<UnfinishedRun>,
 }
 
 impl fmt::Debug for StoredConversation {

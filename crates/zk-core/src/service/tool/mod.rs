@@ -138,6 +138,13 @@ pub trait Tool: Send + Sync {
         self.inner().is_some_and(|inner| inner.asks_each_time())
     }
 
+    /// Returns a key under which the target of a call with these arguments does it once, however often it is asked: a payment
+    /// with a number, an upload by its digest. `None` by default. Only such a call is run again after a worker died in it;
+    /// every other one is reported as one whose outcome is unknown.
+    fn idempotency(&self, args: &Value) -> Option<String> {
+        self.inner().and_then(|inner| inner.idempotency(args))
+    }
+
     /// Whether a failure of this call cancels concurrent calls: commands often depend on each other, reads do
     /// not.
     fn failure_cancels_siblings(&self) -> bool {

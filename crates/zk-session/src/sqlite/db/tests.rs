@@ -12,7 +12,7 @@ fn without_shared_memory_the_journal_falls_back() {
     assert_eq!(prepare(&conn, true).unwrap(), "delete");
     let mut db = Db::without_tables(conn, Meta::default());
     let run = EntryKind::RunStart { run_id: "r".into() };
-    db.write(&[Draft::new(run).unwrap()], 7, Durability::Disk).unwrap();
+    db.write(&[Draft::new(run).unwrap()], &[], 7, Durability::Disk).unwrap();
     drop(db);
     let conn = connect_read_only(&path, BUSY).unwrap();
     assert_eq!(conn.query_row("SELECT count(*) FROM entries", [], |row| row.get::<_, i64>(0)).unwrap(), 1);

@@ -33,6 +33,11 @@ pub(in crate::sqlite) fn files(open: &mut Opened) -> Result<Option<String>, Stor
         return Ok(None);
     }
     let id = open.files.id().clone();
+    if open.lock.is_shared() {
+        // The worker with the newest lease may have written them already.
+        let why = "the files of the session were removed while a leg had it open; open it again";
+        return Err(io_error("write", &path, io::Error::other(why)));
+    }
     let log = read_all(open).map_err(|error| store_error(&error, "read", &path, &id))?;
     let dir = open.files.dir().to_path_buf();
     make_private_dir(&dir).map_err(|source| io_error("create the folder", &dir, source))?;

@@ -18,7 +18,7 @@ use crate::events::{
 };
 use crate::kernel::{Cx, EmitError, Source};
 use crate::model::{Approved, CallKind, CallRef, RunId, ToolError, ToolErrorKind, ToolOutput};
-use crate::service::{CallPlace, Progress, RedactedPieces, Redactor, RunTools, Tool, ToolCx};
+use crate::service::{CallPlace, ParkedQuestion, Progress, RedactedPieces, Redactor, RunTools, Tool, ToolCx};
 
 /// Grace period of a cancelled tool, after which its future is dropped.
 const STOP_GRACE: Duration = Duration::from_millis(2_500);
@@ -59,7 +59,7 @@ impl fmt::Debug for CallSteps {
 }
 
 /// Reason for which a call did not run, already announced.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum NotRun {
     /// The arguments do not fit the schema.
     #[error("Validation error: {}. Call it again with corrected arguments.", issues.join("; "))]
@@ -78,6 +78,8 @@ pub enum NotRun {
     Parked {
         /// Reason for the wait.
         reason: String,
+        /// Question whose answer lets the call through in a later leg of the run.
+        question: Option<Box<ParkedQuestion>>,
     },
     /// The run was stopped.
     #[error("{STOPPED_BEFORE_CALL}")]
@@ -194,7 +196,7 @@ impl CallSteps {
             Ok(GateDecision::Refused { reason, by }) => {
                 Err(self.announce_blocked(args, reason, by.as_ref()).await)
             }
-            Ok(GateDecision::Parked { reason, by }) => {
+            Ok(GateDecision::Parked { reason, question, by }) => {
                 let parked = ToolParked {
                     call: self.call.clone(),
                     args: args.clone(),
@@ -202,7 +204,7 @@ impl CallSteps {
                     by: by.map(|source| source.to_string()),
                 };
                 let _ = self.cx.emit(parked).await;
-                Err(NotRun::Parked { reason })
+                Err(NotRun::Parked { reason, question })
             }
             Err(EmitError::Cancelled { .. }) => Err(NotRun::Stopped),
             Err(EmitError::Hook(error)) => {

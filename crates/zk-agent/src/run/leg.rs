@@ -1,0 +1,155 @@
+//! Legs: stretches of a run that outlives its worker.
+
+use std::sync::Arc;
+
+use zk_core::events::SteerKind;
+use zk_core::kernel::{Cause, EmitError, HookError};
+use zk_core::model::{AgentError, EntryId, Message, MessageId};
+use zk_core::service::{
+    ANSWER_ENTRY, Leg, LegAnswer, MailKind, Mailbox, NewEntry, QUESTION_ENTRY, SessionLog, StoreError,
+    StoredQuestion,
+};
+
+use super::shared::Leaving;
+use super::state::RunState;
+use crate::tools::LeftOpen;
+use crate::turn::Turn;
+
+/// Version of the stored questions and answers.
+const QUESTION_VERSION: u32 = 1;
+
+impl RunState {
+    fn leg(&self) -> Option<Arc<Leg>> {
+        self.cx.service::<Leg>()
+    }
+
+    /// Whether another worker goes on with the run.
+    pub(crate) fn is_left(&self) -> bool {
+        self.leg().is_some() && self.shared.leaving().is_some()
+    }
+
+    /// Returns the error of a leg that another worker goes on with, in place of `error`.
+    pub(crate) fn leaving_error(&self, error: AgentError) -> AgentError {
+        match self.shared.leaving() {
+            Some(Leaving::Fenced) => AgentError::Fenced,
+            _ if is_fenced(&error) => AgentError::Fenced,
+            Some(Leaving::Handover) if self.is_left() && self.shared.stop.is_cancelled() => {
+                AgentError::HandedOver
+            }
+            Some(Leaving::Handover) | None => error,
+        }
+    }
+
+    /// Ends the leg with its turn open, and returns the error that says so. The question of a parked call is stored.
+    pub(crate) async fn leave_open(
+        &self,
+        turn: &Turn,
+        left: LeftOpen,
+        failure: Option<AgentError>,
+    ) -> AgentError {
+        if let Some(error) = failure {
+            return error;
+        }
+        let LeftOpen::Parked { call, reason, question } = left else { return AgentError::HandedOver };
+        let tool = call.name.clone();
+        let asked = self.leg().and_then(|leg| leg.asked(&call.call_id, &question.digest));
+        let stored = match asked {
+            Some(entry) => Ok(entry),
+            None => {
+                let stored = StoredQuestion {
+                    run_id: self.shared.id.clone(),
+                    turn_id: turn.id.clone(),
+                    call_id: call.call_id.clone(),
+                    tool: tool.clone(),
+                    reason: reason.clone(),
+                    digest: question.digest,
+                    question: question.question,
+                };
+                self.store_entry(QUESTION_ENTRY, &stored).await
+            }
+        };
+        match stored {
+            Ok(entry) => AgentError::Parked { tool, reason, question: Some(entry) },
+            Err(StoreError::Fenced { .. }) => AgentError::Fenced,
+            Err(error) => AgentError::Usage(format!(
+                "the question about a call of `{tool}` was not stored, so nobody can answer it: {error}"
+            )),
+        }
+    }
+
+    /// Takes the mail of the session: messages are queued, answers stored, and an abort stops the run.
+    pub(crate) async fn read_mail(&self) -> Result<(), AgentError> {
+        let Some((leg, mailbox)) = self.leg().zip(self.cx.service::<dyn Mailbox>()) else { return Ok(()) };
+        let unread = mailbox.unread().await.map_err(|error| self.mail_error(&error))?;
+        for mail in unread {
+            match mail.kind {
+                MailKind::Steer { text } => {
+                    let message = Message::injected(text, "steer");
+                    self.queue_mail(SteerKind::Steer, message, mail.id.as_str());
+                }
+                MailKind::FollowUp { text } => {
+                    let message = Message {
+                        injected_by: Some("follow-up".into()),
+                        ..Message::user(vec![zk_core::model::Block::text(text)])
+                    };
+                    self.queue_mail(SteerKind::FollowUp, message, mail.id.as_str());
+                }
+                MailKind::Abort { reason } => {
+                    mailbox.take(&mail.id);
+                    self.shared.abort(reason.as_deref());
+                }
+                MailKind::Answer { question, answer } => {
+                    mailbox.take(&mail.id);
+                    if let Some(answer) = leg.add_answer(&question, answer) {
+                        self.store_answer(&answer).await.map_err(|error| self.mail_error(&error))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn queue_mail(&self, kind: SteerKind, message: Message, id: &str) {
+        let message = Message { id: Some(MessageId::from(id)), ..message }.shared();
+        // A run that takes no more messages leaves the mail to the next one.
+        let _ = self.shared.queues().add(kind, message);
+    }
+
+    /// Takes mail whose message a handler of `input` dealt with.
+    pub(crate) fn take_handled(&self, sent: &[Arc<Message>], read: &[Arc<Message>]) {
+        let Some(mailbox) = self.leg().and_then(|_| self.cx.service::<dyn Mailbox>()) else { return };
+        for message in sent.iter().filter(|sent| read.iter().all(|read| read.id != sent.id)) {
+            if let Some(id) = &message.id {
+                mailbox.take(&id.as_str().into());
+            }
+        }
+    }
+
+    async fn store_answer(&self, answer: &LegAnswer) -> Result<(), StoreError> {
+        self.store_entry(ANSWER_ENTRY, answer).await.map(drop)
+    }
+
+    async fn store_entry(&self, kind: &str, data: &impl serde::Serialize) -> Result<EntryId, StoreError> {
+        let Some(log) = self.cx.service::<dyn SessionLog>() else {
+            return Err(StoreError::Refused("this conversation has no session".to_owned()));
+        };
+        let data = serde_json::to_value(data).map_err(|error| StoreError::Failed(error.to_string()))?;
+        let scope = self.agent.bus.scope("zk-agent");
+        log.append(&scope, NewEntry::hidden(kind, QUESTION_VERSION, data)).await
+    }
+
+    fn mail_error(&self, error: &StoreError) -> AgentError {
+        match error {
+            StoreError::Fenced { .. } => AgentError::Fenced,
+            error => AgentError::Usage(format!("the mail of the session cannot be taken: {error}")),
+        }
+    }
+}
+
+/// Whether the cause of an error is that another worker has the session.
+fn is_fenced(error: &AgentError) -> bool {
+    let AgentError::Hook(EmitError::Hook(HookError { cause: Cause::Failed(cause), .. })) = error else {
+        return false;
+    };
+    matches!(cause.downcast_ref(), Some(StoreError::Fenced { .. }))
+}

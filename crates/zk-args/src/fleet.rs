@@ -1,0 +1,182 @@
+//! Commands about the conversations of this machine, and about runs that outlive their worker.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use clap_complete::ArgValueCompleter;
+
+use crate::candidates;
+
+/// Commands below `zk fleet`.
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub enum FleetAction {
+    /// Submit a run for a worker: it outlives this terminal and the worker
+    Submit(SubmitArgs),
+    /// List the runs: queued, running, parked at a question, and those that ended within 30 days
+    Ls {
+        /// Only runs that are not over
+        #[arg(long)]
+        active: bool,
+        /// One JSON array, an object for each
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what a run says and does until it ends (0, or 1 if it failed) or waits for you (5)
+    Watch {
+        /// The run's id, or the beginning of it
+        run: String,
+    },
+    /// Tell a run something, before its next turn
+    Steer {
+        /// The run's id, or the beginning of it
+        run: String,
+        /// Text of the message
+        text: String,
+    },
+    /// Cancel a run and all its children
+    Abort {
+        /// The run's id, or the beginning of it
+        run: String,
+    },
+    /// Answer the question at which a run is parked: exactly this call may run, once
+    Approve(ApproveArgs),
+    /// Ask workers to end: their runs go on with other workers
+    Drain {
+        /// Name of the worker; all workers without
+        worker: Option<String>,
+    },
+    /// Submit a run again and again by the clock; without a name, list the schedules
+    Schedule(ScheduleArgs),
+    /// Stop the run of a conversation: its autonomous goal pauses. One without a process leaves the list
+    Stop {
+        /// The id, or the beginning of it or of the session's
+        id: String,
+    },
+    /// Answer the question that a conversation waits with; a permission can only be refused
+    Answer {
+        /// The id, or the beginning of it or of the session's
+        id: String,
+        /// The number of a choice, yes, no, or a text
+        answer: String,
+    },
+    /// Go on with the session of a conversation whose process is gone
+    Attach {
+        /// The id, or the beginning of it or of the session's
+        id: String,
+    },
+}
+
+/// Place of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+pub struct PlacementArgs {
+    /// Queue of the run; workers take from all queues, or from those that they name
+    #[arg(long, value_name = "NAME")]
+    pub queue: Option<String>,
+    /// Workspace, by a name that the worker knows (`zk worker --workspace NAME=DIR`); this directory without
+    #[arg(long, value_name = "NAME")]
+    pub workspace: Option<String>,
+    /// Priority from -128 to 127: runs with a larger one begin first
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    pub priority: i8,
+    /// Id of the run: what is submitted again under it is submitted once
+    #[arg(long, value_name = "ID")]
+    pub run: Option<String>,
+}
+
+/// Run that `zk fleet submit` submits.
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+pub struct SubmitArgs {
+    /// Prompt of the run
+    pub text: String,
+    /// Place of the run.
+    #[command(flatten)]
+    pub placement: PlacementArgs,
+}
+
+/// Answer that `zk fleet approve` gives.
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+pub struct ApproveArgs {
+    /// The run's id, or the beginning of it
+    pub run: String,
+    /// Show the question and answer nothing
+    #[arg(long, conflicts_with_all = ["no", "digest"])]
+    pub show: bool,
+    /// Refuse the call
+    #[arg(long)]
+    pub no: bool,
+    /// Words to the model, with --no
+    #[arg(long, value_name = "TEXT", requires = "no")]
+    pub because: Option<String>,
+    /// Digest of the call that you read, where nobody can be asked
+    #[arg(long, value_name = "DIGEST", conflicts_with = "no")]
+    pub digest: Option<String>,
+}
+
+/// Schedule that `zk fleet schedule` sets.
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+pub struct ScheduleArgs {
+    /// Name of the schedule
+    #[arg(requires = "what")]
+    pub name: Option<String>,
+    /// Prompt of each run
+    #[arg(group = "what", requires = "when")]
+    pub text: Option<String>,
+    /// Time between two runs, such as 90s, 15m, 6h or 1d
+    #[arg(long, value_name = "TIME", group = "when")]
+    pub every: Option<String>,
+    /// Time of each day in UTC, such as 03:30
+    #[arg(long, value_name = "HH:MM", group = "when")]
+    pub daily: Option<String>,
+    /// Remove the schedule; its runs stay
+    #[arg(long, group = "what")]
+    pub remove: bool,
+    /// Queue of the runs
+    #[arg(long, value_name = "NAME")]
+    pub queue: Option<String>,
+    /// Workspace of the runs, by a name that the worker knows; this directory without
+    #[arg(long, value_name = "NAME")]
+    pub workspace: Option<String>,
+}
+
+/// Options of `zk worker`.
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+pub struct WorkerArgs {
+    /// Name of the worker, unique among those that serve; one of its own without
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Take runs of this queue only; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub queue: Vec<String>,
+    /// End once no run is ready
+    #[arg(long)]
+    pub once: bool,
+    /// Most runs at a time
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
+    pub legs: u16,
+    /// Directory of a workspace that runs name; may be repeated
+    #[arg(long, value_name = "NAME=DIR")]
+    pub workspace: Vec<String>,
+}
+
+/// Session that `zk handoff` makes a run.
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+pub struct HandoffArgs {
+    /// Prompt of the run; a session that was interrupted goes on without
+    pub text: Option<String>,
+    /// The session's id, or the beginning of it; the newest one of this directory without
+    #[arg(long, value_name = "ID", add = ArgValueCompleter::new(candidates::sessions))]
+    pub session: Option<String>,
+    /// Place of the run.
+    #[command(flatten)]
+    pub placement: PlacementArgs,
+}
+
+impl WorkerArgs {
+    /// Workspaces by name, as they were given.
+    pub fn workspaces(&self) -> impl Iterator<Item = Result<(&str, PathBuf), &str>> {
+        self.workspace.iter().map(|given| match given.split_once('=') {
+            Some((name, dir)) if !dir.is_empty() => Ok((name, PathBuf::from(dir))),
+            Some(_) | None => Err(given.as_str()),
+        })
+    }
+}

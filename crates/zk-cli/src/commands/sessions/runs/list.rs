@@ -1,0 +1,68 @@
+use zk_chat::age;
+use zk_core::service::{Engine, EngineRun, RunFilter, RunPhase};
+
+use super::engine;
+use crate::app::{AppContext, runtime};
+use crate::commands::print;
+use crate::exit::{Exit, Failure, Outcome};
+
+/// Most runs in the overview beside the conversations.
+const MAX_OVERVIEW_RUNS: usize = 20;
+
+/// Lists the runs.
+pub(crate) fn list(app: &AppContext, active: bool, json: bool) -> Outcome<Exit> {
+    let machine = &app.work.machine;
+    let filter = if active { self::active() } else { RunFilter::default() };
+    let runs = runtime()?.block_on(engine(machine)?.list(&filter))?;
+    if json {
+        let text = serde_json::to_string_pretty(&runs).map_err(Failure::failed)?;
+        return print(machine, &text.lines().map(str::to_owned).collect::<Vec<_>>());
+    }
+    let mut lines: Vec<String> = runs.iter().flat_map(lines_of).collect();
+    if lines.is_empty() {
+        lines.push("there are no runs; `zk fleet submit \"what to do\"` submits one".to_owned());
+    }
+    print(machine, &lines)
+}
+
+/// Lines about the runs that are not over, for the list of conversations; none where no run was ever submitted.
+pub(crate) fn overview(app: &AppContext) -> Outcome<Vec<String>> {
+    let engine = engine(&app.work.machine)?;
+    if !engine.path().exists() {
+        return Ok(Vec::new());
+    }
+    let filter = RunFilter { limit: Some(MAX_OVERVIEW_RUNS), ..active() };
+    let runs = runtime()?.block_on(engine.list(&filter))?;
+    Ok(runs.iter().flat_map(lines_of).collect())
+}
+
+fn active() -> RunFilter {
+    RunFilter::phases([RunPhase::Queued, RunPhase::Running, RunPhase::Parked])
+}
+
+fn lines_of(run: &EngineRun) -> Vec<String> {
+    let id = run.job.run();
+    let worker = match (&run.worker, run.phase) {
+        (Some(worker), RunPhase::Running) => format!("  on {worker}"),
+        (Some(_) | None, _) => String::new(),
+    };
+    let queue = run.job.queue().map(|queue| format!("  queue {queue}")).unwrap_or_default();
+    let mut lines = vec![format!(
+        "{id}  {:<9}  {} legs  {}  session {}{queue}{worker}",
+        run.phase.as_str(),
+        run.legs,
+        age(run.changed),
+        run.job.session(),
+    )];
+    if let Some(wait) = &run.wait {
+        lines.push(format!("  waits for {wait}: zk fleet approve {id}"));
+    }
+    if let Some(failure) = &run.failure {
+        lines.push(format!("  failed: {failure}"));
+        lines.push(format!("  `zk handoff --session {}` goes on with it as a new run", run.job.session()));
+    }
+    if run.is_cancelling {
+        lines.push("  is being cancelled".to_owned());
+    }
+    lines
+}

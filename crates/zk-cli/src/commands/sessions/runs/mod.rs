@@ -1,0 +1,86 @@
+//! Runs that outlive their worker: submitting, listing, watching and deciding.
+
+mod decide;
+mod list;
+mod place;
+mod question;
+mod watch;
+
+use std::sync::Arc;
+
+use zk_core::service::{EngineError, EngineName};
+use zk_engine::{LocalEngine, Runs, RunsError};
+use zk_exec::LocalStateFiles;
+
+use crate::app::{AppContext, Machine};
+use crate::exit::{Exit, Explain, Failure, Outcome};
+use crate::sessions;
+
+pub(crate) use decide::{abort, approve, drain, steer};
+pub(crate) use list::{list, overview};
+pub(crate) use place::{attach, handoff, schedule, submit};
+pub(crate) use watch::watch;
+
+impl Explain for EngineError {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::InvalidName { .. } | Self::UnknownRun(_) | Self::OtherJob(_) | Self::NameTaken(_) => {
+                Exit::Usage
+            }
+            Self::Finished { .. }
+            | Self::TooNew { .. }
+            | Self::Full { .. }
+            | Self::Lost { .. }
+            | Self::Damaged { .. }
+            | Self::Failed { .. } => Exit::Failed,
+        }
+    }
+}
+
+impl Explain for RunsError {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Engine(error) => error.exit(),
+            Self::Unknown(_) | Self::Ambiguous { .. } | Self::NoPrompt | Self::NothingToDo(_) => Exit::Usage,
+            Self::Store(_) | Self::NotParked { .. } | Self::Answer(_) => Exit::Failed,
+        }
+    }
+
+    fn explain(&self) -> String {
+        match self {
+            Self::Unknown(_) | Self::Ambiguous { .. } => format!("{self}; `zk fleet ls` lists them"),
+            Self::NothingToDo(_) => format!("{self}: `zk handoff \"what to do next\"`"),
+            Self::Engine(_) | Self::Store(_) | Self::NoPrompt | Self::NotParked { .. } | Self::Answer(_) => {
+                self.to_string()
+            }
+        }
+    }
+}
+
+/// The engine of this user.
+pub(crate) fn engine(machine: &Machine) -> Outcome<LocalEngine> {
+    let no_place = || Failure::usage("there is no place for runs: set HOME or ZK_HOME");
+    let dir = machine.dirs.engine().ok_or_else(no_place)?;
+    Ok(LocalEngine::new(dir, Arc::new(LocalStateFiles::new(machine.host_files.clone()))))
+}
+
+/// The runs of this user, with the store of their sessions.
+fn runs(machine: &Machine) -> Outcome<Runs> {
+    let store = sessions::store(machine)?.into_inner();
+    Ok(Runs::new(Arc::new(engine(machine)?), store, machine.redactor.clone()))
+}
+
+/// Reads a name of the command line.
+pub(crate) fn name(text: &str) -> Outcome<EngineName> {
+    Ok(EngineName::new(text)?)
+}
+
+/// The preset of the command line, by which a worker knows it.
+fn preset(app: &AppContext) -> Outcome<Option<EngineName>> {
+    let given = app.settings.given_presets();
+    match given.as_slice() {
+        [] => Ok(None),
+        [one] => name(one).map(Some),
+        _ => Err(Failure::usage("a run has one preset: name one with --preset")),
+    }
+}

@@ -1,0 +1,98 @@
+use std::time::Duration;
+
+use zk_core::model::{EntryId, SessionId};
+use zk_core::service::{EngineRun, RunPhase, SessionStore, StoreError, Wait};
+use zk_tui::Style;
+use zk_tui::plain::{Screen, lines};
+
+use super::question::question_lines;
+use super::runs;
+use crate::app::{AppContext, runtime};
+use crate::exit::{Exit, Outcome};
+use crate::sessions::refused;
+
+/// Pause between two looks at a run.
+const LOOK_PAUSE: Duration = Duration::from_millis(300);
+
+/// Shows a run until it ends or waits for a person.
+pub(crate) fn watch(app: &AppContext, run: &str) -> Outcome<Exit> {
+    let machine = &app.work.machine;
+    let runs = runs(machine)?;
+    let mut screen = Screen::stdout(&machine.terminal());
+    let exit = runtime()?.block_on(async {
+        let mut shown = ShownSession::default();
+        let mut before: Option<(RunPhase, u64)> = None;
+        loop {
+            let found = runs.find(run).await?;
+            shown.show_new(&**runs.store(), found.job.session(), &mut screen).await?;
+            let now = (found.phase, found.legs);
+            if before.replace(now) != Some(now) {
+                screen.line(Style::PLAIN, &describe(&found));
+            }
+            let ended = match (found.phase, &found.wait) {
+                (RunPhase::Done, _) => Some(Exit::Done),
+                (RunPhase::Failed | RunPhase::Cancelled, _) => Some(Exit::Failed),
+                (RunPhase::Parked, Some(Wait::Answer(_) | Wait::Mail)) => Some(Exit::Denied),
+                (RunPhase::Queued | RunPhase::Running | RunPhase::Parked, _) => None,
+            };
+            match ended {
+                Some(exit) => {
+                    question_lines(&**runs.store(), &found)
+                        .await?
+                        .iter()
+                        .for_each(|line| screen.line(Style::PLAIN, line));
+                    return Ok(exit);
+                }
+                None if screen.is_broken() => return Ok(Exit::BrokenPipe),
+                None => tokio::time::sleep(LOOK_PAUSE).await,
+            }
+        }
+    });
+    screen.finish()?;
+    exit
+}
+
+fn describe(run: &EngineRun) -> String {
+    let id = run.job.run();
+    let more = match (&run.phase, &run.worker, &run.wait, &run.failure) {
+        (RunPhase::Running, Some(worker), ..) => format!(", leg {} on {worker}", run.legs),
+        (RunPhase::Parked, _, Some(wait), _) => format!(": it waits for {wait}"),
+        (RunPhase::Failed, _, _, Some(failure)) => format!(": {failure}"),
+        _ => String::new(),
+    };
+    format!("({id} is {}{more})", run.phase)
+}
+
+/// Part of a session that was shown.
+#[derive(Default)]
+struct ShownSession {
+    last: Option<EntryId>,
+    blocks: usize,
+}
+
+impl ShownSession {
+    /// Prints the blocks that were added since the last call.
+    async fn show_new(
+        &mut self,
+        store: &dyn SessionStore,
+        session: &SessionId,
+        screen: &mut Screen,
+    ) -> Outcome<()> {
+        let last = match store.last_entries(session, 1).await {
+            Ok(entries) => entries.into_iter().next().map(|entry| entry.id),
+            // The session of a schedule exists once its first leg begins.
+            Err(StoreError::NotFound { .. }) => return Ok(()),
+            Err(error) => return Err(refused(error)),
+        };
+        if last == self.last {
+            return Ok(());
+        }
+        self.last = last;
+        let blocks = zk_view::rebuild(&store.read(session).await.map_err(refused)?.entries);
+        for block in blocks.iter().skip(self.blocks) {
+            lines::block(block).iter().for_each(|(style, line)| screen.line(*style, line));
+        }
+        self.blocks = self.blocks.max(blocks.len());
+        Ok(())
+    }
+}

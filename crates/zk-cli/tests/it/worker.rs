@@ -1,0 +1,254 @@
+//! Runs that outlive their worker: `zk worker` and `zk fleet`, with real processes.
+
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use zk_testkit::{Asked, FakeServer, Script, Turn};
+
+use crate::zk::{Ended, Person, program, server, until};
+
+/// Worker process; a test that fails leaves none behind.
+struct Worker(Child);
+
+impl Worker {
+    fn start(person: &Person, args: &[&str]) -> Self {
+        let args: Vec<&str> = ["worker"].iter().chain(args).copied().collect();
+        Self(person.spawn(program(), &args, Stdio::null()))
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.0.id().to_string();
+        assert_cmd::Command::new("kill").args([&format!("-{name}"), &pid]).assert().success();
+    }
+
+    fn ended(mut self) -> Option<i32> {
+        self.0.wait().unwrap().code()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs, as `zk fleet ls --json` lists them.
+fn runs(person: &Person) -> Vec<Value> {
+    let listed = person.run(&["fleet", "ls", "--json"]);
+    assert_eq!(listed.code, 0, "{}", listed.stderr);
+    serde_json::from_str(&listed.stdout).unwrap()
+}
+
+fn run(person: &Person) -> Value {
+    runs(person).pop().unwrap()
+}
+
+fn phase(person: &Person) -> String {
+    run(person)["phase"].as_str().unwrap().to_owned()
+}
+
+fn submit(person: &Person, args: &[&str]) -> String {
+    let args: Vec<&str> = ["fleet", "submit"].iter().chain(args).copied().collect();
+    let submitted = person.run(&args);
+    assert_eq!(submitted.code, 0, "{}", submitted.stderr);
+    submitted.stdout.split_whitespace().next().unwrap().to_owned()
+}
+
+fn lines(person: &Person, file: &str) -> usize {
+    std::fs::read_to_string(person.project().join(file)).map_or(0, |text| text.lines().count())
+}
+
+/// Two turns: one with three commands, each of which leaves a mark, then an answer.
+fn marking(asks: Arc<AtomicUsize>, second: &'static str) -> Script {
+    Script::answering(move |asked: &Asked| {
+        asks.fetch_add(1, Ordering::SeqCst);
+        if asked.messages.iter().any(|message| message.results().next().is_some()) {
+            return Turn::new().text("all three are marked");
+        }
+        let shell = |turn: Turn, command: &str| turn.call("shell", json!({ "command": command }));
+        let turn = shell(Turn::new().text("marking"), "echo x >> one");
+        shell(shell(turn, second), "echo x >> three")
+    })
+}
+
+fn sent(server: &FakeServer) -> String {
+    server
+        .requests()
+        .last()
+        .map(|asked| String::from_utf8_lossy(&asked.body).into_owned())
+        .unwrap_or_default()
+}
+
+/// A worker is killed in the middle of a turn; another one goes on, and repeats nothing.
+#[test]
+fn a_killed_worker_repeats_nothing() {
+    let asks = Arc::new(AtomicUsize::new(0));
+    let server = server(marking(asks.clone(), "echo x >> two; sleep 60"));
+    let person = Person::asking(&server).with("ZK_PERMISSION_MODE", "all");
+    submit(&person, &["Mark them."]);
+    let mut first = Worker::start(&person, &["--name", "first", "--permission-mode", "all"]);
+    until("the second command", || lines(&person, "two") == 1);
+    let stored = run(&person)["token"].as_u64();
+    first.0.kill().unwrap();
+    let killed = Instant::now();
+    let second = Worker::start(&person, &["--name", "second", "--permission-mode", "all"]);
+    until("the end of the run", || phase(&person) == "done");
+    println!("taken over {} ms behind the kill", killed.elapsed().as_millis());
+    assert_eq!((lines(&person, "one"), lines(&person, "two"), lines(&person, "three")), (1, 1, 1));
+    assert_eq!(asks.load(Ordering::SeqCst), 2, "a stored answer is not asked again");
+    let told = sent(&server);
+    assert!(told.contains("unknown"), "the model is told of the call whose outcome is unknown: {told}");
+    let ended = run(&person);
+    assert!(ended["token"].as_u64() > stored && ended["worker"] == "second", "{ended}");
+    second.signal("TERM");
+    assert_eq!(second.ended(), Some(143));
+}
+
+/// A run parks at a question, its worker ends, a person approves, and a worker that starts later finishes.
+#[test]
+fn a_parked_run_is_approved_later() {
+    let asks = Arc::new(AtomicUsize::new(0));
+    let server = server(Script::answering({
+        let asks = asks.clone();
+        move |asked: &Asked| {
+            asks.fetch_add(1, Ordering::SeqCst);
+            if asked.messages.iter().any(|message| message.results().next().is_some()) {
+                return Turn::new().text("it is marked");
+            }
+            Turn::new().text("marking").call("shell", json!({"command": "echo x >> one"}))
+        }
+    }));
+    let person = Person::asking(&server);
+    let id = submit(&person, &["Mark it."]);
+    let worker = |args: &[&str]| {
+        let args: Vec<&str> = ["worker", "--once"].iter().chain(args).copied().collect();
+        let ended = person.run(&args);
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        ended
+    };
+    worker(&["--permission-mode", "ask"]);
+    let parked = run(&person);
+    assert_eq!(parked["phase"], "parked", "{parked}");
+    assert!(serde_json::to_string(&parked).unwrap().len() <= 4096);
+    assert_eq!(lines(&person, "one"), 0, "nothing runs before the answer");
+    // Without the answer there is nothing to do.
+    worker(&["--permission-mode", "ask"]);
+    assert_eq!(asks.load(Ordering::SeqCst), 1);
+
+    let watched = person.run(&["fleet", "watch", &id]);
+    assert_eq!(watched.code, 5, "{}", watched.stderr);
+    assert!(watched.stdout.contains("echo x >> one"), "{}", watched.stdout);
+    let shown = person.run(&["fleet", "approve", &id, "--show"]);
+    let digest = shown.stdout.lines().find_map(|line| line.strip_prefix("digest ")).unwrap().to_owned();
+    let refused = |ended: Ended, words: &str| {
+        assert_ne!(ended.code, 0, "{}", ended.stdout);
+        assert!(ended.stderr.contains(words), "{words}: {}", ended.stderr);
+    };
+    refused(person.run(&["fleet", "approve", &id]), "--show");
+    refused(person.run(&["fleet", "approve", &id, "--digest", "0"]), "another call");
+    let approved = person.run(&["fleet", "approve", &id, "--digest", &digest]);
+    assert_eq!(approved.code, 0, "{}", approved.stderr);
+    refused(person.run(&["fleet", "approve", &id, "--digest", &digest]), "waits for no answer");
+
+    worker(&["--permission-mode", "ask"]);
+    assert_eq!(phase(&person), "done", "{}", run(&person));
+    assert_eq!(lines(&person, "one"), 1);
+    assert_eq!(asks.load(Ordering::SeqCst), 2, "a stored answer is not asked again");
+    let watched = person.run(&["fleet", "watch", &id]);
+    assert_eq!(watched.code, 0, "{}", watched.stderr);
+    assert!(watched.stdout.contains("it is marked"), "{}", watched.stdout);
+    refused(person.run(&["fleet", "steer", &id, "go on"]), "is over");
+    let aborted = person.run(&["fleet", "abort", &id]);
+    assert!(aborted.stdout.contains("over already"), "{}", aborted.stdout);
+}
+
+/// SIGTERM hands the legs over; what a person says meanwhile is in the next request.
+#[test]
+fn a_stopped_worker_hands_its_runs_over() {
+    let asks = Arc::new(AtomicUsize::new(0));
+    let server = server(marking(asks.clone(), "echo x >> two; sleep 60"));
+    let person = Person::asking(&server);
+    let id = submit(&person, &["Mark them."]);
+    let first = Worker::start(&person, &["--permission-mode", "all"]);
+    until("the second command", || lines(&person, "two") == 1);
+    first.signal("TERM");
+    let stopping = Instant::now();
+    assert_eq!(first.ended(), Some(143));
+    println!("handed over within {} ms", stopping.elapsed().as_millis());
+    assert_eq!(phase(&person), "queued", "{}", run(&person));
+    let steered = person.run(&["fleet", "steer", &id, "And say plum."]);
+    assert_eq!(steered.code, 0, "{}", steered.stderr);
+    let ended = person.run(&["worker", "--once", "--permission-mode", "all"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert_eq!(phase(&person), "done", "{}", run(&person));
+    // A message of a person comes before the calls that have not begun.
+    assert_eq!((lines(&person, "one"), lines(&person, "two"), lines(&person, "three")), (1, 1, 0));
+    assert!(sent(&server).contains("And say plum."), "{}", sent(&server));
+}
+
+/// Bad input has clear errors, and loses no run.
+#[test]
+fn what_a_worker_lacks_is_said() {
+    let server = server(Script::new().turn(|turn| turn.text("never asked")));
+    let person = Person::asking(&server);
+    let fails = |args: &[&str], words: &str| {
+        let ended = person.run(args);
+        assert_ne!(ended.code, 0, "{args:?}: {}", ended.stdout);
+        assert!(ended.stderr.contains(words), "{args:?}: {}", ended.stderr);
+    };
+    fails(&["fleet", "watch", "r_none"], "zk fleet ls");
+    fails(&["fleet", "submit", " "], "empty");
+    fails(&["fleet", "submit", "x", "--queue", "/tmp"], "is no name");
+    fails(&["fleet", "submit", "x", "--preset", "nowhere"], "no preset `nowhere`");
+    fails(&["fleet", "schedule", "nightly", "x", "--every", "soon"], "15m");
+    fails(&["fleet", "schedule", "nightly", "--remove"], "no schedule `nightly`");
+    fails(&["fleet", "drain", "nobody"], "no worker `nobody`");
+    fails(&["worker", "--workspace", "here"], "NAME=DIR");
+    fails(&["handoff"], "--session");
+    submit(&person, &["x", "--workspace", "elsewhere", "--run", "r_mine"]);
+    submit(&person, &["x", "--workspace", "elsewhere", "--run", "r_mine"]);
+    assert_eq!(runs(&person).len(), 1, "a run is submitted once under its id");
+    let ended = person.run(&["worker", "--once"]);
+    assert!(ended.stderr.contains("--workspace elsewhere=DIR"), "{}", ended.stderr);
+    let listed = person.run(&["fleet", "ls"]);
+    assert!(listed.stdout.contains("no workspace `elsewhere`"), "{}", listed.stdout);
+    let worker = Worker::start(&person, &["--name", "one"]);
+    let socket = person.home().join("state/engine/workers/one.sock");
+    let socket = if socket.exists() { socket } else { person.home().join("engine/workers/one.sock") };
+    until("the worker", || socket.exists());
+    fails(&["worker", "--name", "one"], "a worker named `one` serves already");
+    assert!(person.run(&["fleet", "drain"]).stdout.contains("one ends"));
+    assert_eq!(worker.ended(), Some(0));
+}
+
+/// Schedules, hand-offs and aborts.
+#[test]
+fn runs_are_scheduled_handed_off_and_aborted() {
+    let server = server(Script::answering(|_: &Asked| Turn::new().text("done it")));
+    let person = Person::asking(&server);
+    let said = person.run(&["-p", "Begin."]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let nothing = person.run(&["handoff"]);
+    assert!(nothing.stderr.contains("nothing left to do"), "{}", nothing.stderr);
+    let handed = person.run(&["handoff", "Go on."]);
+    assert_eq!(handed.code, 0, "{}", handed.stderr);
+    let planned = person.run(&["fleet", "schedule", "often", "Look again.", "--every", "1s"]);
+    assert_eq!(planned.code, 0, "{}", planned.stderr);
+    until("a run of the schedule", || {
+        let ended = person.run(&["worker", "--once"]);
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        runs(&person).len() >= 2
+    });
+    let removed = person.run(&["fleet", "schedule", "often", "--remove"]);
+    assert_eq!(removed.code, 0, "{}", removed.stderr);
+    let finished = runs(&person);
+    assert!(finished.len() >= 2 && finished.iter().all(|run| run["phase"] == "done"), "{finished:?}");
+    let id = submit(&person, &["Never."]);
+    let aborted = person.run(&["fleet", "abort", &id]);
+    assert!(aborted.stdout.contains("is cancelled"), "{}", aborted.stdout);
+    assert_eq!(phase(&person), "cancelled");
+}

@@ -1,0 +1,113 @@
+mod error;
+mod job;
+mod lease;
+mod name;
+mod phase;
+mod run;
+mod schedule;
+
+pub use error::EngineError;
+pub use job::{JOB_FORMAT, Job, JobParent, MAX_JOB_BYTES};
+pub use lease::{Lease, Take};
+pub use name::{EngineName, MAX_CALL_ID_BYTES, MAX_ENGINE_NAME_BYTES};
+pub use phase::RunPhase;
+pub use run::{EngineRun, HandoverCause, LegEnd, LegFailure, MAX_WAITED_CHILDREN, RunFilter, Wait};
+pub use schedule::{MIN_SCHEDULE_INTERVAL, Schedule, ScheduleTimes, ScheduledJob};
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+
+use crate::model::RunId;
+
+/// Engine of durable runs: keeps runs alive over the death of workers, and places their legs.
+///
+/// A *leg* is the stretch of a run on one worker. The engine stores ids alone; what was said and done is in
+/// the log of the run's session. Runs are delivered at least once, and each leg has a larger token than the
+/// leg before, under which a store refuses the writes of earlier legs.
+///
+/// ```
+/// use zk_core::model::{RunId, SessionId};
+/// use zk_core::service::{Engine, EngineError, EngineName, Job, RunFilter};
+///
+/// async fn submit(engine: &dyn Engine, session: SessionId) -> Result<RunId, EngineError> {
+///     let job = Job::new(RunId::fresh(), session)?.with_queue(EngineName::new("nightly")?);
+///     engine.submit(job.clone()).await?;
+///     engine.submit(job.clone()).await?; // The second time changes nothing.
+///     assert_eq!(engine.list(&RunFilter::run(job.run().clone())).await?.len(), 1);
+///     Ok(job.run().clone())
+/// }
+/// ```
+#[async_trait]
+pub trait Engine: Send + Sync {
+    /// Adds a run. A job that is submitted again changes nothing.
+    ///
+    /// # Errors
+    /// [`EngineError::OtherJob`] when the run exists with another job, and when the engine cannot be used.
+    async fn submit(&self, job: Job) -> Result<(), EngineError>;
+
+    /// Wakes a parked run: its next leg begins soon. A run that is queued stays so; a running one has another leg if
+    /// its present leg ends parked.
+    ///
+    /// # Errors
+    /// [`EngineError::UnknownRun`], [`EngineError::Finished`], and when the engine cannot be used.
+    async fn wake(&self, run: &RunId) -> Result<(), EngineError>;
+
+    /// Cancels a run and all its descendants. A waiting run ends at once; the leg of a running one is told by
+    /// [`Lease::cancelled`]. A finished run stays as it is.
+    ///
+    /// # Errors
+    /// [`EngineError::UnknownRun`], and when the engine cannot be used.
+    async fn cancel(&self, run: &RunId) -> Result<(), EngineError>;
+
+    /// Lists runs in the order of their submission.
+    ///
+    /// # Errors
+    /// When the engine cannot be used.
+    async fn list(&self, filter: &RunFilter) -> Result<Vec<EngineRun>, EngineError>;
+
+    /// Adds or replaces a schedule, by its name.
+    ///
+    /// # Errors
+    /// When the engine cannot be used.
+    async fn schedule(&self, plan: Schedule) -> Result<(), EngineError>;
+
+    /// Removes a schedule; returns whether there was one. Its runs stay.
+    ///
+    /// # Errors
+    /// When the engine cannot be used.
+    async fn unschedule(&self, name: &EngineName) -> Result<bool, EngineError>;
+
+    /// Lists the schedules by name.
+    ///
+    /// # Errors
+    /// When the engine cannot be used.
+    async fn schedules(&self) -> Result<Vec<Schedule>, EngineError>;
+
+    /// Asks a worker, or all of them, to end their legs with [`LegEnd::Handover`] and to stop serving. Returns the
+    /// names of the workers that were asked.
+    ///
+    /// # Errors
+    /// When the engine cannot be used.
+    async fn drain(&self, worker: Option<&EngineName>) -> Result<Vec<EngineName>, EngineError>;
+
+    /// Serves legs until `stop` is cancelled or the worker is drained, and returns once all its legs have ended.
+    ///
+    /// # Errors
+    /// [`EngineError::NameTaken`] when another worker of that name serves, and when the engine cannot be used.
+    async fn serve(
+        &self,
+        take: Take,
+        legs: Arc<dyn Legs>,
+        stop: CancellationToken,
+    ) -> Result<(), EngineError>;
+}
+
+/// Executor of legs, which a worker brings along.
+#[async_trait]
+pub trait Legs: Send + Sync {
+    /// Runs a leg until the run is done, parks, or goes to another worker. Ends soon after a token of `lease` is
+    /// cancelled.
+    async fn leg(&self, job: &Job, lease: Lease) -> LegEnd;
+}

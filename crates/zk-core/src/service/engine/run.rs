@@ -1,0 +1,162 @@
+use std::fmt;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use super::{EngineName, Job, RunPhase};
+use crate::model::{EntryId, RunId};
+use crate::service::RunStatus;
+
+/// Most children that a parked run can name in [`Wait::Children`].
+pub const MAX_WAITED_CHILDREN: usize = 32;
+
+/// End of a leg.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LegEnd {
+    /// The run is finished.
+    Done(RunStatus),
+    /// The run waits, on no worker.
+    Parked(Wait),
+    /// The run goes on with another leg, at once.
+    Handover(HandoverCause),
+    /// The run cannot go on; it stays listed.
+    Failed(LegFailure),
+}
+
+/// Event that a parked run waits for. [`Engine::wake`](super::Engine::wake) ends every wait.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "for", content = "of", rename_all = "snake_case")]
+pub enum Wait {
+    /// An answer to the question in this entry of the session.
+    Answer(EntryId),
+    /// Mail in the session's store.
+    Mail,
+    /// A time.
+    Until(SystemTime),
+    /// The end of all these runs, at most [`MAX_WAITED_CHILDREN`].
+    Children(Vec<RunId>),
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Answer(_) => f.write_str("an answer"),
+            Self::Mail => f.write_str("a message"),
+            Self::Until(_) => f.write_str("a time"),
+            Self::Children(runs) if runs.len() == 1 => f.write_str("a child run"),
+            Self::Children(runs) => write!(f, "{} child runs", runs.len()),
+        }
+    }
+}
+
+/// Cause of a handover.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HandoverCause {
+    /// The worker drains.
+    Draining,
+    /// The lease was lost, or the store refused its token.
+    Fenced,
+    /// A newer version of zk wrote the session: another worker may know its format.
+    TooNew,
+    /// The leg took long enough.
+    Age,
+}
+
+/// Reason for which a run cannot go on. Details are in the session and in the log of the worker: no text of a
+/// model or store reaches an engine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(tag = "why", content = "of", rename_all = "snake_case")]
+pub enum LegFailure {
+    /// The worker has no such preset.
+    #[error("the worker has no preset `{0}`; add it there, and submit the run anew")]
+    NoPreset(EngineName),
+    /// The worker has no such workspace.
+    #[error("the worker has no workspace `{0}`; name its directory there, and submit the run anew")]
+    NoWorkspace(EngineName),
+    /// The directory of the session does not exist on the worker.
+    #[error("the directory of the session is not on the worker; submit the run with a workspace that is")]
+    NoDirectory,
+    /// The store of the worker has no such session.
+    #[error("the worker's store has no such session; workers and submitters need one store")]
+    NoSession,
+    /// The session cannot be used.
+    #[error("the session cannot be opened; the worker's log says why")]
+    Session,
+    /// The agent could not be put together, for example without a key.
+    #[error("the agent cannot start on the worker; the worker's log says why")]
+    Start,
+    /// The run ended with an error.
+    #[error("the agent failed; the session says why")]
+    Agent,
+    /// The leg ended by a defect.
+    #[error("the leg broke off by a defect of zk; the worker's log says where")]
+    Panicked,
+    /// The leg was begun this often, and no leg ended.
+    #[error("{0} legs in a row died with their workers")]
+    Deaths(u32),
+    /// The state of the run exceeds what an engine stores.
+    #[error("the run waits for more than an engine stores")]
+    TooLarge,
+}
+
+/// State of a run in an engine's list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EngineRun {
+    /// The job.
+    pub job: Job,
+    /// Phase of the run.
+    pub phase: RunPhase,
+    /// Event that a parked run waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Wait>,
+    /// Worker of the present or last leg.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker: Option<EngineName>,
+    /// Token of the present or last leg; 0 before the first.
+    pub token: u64,
+    /// Number of legs that were begun.
+    pub legs: u64,
+    /// Reason of a failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<LegFailure>,
+    /// Whether a cancellation of the running leg is under way.
+    pub is_cancelling: bool,
+    /// Time of the submission.
+    pub submitted: SystemTime,
+    /// Time of the last change.
+    pub changed: SystemTime,
+}
+
+/// Filter for listing runs. The default lists all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunFilter {
+    /// This run alone.
+    pub run: Option<RunId>,
+    /// Runs whose id begins so.
+    pub run_prefix: Option<String>,
+    /// Runs of this queue.
+    pub queue: Option<EngineName>,
+    /// Runs of this tenant.
+    pub tenant: Option<EngineName>,
+    /// Children of this run.
+    pub parent: Option<RunId>,
+    /// Runs in one of these phases; empty for all.
+    pub phases: Vec<RunPhase>,
+    /// Most runs to list, the newest ones.
+    pub limit: Option<usize>,
+}
+
+impl RunFilter {
+    /// Filter for one run.
+    #[must_use]
+    pub fn run(run: RunId) -> Self {
+        Self { run: Some(run), ..Self::default() }
+    }
+
+    /// Filter for runs in one of these phases.
+    #[must_use]
+    pub fn phases(phases: impl IntoIterator<Item = RunPhase>) -> Self {
+        Self { phases: phases.into_iter().collect(), ..Self::default() }
+    }
+}

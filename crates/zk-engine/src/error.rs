@@ -1,0 +1,37 @@
+use std::path::Path;
+
+use rusqlite::ErrorCode;
+use zk_core::service::EngineError;
+
+/// Converts an error of SQLite.
+pub(crate) fn engine_error(doing: &'static str, path: &Path, error: &rusqlite::Error) -> EngineError {
+    let path = path.to_path_buf();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => EngineError::Full { path },
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            EngineError::Damaged { path, why: error.to_string() }
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => EngineError::Failed {
+            doing,
+            why: format!("another process has been writing {} for seconds; try again", path.display()),
+        },
+        Some(_) => EngineError::Failed { doing, why: format!("{}: {error}", path.display()) },
+        // A value that this version did not write.
+        None => EngineError::Damaged { path, why: error.to_string() },
+    }
+}
+
+/// Whether an operation can succeed later, without a change by a person.
+pub(crate) fn is_passing(error: &EngineError) -> bool {
+    match error {
+        EngineError::Full { .. } | EngineError::Failed { .. } => true,
+        EngineError::InvalidName { .. }
+        | EngineError::UnknownRun(_)
+        | EngineError::OtherJob(_)
+        | EngineError::Finished { .. }
+        | EngineError::NameTaken(_)
+        | EngineError::TooNew { .. }
+        | EngineError::Lost { .. }
+        | EngineError::Damaged { .. } => false,
+    }
+}

@@ -1,0 +1,36 @@
+//! Durable runs: an engine that keeps runs alive over the death of their workers, on SQLite.
+//!
+//! | item | purpose |
+//! |---|---|
+//! | [`LocalEngine`] | the `dyn Engine` of one machine: runs, leases, schedules in one file, for several worker processes |
+//! | [`AgentLegs`] | the `dyn Legs` of agents: a leg resumes a session under its lease, and ends done, parked or handed over |
+//! | [`Runs`] | runs with their sessions: submit, steer, answer, hand off, schedule |
+//!
+//! # Example
+//!
+//! `cargo run -p zk-engine --example hello_runs`
+//!
+#![doc = "```ignore"]
+#![doc = include_str!("../examples/hello_runs.rs")]
+#![doc = "```"]
+//!
+//! # What this crate must never know
+//!
+//! No prompt, answer, path of a project or secret is in the file of an engine: a job is ids and names. No terminal, no argument and
+//! no settings file.
+
+mod agent_legs;
+mod bell;
+mod clock;
+mod error;
+mod file;
+mod keeper;
+mod local;
+mod rows;
+mod runs;
+mod schedules;
+mod serve;
+
+pub use agent_legs::{AgentLegs, LegAgent, LegOpener};
+pub use local::LocalEngine;
+pub use runs::{Placement, Runs, RunsError};

@@ -1,0 +1,388 @@
+//! Changes and reads of runs, each within a transaction of its caller.
+
+use std::time::SystemTime;
+
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, named_params, params};
+use zk_core::model::RunId;
+use zk_core::service::{
+    EngineError, EngineName, EngineRun, JOB_FORMAT, Job, LegEnd, LegFailure, MAX_JOB_BYTES,
+    MAX_WAITED_CHILDREN, RunFilter, RunPhase, RunStatus, Take, Wait,
+};
+
+use crate::clock::{date_ms, date_of, duration_ms, lease_ms};
+
+/// Deaths of workers in a row after which a run fails: it may be what ends them.
+pub(crate) const MAX_LEG_DEATHS: u32 = 50;
+
+/// Time for which finished runs stay listed.
+const FINISHED_KEPT_MS: i64 = 30 * 24 * 3600 * 1000;
+
+type Changed<T> = rusqlite::Result<Result<T, EngineError>>;
+
+/// Run with the right to its next leg.
+pub(crate) struct Taken {
+    pub(crate) job: Job,
+    pub(crate) token: u64,
+}
+
+fn now() -> i64 {
+    date_ms(SystemTime::now())
+}
+
+/// Converts a value to JSON text. None of the stored types can fail to be JSON.
+fn json<T: serde::Serialize>(value: &T) -> rusqlite::Result<String> {
+    serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
+}
+
+fn parsed<T: serde::de::DeserializeOwned>(column: usize, text: &str) -> rusqlite::Result<T> {
+    serde_json::from_str(text).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into())
+    })
+}
+
+fn phase_of(column: usize, text: &str) -> rusqlite::Result<RunPhase> {
+    parsed(column, &format!("\"{text}\""))
+}
+
+pub(crate) fn submit(conn: &Connection, job: &Job) -> Changed<()> {
+    let text = json(job)?;
+    let known: Option<String> = conn
+        .query_row("SELECT job FROM runs WHERE run = ?1", [job.run().as_str()], |row| row.get(0))
+        .optional()?;
+    match known {
+        Some(known) if known == text => return Ok(Ok(())),
+        Some(_) => return Ok(Err(EngineError::OtherJob(job.run().clone()))),
+        None => {}
+    }
+    let parent = job.parent().map(|parent| parent.run.as_str());
+    let is_orphan: bool = match parent {
+        None => false,
+        Some(parent) => conn
+            .query_row(
+                "SELECT phase = 'cancelled' OR is_cancelled FROM runs WHERE run = ?1",
+                [parent],
+                |row| row.get(0),
+            )
+            .optional()?
+            .unwrap_or(false),
+    };
+    let phase = if is_orphan { RunPhase::Cancelled } else { RunPhase::Queued };
+    let queue = job.queue().map_or(Take::DEFAULT_QUEUE, EngineName::as_str);
+    conn.execute(
+        "INSERT INTO runs(run, format, job, queue, tenant, parent, priority, phase, submitted_ms, changed_ms)
+         VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9)",
+        params![
+            job.run().as_str(),
+            JOB_FORMAT,
+            text,
+            queue,
+            job.tenant().map(EngineName::as_str),
+            parent,
+            job.priority(),
+            phase.as_str(),
+            now()
+        ],
+    )?;
+    Ok(Ok(()))
+}
+
+pub(crate) fn wake(conn: &Connection, run: &RunId) -> Changed<()> {
+    let Some(phase) = phase(conn, run)? else { return Ok(Err(EngineError::UnknownRun(run.clone()))) };
+    match phase {
+        RunPhase::Done | RunPhase::Failed | RunPhase::Cancelled => {
+            return Ok(Err(EngineError::Finished { run: run.clone(), phase }));
+        }
+        RunPhase::Queued => {}
+        RunPhase::Parked => queue(conn, run)?,
+        RunPhase::Running => {
+            conn.execute("UPDATE runs SET is_woken = 1 WHERE run = ?1", [run.as_str()])?;
+        }
+    }
+    Ok(Ok(()))
+}
+
+fn phase(conn: &Connection, run: &RunId) -> rusqlite::Result<Option<RunPhase>> {
+    conn.query_row("SELECT phase FROM runs WHERE run = ?1", [run.as_str()], |row| {
+        phase_of(0, &row.get::<_, String>(0)?)
+    })
+    .optional()
+}
+
+fn queue(conn: &Connection, run: &RunId) -> rusqlite::Result<()> {
+    conn.execute(
+        "UPDATE runs SET phase = 'queued', wait = NULL, until_ms = NULL, changed_ms = ?2 WHERE run = ?1",
+        params![run.as_str(), now()],
+    )?;
+    Ok(())
+}
+
+pub(crate) fn cancel(conn: &Connection, run: &RunId) -> Changed<()> {
+    if phase(conn, run)?.is_none() {
+        return Ok(Err(EngineError::UnknownRun(run.clone())));
+    }
+    let mut select = conn.prepare_cached(
+        "WITH RECURSIVE tree(run) AS (
+             SELECT ?1 UNION SELECT runs.run FROM runs JOIN tree ON runs.parent = tree.run
+         ) SELECT run, phase FROM runs WHERE run IN tree",
+    )?;
+    let rows = select.query_map([run.as_str()], |row| {
+        let run: String = row.get(0)?;
+        Ok((RunId::from(run), phase_of(1, &row.get::<_, String>(1)?)?))
+    })?;
+    for row in rows.collect::<rusqlite::Result<Vec<_>>>()? {
+        let (run, phase) = row;
+        match phase {
+            RunPhase::Queued | RunPhase::Parked => finish(conn, &run, RunPhase::Cancelled, None)?,
+            RunPhase::Running => {
+                conn.execute(
+                    "UPDATE runs SET is_cancelled = 1, changed_ms = ?2 WHERE run = ?1",
+                    params![run.as_str(), now()],
+                )?;
+            }
+            RunPhase::Done | RunPhase::Failed | RunPhase::Cancelled => {}
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// Ends a run, and wakes the parent that waits for it.
+fn finish(
+    conn: &Connection,
+    run: &RunId,
+    phase: RunPhase,
+    failure: Option<&LegFailure>,
+) -> rusqlite::Result<()> {
+    let failure = failure.map(json).transpose()?;
+    conn.execute(
+        "UPDATE runs SET phase = ?2, failure = ?3, wait = NULL, until_ms = NULL, lease_until = NULL,
+             is_woken = 0, is_cancelled = 0, changed_ms = ?4 WHERE run = ?1",
+        params![run.as_str(), phase.as_str(), failure, now()],
+    )?;
+    let parent: Option<String> =
+        conn.query_row("SELECT parent FROM runs WHERE run = ?1", [run.as_str()], |row| row.get(0))?;
+    let Some(parent) = parent.map(RunId::from) else { return Ok(()) };
+    let wait: Option<Option<String>> = conn
+        .query_row("SELECT wait FROM runs WHERE run = ?1 AND phase = 'parked'", [parent.as_str()], |row| {
+            row.get(0)
+        })
+        .optional()?;
+    let Some(wait) = wait.flatten() else { return Ok(()) };
+    match parsed::<Wait>(0, &wait)? {
+        Wait::Children(children) if are_finished(conn, &children)? => queue(conn, &parent),
+        Wait::Children(_) | Wait::Answer(_) | Wait::Mail | Wait::Until(_) => Ok(()),
+    }
+}
+
+/// Whether no run of the list can end any more. An unknown one counts as finished.
+fn are_finished(conn: &Connection, runs: &[RunId]) -> rusqlite::Result<bool> {
+    conn.query_row(
+        "SELECT COUNT(*) = 0 FROM runs WHERE run IN (SELECT value FROM json_each(?1))
+         AND phase IN ('queued', 'running', 'parked')",
+        [json(&runs)?],
+        |row| row.get(0),
+    )
+}
+
+/// Whether [`take`] would change anything. Needs no write lock.
+pub(crate) fn is_work_due(conn: &Connection) -> rusqlite::Result<bool> {
+    conn.prepare_cached(
+        "SELECT EXISTS(SELECT 1 FROM runs WHERE phase = 'queued')
+             OR EXISTS(SELECT 1 FROM runs WHERE phase = 'parked' AND until_ms <= ?1)
+             OR EXISTS(SELECT 1 FROM runs WHERE phase = 'running'
+                 AND (lease_until <= ?2 OR lease_until > ?2 + lease_ms))
+             OR EXISTS(SELECT 1 FROM schedules WHERE next_ms <= ?1)",
+    )?
+    .query_row(params![now(), lease_ms()], |row| row.get(0))
+}
+
+/// Takes up to `most` runs for legs of this worker.
+pub(crate) fn take(conn: &Connection, take: &Take, most: usize) -> Changed<Vec<Taken>> {
+    let (date, lease_now) = (now(), lease_ms());
+    conn.execute(
+        "UPDATE runs SET phase = 'queued', wait = NULL, until_ms = NULL WHERE phase = 'parked' AND until_ms <= ?1",
+        [date],
+    )?;
+    // After a start of the machine, the clock of leases begins anew.
+    let mut expired = conn.prepare_cached(
+        "SELECT run, deaths, is_cancelled FROM runs WHERE phase = 'running'
+         AND (lease_until <= ?1 OR lease_until > ?1 + lease_ms)",
+    )?;
+    let expired = expired.query_map([lease_now], |row| {
+        Ok((RunId::from(row.get::<_, String>(0)?), row.get::<_, u32>(1)?, row.get::<_, bool>(2)?))
+    })?;
+    for row in expired.collect::<rusqlite::Result<Vec<_>>>()? {
+        match row {
+            (run, _, true) => finish(conn, &run, RunPhase::Cancelled, None)?,
+            (run, deaths, false) if deaths + 1 >= MAX_LEG_DEATHS => {
+                finish(conn, &run, RunPhase::Failed, Some(&LegFailure::Deaths(deaths + 1)))?;
+            }
+            (run, _, false) => {
+                conn.execute(
+                    "UPDATE runs SET phase = 'queued', deaths = deaths + 1 WHERE run = ?1",
+                    [run.as_str()],
+                )?;
+            }
+        }
+    }
+    let queues: Vec<&str> = take.queues.iter().map(EngineName::as_str).collect();
+    let mut ready = conn.prepare_cached(
+        "SELECT run, job FROM runs WHERE phase = 'queued' AND format <= ?1
+         AND (?2 = '[]' OR queue IN (SELECT value FROM json_each(?2)))
+         ORDER BY priority DESC, seq LIMIT ?3",
+    )?;
+    let ready = ready
+        .query_map(params![JOB_FORMAT, json(&queues)?, i64::try_from(most).unwrap_or(i64::MAX)], |row| {
+            Ok((row.get::<_, String>(0)?, parsed::<Job>(1, &row.get::<_, String>(1)?)?))
+        })?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    let lease = duration_ms(take.lease);
+    let mut taken = Vec::with_capacity(ready.len());
+    for (run, job) in ready {
+        let token: i64 = conn
+            .prepare_cached(
+                "UPDATE runs SET phase = 'running', token = token + 1, legs = legs + 1, worker = ?2,
+                     lease_until = ?3, lease_ms = ?4, is_woken = 0, wait = NULL, until_ms = NULL, changed_ms = ?5
+                 WHERE run = ?1 RETURNING token",
+            )?
+            .query_row(params![run, take.worker.as_str(), lease_now.saturating_add(lease), lease, date], |row| {
+                row.get(0)
+            })?;
+        taken.push(Taken { job, token: u64::try_from(token).unwrap_or_default() });
+    }
+    Ok(Ok(taken))
+}
+
+/// Renews a lease; `None` if the run is another worker's or over, else whether it is being cancelled.
+pub(crate) fn renew(
+    conn: &Connection,
+    run: &RunId,
+    token: u64,
+    lease: i64,
+) -> rusqlite::Result<Option<bool>> {
+    conn.prepare_cached(
+        "UPDATE runs SET lease_until = ?3 WHERE run = ?1 AND token = ?2 AND phase = 'running' RETURNING is_cancelled",
+    )?
+    .query_row(params![run.as_str(), stored(token), lease_ms().saturating_add(lease)], |row| row.get(0))
+    .optional()
+}
+
+/// Running runs of a worker that are being cancelled, with their tokens.
+pub(crate) fn cancelled(conn: &Connection, worker: &EngineName) -> rusqlite::Result<Vec<(RunId, u64)>> {
+    let mut select = conn.prepare_cached(
+        "SELECT run, token FROM runs WHERE phase = 'running' AND is_cancelled AND worker = ?1",
+    )?;
+    let rows = select.query_map([worker.as_str()], |row| {
+        Ok((RunId::from(row.get::<_, String>(0)?), u64::try_from(row.get::<_, i64>(1)?).unwrap_or_default()))
+    })?;
+    rows.collect()
+}
+
+/// Frees the runs that an earlier process of this worker's name left.
+pub(crate) fn free_left_behind(conn: &Connection, worker: &EngineName) -> rusqlite::Result<()> {
+    conn.execute(
+        "UPDATE runs SET lease_until = 0 WHERE phase = 'running' AND worker = ?1",
+        [worker.as_str()],
+    )?;
+    conn.execute(
+        "DELETE FROM runs WHERE phase IN ('done', 'failed', 'cancelled') AND changed_ms < ?1",
+        [now() - FINISHED_KEPT_MS],
+    )?;
+    Ok(())
+}
+
+/// Records the end of a leg; returns false if the run was another worker's by then.
+pub(crate) fn end_leg(conn: &Connection, run: &RunId, token: u64, end: &LegEnd) -> Changed<bool> {
+    let row: Option<(bool, bool)> = conn
+        .query_row(
+            "SELECT is_woken, is_cancelled FROM runs WHERE run = ?1 AND token = ?2 AND phase = 'running'",
+            params![run.as_str(), stored(token)],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .optional()?;
+    let Some((is_woken, is_cancelled)) = row else { return Ok(Ok(false)) };
+    conn.execute("UPDATE runs SET deaths = 0, lease_until = NULL WHERE run = ?1", [run.as_str()])?;
+    match end {
+        LegEnd::Done(RunStatus::Completed) => finish(conn, run, RunPhase::Done, None)?,
+        LegEnd::Done(RunStatus::Aborted) => finish(conn, run, RunPhase::Cancelled, None)?,
+        LegEnd::Done(RunStatus::Error) => finish(conn, run, RunPhase::Failed, Some(&LegFailure::Agent))?,
+        LegEnd::Failed(failure) => finish(conn, run, RunPhase::Failed, Some(failure))?,
+        LegEnd::Parked(_) | LegEnd::Handover(_) if is_cancelled => {
+            finish(conn, run, RunPhase::Cancelled, None)?;
+        }
+        LegEnd::Handover(_) => queue(conn, run)?,
+        LegEnd::Parked(wait) => park(conn, run, wait, is_woken)?,
+    }
+    Ok(Ok(true))
+}
+
+fn park(conn: &Connection, run: &RunId, wait: &Wait, is_woken: bool) -> rusqlite::Result<()> {
+    let text = json(wait)?;
+    let until = match wait {
+        Wait::Until(time) => Some(date_ms(*time)),
+        Wait::Children(runs) if runs.len() > MAX_WAITED_CHILDREN => {
+            return finish(conn, run, RunPhase::Failed, Some(&LegFailure::TooLarge));
+        }
+        Wait::Children(runs) if are_finished(conn, runs)? => return queue(conn, run),
+        Wait::Answer(_) | Wait::Mail | Wait::Children(_) => None,
+    };
+    if text.len() > MAX_JOB_BYTES / 2 {
+        return finish(conn, run, RunPhase::Failed, Some(&LegFailure::TooLarge));
+    }
+    if is_woken {
+        return queue(conn, run);
+    }
+    conn.execute(
+        "UPDATE runs SET phase = 'parked', wait = ?2, until_ms = ?3, changed_ms = ?4 WHERE run = ?1",
+        params![run.as_str(), text, until, now()],
+    )?;
+    Ok(())
+}
+
+fn stored(token: u64) -> i64 {
+    i64::try_from(token).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn list(conn: &Connection, filter: &RunFilter) -> rusqlite::Result<Vec<EngineRun>> {
+    let phases: Vec<&str> = filter.phases.iter().map(|phase| phase.as_str()).collect();
+    let phases = json(&phases)?;
+    let limit = filter.limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
+    let named: &[(&str, &dyn ToSql)] = named_params! {
+        ":run": filter.run.as_ref().map(RunId::as_str),
+        ":prefix": filter.run_prefix,
+        ":queue": filter.queue.as_ref().map(EngineName::as_str),
+        ":tenant": filter.tenant.as_ref().map(EngineName::as_str),
+        ":parent": filter.parent.as_ref().map(RunId::as_str),
+        ":phases": phases,
+        ":limit": limit,
+    };
+    let mut select = conn.prepare_cached(
+        "SELECT job, phase, wait, worker, token, legs, failure, is_cancelled, submitted_ms, changed_ms FROM runs
+         WHERE (:run IS NULL OR run = :run) AND (:prefix IS NULL OR substr(run, 1, length(:prefix)) = :prefix)
+             AND (:queue IS NULL OR queue = :queue) AND (:tenant IS NULL OR tenant = :tenant)
+             AND (:parent IS NULL OR parent = :parent)
+             AND (:phases = '[]' OR phase IN (SELECT value FROM json_each(:phases)))
+             AND format <= 1
+         ORDER BY seq DESC LIMIT :limit",
+    )?;
+    let rows = select.query_map(named, listed)?;
+    let mut runs = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+    runs.reverse();
+    Ok(runs)
+}
+
+fn listed(row: &Row<'_>) -> rusqlite::Result<EngineRun> {
+    let text = |column| row.get::<_, Option<String>>(column);
+    let count = |column| row.get::<_, i64>(column).map(|count| u64::try_from(count).unwrap_or_default());
+    Ok(EngineRun {
+        job: parsed(0, &row.get::<_, String>(0)?)?,
+        phase: phase_of(1, &row.get::<_, String>(1)?)?,
+        wait: text(2)?.map(|wait| parsed(2, &wait)).transpose()?,
+        worker: text(3)?.map(|worker| parsed(3, &json(&worker)?)).transpose()?,
+        token: count(4)?,
+        legs: count(5)?,
+        failure: text(6)?.map(|failure| parsed(6, &failure)).transpose()?,
+        is_cancelling: row.get(7)?,
+        submitted: date_of(row.get(8)?),
+        changed: date_of(row.get(9)?),
+    })
+}

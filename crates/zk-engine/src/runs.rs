@@ -1,0 +1,318 @@
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use zk_core::model::{Message, Role, RunId, SessionId};
+use zk_core::service::{
+    Durability, Engine, EngineError, EngineName, EngineRun, Entry, EntryKind, Job, Mail, MailKind,
+    NewSession, Redactor, RunFilter, RunPhase, Schedule, ScheduleTimes, ScheduledJob, SessionStore,
+    StoreError, UiAnswer, Wait,
+};
+use zk_session::{AnswerRefused, answer_question};
+
+/// Runs of an engine together with their sessions in a store: what a person does with them.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let dir = dir.path().join("engine");
+/// use std::sync::Arc;
+/// use zk_core::service::{Redactor, RunPhase};
+/// use zk_engine::{LocalEngine, Placement, Runs};
+/// use zk_exec::LocalStateFiles;
+/// use zk_session::MemoryStore;
+///
+/// let engine = Arc::new(LocalEngine::new(dir, Arc::new(LocalStateFiles::default())));
+/// let runs = Runs::new(engine, Arc::new(MemoryStore::new()), Arc::new(Redactor::new()));
+/// let job = runs.submit("/project", "Fix the failing test.", Placement::default()).await.unwrap();
+/// // The beginning of the id is enough.
+/// let found = runs.find(&job.run().as_str()[..12]).await.unwrap();
+/// assert_eq!(found.phase, RunPhase::Queued);
+/// # });
+/// ```
+#[derive(Clone)]
+pub struct Runs {
+    engine: Arc<dyn Engine>,
+    store: Arc<dyn SessionStore>,
+    redactor: Arc<Redactor>,
+}
+
+impl fmt::Debug for Runs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runs").finish_non_exhaustive()
+    }
+}
+
+/// Place and manner of a run, by names that its worker resolves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// Id of the run; `None` for a fresh one. A run that exists is not submitted again.
+    pub run: Option<RunId>,
+    /// Preset.
+    pub preset: Option<EngineName>,
+    /// Workspace; `None` for the directory of the session.
+    pub workspace: Option<EngineName>,
+    /// Queue.
+    pub queue: Option<EngineName>,
+    /// Priority; runs with a larger one begin first.
+    pub priority: i8,
+}
+
+/// Error of [`Runs`].
+#[derive(Debug, thiserror::Error)]
+pub enum RunsError {
+    /// The engine refused or failed.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The store of sessions refused or failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// No run has an id that begins so.
+    #[error("no run has an id that begins with `{0}`")]
+    Unknown(String),
+    /// Several runs have ids that begin so.
+    #[error("{count} runs have ids that begin with `{start}`; give more of the id")]
+    Ambiguous {
+        /// Beginning that was given.
+        start: String,
+        /// Number of runs.
+        count: usize,
+    },
+    /// A prompt is empty.
+    #[error("the prompt is empty: say what the run is to do")]
+    NoPrompt,
+    /// The run waits for no answer.
+    #[error("run `{run}` waits for no answer: it is {phase}")]
+    NotParked {
+        /// Id of the run.
+        run: RunId,
+        /// Phase of the run.
+        phase: RunPhase,
+    },
+    /// The answer was refused.
+    #[error(transparent)]
+    Answer(#[from] AnswerRefused),
+    /// A session has nothing left to do.
+    #[error("session `{0}` has nothing left to do: add a prompt for the run")]
+    NothingToDo(SessionId),
+}
+
+impl Runs {
+    /// Creates the desk of an engine and of the store that its workers use. Prompts pass `redactor` before they are stored.
+    #[must_use]
+    pub fn new(engine: Arc<dyn Engine>, store: Arc<dyn SessionStore>, redactor: Arc<Redactor>) -> Self {
+        Self { engine, store, redactor }
+    }
+
+    /// Returns the engine.
+    #[must_use]
+    pub fn engine(&self) -> &Arc<dyn Engine> {
+        &self.engine
+    }
+
+    /// Returns the store.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn SessionStore> {
+        &self.store
+    }
+
+    /// Stores a new session with the prompt, and submits its run.
+    ///
+    /// # Errors
+    /// [`RunsError`]; no session is left behind then.
+    pub async fn submit(
+        &self,
+        cwd: impl Into<PathBuf>,
+        prompt: &str,
+        placement: Placement,
+    ) -> Result<Job, RunsError> {
+        if let Some(run) = &placement.run
+            && let Some(known) = self.engine.list(&RunFilter::run(run.clone())).await?.into_iter().next()
+        {
+            return Ok(known.job);
+        }
+        let session = self.store_prompt(cwd.into(), prompt).await?;
+        match self.submit_session(session.clone(), placement).await {
+            Ok(job) => Ok(job),
+            Err(error) => {
+                // The error is reported, not that of the clean-up.
+                let _ = self.store.delete(&session).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Submits a run that goes on with a stored session; `prompt` is added to it first.
+    ///
+    /// # Errors
+    /// [`RunsError::NothingToDo`] for a session that ends with an answer and gets no prompt; the store's errors, also for a
+    /// session that is in use.
+    pub async fn hand_off(
+        &self,
+        session: &SessionId,
+        prompt: Option<&str>,
+        placement: Placement,
+    ) -> Result<Job, RunsError> {
+        let open = self.store.open(session).await?;
+        let ready = match prompt {
+            Some(prompt) => match self.prompt_entry(prompt) {
+                Ok(entry) => {
+                    open.append(vec![entry], Durability::Disk).await.map(drop).map_err(RunsError::from)
+                }
+                Err(error) => Err(error),
+            },
+            None => match open.entries().await {
+                Ok(entries) if has_work(&entries) => Ok(()),
+                Ok(_) => Err(RunsError::NothingToDo(session.clone())),
+                Err(error) => Err(error.into()),
+            },
+        };
+        let closed = open.close().await;
+        drop(open);
+        ready?;
+        closed?;
+        self.submit_session(session.clone(), placement).await
+    }
+
+    async fn submit_session(&self, session: SessionId, placement: Placement) -> Result<Job, RunsError> {
+        let Placement { run, preset, workspace, queue, priority } = placement;
+        let mut job = Job::new(run.unwrap_or_else(RunId::fresh), session)?.with_priority(priority);
+        if let Some(preset) = preset {
+            job = job.with_preset(preset);
+        }
+        if let Some(workspace) = workspace {
+            job = job.with_workspace(workspace);
+        }
+        if let Some(queue) = queue {
+            job = job.with_queue(queue);
+        }
+        self.engine.submit(job.clone()).await?;
+        Ok(job)
+    }
+
+    /// Stores a prompt, and submits a run with a copy of it at each of these times.
+    ///
+    /// # Errors
+    /// [`RunsError`]; no session is left behind then.
+    pub async fn schedule(
+        &self,
+        name: EngineName,
+        times: ScheduleTimes,
+        (cwd, prompt): (PathBuf, &str),
+        placement: Placement,
+    ) -> Result<Schedule, RunsError> {
+        let template = self.store_prompt(cwd, prompt).await?;
+        let Placement { preset, workspace, queue, .. } = placement;
+        let job = ScheduledJob { template: template.clone(), preset, workspace, queue };
+        let plan = Schedule { name, times, job };
+        if let Err(error) = self.engine.schedule(plan.clone()).await {
+            let _ = self.store.delete(&template).await;
+            return Err(error.into());
+        }
+        Ok(plan)
+    }
+
+    /// Finds the run whose id is or begins with `start`.
+    ///
+    /// # Errors
+    /// [`RunsError::Unknown`], [`RunsError::Ambiguous`], and those of the engine.
+    pub async fn find(&self, start: &str) -> Result<EngineRun, RunsError> {
+        let start = start.trim();
+        let unknown = || RunsError::Unknown(start.to_owned());
+        if start.is_empty() {
+            return Err(unknown());
+        }
+        let filter = RunFilter { run_prefix: Some(start.to_owned()), ..RunFilter::default() };
+        let mut found = self.engine.list(&filter).await?;
+        if let Some(exact) = found.iter().position(|run| run.job.run().as_str() == start) {
+            return Ok(found.swap_remove(exact));
+        }
+        match found.len() {
+            0 | 1 => found.pop().ok_or_else(unknown),
+            count => Err(RunsError::Ambiguous { start: start.to_owned(), count }),
+        }
+    }
+
+    /// Leaves a message for a run, which it reads before its next turn.
+    ///
+    /// # Errors
+    /// [`EngineError::Finished`] for a run that is over; the store's errors, such as for a message over 1 MB.
+    pub async fn steer(&self, run: &EngineRun, text: &str) -> Result<(), RunsError> {
+        if run.phase.is_finished() {
+            return Err(finished(run).into());
+        }
+        if text.trim().is_empty() {
+            return Err(RunsError::NoPrompt);
+        }
+        let text = self.redactor.redact(text).into_owned();
+        self.store.post_mail(run.job.session(), &Mail::new(MailKind::Steer { text })).await?;
+        self.wake_parked(run).await
+    }
+
+    /// Answers the question at which a run is parked, and wakes it.
+    ///
+    /// # Errors
+    /// [`RunsError::NotParked`]; [`RunsError::Answer`], also when the question was answered before.
+    pub async fn answer(&self, run: &EngineRun, answer: UiAnswer) -> Result<(), RunsError> {
+        let Some(Wait::Answer(question)) = &run.wait else {
+            return Err(RunsError::NotParked { run: run.job.run().clone(), phase: run.phase });
+        };
+        answer_question(&*self.store, run.job.session(), question, answer).await?;
+        self.wake_parked(run).await
+    }
+
+    /// Wakes a run that is parked. Others take what is there by themselves.
+    async fn wake_parked(&self, run: &EngineRun) -> Result<(), RunsError> {
+        match run.phase {
+            RunPhase::Parked | RunPhase::Running => Ok(self.engine.wake(run.job.run()).await?),
+            RunPhase::Queued => Ok(()),
+            RunPhase::Done | RunPhase::Failed | RunPhase::Cancelled => Err(finished(run).into()),
+        }
+    }
+
+    fn prompt_entry(&self, prompt: &str) -> Result<EntryKind, RunsError> {
+        if prompt.trim().is_empty() {
+            return Err(RunsError::NoPrompt);
+        }
+        let message = Message::user_text(self.redactor.redact(prompt).into_owned());
+        Ok(EntryKind::Message { message: message.shared(), usage: None })
+    }
+
+    /// Stores a new session with a prompt that nothing answers yet.
+    async fn store_prompt(&self, cwd: PathBuf, prompt: &str) -> Result<SessionId, RunsError> {
+        let entry = self.prompt_entry(prompt)?;
+        let open = self.store.create(NewSession { id: None, cwd, parent: None }).await?;
+        let stored = open.append(vec![entry], Durability::Disk).await;
+        let (id, closed) = (open.id().clone(), open.close().await);
+        drop(open);
+        if let Err(error) = stored.map(drop).and(closed) {
+            let _ = self.store.delete(&id).await;
+            return Err(error.into());
+        }
+        Ok(id)
+    }
+}
+
+fn finished(run: &EngineRun) -> EngineError {
+    EngineError::Finished { run: run.job.run().clone(), phase: run.phase }
+}
+
+/// Whether a session ends with a message without an answer, or with an open turn.
+fn has_work(entries: &[Entry]) -> bool {
+    let state = |entry: &Entry| match &entry.kind {
+        EntryKind::Message { message, .. } => Some(message.role == Role::User),
+        EntryKind::OpenTurn { .. } => Some(true),
+        EntryKind::Model { .. }
+        | EntryKind::Thinking { .. }
+        | EntryKind::RunStart { .. }
+        | EntryKind::RunEnd { .. }
+        | EntryKind::CallBegin { .. }
+        | EntryKind::CallEnd { .. }
+        | EntryKind::CallData { .. }
+        | EntryKind::Usage { .. }
+        | EntryKind::Leaf { .. }
+        | EntryKind::Label { .. }
+        | EntryKind::Custom(_) => None,
+    };
+    entries.iter().rev().find_map(state).unwrap_or(false)
+}

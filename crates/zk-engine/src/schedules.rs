@@ -1,0 +1,94 @@
+//! Changes and reads of schedules and workers, each within a transaction of its caller.
+
+use std::time::SystemTime;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use zk_core::service::{EngineError, EngineName, Schedule};
+
+use crate::clock::date_ms;
+use crate::rows;
+
+fn failed<E: Into<Box<dyn std::error::Error + Send + Sync>>>(error: E) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into())
+}
+
+pub(crate) fn put(conn: &Connection, plan: &Schedule) -> rusqlite::Result<Result<(), EngineError>> {
+    let now = SystemTime::now();
+    // A name that leaves no room for ids is refused here, not when a run is due.
+    if let Err(error) = plan.job_at(now) {
+        return Ok(Err(error));
+    }
+    let text = serde_json::to_string(plan).map_err(failed)?;
+    conn.execute(
+        "INSERT INTO schedules(name, plan, next_ms) VALUES(?1, ?2, ?3)
+         ON CONFLICT(name) DO UPDATE SET plan = ?2, next_ms = ?3",
+        params![plan.name.as_str(), text, date_ms(plan.times.next(now))],
+    )?;
+    Ok(Ok(()))
+}
+
+pub(crate) fn remove(conn: &Connection, name: &EngineName) -> rusqlite::Result<bool> {
+    Ok(conn.execute("DELETE FROM schedules WHERE name = ?1", [name.as_str()])? > 0)
+}
+
+pub(crate) fn list(conn: &Connection) -> rusqlite::Result<Vec<Schedule>> {
+    let mut select = conn.prepare("SELECT plan FROM schedules ORDER BY name")?;
+    let plans = select.query_map([], |row| plan(&row.get::<_, String>(0)?))?;
+    plans.collect()
+}
+
+fn plan(text: &str) -> rusqlite::Result<Schedule> {
+    serde_json::from_str(text).map_err(failed)
+}
+
+/// Submits a run for each schedule that is due.
+pub(crate) fn submit_due(conn: &Connection) -> rusqlite::Result<Result<(), EngineError>> {
+    let now = SystemTime::now();
+    let mut select = conn.prepare_cached("SELECT plan, next_ms FROM schedules WHERE next_ms <= ?1")?;
+    let due = select
+        .query_map([date_ms(now)], |row| Ok((plan(&row.get::<_, String>(0)?)?, row.get::<_, i64>(1)?)))?;
+    for row in due.collect::<rusqlite::Result<Vec<_>>>()? {
+        let (plan, time) = row;
+        conn.execute(
+            "UPDATE schedules SET next_ms = ?2 WHERE name = ?1",
+            params![plan.name.as_str(), date_ms(plan.times.next(now))],
+        )?;
+        let submitted = match plan.job_at(crate::clock::date_of(time)) {
+            Ok(job) => rows::submit(conn, &job)?,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = submitted {
+            return Ok(Err(error));
+        }
+    }
+    Ok(Ok(()))
+}
+
+pub(crate) fn begin_worker(conn: &Connection, name: &EngineName) -> rusqlite::Result<()> {
+    conn.execute(
+        "INSERT INTO workers(name, is_draining) VALUES(?1, 0) ON CONFLICT(name) DO UPDATE SET is_draining = 0",
+        [name.as_str()],
+    )?;
+    rows::free_left_behind(conn, name)
+}
+
+pub(crate) fn end_worker(conn: &Connection, name: &EngineName) -> rusqlite::Result<()> {
+    conn.execute("DELETE FROM workers WHERE name = ?1", [name.as_str()])?;
+    Ok(())
+}
+
+pub(crate) fn workers(conn: &Connection) -> rusqlite::Result<Vec<EngineName>> {
+    let mut select = conn.prepare("SELECT name FROM workers ORDER BY name")?;
+    let names = select.query_map([], |row| row.get::<_, String>(0))?;
+    names.map(|name| EngineName::new(&name?).map_err(failed)).collect()
+}
+
+pub(crate) fn ask_to_drain(conn: &Connection, name: &EngineName) -> rusqlite::Result<()> {
+    conn.execute("UPDATE workers SET is_draining = 1 WHERE name = ?1", [name.as_str()])?;
+    Ok(())
+}
+
+pub(crate) fn is_draining(conn: &Connection, name: &EngineName) -> rusqlite::Result<bool> {
+    let mut select = conn.prepare_cached("SELECT is_draining FROM workers WHERE name = ?1")?;
+    Ok(select.query_row([name.as_str()], |row| row.get(0)).optional()?.unwrap_or(false))
+}

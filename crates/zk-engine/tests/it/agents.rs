@@ -1,0 +1,168 @@
+//! Legs of agents with a scripted model: parking, handing over, and a leg that another one follows.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+use zk_agent::Agent;
+use zk_core::service::{
+    EngineName, HandoverCause, Job, Lease, LegEnd, LegFailure, Redactor, RunFilter, RunPhase, SessionStore,
+    StoreError, Take,
+};
+use zk_engine::{AgentLegs, LegAgent, LegOpener, LocalEngine, Placement, Runs, RunsError};
+use zk_exec::LocalStateFiles;
+use zk_session::MemoryStore;
+use zk_testkit::{Asked, Script, ScriptedProvider, Turn};
+
+/// Opens agents with a scripted model and no tools but `idle`.
+struct Opener {
+    store: Arc<MemoryStore>,
+    script: Script,
+}
+
+struct Opened(Agent);
+
+#[async_trait]
+impl LegAgent for Opened {
+    fn agent(&self) -> &Agent {
+        &self.0
+    }
+
+    async fn close(self: Box<Self>) {
+        self.0.close().await;
+    }
+}
+
+#[async_trait]
+impl LegOpener for Opener {
+    async fn open(&self, job: &Job, lease: &Lease) -> Result<Box<dyn LegAgent>, LegEnd> {
+        let opened = match self.store.open_leased(job.session(), lease).await {
+            Ok(opened) => opened,
+            Err(StoreError::Fenced { .. }) => return Err(LegEnd::Handover(HandoverCause::Fenced)),
+            Err(_) => return Err(LegEnd::Failed(LegFailure::NoSession)),
+        };
+        let stored = zk_session::resume_leg(opened, job.run()).await.unwrap();
+        let agent = Agent::builder(Arc::new(ScriptedProvider::new(self.script.clone())))
+            .model_id("scripted")
+            .unguarded()
+            .resume(stored)
+            .build()
+            .unwrap();
+        Ok(Box::new(Opened(agent)))
+    }
+}
+
+struct Desk {
+    runs: Runs,
+    legs: Arc<AgentLegs>,
+    asks: Arc<AtomicUsize>,
+    _dir: tempfile::TempDir,
+}
+
+impl Desk {
+    /// Desk whose model answers with `answer`.
+    fn answering(answer: impl Fn(&Asked) -> Turn + Send + Sync + 'static) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = LocalEngine::new(dir.path().join("engine"), Arc::new(LocalStateFiles::default()));
+        let (store, asks) = (Arc::new(MemoryStore::new()), Arc::new(AtomicUsize::new(0)));
+        let counted = asks.clone();
+        let script = Script::answering(move |asked: &Asked| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            answer(asked)
+        });
+        let legs = Arc::new(AgentLegs::new(Arc::new(Opener { store: store.clone(), script })));
+        Self { runs: Runs::new(Arc::new(engine), store, Arc::new(Redactor::new())), legs, asks, _dir: dir }
+    }
+
+    async fn serve_once(&self) {
+        let take = Take { once: true, ..Take::new(EngineName::new("w").unwrap()) };
+        self.runs.engine().serve(take, self.legs.clone(), CancellationToken::new()).await.unwrap();
+    }
+
+    async fn phase(&self, job: &Job) -> RunPhase {
+        self.runs.engine().list(&RunFilter::run(job.run().clone())).await.unwrap().remove(0).phase
+    }
+}
+
+#[tokio::test]
+async fn a_submitted_prompt_is_answered_once() {
+    let desk = Desk::answering(|_| Turn::new().text("done it"));
+    let job = desk.runs.submit("/project", "Do it.", Placement::default()).await.unwrap();
+    assert_eq!(desk.phase(&job).await, RunPhase::Queued);
+    desk.serve_once().await;
+    assert_eq!(desk.phase(&job).await, RunPhase::Done);
+    let stored =
+        serde_json::to_string(&desk.runs.store().read(job.session()).await.unwrap().entries).unwrap();
+    assert!(stored.contains("Do it.") && stored.contains("done it"), "{stored}");
+    assert_eq!(desk.asks.load(Ordering::SeqCst), 1);
+    let over = desk.runs.find(job.run().as_str()).await.unwrap();
+    assert!(matches!(desk.runs.steer(&over, "more").await, Err(RunsError::Engine(_))));
+    let nothing = desk.runs.hand_off(job.session(), None, Placement::default()).await;
+    assert!(matches!(nothing, Err(RunsError::NothingToDo(_))), "{nothing:?}");
+    let again = desk.runs.hand_off(job.session(), Some("Again."), Placement::default()).await.unwrap();
+    desk.serve_once().await;
+    assert_eq!(desk.phase(&again).await, RunPhase::Done);
+    assert_eq!(desk.asks.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn a_message_to_a_queued_run_is_in_its_first_request() {
+    let desk = Desk::answering(|asked| {
+        let is_told = format!("{:?}", asked.messages).contains("say plum");
+        Turn::new().text(if is_told { "plum" } else { "nothing" })
+    });
+    let job = desk.runs.submit("/project", "Do it.", Placement::default()).await.unwrap();
+    let queued = desk.runs.find(job.run().as_str()).await.unwrap();
+    desk.runs.steer(&queued, "say plum").await.unwrap();
+    desk.serve_once().await;
+    assert_eq!(desk.phase(&job).await, RunPhase::Done);
+    let stored =
+        serde_json::to_string(&desk.runs.store().read(job.session()).await.unwrap().entries).unwrap();
+    assert!(stored.contains("\"plum\""), "{stored}");
+}
+
+#[tokio::test]
+async fn a_drained_leg_is_handed_over_and_a_cancelled_one_ends() {
+    let desk = Desk::answering(|asked| {
+        if asked.messages.iter().any(|message| message.results().next().is_some()) {
+            return Turn::new().text("done it");
+        }
+        Turn::new().hang()
+    });
+    let job = desk.runs.submit("/project", "Do it.", Placement::default()).await.unwrap();
+    let (stop, engine) = (CancellationToken::new(), desk.runs.engine().clone());
+    let take = Take::new(EngineName::new("first").unwrap());
+    let (legs, stopped) = (desk.legs.clone(), stop.clone());
+    let serving = tokio::spawn(async move { engine.serve(take, legs, stopped).await });
+    while desk.asks.load(Ordering::SeqCst) == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    stop.cancel();
+    serving.await.unwrap().unwrap();
+    assert_eq!(desk.phase(&job).await, RunPhase::Queued);
+
+    let (engine, legs, stop) = (desk.runs.engine().clone(), desk.legs.clone(), CancellationToken::new());
+    let (take, stopped) = (Take::new(EngineName::new("second").unwrap()), stop.clone());
+    let serving = tokio::spawn(async move { engine.serve(take, legs, stopped).await });
+    while desk.asks.load(Ordering::SeqCst) == 1 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    desk.runs.engine().cancel(job.run()).await.unwrap();
+    while desk.phase(&job).await != RunPhase::Cancelled {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    stop.cancel();
+    serving.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_run_without_its_session_fails_with_the_reason() {
+    let desk = Desk::answering(|_| Turn::new().text("never"));
+    let job = Job::new("r_1".into(), "s_none".into()).unwrap();
+    desk.runs.engine().submit(job.clone()).await.unwrap();
+    desk.serve_once().await;
+    let listed = desk.runs.find("r_1").await.unwrap();
+    assert_eq!((listed.phase, listed.failure), (RunPhase::Failed, Some(LegFailure::NoSession)));
+}

@@ -1,0 +1,8 @@
+//! Tests of the engine as its users have it.
+
+#[cfg(test)]
+mod agents;
+#[cfg(test)]
+mod conform;
+#[cfg(test)]
+mod kills;

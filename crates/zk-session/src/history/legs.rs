@@ -1,0 +1,159 @@
+//! Run that outlives its worker, as the log of its session tells it.
+
+use zk_core::model::{EntryId, RunId, SessionId};
+use zk_core::service::{
+    ANSWER_ENTRY, CustomEntry, Entry, EntryKind, LegAnswer, LiveEntries, Mail, MailKind, OpenTurn,
+    QUESTION_ENTRY, SessionStore, StoreError, StoredCall, StoredCallState, StoredQuestion, UiAnswer,
+    UnfinishedRun,
+};
+
+use super::loaded::Loaded;
+use super::open_turn::{CallState, InterruptedTurn};
+
+/// Reason for which the answer to a question of a parked run is not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum AnswerRefused {
+    /// The session has no such question.
+    #[error("session `{session}` has no question `{question}`; `open_questions` lists those that wait")]
+    Unknown {
+        /// Id of the session.
+        session: SessionId,
+        /// Entry that was named.
+        question: EntryId,
+    },
+    /// The question has an answer.
+    #[error("question `{question}` was answered already; the first answer counts")]
+    Answered {
+        /// Entry of the question.
+        question: EntryId,
+    },
+    /// The answer is none of the question's choices.
+    #[error("that is no answer that question `{question}` offers; answer yes or no")]
+    NotOffered {
+        /// Entry of the question.
+        question: EntryId,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Returns the questions in `entries` that have no answer yet, with their entries, oldest first.
+///
+/// ```
+/// assert!(zk_session::open_questions(&[]).is_empty());
+/// ```
+#[must_use]
+pub fn open_questions(entries: &[Entry]) -> Vec<(EntryId, StoredQuestion)> {
+    let answers = answers(entries);
+    let mut open = questions(entries);
+    open.retain(|(entry, _)| answers.iter().all(|answer| answer.question != *entry));
+    open
+}
+
+/// Answers a question on which a run of the session is parked, whichever process will take the answer: it is posted as mail.
+/// The engine wakes the run then.
+///
+/// ```no_run
+/// # async fn approve(store: &dyn zk_core::service::SessionStore) -> Result<(), zk_session::AnswerRefused> {
+/// use zk_core::service::UiAnswer;
+///
+/// let session = "s_1".into();
+/// for (entry, question) in zk_session::open_questions(&store.read(&session).await?.entries) {
+///     println!("{} {}", question.tool, question.reason);
+///     zk_session::answer_question(store, &session, &entry, UiAnswer::Once).await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`AnswerRefused`]: also when the question was answered before, even if no run has taken the answer yet.
+pub async fn answer_question(
+    store: &dyn SessionStore,
+    session: &SessionId,
+    question: &EntryId,
+    answer: UiAnswer,
+) -> Result<(), AnswerRefused> {
+    let entries = store.read_live(session).await?.entries;
+    let Some((_, asked)) = questions(&entries).into_iter().find(|(entry, _)| entry == question) else {
+        return Err(AnswerRefused::Unknown { session: session.clone(), question: question.clone() });
+    };
+    if answers(&entries).iter().any(|answer| answer.question == *question) {
+        return Err(AnswerRefused::Answered { question: question.clone() });
+    }
+    if answer == UiAnswer::Absent || !asked.question.allows(&answer) {
+        return Err(AnswerRefused::NotOffered { question: question.clone() });
+    }
+    let mail = Mail::new(MailKind::Answer { question: question.clone(), answer });
+    match store.post_mail(session, &mail).await {
+        Err(StoreError::PostedBefore { .. }) => Err(AnswerRefused::Answered { question: question.clone() }),
+        posted => Ok(posted?),
+    }
+}
+
+/// Returns how far the log got with `run`, and leaves its open turn out of `loaded`: the answer and its results join the
+/// conversation once the turn is settled. `None` if the session goes on with another run.
+pub(crate) fn go_on_with(run: &RunId, live: &LiveEntries, loaded: &mut Loaded) -> Option<UnfinishedRun> {
+    let entries = live.entries.as_slice();
+    let ended = entries.iter().rev().find_map(|entry| match &entry.kind {
+        EntryKind::RunEnd { run_id, status } if run_id == run => Some(*status),
+        _ => None,
+    });
+    if loaded.unfinished.as_ref() != Some(run) && ended.is_none() {
+        return None;
+    }
+    let open_turn = loaded.interrupted.take_if(|_| ended.is_none());
+    if open_turn.is_some() {
+        loaded.messages.truncate(loaded.messages.len().saturating_sub(2));
+    }
+    let is_start = |entry: &Entry| matches!(&entry.kind, EntryKind::RunStart { run_id } if run_id == run);
+    let begin = entries.iter().rposition(is_start).unwrap_or_default();
+    let answered = |entry: &&Entry| matches!(&entry.kind, EntryKind::Message { usage: Some(_), .. });
+    let turns = entries.iter().skip(begin).filter(answered).count() + usize::from(open_turn.is_some());
+    Some(UnfinishedRun {
+        run_id: run.clone(),
+        turns: u32::try_from(turns).unwrap_or(u32::MAX),
+        ended,
+        open_turn: open_turn.as_ref().map(stored_turn),
+        questions: questions(entries),
+        answers: answers(entries),
+    })
+}
+
+fn stored_turn(turn: &InterruptedTurn) -> OpenTurn {
+    let results = turn.results.results();
+    let call = |(call, told): (&super::InterruptedCall, &zk_core::model::ToolResult)| StoredCall {
+        call_id: call.call_id.clone(),
+        name: call.name.clone(),
+        args: call.args.clone(),
+        state: match &call.state {
+            CallState::Ended { result, .. } => StoredCallState::Ended(result.clone()),
+            CallState::OutcomeUnknown => StoredCallState::Unknown(told.clone()),
+            CallState::NotRun => StoredCallState::NotBegun,
+        },
+    };
+    OpenTurn {
+        turn_id: turn.turn_id.clone(),
+        message: turn.message.clone(),
+        usage: turn.usage.clone(),
+        calls: turn.calls.iter().zip(results).map(call).collect(),
+    }
+}
+
+fn questions(entries: &[Entry]) -> Vec<(EntryId, StoredQuestion)> {
+    let read = |entry: &Entry| Some((entry.id.clone(), custom(entry, QUESTION_ENTRY)?.data.read().ok()?));
+    entries.iter().filter_map(read).collect()
+}
+
+fn answers(entries: &[Entry]) -> Vec<LegAnswer> {
+    entries.iter().filter_map(|entry| custom(entry, ANSWER_ENTRY)?.data.read().ok()).collect()
+}
+
+/// Plugin entry of the agent with this kind.
+fn custom<'a>(entry: &'a Entry, kind: &str) -> Option<&'a CustomEntry> {
+    match &entry.kind {
+        EntryKind::Custom(custom) if custom.kind == kind && custom.source == "zk-agent" => Some(custom),
+        _ => None,
+    }
+}
