@@ -134,8 +134,14 @@ impl Shared {
             let Some(files) = files else { break };
             let read = file.read(files, trust);
             problems.extend(read.problem);
-            for (_, error) in self.store.sync(&file.synced(read.facts))? {
-                problems.push(format!("a fact of {} is left out: {error}", file.path.display()));
+            let shown = file.path.display();
+            match self.store.sync(&file.synced(read.facts)) {
+                Ok(left_out) => problems.extend(
+                    left_out.iter().map(|(_, error)| format!("a fact of {shown} is left out: {error}")),
+                ),
+                Err(error) if error.is_of_file() => return Err(error),
+                // The facts that are kept are recalled nevertheless.
+                Err(error) => problems.push(format!("changes of {shown} are left out: {error}")),
             }
         }
         self.store.recall(query)

@@ -1,4 +1,4 @@
-//! Record of everything that entered a context since the person's last prompt and that the person did not type.
+//! Taint tracking against prompt injection: untrusted content that entered a context since the last typed prompt.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

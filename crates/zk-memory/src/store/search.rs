@@ -1,3 +1,5 @@
+//! Full-text search (FTS5, BM25, re-ranked) for facts that fit a prompt, and the record of what was recalled.
+
 use std::path::{Path, PathBuf};
 
 use rusqlite::{OptionalExtension, params};
