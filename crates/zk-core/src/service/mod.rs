@@ -46,8 +46,9 @@ pub use permission::{
 pub use plugin_settings::{PluginSettings, PluginSettingsError, settings_of};
 pub use prompt::{
     Compacted, ContextId, ContextMode, ContextProducer, ContextWindow, DYNAMIC_CONTEXT, FixedSection,
-    PinnedContext, PromptSection, QUERY_CONTEXT, Reduction, WindowCause, WindowFill, WindowLevel, WindowPlan,
-    WindowStrategy, WindowView, drop_section, is_dynamic_context, is_said, section_order,
+    PinnedContext, PromptSection, QUERY_CONTEXT, Reduction, SharedReads, WindowCause, WindowFill,
+    WindowLevel, WindowPlan, WindowStrategy, WindowView, drop_section, is_dynamic_context, is_said,
+    section_order,
 };
 pub use provider::{
     BlockWriter, EventStream, OutputFormat, Provider, Request, RetryNotice, StreamEvent, ToolChoice,
