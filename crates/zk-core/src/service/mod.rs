@@ -23,10 +23,10 @@ pub use backend::{BUILT_IN_BACKEND, Backend, BuiltInBackend};
 pub use clock::{Clock, SystemClock};
 pub use conversation::{
     AgentPart, BranchPath, BranchSummary, COMPRESS_PART, Conversation, ConversationError, ConversationState,
-    CurrentCwd, Delivery, EXPLORE_PART, ExpandedPrompts, KNOWN_PARTS, KnownPart, MessageDelivery,
-    OpenedSession, PartFallback, PartModel, PartModels, RunControl, RunEnded, RunState, RunningAgents,
-    SUBGOAL_PART, SUMMARY_PART, SUPERVISOR_PART, SessionOpener, SideAnswer, SideCall, Submitted,
-    SwitchTarget, TITLE_PART, TreeMove, TurnCwd, TurnEnv, part_fallback,
+    CurrentCwd, Delivery, EMBEDDINGS_PART, EXPLORE_PART, ExpandedPrompts, KNOWN_PARTS, KnownPart,
+    MessageDelivery, OpenedSession, PartFallback, PartModel, PartModels, RunControl, RunEnded, RunState,
+    RunningAgents, SUBGOAL_PART, SUMMARY_PART, SUPERVISOR_PART, SessionOpener, SideAnswer, SideCall,
+    Submitted, SwitchTarget, TITLE_PART, TreeMove, TurnCwd, TurnEnv, part_fallback,
 };
 pub use exec::{
     Attendance, Connections, Denial, DeniedAct, EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit,
