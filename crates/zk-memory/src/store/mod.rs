@@ -3,6 +3,8 @@
 mod file;
 mod search;
 mod sync;
+#[cfg(feature = "embeddings")]
+mod vectors;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
