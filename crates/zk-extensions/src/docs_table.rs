@@ -10,8 +10,15 @@ use crate::extension::METHODS;
 use crate::protocol_schema;
 
 /// Types of replies that are read from JSON.
-const REPLIES: [&str; 6] =
-    ["InputReply", "Value", "PermissionReply", "Ruling", "ResultPatch", "SessionBeforeReply"];
+const REPLIES: [&str; 7] = [
+    "InputReply",
+    "Value",
+    "PermissionReply",
+    "Ruling",
+    "ResultPatch",
+    "SessionBeforeReply",
+    "BTreeMap<String, Offer>",
+];
 
 /// Page for authors; nothing in a package, which has no pages.
 #[expect(clippy::print_stdout, reason = "a skipped test says so")]

@@ -25,8 +25,8 @@ mod settings;
 pub use drive::{GoalRetry, Goals, describe_goal};
 pub use error::GoalError;
 pub use fleet::{
-    FleetBeacon, FleetDir, FleetEntry, FleetError, FleetRequest, FleetState, FleetView, OpenQuestion,
-    fleet_lines,
+    FleetBeacon, FleetDir, FleetEntry, FleetError, FleetRequest, FleetState, FleetView, OpenAnswers,
+    OpenQuestion, fleet_lines,
 };
 pub use goal::{
     Goal, GoalEffect, GoalInput, GoalMachine, GoalOrigin, GoalRules, GoalSpec, GoalSpecError, MAX_GOAL_BYTES,

@@ -1,3 +1,6 @@
+use std::collections::BTreeMap;
+
+use serde_core::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::BoxError;
@@ -37,6 +40,13 @@ pub trait WireReply: Sized + Send + 'static {
 impl WireReply for Value {
     fn from_json(value: Value) -> Result<Self, BoxError> {
         Ok(value)
+    }
+}
+
+/// Answers by name, such as the tools whose offer changes.
+impl<T: DeserializeOwned + Send + 'static> WireReply for BTreeMap<String, T> {
+    fn from_json(value: Value) -> Result<Self, BoxError> {
+        Ok(serde_json::from_value(value)?)
     }
 }
 

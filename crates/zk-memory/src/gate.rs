@@ -1,5 +1,5 @@
-//! Gate before the tool `remember`: a person sees the exact words whenever others may have put them into the
-//! model's mouth.
+//! Approval gate of the tool `remember`: a tainted context (prompt injection) needs a person's consent to the exact
+//! text.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

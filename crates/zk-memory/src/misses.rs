@@ -27,8 +27,7 @@ pub enum MissOutcome {
     Error,
 }
 
-/// Log of recalls that told nothing, one JSON object a line, for whoever improves the search. It is shown to no
-/// person and to no model.
+/// Log of recall misses: redacted queries without a result, as JSON lines. No model reads it.
 #[derive(Clone, Debug)]
 pub struct MissLog {
     path: PathBuf,

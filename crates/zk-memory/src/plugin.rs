@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use zk_core::events::{AgentBeforeStart, ContextReduced, SessionLoaded};
+use zk_core::events::{AgentBeforeStart, AgentDone, ContextReduced, SessionLoaded};
 use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Reach, Scope, Stage};
 use zk_core::service::{Command, ContextMode, ContextProducer, ExpandedPrompts, Tool};
 
@@ -101,7 +101,7 @@ impl Plugin for Memory {
         shared.taint.register(scope);
         MemoryGate::new(shared.clone()).register(scope);
         // Before the handler that asks for context.
-        let first = HookOptions { stage: Stage::Early, reach: Some(Reach::Own), time_limit: None };
+        let first = HookOptions { stage: Stage::Early, reach: Some(Reach::Descendants), time_limit: None };
         let prompts = shared.clone();
         scope.on_sync_at(first, move |start: &AgentBeforeStart, cx: &Cx| {
             if let Some(prompt) = &start.prompt {
@@ -110,8 +110,15 @@ impl Plugin for Memory {
             None
         });
         let reduced = shared.clone();
-        scope.on_sync_at(Reach::Own, move |_: &ContextReduced, cx: &Cx| {
+        scope.on_sync_at(Reach::Descendants, move |_: &ContextReduced, cx: &Cx| {
             reduced.state().told.remove(&context(cx));
+        });
+        // A sub-agent has one run.
+        let ended = shared.clone();
+        scope.on_sync_at(Reach::Descendants, move |_: &AgentDone, cx: &Cx| {
+            if cx.origin().depth > 0 {
+                ended.state().told.remove(&context(cx));
+            }
         });
         let loaded = shared.clone();
         scope.on_sync_at(Reach::Own, move |event: &SessionLoaded, cx: &Cx| loaded.restore(event, cx));
@@ -134,10 +141,6 @@ impl ContextProducer for RecallPart {
     }
 
     async fn text(&self, cx: &Cx) -> Result<Option<String>, BoxError> {
-        // Sub-agents work on what they are told.
-        if cx.origin().depth > 0 {
-            return Ok(None);
-        }
         let prompt = self.0.state().prompts.remove(&context(cx));
         let Some(prompt) = prompt else { return Ok(None) };
         Ok(self.0.block(prompt, cx).await)

@@ -15,10 +15,13 @@ pub struct MemorySettings {
     /// Most tokens of the facts that are recalled for a prompt, at four bytes a token.
     #[schemars(range(min = 50, max = 20_000))]
     pub max_tokens: u32,
+    /// Embedding model as `provider/model`, by which facts are recalled by meaning too. Prompts and facts are sent to
+    /// it. Without it, or when it fails, words alone decide.
+    pub embeddings: Option<String>,
 }
 
 impl Default for MemorySettings {
     fn default() -> Self {
-        Self { enabled: true, max_facts: 8, max_tokens: 800 }
+        Self { enabled: true, max_facts: 8, max_tokens: 800, embeddings: None }
     }
 }

@@ -14,6 +14,8 @@ use zk_core::service::{ContextId, EntryKind, HostFiles, QUERY_CONTEXT, Redactor,
 use crate::memory_file::MemoryFile;
 use crate::misses::{MissLog, MissOutcome};
 use crate::recall::block;
+#[cfg(feature = "embeddings")]
+use crate::recall::meaning::Embedder;
 use crate::recall::words::query_words;
 use crate::taint::Taint;
 use crate::{MemoryError, MemorySettings, MemoryStore, RecallQuery, Recalled};
@@ -56,6 +58,18 @@ pub(crate) struct State {
     pub(crate) told: HashMap<Option<ContextId>, HashSet<String>>,
     /// Problems that the person was told of.
     problems: HashSet<String>,
+    /// Whether facts get their vectors now.
+    #[cfg(feature = "embeddings")]
+    is_completing: bool,
+    /// Whether the person was told that words alone decide.
+    is_told_of_words: bool,
+}
+
+/// Vector of a prompt.
+#[cfg_attr(not(feature = "embeddings"), expect(dead_code, reason = "this build makes none"))]
+struct Meaning {
+    model: String,
+    vector: Vec<f32>,
 }
 
 pub(crate) fn context(cx: &Cx) -> Option<ContextId> {
@@ -134,11 +148,86 @@ impl Shared {
             let Some(files) = files else { break };
             let read = file.read(files, trust);
             problems.extend(read.problem);
-            for (_, error) in self.store.sync(&file.synced(read.facts))? {
-                problems.push(format!("a fact of {} is left out: {error}", file.path.display()));
+            let shown = file.path.display();
+            match self.store.sync(&file.synced(read.facts)) {
+                Ok(left_out) => problems.extend(
+                    left_out.iter().map(|(_, error)| format!("a fact of {shown} is left out: {error}")),
+                ),
+                Err(error) if error.is_of_file() => return Err(error),
+                // The facts that are kept are recalled nevertheless.
+                Err(error) => problems.push(format!("changes of {shown} are left out: {error}")),
             }
         }
         self.store.recall(query)
+    }
+
+    /// Vector of a prompt with the name of its model, if the settings name one and it answers. Facts get theirs in the
+    /// background.
+    #[cfg(feature = "embeddings")]
+    async fn meaning(self: &Arc<Self>, prompt: &str, cx: &Cx) -> Option<Meaning> {
+        self.settings.embeddings.as_ref()?;
+        let asked = async {
+            let embedder = Embedder::open(cx).await?;
+            let vector = embedder.prompt(prompt, cx).await?;
+            Ok::<_, String>((embedder, vector))
+        };
+        match asked.await {
+            Ok((embedder, vector)) => {
+                let meaning = Meaning { model: embedder.name.clone(), vector };
+                if !std::mem::replace(&mut self.state().is_completing, true) {
+                    let (shared, cx) = (self.clone(), cx.bus().cx());
+                    tokio::spawn(async move {
+                        embedder.complete(&shared.store, &shared.project, &cx).await;
+                        shared.state().is_completing = false;
+                    });
+                }
+                Some(meaning)
+            }
+            Err(why) => {
+                self.tell_of_words(&why, cx);
+                None
+            }
+        }
+    }
+
+    /// Vector of a prompt, which this build does not have.
+    #[cfg(not(feature = "embeddings"))]
+    async fn meaning(&self, _: &str, cx: &Cx) -> Option<Meaning> {
+        if self.settings.embeddings.is_some() {
+            self.tell_of_words("this zk was built without embeddings", cx);
+        }
+        None
+    }
+
+    /// Tells once in a conversation that words alone decide.
+    fn tell_of_words(&self, why: &str, cx: &Cx) {
+        if !std::mem::replace(&mut self.state().is_told_of_words, true) {
+            self.tell(&format!("facts are recalled by words alone, since the embeddings failed: {why}"), cx);
+        }
+    }
+
+    /// Adds the facts that are near the prompt by meaning.
+    #[cfg(feature = "embeddings")]
+    fn add_near(
+        &self,
+        found: Option<Recalled>,
+        meaning: Option<&Meaning>,
+        query: &RecallQuery,
+    ) -> Result<Option<Recalled>, MemoryError> {
+        let (Some(found), Some(Meaning { model, vector })) = (&found, meaning) else { return Ok(found) };
+        let near = self.store.nearest(model, &query.project, vector)?;
+        self.store.merge(found.clone(), &near, query).map(Some)
+    }
+
+    /// Adds nothing: this build compares words alone.
+    #[cfg(not(feature = "embeddings"))]
+    fn add_near(
+        &self,
+        found: Option<Recalled>,
+        _: Option<&Meaning>,
+        _: &RecallQuery,
+    ) -> Result<Option<Recalled>, MemoryError> {
+        Ok(found)
     }
 
     /// Block with the facts for a prompt that the context window does not have yet.
@@ -147,10 +236,12 @@ impl Shared {
         let query = RecallQuery { words: query_words(&prompt), project: self.project.clone(), max_facts };
         let (files, trust) = (cx.service::<dyn HostFiles>(), cx.service::<dyn Trust>());
         let (reader, wanted) = (self.clone(), query.clone());
+        let meaning = self.meaning(&prompt, cx).await;
         let read = self
             .blocking(move |_| {
                 let mut problems = Vec::new();
                 let found = reader.read(&wanted, files.as_deref(), trust.as_deref(), &mut problems);
+                let found = found.and_then(|found| reader.add_near(found, meaning.as_ref(), &wanted));
                 Ok((found, problems))
             })
             .await;
@@ -180,11 +271,11 @@ impl Shared {
             (places, lines, is_known)
         };
         let miss = match (query.words.is_empty(), recalled.facts.is_empty(), lines.is_empty()) {
-            (true, _, _) => Some(MissOutcome::NoWords),
+            (true, true, _) => Some(MissOutcome::NoWords),
             (false, true, _) => Some(MissOutcome::NoMatch),
-            (false, false, true) if is_known => Some(MissOutcome::AllTold),
-            (false, false, true) => Some(MissOutcome::OverBudget),
-            (false, false, false) => None,
+            (_, false, true) if is_known => Some(MissOutcome::AllTold),
+            (_, false, true) => Some(MissOutcome::OverBudget),
+            (_, false, false) => None,
         };
         if let Some(outcome) = miss {
             self.note_miss(outcome, &prompt, cx);

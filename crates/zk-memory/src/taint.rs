@@ -1,4 +1,4 @@
-//! Record of everything that entered a context since the person's last prompt and that the person did not type.
+//! Taint tracking against prompt injection: untrusted content that entered a context since the last typed prompt.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,6 +56,9 @@ const OWN_TOOL_SOURCES: [&str; 9] = [
     WINDOW_OWNER,
     "worktrees",
 ];
+
+/// Tool that begins sub-agents. Its argument `agent` exists where there are named ones.
+const SPAWN_TOOL: &str = "spawn";
 
 /// Reason of a system prompt that a plugin changed after its sections were put together.
 const CHANGED_SYSTEM: &str = "changes of a plugin to the system prompt";
@@ -190,6 +193,9 @@ impl Taint {
                 let tool = visible_line(&tool);
                 taint.with(cx, |entered| entered.add(format!("the description of the tool `{tool}`")));
             }
+            if describes_agents(cx) {
+                taint.with(cx, |entered| entered.add("the descriptions of named agents"));
+            }
             let blocks =
                 transform.messages.last().map(|message| message.content.as_slice()).unwrap_or_default();
             for block in blocks.iter().filter(|block| is_dynamic_context(block)) {
@@ -292,6 +298,14 @@ fn foreign_tool(cx: &Cx) -> Option<String> {
     let mut tools = cx.items::<dyn Tool>().into_iter();
     let foreign = tools.find(|tool| is_offered(&tool.name) && !is_own(tool.source.to_string()));
     foreign.map(|tool| tool.name.to_string())
+}
+
+/// Whether the tool `spawn` describes named agents, whose definitions are files of a person, a project or a plugin.
+fn describes_agents(cx: &Cx) -> bool {
+    let run = cx.service::<dyn RunTools>();
+    let tools = run.map(|run| run.tools()).unwrap_or_default();
+    let spawn = tools.iter().find(|tool| &*tool.name == SPAWN_TOOL);
+    spawn.is_some_and(|tool| tool.spec.schema.pointer("/properties/agent").is_some())
 }
 
 /// Adds the parts before a prompt that somebody else may have worded.

@@ -7,7 +7,7 @@ use zk_core::events::{
 };
 use zk_core::kernel::{BoxError, Cx, Plugin, Reach, Scope};
 use zk_core::model::Message;
-use zk_core::service::{ContextProducer, Files, PromptSection, Tool};
+use zk_core::service::{ContextProducer, Files, PromptSection, SharedReads, Tool};
 
 use crate::files::mentions::Mentions;
 use crate::files::read_state::reader;
@@ -143,6 +143,12 @@ impl ToolsPlugin {
         // Own agent only: a sub-agent's conversation replaces no other.
         scope.on_sync_at(Reach::Own, move |_: &SessionLoaded, _| one.forget());
         self.forget_jobs(scope);
+        let one = state();
+        scope.on_sync_at(reach, move |_: &SessionStart, cx: &Cx| {
+            if let Some(shared) = cx.service::<SharedReads>().filter(|_| cx.origin().depth > 0) {
+                one.share(reader(cx), shared.0.to_string());
+            }
+        });
         // A sub-agent has only one run.
         let one = state();
         scope.on_sync_at(reach, move |_: &AgentDone, cx: &Cx| {

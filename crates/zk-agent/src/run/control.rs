@@ -187,7 +187,7 @@ impl Control {
         cx: &Cx,
         turn_id: TurnId,
     ) -> Result<SideAnswer, AgentError> {
-        let SideCall { source, purpose, system, messages, part, model, max_tokens, limit } = call;
+        let SideCall { source, purpose, system, messages, part, model, max_tokens, limit, output } = call;
         let model = model.unwrap_or_else(|| self.model.clone());
         let name = model.reference().to_string();
         // Work of parts is not repeated right after its provider failed; a person's question is.
@@ -197,12 +197,13 @@ impl Control {
         let provider = self.agent.provider_of(&model)?;
         let messages: Vec<_> = messages.into_iter().map(Message::shared).collect();
         let thinking = ThinkingRequest::default();
+        let output = output.filter(|output| provider.native_output(&model, &output.schema, false));
         let mut request = Request {
             history: WireReady::normalise(&messages, &provider.rules(&model)),
             system: system.into(),
             tools: Arc::from([]),
             tool_choice: ToolChoice::Auto,
-            output: None,
+            output,
             thinking,
             max_tokens: output_limit(max_tokens.unwrap_or(SIDE_CALL_TOKENS), thinking, &model),
             cache: false,

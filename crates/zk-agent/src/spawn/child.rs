@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use zk_core::model::{AgentError, Message};
-use zk_core::service::{AgentPart, IsolatedCopy, ToolCx, TurnEnv, drop_section};
+use zk_core::service::{AgentPart, IsolatedCopy, SharedReads, ToolCx, TurnEnv, drop_section};
 
 use super::{AgentDefinition, SpawnOptions};
 use crate::agent::AgentInner;
@@ -43,6 +43,10 @@ impl ChildPlan<'_> {
             // The definition of the sub-agent replaces these sections.
             let scope = bus.scope("definition");
             [IDENTITY_SECTION, GUIDE_SECTION].into_iter().for_each(|id| drop_section(&scope, id));
+        }
+        if options.share_read_state && self.copy.is_none() {
+            let shared = SharedReads(parent.state().context.clone());
+            bus.scope("shared-reads").provide_service(Arc::new(shared));
         }
         let cwd = self.copy.map_or_else(|| cx.cwd.clone(), IsolatedCopy::cwd);
         for plugin in self.copy.map(IsolatedCopy::plugins).unwrap_or_default() {

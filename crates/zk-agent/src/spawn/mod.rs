@@ -91,6 +91,9 @@ pub struct SpawnOptions {
     /// Readiness to delegate, told to the model in a section of the prompt; without it the model knows only
     /// the tool's description.
     pub delegation: Option<Delegation>,
+    /// Whether files that a parent has read count as read by its sub-agents, where tools require a read before
+    /// a change; on by default.
+    pub share_read_state: bool,
 }
 
 impl Default for SpawnOptions {
@@ -107,6 +110,7 @@ impl Default for SpawnOptions {
             thinking: None,
             background: false,
             delegation: None,
+            share_read_state: true,
         }
     }
 }

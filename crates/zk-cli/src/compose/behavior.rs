@@ -6,7 +6,7 @@ use zk_core::kernel::Bus;
 use zk_core::service::{SERVER_TOOL_PREFIX, Tool};
 use zk_settings::suggest::did_you_mean;
 
-use crate::settings::Settings;
+use crate::settings::{Settings, own_tools};
 
 /// Returns the agent's behaviour from the settings.
 pub(crate) fn behavior(settings: &Settings, bus: &Bus) -> Behavior {
@@ -36,15 +36,9 @@ fn tools(names: &[String]) -> Vec<String> {
 pub(crate) fn unknown_tool(names: &[String], bus: &Bus) -> Option<String> {
     let registered: Vec<String> =
         bus.items::<dyn Tool>().into_iter().map(|tool| tool.name.to_string()).collect();
-    // Some built-in tools are only available in some contexts, and tools of servers only after the servers
-    // started.
-    let own = zk_tools::NAMES.into_iter().chain(zk_skills::NAMES).chain([
-        "spawn",
-        "agents",
-        "apply_changes",
-        "fetch",
-    ]);
-    let mut known: Vec<&str> = registered.iter().map(String::as_str).chain(own).collect();
+    // Tools of servers are only known after the servers started.
+    let mut known: Vec<&str> = own_tools().collect();
+    known.extend(registered.iter().map(String::as_str));
     known.sort_unstable();
     known.dedup();
     let is_unknown = |name: &String| match name.strip_suffix('*') {

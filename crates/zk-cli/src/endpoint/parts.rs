@@ -8,7 +8,7 @@ use zk_agent::{ConfiguredParts, PartOpener};
 use zk_core::events::ModelSelect;
 use zk_core::kernel::{BoxError, Bus, Cx, Reach, Scope};
 use zk_core::model::Model;
-use zk_core::service::{KNOWN_PARTS, PartModels, Provider, visible_line};
+use zk_core::service::{EMBEDDINGS_PART, KNOWN_PARTS, PartModels, Provider, visible_line};
 use zk_providers::known_models;
 use zk_settings::suggest::did_you_mean;
 
@@ -46,6 +46,13 @@ pub(crate) fn named(app: &AppContext, mut of_agents: NamedParts, agents: &[&str]
             )));
         }
         of_agents.insert(part.to_owned(), NamedPart { model: model.to_owned(), origin, is_of_person });
+    }
+    if let Some(model) = &app.settings.memory.embeddings {
+        let origin = app.settings.origin(EMBEDDINGS_PART);
+        let is_of_person = origin.is_some_and(|origin| !origin.layer.is_project());
+        let origin = origin.map(|origin| origin.place.clone()).unwrap_or_default();
+        let named = NamedPart { model: model.clone(), origin, is_of_person };
+        of_agents.insert(EMBEDDINGS_PART.to_owned(), named);
     }
     of_agents
 }

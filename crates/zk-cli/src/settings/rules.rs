@@ -17,21 +17,19 @@ pub(super) fn wrong_rule(path: &[String], rule: &toml::Value) -> Option<String> 
     Rule::parse(zk_permission::Layer::User, decision, text, &base).err().map(|error| error.to_string())
 }
 
+/// Names of all tools that zk itself may offer, in some contexts or settings only.
+pub(crate) fn own_tools() -> impl Iterator<Item = &'static str> {
+    let others = ["spawn", "agents", "apply_changes", "fetch", zk_memory::REMEMBER];
+    zk_tools::NAMES.into_iter().chain(zk_skills::NAMES).chain(others)
+}
+
 /// Reason why a rule with a tool's name, or a similar one, matches nothing.
 fn about_tool(rule: &str) -> Option<String> {
-    let own = || {
-        zk_tools::NAMES.into_iter().chain(zk_skills::NAMES).chain([
-            "spawn",
-            "agents",
-            "apply_changes",
-            "fetch",
-        ])
-    };
     if let Some(name) = rule.strip_prefix("tool(").and_then(|rest| rest.strip_suffix(')')) {
         let is_near = |own: &&str| strsim::osa_distance(name, own) <= MAX_TOOL_ERRORS;
         // Tools of plugins and servers are not known yet at this point.
         let near =
-            own().find(is_near).filter(|near| *near != name && !name.contains(['*', '?', '[', '{']))?;
+            own_tools().find(is_near).filter(|near| *near != name && !name.contains(['*', '?', '[', '{']))?;
         return Some(format!("the rule `{rule}` is about no tool: did you mean `tool({near})`?"));
     }
     let (name, arguments) = match rule.split_once('(') {
@@ -45,7 +43,7 @@ fn about_tool(rule: &str) -> Option<String> {
     };
     let tool = match foreign.first() {
         Some(tool) => tool.as_str(),
-        None if own().any(|own| own == name) || name.starts_with(SERVER_TOOL_PREFIX) => name,
+        None if own_tools().any(|own| own == name) || name.starts_with(SERVER_TOOL_PREFIX) => name,
         None => return None,
     };
     if rule.contains('(') && tool == "fetch" && foreign.is_empty() {

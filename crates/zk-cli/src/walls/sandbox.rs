@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use zk_exec::{Environment, Network, SandboxError, SandboxExec, SandboxPolicy, SelfTest, Supervision};
 use zk_permission::{GitCredentials, HeldPaths, Rule, Rules};
@@ -111,6 +111,22 @@ fn places(work: &Workplace, settings: &Settings) -> SandboxPolicy {
     }
     let policy = settings.sandbox.policy(policy, home.as_deref());
     work.roots().into_iter().skip(1).fold(policy, SandboxPolicy::writable)
+}
+
+/// Files of a copy whose originals are hidden or denied by their paths, to which a rule or setting with an absolute path
+/// does not reach.
+pub(crate) fn hidden_in_copy(original: &Workplace, copy: &Path, settings: &Settings) -> Vec<String> {
+    let (rules, _) = crate::policy::rules(original, settings);
+    let held = rules.iter().filter_map(|rule| HeldPaths::of(rule, &[&original.project]));
+    let denied = held.flat_map(|held| held.hidden).chain(hidden(&original.machine, settings));
+    let of_copy = denied.filter_map(|path| in_copy(&path, &original.project, copy));
+    of_copy.filter_map(|path| path.into_os_string().into_string().ok()).collect()
+}
+
+/// Path in a copy for a path below the original; the copy itself is none.
+fn in_copy(path: &Path, original: &Path, copy: &Path) -> Option<PathBuf> {
+    let below = path.strip_prefix(original).ok()?;
+    (below.file_name().is_some()).then(|| copy.join(below))
 }
 
 /// Adds the known credentials of the person's git.

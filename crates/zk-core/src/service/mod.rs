@@ -24,10 +24,10 @@ pub use backend::{BUILT_IN_BACKEND, Backend, BuiltInBackend};
 pub use clock::{Clock, SystemClock};
 pub use conversation::{
     AgentPart, BranchPath, BranchSummary, COMPRESS_PART, Conversation, ConversationError, ConversationState,
-    CurrentCwd, Delivery, EXPLORE_PART, ExpandedPrompts, KNOWN_PARTS, KnownPart, MessageDelivery,
-    OpenedSession, PartFallback, PartModel, PartModels, RunControl, RunEnded, RunState, RunningAgents,
-    SUBGOAL_PART, SUMMARY_PART, SUPERVISOR_PART, SessionOpener, SideAnswer, SideCall, Submitted,
-    SwitchTarget, TITLE_PART, TreeMove, TurnCwd, TurnEnv, part_fallback,
+    CurrentCwd, Delivery, EMBEDDINGS_PART, EXPLORE_PART, ExpandedPrompts, KNOWN_PARTS, KnownPart,
+    MessageDelivery, OpenedSession, PartFallback, PartModel, PartModels, RunControl, RunEnded, RunState,
+    RunningAgents, SUBGOAL_PART, SUMMARY_PART, SUPERVISOR_PART, SessionOpener, SideAnswer, SideCall,
+    Submitted, SwitchTarget, TITLE_PART, TreeMove, TurnCwd, TurnEnv, part_fallback,
 };
 pub use engine::{
     Engine, EngineError, EngineName, EngineRun, HandoverCause, JOB_FORMAT, Job, JobParent, Lease, LegEnd,
@@ -52,8 +52,9 @@ pub use permission::{
 pub use plugin_settings::{PluginSettings, PluginSettingsError, settings_of};
 pub use prompt::{
     Compacted, ContextId, ContextMode, ContextProducer, ContextWindow, DYNAMIC_CONTEXT, FixedSection,
-    PinnedContext, PromptSection, QUERY_CONTEXT, Reduction, WindowCause, WindowFill, WindowLevel, WindowPlan,
-    WindowStrategy, WindowView, drop_section, is_dynamic_context, is_said, section_order,
+    PinnedContext, PromptSection, QUERY_CONTEXT, Reduction, SharedReads, WindowCause, WindowFill,
+    WindowLevel, WindowPlan, WindowStrategy, WindowView, drop_section, is_dynamic_context, is_said,
+    section_order,
 };
 pub use provider::{
     BlockWriter, EventStream, OutputFormat, Provider, Request, RetryNotice, StreamEvent, ToolChoice,

@@ -102,6 +102,23 @@ pub trait Provider: Send + Sync {
         }
     }
 
+    /// Turns texts into vectors of their meaning with an embedding model, one for each text in order, if the API can;
+    /// `None` otherwise.
+    ///
+    /// # Errors
+    /// [`ProviderError`] when the call fails.
+    async fn embed(
+        &self,
+        model: &str,
+        texts: &[String],
+        cx: &Cx,
+    ) -> Result<Option<Vec<Vec<f32>>>, ProviderError> {
+        match self.inner() {
+            Some(inner) => inner.embed(model, texts, cx).await,
+            None => Ok(None),
+        }
+    }
+
     /// Returns the facts about a model after asking the endpoint for those that [`Provider::model`] does not
     /// know, such as the window of a model outside of the catalogue. Without an answer it returns the known
     /// facts.

@@ -4,7 +4,7 @@ use std::time::Duration;
 use serde_json::Value;
 use zk_core::events::{
     Input, PermissionRequest, ProviderPayload, SessionBeforeCompact, SessionBeforeFork, SessionBeforeSwitch,
-    SessionBeforeTree, ToolGate, ToolPrepare, ToolTransform,
+    SessionBeforeTree, ToolGate, ToolPrepare, ToolTransform, ToolsOffer,
 };
 use zk_core::kernel::{Answer, Cx, Event, Handler, HookOptions, Scope, Stage, WireReply};
 
@@ -31,8 +31,9 @@ impl Askable {
 }
 
 /// All events whose reply can be parsed from JSON.
-const ASKABLE: [Askable; 10] = [
+const ASKABLE: [Askable; 11] = [
     Askable::of::<Input>(true),
+    Askable::of::<ToolsOffer>(true),
     Askable::of::<ToolPrepare>(true),
     Askable::of::<ToolGate>(true),
     // An extension of a project must not allow calls without a question.

@@ -52,6 +52,28 @@ async fn a_tool_a_section_and_context_of_an_extension_reach_the_model() {
 }
 
 #[tokio::test]
+async fn a_tool_is_offered_to_no_model_that_an_extension_keeps_it_from() {
+    for (answer, is_offered) in [("never", false), ("always", true)] {
+        let stage = Stage::new();
+        let script = format!(
+            r#"
+            hello '{{"asks":[{{"event":"tools:offer"}}],"tools":[{{"name":"roll","description":"Rolls.","effects":{{}}}}]}}'
+            while next; do
+                case $line in
+                *tools:offer*) reply '{{"roll":"{answer}","no-such-tool":"lazy"}}' ;;
+                *) reply '{{"content":"a six"}}' ;;
+                esac
+            done"#
+        );
+        stage.ready(&script).await;
+        let called = call(&stage.bus, "roll", json!({})).await;
+        assert_eq!(called.requests.contains("Rolls."), is_offered, "{}", called.requests);
+        assert_eq!(called.result == "a six", is_offered, "{}", called.result);
+        stage.close().await;
+    }
+}
+
+#[tokio::test]
 async fn arguments_are_prepared_and_results_changed() {
     let stage = Stage::new();
     stage

@@ -17,7 +17,7 @@ use zk_core::service::{
 use super::record::cut;
 use super::section::GoalSection;
 use super::shared::{PendingTurn, SOURCE, Shared};
-use crate::goal::{Goal, GoalInput, Spender};
+use crate::goal::{GoalInput, Spender};
 
 /// Time that a handler may take beyond the pause between two turns.
 const EXTRA_TIME: Duration = Duration::from_secs(30);
@@ -102,19 +102,25 @@ fn runs(shared: &Arc<Shared>, scope: &Scope) {
 
 fn turns(shared: &Arc<Shared>, scope: &Scope) {
     let own = shared.clone();
-    scope.on_sync_at(Reach::Own, move |event: &TurnAfter, _: &Cx| {
+    scope.on_sync_at(Reach::Own, move |event: &TurnAfter, cx: &Cx| {
         let mut state = own.state();
-        state.answer = event.message.as_ref().map(|message| {
-            state.record.add_answer(message);
-            let calls: Vec<String> =
-                message.calls().map(|call| format!("{} {}", call.name, call.args)).collect();
-            let answer = calls.is_empty().then(|| message.text());
-            PendingTurn { answer, calls: calls.join("\n"), error: event.error.clone() }
-        });
+        state.answer = None;
+        let Some(message) = event.message.as_ref().filter(|_| state.has_active_goal()) else { return };
+        let said = message.text();
+        let mut calls = Vec::new();
+        if state.is_driven() {
+            calls.extend(message.calls().map(|call| format!("{} {}", call.name, call.args)));
+            state.record.add_answer(&said, &calls, &|text| redact(text, cx));
+        }
+        let answer = message.calls().next().is_none().then_some(said);
+        state.answer = Some(PendingTurn { answer, calls: calls.join("\n"), error: event.error.clone() });
     });
     let own = shared.clone();
-    scope.on_sync_at(Reach::Own, move |event: &ToolResultsAfter, _: &Cx| {
-        own.state().record.add_results(&event.results);
+    scope.on_sync_at(Reach::Own, move |event: &ToolResultsAfter, cx: &Cx| {
+        let mut state = own.state();
+        if state.is_driven() {
+            state.record.add_results(&event.results, &|text| redact(text, cx));
+        }
     });
     let own = shared.clone();
     scope.on_sync_at(Reach::Own, move |event: &ToolAfter, _: &Cx| {
@@ -178,7 +184,7 @@ fn decisions(shared: &Arc<Shared>, scope: &Scope) {
         shared.clone(),
         async |shared: &Arc<Shared>, event: &PermissionDecided, cx: &Cx| -> Result<(), BoxError> {
             let is_waiting = !event.allowed && event.by == DecidedBy::Nobody;
-            if is_waiting && shared.state().machine.goal().is_some_and(Goal::is_driven) {
+            if is_waiting && shared.state().is_driven() {
                 let args = cut(&redact(&event.args.to_string(), cx), MAX_QUESTION_BYTES);
                 let decision = format!("whether `{}` may run with {args}", event.call.name);
                 // The gate's decision stands, whether it can be noted or not.
@@ -206,7 +212,7 @@ fn follow_questions(shared: &Arc<Shared>, cx: &Cx) {
         let mut changes = questions.subscribe();
         while changes.changed().await.is_ok() {
             let Some(shared) = shared.upgrade() else { return };
-            if !shared.state().machine.goal().is_some_and(Goal::is_driven) {
+            if !shared.state().is_driven() {
                 continue;
             }
             let pending = questions.pending();

@@ -7,10 +7,10 @@ use zk_core::model::Message;
 /// Turns in the record.
 const MAX_TURNS: usize = 12;
 
-/// Bytes of an answer, and of a result, in the record.
+/// Bytes of an answer, of a result, and of a call, in the record.
 const MAX_TEXT_BYTES: usize = 1_500;
 const MAX_RESULT_BYTES: usize = 500;
-const MAX_ARGS_BYTES: usize = 300;
+const MAX_CALL_BYTES: usize = 300;
 
 #[derive(Debug, Default)]
 pub(super) struct WorkRecord {
@@ -22,11 +22,12 @@ impl WorkRecord {
         self.turns.clear();
     }
 
-    /// Adds what the model said and called.
-    pub(super) fn add_answer(&mut self, message: &Message) {
-        let mut text = format!("said: {}", cut(message.text().trim(), MAX_TEXT_BYTES));
-        for call in message.calls() {
-            text.push_str(&format!("\ncalled {} {}", call.name, cut(&call.args.to_string(), MAX_ARGS_BYTES)));
+    /// Adds an answer of the model with its calls, each as a line. Texts are redacted before they are cut: a part of
+    /// a secret is not recognised.
+    pub(super) fn add_answer(&mut self, said: &str, calls: &[String], redact: &dyn Fn(&str) -> String) {
+        let mut text = format!("said: {}", cut(redact(said).trim(), MAX_TEXT_BYTES));
+        for call in calls {
+            text.push_str(&format!("\ncalled {}", cut(&redact(call), MAX_CALL_BYTES)));
         }
         while self.turns.len() >= MAX_TURNS {
             self.turns.pop_front();
@@ -34,12 +35,13 @@ impl WorkRecord {
         self.turns.push_back(text);
     }
 
-    /// Adds the results of the last calls.
-    pub(super) fn add_results(&mut self, results: &Message) {
+    /// Adds the results of the last calls, redacted likewise.
+    pub(super) fn add_results(&mut self, results: &Message, redact: &dyn Fn(&str) -> String) {
         let Some(last) = self.turns.back_mut() else { return };
         for result in results.results() {
             let mark = if result.is_error { "failed" } else { "result" };
-            last.push_str(&format!("\n{mark}: {}", cut(result.content.to_text().trim(), MAX_RESULT_BYTES)));
+            let text = redact(&result.content.to_text());
+            last.push_str(&format!("\n{mark}: {}", cut(text.trim(), MAX_RESULT_BYTES)));
         }
     }
 

@@ -79,6 +79,16 @@ impl fmt::Debug for Shared {
 }
 
 impl State {
+    /// Whether there is a goal that turns count for.
+    pub(super) fn has_active_goal(&self) -> bool {
+        self.machine.state() == Some(GoalState::Active)
+    }
+
+    /// Whether zk works towards the goal by itself.
+    pub(super) fn is_driven(&self) -> bool {
+        self.machine.goal().is_some_and(Goal::is_driven)
+    }
+
     /// Control of the present run. The run itself keeps it.
     pub(super) fn run(&self) -> Option<Arc<dyn RunControl>> {
         self.run.as_ref()?.upgrade()
@@ -198,6 +208,9 @@ impl Shared {
     }
 
     async fn store_and_tell(&self, effects: &[GoalEffect], cx: &Cx) -> Result<(), BoxError> {
+        if effects.is_empty() {
+            return Ok(());
+        }
         let Some(goal) = self.state().machine.goal().cloned() else { return Ok(()) };
         if effects.contains(&GoalEffect::Store) {
             let scope = self.state().scope.clone();
@@ -271,7 +284,7 @@ impl Shared {
         let shared = self.clone();
         scope.spawn(async move {
             tokio::time::sleep(retry.pause).await;
-            if shared.state().machine.goal().is_some_and(Goal::is_driven) {
+            if shared.state().is_driven() {
                 let message = Message::injected(retry.message, SOURCE);
                 // A conversation that is over takes no message, and its goal waits in the session.
                 let _ = delivery.deliver(message, Delivery::FollowUp).await;

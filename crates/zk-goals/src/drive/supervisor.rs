@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde_json::json;
 use zk_core::events::GoalVerdict;
 use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, ErrorKind};
-use zk_core::service::{RunControl, SUPERVISOR_PART, SideCall, visible_line};
+use zk_core::service::{OutputFormat, RunControl, SUPERVISOR_PART, SideCall, visible_line};
 
 use super::record::cut;
 use super::shared::Shared;
@@ -28,6 +29,17 @@ const SYSTEM: &str = "You judge whether a goal has been achieved, from a record 
 pub(super) struct Verdict {
     pub(super) achieved: bool,
     pub(super) reason: String,
+}
+
+/// Form of a verdict, for providers that enforce one. Both keys are required, as the strict forms have it.
+fn verdict_format() -> OutputFormat {
+    let schema = json!({
+        "type": "object",
+        "properties": {"achieved": {"type": "boolean"}, "reason": {"type": "string"}},
+        "required": ["achieved", "reason"],
+        "additionalProperties": false,
+    });
+    OutputFormat { name: Arc::from("verdict"), schema: Arc::new(schema) }
 }
 
 /// Reads a verdict out of an answer: one JSON object, alone or in a fence.
@@ -53,6 +65,7 @@ pub(super) async fn ask(shared: &Arc<Shared>, run: Arc<dyn RunControl>, cx: &Cx)
     call.system = SYSTEM.to_owned();
     call.max_tokens = Some(MAX_VERDICT_TOKENS);
     call.limit = shared.settings.verdict_limit();
+    call.output = Some(verdict_format());
     let answered = run.side_call(call).await;
     // The run ended before the verdict.
     let is_cut_off = matches!(answered, Err(AgentError::Aborted));

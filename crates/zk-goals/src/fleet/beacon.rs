@@ -35,19 +35,28 @@ const MAX_PROMPT_BYTES: usize = 400;
 /// Reason of a stop that another process asked for.
 const STOP_REASON: &str = "stopped by zk fleet";
 
-/// Plugin that lists its conversation in the [`FleetDir`], and carries out what other processes ask of it: to stop,
-/// or an answer. A consent is never given by another process.
+/// Plugin that publishes a conversation's status in the [`FleetDir`], and handles stop and answer requests of other
+/// processes. A consent is never given by another process.
 #[derive(Clone, Debug)]
 pub struct FleetBeacon(Arc<Beacon>);
 
 struct Beacon {
     dir: FleetDir,
     redactor: Arc<Redactor>,
-    entry: Mutex<FleetEntry>,
+    entry: Mutex<Listed>,
     changed: Notify,
     run: Mutex<Option<Weak<dyn RunControl>>>,
     /// Lock of the entry, once it is written.
     lock: Mutex<Option<StateLock>>,
+    /// Session whose entries of ended processes were removed.
+    adopted: Mutex<Option<SessionId>>,
+}
+
+/// Entry with the begin of its work.
+struct Listed {
+    entry: FleetEntry,
+    /// Time at which the conversation last began to work, in milliseconds since 1970; 0 before.
+    working_since_ms: u64,
 }
 
 impl fmt::Debug for Beacon {
@@ -81,10 +90,11 @@ impl FleetBeacon {
         Self(Arc::new(Beacon {
             dir,
             redactor,
-            entry: Mutex::new(entry),
+            entry: Mutex::new(Listed { entry, working_since_ms: 0 }),
             changed: Notify::new(),
             run: Mutex::default(),
             lock: Mutex::default(),
+            adopted: Mutex::default(),
         }))
     }
 }
@@ -155,10 +165,16 @@ impl Beacon {
     }
 
     fn change(&self, change: impl FnOnce(&mut FleetEntry)) {
-        let mut entry = lock(&self.entry);
-        change(&mut entry);
-        entry.updated_ms = now_ms();
-        drop(entry);
+        let mut listed = lock(&self.entry);
+        let was_working = listed.entry.is_working();
+        change(&mut listed.entry);
+        // Each change is later than the one before, so that requests show which they knew.
+        let now = now_ms().max(listed.entry.updated_ms.saturating_add(1));
+        listed.entry.updated_ms = now;
+        if !was_working && listed.entry.is_working() {
+            listed.working_since_ms = now;
+        }
+        drop(listed);
         self.changed.notify_one();
     }
 
@@ -193,8 +209,8 @@ impl Beacon {
         let take = |own: &Self| own.dir.take_requests(&own.id()).unwrap_or_default();
         loop {
             let agents = || scope.bus().and_then(|bus| bus.service::<dyn RunningAgents>());
-            let is_working =
-                lock(&self.entry).is_working() || agents().is_some_and(|agents| agents.is_any_running());
+            let is_working = lock(&self.entry).entry.is_working()
+                || agents().is_some_and(|agents| agents.is_any_running());
             let asked = async {
                 match &mut changes {
                     Some(changes) => changes.changed().await.is_ok(),
@@ -233,7 +249,7 @@ impl Beacon {
     }
 
     fn id(&self) -> String {
-        lock(&self.entry).id.clone()
+        lock(&self.entry).entry.id.clone()
     }
 
     /// Takes over the session and the directory of the conversation.
@@ -241,7 +257,7 @@ impl Beacon {
         let Some(bus) = scope.bus() else { return };
         let session = bus.service::<SessionId>().map(|id| SessionId::clone(&id));
         let cwd = bus.service::<dyn CurrentCwd>().and_then(|cwd| cwd.cwd());
-        let mut entry = lock(&self.entry);
+        let entry = &mut lock(&self.entry).entry;
         entry.session = session;
         if let Some(cwd) = cwd {
             entry.cwd = cwd;
@@ -263,11 +279,18 @@ impl Beacon {
         if held.is_none() {
             return true;
         }
-        let entry = lock(&self.entry).clone();
-        if let Some(session) = &entry.session {
-            let _ = self.dir.adopt(session, &entry.id);
-        }
+        let entry = lock(&self.entry).entry.clone();
+        self.adopt(&entry);
         self.dir.write(&entry).is_ok()
+    }
+
+    /// Removes entries that ended processes left of this session, once for each session: the whole list is read.
+    fn adopt(&self, entry: &FleetEntry) {
+        let Some(session) = &entry.session else { return };
+        let mut adopted = lock(&self.adopted);
+        if adopted.as_ref() != Some(session) && self.dir.adopt(session, &entry.id).is_ok() {
+            *adopted = Some(session.clone());
+        }
     }
 
     async fn tell_orphans(self: &Arc<Self>, scope: &Scope) {
@@ -285,7 +308,11 @@ impl Beacon {
 
     async fn carry_out(&self, request: FleetRequest, questions: Option<&Questions>, scope: &Scope) {
         match request {
-            FleetRequest::Stop => {
+            FleetRequest::Stop { listed_ms } => {
+                if listed_ms < lock(&self.entry).working_since_ms {
+                    // The work that it is about is over.
+                    return;
+                }
                 let run = lock(&self.run).as_ref().and_then(Weak::upgrade);
                 if let Some(run) = run {
                     run.abort(STOP_REASON);
@@ -318,7 +345,7 @@ impl Beacon {
             return;
         }
         let entry = {
-            let mut entry = lock(&self.entry);
+            let entry = &mut lock(&self.entry).entry;
             (entry.is_closed, entry.is_running) = (true, false);
             entry.questions.clear();
             entry.clone()

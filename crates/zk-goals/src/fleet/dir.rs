@@ -14,7 +14,7 @@ const MAX_ENTRY_BYTES: usize = 256 * 1024;
 /// Largest file of requests that is read.
 const MAX_REQUESTS_BYTES: usize = 64 * 1024;
 
-/// Directory with the conversations of this machine. Calls block.
+/// Registry of live conversations: one status file per conversation, with a lock held by its process. Calls block.
 ///
 /// A conversation holds the lock of its entry as long as its process lives, so that no number of a process has to be
 /// trusted: the system ends the lock with the process.
@@ -201,7 +201,7 @@ impl FleetDir {
         for path in
             [requests.with_extension("lock"), requests, self.path(id), self.path(id).with_extension("lock")]
         {
-            // A file that stays is removed by the next list.
+            // Without its entry, a file that stays is in nobody's list.
             let _ = std::fs::remove_file(path);
         }
     }

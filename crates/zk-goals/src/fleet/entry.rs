@@ -76,7 +76,6 @@ pub struct OpenQuestion {
 #[serde(rename_all = "snake_case")]
 pub enum OpenAnswers {
     /// No: a consent is given where the whole question is shown. A command of a model can be the other process.
-    #[serde(alias = "yes_no", alias = "choice")]
     Refusal,
     /// One of the options, or a text.
     ChoiceOrText,
@@ -214,7 +213,8 @@ impl FleetView {
 
 impl FleetEntry {
     /// Whether a request from elsewhere may find something to act on: a run, a question, or a goal between two runs.
-    pub(super) fn is_working(&self) -> bool {
+    #[must_use]
+    pub fn is_working(&self) -> bool {
         let is_driven = |goal: &GoalChanged| goal.autonomous && goal.state == GoalState::Active;
         self.is_running || !self.questions.is_empty() || self.goal.as_ref().is_some_and(is_driven)
     }
@@ -233,8 +233,13 @@ impl FleetEntry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
 pub enum FleetRequest {
-    /// Stop the run; an autonomous goal pauses.
-    Stop,
+    /// Stop the work that was listed; an autonomous goal pauses.
+    Stop {
+        /// Time of the last change in the list that the sender saw, in milliseconds since 1970. Work that began later
+        /// goes on.
+        #[serde(default)]
+        listed_ms: u64,
+    },
     /// Answer a question.
     Answer {
         /// Id of the question.

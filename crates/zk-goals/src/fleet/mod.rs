@@ -1,4 +1,4 @@
-//! The live conversations of this machine, over processes: a file for each, locked as long as its process lives.
+//! Registry of the live conversations of this machine, over processes.
 
 mod beacon;
 mod command;
@@ -9,6 +9,6 @@ mod lines;
 
 pub use beacon::FleetBeacon;
 pub use dir::FleetDir;
-pub use entry::{FleetEntry, FleetRequest, FleetState, FleetView, OpenQuestion};
+pub use entry::{FleetEntry, FleetRequest, FleetState, FleetView, OpenAnswers, OpenQuestion};
 pub use error::FleetError;
 pub use lines::fleet_lines;

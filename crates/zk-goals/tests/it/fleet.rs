@@ -2,10 +2,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use zk_agent::Agent;
 use zk_core::kernel::Bus;
+use zk_core::model::AgentError;
 use zk_core::service::{Question, Questions, Redactor, RunningAgents, Selection, UiAnswer};
 use zk_exec::LocalStateFiles;
 use zk_goals::{FleetBeacon, FleetDir, FleetError, FleetRequest, FleetState, FleetView, fleet_lines};
+use zk_testkit::{Script, ScriptedProvider, Turn};
 
 fn fleet(dir: &Path) -> FleetDir {
     FleetDir::new(dir.join("fleet"), Arc::new(LocalStateFiles::default()))
@@ -13,6 +16,11 @@ fn fleet(dir: &Path) -> FleetDir {
 
 fn beacon(dir: &Path) -> FleetBeacon {
     FleetBeacon::new(fleet(dir), Arc::new(Redactor::new()), std::process::id(), dir.to_owned())
+}
+
+/// Request to stop what `view` shows.
+fn stop(view: &FleetView) -> FleetRequest {
+    FleetRequest::Stop { listed_ms: view.entry.updated_ms }
 }
 
 /// The one conversation of the list, once it is as expected.
@@ -98,7 +106,7 @@ async fn a_conversation_whose_process_is_gone_is_orphaned_told_once_and_can_leav
     assert_eq!(fleet.reconcile().unwrap().len(), 1);
     assert_eq!(fleet.reconcile().unwrap().len(), 0, "told once");
     let orphan = fleet.find(&view.entry.id).unwrap();
-    assert!(matches!(fleet.send(&orphan, &FleetRequest::Stop), Err(FleetError::Gone { .. })));
+    assert!(matches!(fleet.send(&orphan, &stop(&orphan)), Err(FleetError::Gone { .. })));
     fleet.forget(&orphan).unwrap();
     assert!(matches!(fleet.find(&view.entry.id), Err(FleetError::Unknown(_))));
 }
@@ -139,12 +147,42 @@ async fn a_stop_from_elsewhere_reaches_the_sub_agents_between_two_runs() {
     let agents = Arc::new(Stopped::default());
     bus.scope("agent").provide_service::<dyn RunningAgents>(agents.clone());
     let view = listed(&fleet, |_| true).await;
-    fleet.send(&view, &FleetRequest::Stop).unwrap();
+    fleet.send(&view, &stop(&view)).unwrap();
     while agents.0.lock().unwrap().is_empty() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(*agents.0.lock().unwrap(), ["stopped by zk fleet"]);
     bus.close().await;
+}
+
+#[tokio::test]
+async fn a_stop_for_an_idle_conversation_does_not_abort_the_next_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let fleet = fleet(dir.path());
+    let script = Script::answering(|_| Turn::new().hang());
+    let agent =
+        Agent::builder(Arc::new(ScriptedProvider::new(script))).plugin(beacon(dir.path())).build().unwrap();
+    let idle = listed(&fleet, |_| true).await;
+    assert_eq!(idle.state, FleetState::Idle);
+    fleet.send(&idle, &stop(&idle)).unwrap();
+    let mut run = agent.run("a prompt").unwrap();
+    run.start();
+    let requests = dir.path().join(format!("fleet/{}-requests.jsonl", idle.entry.id));
+    while requests.exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // Requests are carried out one after the other: once this one is taken, the one before it is done.
+    let running = listed(&fleet, |view| view.state == FleetState::Running).await;
+    fleet.send(&running, &stop(&idle)).unwrap();
+    while requests.exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let running = listed(&fleet, |view| view.state == FleetState::Running).await;
+    assert!(running.entry.is_running);
+    fleet.send(&running, &stop(&running)).unwrap();
+    let outcome = run.wait().await;
+    assert!(matches!(outcome.result, Err(AgentError::Aborted)), "{:?}", outcome.result);
+    agent.close().await;
 }
 
 #[tokio::test]

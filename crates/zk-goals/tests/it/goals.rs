@@ -4,12 +4,12 @@ use serde_json::json;
 use zk_agent::{SubagentState, Subagents};
 use zk_core::events::{GoalChanged, GoalState, GoalVerdict};
 use zk_core::kernel::Cx;
-use zk_core::service::{Command, CommandOutcome};
+use zk_core::service::{Command, CommandOutcome, Redactor};
 use zk_goals::{GoalInput, GoalMachine, GoalSettings, GoalSpec, Spender};
 use zk_session::MemoryStore;
-use zk_testkit::{Script, Turn};
+use zk_testkit::{Script, ScriptedProvider, Turn};
 
-use crate::support::{is_supervisor, open, priced, settings};
+use crate::support::{is_supervisor, model, open, open_with, priced, settings};
 
 fn at_once() -> GoalSettings {
     GoalSettings { pause_ms: 0, ..settings() }
@@ -164,6 +164,49 @@ async fn the_supervisor_is_asked_every_five_turns_beside_the_work() {
     assert_eq!(goal.reason.as_deref(), Some("the supervisor found: it is all there"));
     assert_eq!((goal.state, goal.turns), (GoalState::Completed, 6));
     assert!((goal.spent - 0.07).abs() < 1e-9, "{}", goal.spent);
+    agent.close().await;
+}
+
+#[tokio::test]
+async fn a_verdict_has_its_form_from_a_provider_that_enforces_it_and_is_read_from_any() {
+    for enforces in [true, false] {
+        let script = Script::answering(|asked| match is_supervisor(&asked.system) {
+            true => Turn::new().text(r#"{"achieved": true, "reason": "it is all there"}"#),
+            false => Turn::new().text(format!("Step {}", asked.messages.len())),
+        });
+        let provider = ScriptedProvider::new(script).with_model(model());
+        let provider = Arc::new(if enforces { provider.with_native_output() } else { provider });
+        let (agent, goals) = open_with(&MemoryStore::new(), provider.clone(), settings()).await;
+        goals.begin(GoalSpec::new("x").unwrap().autonomous(None, None), &agent.bus().cx()).await.unwrap();
+        agent.run("x").unwrap().wait().await.result.unwrap();
+        assert_eq!(goals.goal().unwrap().state, GoalState::Completed);
+        let requests = provider.requests();
+        let verdict = requests.iter().find(|request| is_supervisor(&request.system)).unwrap();
+        let form = verdict.output.as_ref().map(|output| output.schema["required"].clone());
+        assert_eq!(form, enforces.then(|| json!(["achieved", "reason"])));
+        agent.close().await;
+    }
+}
+
+#[tokio::test]
+async fn the_supervisor_reads_no_secret_not_even_a_part_that_a_cut_leaves() {
+    let secret = "correct-horse-battery-staple";
+    let script = Script::answering(move |asked| match is_supervisor(&asked.system) {
+        true => Turn::new().text(r#"{"achieved": true, "reason": "it is all there"}"#),
+        // The limit of an answer in the record falls into the secret.
+        false => Turn::new().text(format!("Step {:02} {}{secret}", asked.messages.len(), "x".repeat(1_482))),
+    });
+    let provider = Arc::new(ScriptedProvider::new(script).with_model(model()));
+    let (agent, goals) = open_with(&MemoryStore::new(), provider.clone(), settings()).await;
+    let redactor = Redactor::new();
+    redactor.learn(secret);
+    agent.bus().scope("host").provide_service(Arc::new(redactor));
+    goals.begin(GoalSpec::new("x").unwrap().autonomous(None, None), &agent.bus().cx()).await.unwrap();
+    agent.run("x").unwrap().wait().await.result.unwrap();
+    let requests = provider.requests();
+    let verdict = requests.iter().find(|request| is_supervisor(&request.system)).unwrap();
+    let record = format!("{:?}", verdict.history);
+    assert!(record.contains("xxxx") && !record.contains("correct"), "{record}");
     agent.close().await;
 }
 

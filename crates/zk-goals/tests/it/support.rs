@@ -16,7 +16,7 @@ pub(crate) fn priced(turn: Turn) -> Turn {
 }
 
 /// Model whose answers cost what [`priced`] says.
-fn model() -> Model {
+pub(crate) fn model() -> Model {
     let rates = Rates { input: 1.0, output: 1.0, ..Rates::default() };
     Model { prices: Some(Prices::from(rates)), ..Model::unknown("scripted", ScriptedProvider::MODEL) }
 }
@@ -28,13 +28,22 @@ pub(crate) fn settings() -> GoalSettings {
 
 /// Opens the one session of `store`, or begins it, with an agent that has the plugin.
 pub(crate) async fn open(store: &MemoryStore, script: Script, settings: GoalSettings) -> (Agent, Goals) {
+    open_with(store, Arc::new(ScriptedProvider::new(script).with_model(model())), settings).await
+}
+
+/// Opens the only session of a store, with a provider of the caller's.
+pub(crate) async fn open_with(
+    store: &MemoryStore,
+    provider: Arc<ScriptedProvider>,
+    settings: GoalSettings,
+) -> (Agent, Goals) {
     let known = store.list(&SessionFilter { unanswered: true, ..SessionFilter::default() }).await.unwrap();
     let session = match known.first() {
         Some(found) => store.open(&found.id).await.unwrap(),
         None => store.create(NewSession { id: None, cwd: "/project".into(), parent: None }).await.unwrap(),
     };
     let goals = Goals::new(settings);
-    let agent = Agent::builder(Arc::new(ScriptedProvider::new(script).with_model(model())))
+    let agent = Agent::builder(provider)
         .resume(resume_conversation(session).await.unwrap())
         .plugin(goals.clone())
         .spawn(SpawnOptions { background: true, ..SpawnOptions::default() })

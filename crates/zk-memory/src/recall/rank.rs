@@ -1,3 +1,5 @@
+//! Re-ranking of search results by project, age and use.
+
 use crate::FactId;
 
 /// Maximum number of facts that are ranked by more than their words.

@@ -10,7 +10,7 @@ use zk_core::service::make_private_dir;
 use crate::MemoryError;
 
 /// Format of the memory, stored in SQLite's `user_version`.
-pub(super) const MEMORY_FORMAT: u32 = 1;
+pub(super) const MEMORY_FORMAT: u32 = 2;
 
 /// Time-out for another process that uses the memory. A recall has two seconds in all.
 const BUSY: Duration = Duration::from_secs(1);
@@ -35,6 +35,13 @@ const TABLES: &str = "
         place INTEGER NOT NULL, score REAL NOT NULL, words TEXT NOT NULL, PRIMARY KEY(recall, fact)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX recalled_by_fact ON recalled(fact);";
+
+/// Additions of format 2: facts by their file, and vectors of their meaning (little-endian `f32` of length 1).
+const TABLES_OF_2: &str = "
+    CREATE INDEX facts_by_file ON facts(path) WHERE origin = 'file';
+    CREATE TABLE vectors(
+        fact INTEGER PRIMARY KEY REFERENCES facts(id) ON DELETE CASCADE, model TEXT NOT NULL, vector BLOB NOT NULL
+    ) STRICT;";
 
 /// Opens the memory at `path`; `None` if there is none and `create` is false.
 pub(super) fn open(path: &Path, create: bool) -> Result<Option<Connection>, MemoryError> {
@@ -77,9 +84,9 @@ pub(super) fn open(path: &Path, create: bool) -> Result<Option<Connection>, Memo
     .map_err(fail)?;
     let _: String = conn.query_row("PRAGMA journal_mode=DELETE", [], |row| row.get(0)).map_err(fail)?;
     match version(&conn).map_err(fail)? {
-        0 if create => create_tables(&conn).map_err(fail)?,
         // Created by a process that has not written anything yet.
-        0 => return Ok(None),
+        0 if !create => return Ok(None),
+        0 | 1 => upgrade(&conn).map_err(fail)?,
         MEMORY_FORMAT => {}
         found => {
             return Err(MemoryError::TooNew { path: path.to_owned(), found, known: MEMORY_FORMAT });
@@ -92,14 +99,19 @@ fn version(conn: &Connection) -> rusqlite::Result<u32> {
     conn.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-fn create_tables(conn: &Connection) -> rusqlite::Result<()> {
+/// Creates the tables that an older format does not have.
+fn upgrade(conn: &Connection) -> rusqlite::Result<()> {
     conn.execute_batch("BEGIN IMMEDIATE")?;
     // Another process may have created them since.
-    let created = match version(conn) {
-        Ok(0) => conn.execute_batch(&format!("{TABLES} PRAGMA user_version={MEMORY_FORMAT};")),
-        Ok(_) => Ok(()),
-        Err(error) => Err(error),
-    };
+    let missing = version(conn).map(|found| match found {
+        0 => [TABLES, TABLES_OF_2].concat(),
+        1 => TABLES_OF_2.to_owned(),
+        _ => String::new(),
+    });
+    let created = missing.and_then(|tables| match tables.is_empty() {
+        true => Ok(()),
+        false => conn.execute_batch(&format!("{tables} PRAGMA user_version={MEMORY_FORMAT};")),
+    });
     let end = if created.is_ok() { "COMMIT" } else { "ROLLBACK" };
     created.and(conn.execute_batch(end))
 }

@@ -3,6 +3,8 @@
 mod file;
 mod search;
 mod sync;
+#[cfg(feature = "embeddings")]
+mod vectors;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -285,6 +287,7 @@ impl MemoryStore {
                 "UPDATE facts SET text = ?2, key = ?3, changed_ms = ?4 WHERE id = ?1",
                 params![id.0, text, key, now],
             )?;
+            conn.execute("DELETE FROM vectors WHERE fact = ?1", [id.0])?;
             if fact.state == FactState::Kept {
                 conn.execute("DELETE FROM words WHERE rowid = ?1", [id.0])?;
                 index(conn, id.0, text)?;
@@ -440,6 +443,15 @@ fn accept_row(conn: &Connection, id: i64, now: i64) -> rusqlite::Result<()> {
     conn.execute("UPDATE facts SET is_proposed = 0, changed_ms = ?2 WHERE id = ?1", params![id, now])?;
     let text: String = conn.query_row("SELECT text FROM facts WHERE id = ?1", [id], |row| row.get(0))?;
     index(conn, id, &text)
+}
+
+/// Replaces the text of a kept fact by one with the equal key.
+fn reword(conn: &Connection, id: i64, text: &str, now: i64) -> rusqlite::Result<()> {
+    conn.prepare_cached("UPDATE facts SET text = ?2, changed_ms = ?3 WHERE id = ?1")?
+        .execute(params![id, text, now])?;
+    conn.prepare_cached("DELETE FROM words WHERE rowid = ?1")?.execute([id])?;
+    conn.prepare_cached("DELETE FROM vectors WHERE fact = ?1")?.execute([id])?;
+    index(conn, id, text)
 }
 
 fn remove(conn: &Connection, id: i64) -> rusqlite::Result<()> {

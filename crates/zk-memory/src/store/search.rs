@@ -1,3 +1,5 @@
+//! Full-text search (FTS5, BM25, re-ranked) for facts that fit a prompt, and the record of what was recalled.
+
 use std::path::{Path, PathBuf};
 
 use rusqlite::{OptionalExtension, params};
@@ -46,12 +48,12 @@ pub struct RecalledFact {
     pub fact: Fact,
     /// Score by words, project, age and use; higher is better.
     pub score: f64,
-    /// Words of the fact that the prompt has.
+    /// Words of the fact that the prompt has; `(meaning)` for one that only its meaning found.
     pub words: Vec<String>,
 }
 
 /// Record of one recall, for `why`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RecallRecord {
     /// Time of the recall, in milliseconds since 1970.
     pub time_ms: u64,

@@ -1,9 +1,9 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
-use rusqlite::params;
+use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{MAX_FACTS, MemoryStore, count, index, remove};
+use super::{MAX_FACTS, MemoryStore, accept_row, count, index, remove, reword};
 use crate::MemoryError;
 use crate::fact::duplicate_key;
 use crate::{FactOrigin, FactScope};
@@ -27,63 +27,110 @@ impl MemoryStore {
     /// [`MemoryError`], and nothing was changed.
     pub fn sync(&self, file: &SyncedFile) -> Result<Vec<(String, MemoryError)>, MemoryError> {
         let mut left_out = Vec::new();
-        let mut wanted: Vec<(String, &str)> = Vec::new();
+        let mut wanted = Vec::new();
+        let mut keys = HashSet::new();
         for text in &file.facts {
             match self.checked(text) {
-                Ok(text) => wanted.push((duplicate_key(text), text)),
+                Ok(text) => {
+                    let key = duplicate_key(text);
+                    if keys.insert(key.clone()) {
+                        wanted.push((key, text));
+                    }
+                }
                 Err(error) => left_out.push((text.clone(), error)),
             }
         }
-        let path = file.path.to_string_lossy();
-        let select = "SELECT key, id FROM facts WHERE origin = 'file' AND path = ?1";
-        let known = self.read(|conn| {
-            let mut select = conn.prepare_cached(select)?;
-            let rows = select.query_map([&path], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            rows.collect::<rusqlite::Result<HashMap<String, i64>>>()
-        })?;
-        let known = known.unwrap_or_default();
-        let is_same =
-            wanted.iter().all(|(key, _)| known.contains_key(key)) && known.len() == count_distinct(&wanted);
-        if is_same {
+        let (project, path) = (file.scope.project(), file.path.to_string_lossy());
+        let planned = self.read(|conn| plan(conn, &wanted, &project, &path))?;
+        // Without a file there is nothing but additions.
+        let steps =
+            planned.unwrap_or_else(|| wanted.iter().map(|(key, text)| Step::Add(key, text)).collect());
+        if steps.is_empty() {
             return Ok(left_out);
         }
-        let (project, now) = (file.scope.project(), self.now_ms());
+        let now = self.now_ms();
         let origin = FactOrigin::File(file.path.clone()).name();
-        let gone: Vec<i64> = known
-            .iter()
-            .filter(|(key, _)| !wanted.iter().any(|(other, _)| other == *key))
-            .map(|(_, id)| *id)
-            .collect();
-        let has_gone = !gone.is_empty();
+        let rewrites = steps.iter().any(|step| matches!(step, Step::Remove(_) | Step::Reword(..)));
         self.change("write", |conn| {
-            for id in gone {
-                remove(conn, id)?;
-            }
             let mut count = count(conn, None)?;
-            for (key, text) in &wanted {
-                if count >= MAX_FACTS {
-                    return Ok(Err(MemoryError::Full { count }));
-                }
-                let added = conn
-                    .prepare_cached(
-                        "INSERT INTO facts(text, key, project, origin, path, changed_ms, is_proposed)
-                         VALUES(?1, ?2, ?3, ?4, ?5, ?6, 0) ON CONFLICT DO NOTHING",
-                    )?
-                    .execute(params![text, key, project, origin, path, now])?;
-                if added > 0 {
-                    index(conn, conn.last_insert_rowid(), text)?;
-                    count += 1;
+            for step in &steps {
+                match step {
+                    Step::Remove(id) => remove(conn, *id)?,
+                    Step::Accept(id) => accept_row(conn, *id, now)?,
+                    Step::Reword(id, text) => reword(conn, *id, text, now)?,
+                    Step::Add(..) if count >= MAX_FACTS => return Ok(Err(MemoryError::Full { count })),
+                    Step::Add(key, text) => {
+                        let added = conn
+                            .prepare_cached(
+                                "INSERT INTO facts(text, key, project, origin, path, changed_ms, is_proposed)
+                                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, 0) ON CONFLICT DO NOTHING",
+                            )?
+                            .execute(params![text, key, project, origin, path, now])?;
+                        // Another process may have read the file at the same time.
+                        if added > 0 {
+                            index(conn, conn.last_insert_rowid(), text)?;
+                            count += 1;
+                        }
+                    }
                 }
             }
             Ok(Ok(()))
         })??;
-        if has_gone {
+        if rewrites {
             self.clean();
         }
         Ok(left_out)
     }
 }
 
-fn count_distinct(wanted: &[(String, &str)]) -> usize {
-    wanted.iter().map(|(key, _)| key).collect::<std::collections::HashSet<_>>().len()
+/// Change of one row.
+#[derive(Debug, PartialEq, Eq)]
+enum Step<'a> {
+    Remove(i64),
+    Accept(i64),
+    Reword(i64, &'a str),
+    Add(&'a str, &'a str),
+}
+
+/// Differences between the rows of a file and its wanted facts, removals first. A fact that was kept otherwise counts
+/// as present, and a proposal with the words of the file as accepted.
+fn plan<'a>(
+    conn: &Connection,
+    wanted: &'a [(String, &'a str)],
+    project: &str,
+    path: &str,
+) -> rusqlite::Result<Vec<Step<'a>>> {
+    let mut select =
+        conn.prepare_cached("SELECT key, id, text, project FROM facts WHERE origin = 'file' AND path = ?1")?;
+    let rows = select.query_map([path], |row| {
+        Ok((
+            row.get::<_, String>(0)?,
+            (row.get::<_, i64>(1)?, row.get::<_, String>(2)?, row.get::<_, String>(3)?),
+        ))
+    })?;
+    let mut own = rows.collect::<rusqlite::Result<HashMap<_, _>>>()?;
+    let (mut gone, mut steps) = (Vec::new(), Vec::new());
+    let mut other =
+        conn.prepare_cached("SELECT id, is_proposed FROM facts WHERE project = ?1 AND key = ?2")?;
+    for (key, text) in wanted {
+        match own.remove(key) {
+            Some((_, known, scope)) if scope == project && known == *text => continue,
+            Some((id, _, scope)) if scope == project => {
+                steps.push(Step::Reword(id, text));
+                continue;
+            }
+            // Of another scope.
+            Some((id, ..)) => gone.push(Step::Remove(id)),
+            None => {}
+        }
+        let kept = other.query_row([project, key], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        match kept {
+            Some((id, true)) => steps.push(Step::Accept(id)),
+            Some((_, false)) => {}
+            None => steps.push(Step::Add(key, text)),
+        }
+    }
+    gone.extend(own.into_values().map(|(id, ..)| Step::Remove(id)));
+    gone.append(&mut steps);
+    Ok(gone)
 }

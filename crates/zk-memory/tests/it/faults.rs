@@ -50,13 +50,27 @@ fn damaged_pages_are_told_and_kept() {
 }
 
 #[test]
+fn a_file_of_the_first_format_is_upgraded_and_keeps_its_facts() {
+    let (dir, store) = with_fact();
+    drop(store);
+    let downgrade = "DROP INDEX facts_by_file; DROP TABLE vectors; PRAGMA user_version = 1";
+    Connection::open(db(dir.path())).unwrap().execute_batch(downgrade).unwrap();
+    assert_eq!(recall(dir.path()).unwrap(), Some(1));
+    let version: u32 = Connection::open(db(dir.path()))
+        .unwrap()
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .unwrap();
+    assert_eq!(version, 2);
+}
+
+#[test]
 fn a_newer_format_is_refused_and_left_alone() {
     let (dir, store) = with_fact();
     drop(store);
     Connection::open(db(dir.path())).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
     let before = std::fs::read(db(dir.path())).unwrap();
     let error = recall(dir.path()).unwrap_err();
-    assert!(error.to_string().contains("format 99, this zk reads 1"), "{error}");
+    assert!(error.to_string().contains("format 99, this zk reads 2"), "{error}");
     assert_eq!(std::fs::read(db(dir.path())).unwrap(), before);
 }
 

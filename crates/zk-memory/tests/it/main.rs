@@ -9,6 +9,8 @@
 
 mod faults;
 mod injections;
+#[cfg(feature = "embeddings")]
+mod meaning;
 mod memory_files;
 mod recall;
 mod rig;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use zk_agent::Agent;
+use zk_agent::{Agent, AgentBuilder};
 use zk_core::kernel::{Bus, Plugin, Scope};
 use zk_core::service::{HostFiles, Redactor};
 use zk_exec::{Environment, LocalHostFiles, LocalPlugin, WorkspaceFiles};
@@ -55,6 +55,16 @@ pub(crate) fn rig_in(
     script: Script,
     prepare: impl FnOnce(&Scope),
 ) -> Rig {
+    rig_of(dir, mode, script, prepare, |builder| builder)
+}
+
+pub(crate) fn rig_of(
+    dir: tempfile::TempDir,
+    mode: Mode,
+    script: Script,
+    prepare: impl FnOnce(&Scope),
+    build: impl FnOnce(AgentBuilder) -> AgentBuilder,
+) -> Rig {
     let root = project(dir.path());
     let bus = Bus::new();
     prepare(&bus.scope("test"));
@@ -75,7 +85,8 @@ pub(crate) fn rig_in(
     let memory: Arc<dyn Plugin> = Arc::new(memory.with_files([own, MemoryFile::of_project(&root)]));
     bus.install(&*memory).unwrap();
     let provider = ScriptedProvider::new(script);
-    let agent = Agent::builder(Arc::new(provider.clone())).bus(bus.clone()).cwd(&root).build().unwrap();
+    let builder = Agent::builder(Arc::new(provider.clone())).bus(bus.clone()).cwd(&root);
+    let agent = build(builder).build().unwrap();
     Rig { dir, bus, agent, provider, store }
 }
 

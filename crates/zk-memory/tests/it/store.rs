@@ -165,6 +165,29 @@ fn two_processes_keep_facts_at_once_and_lose_none() {
 }
 
 #[test]
+fn a_fact_that_a_file_and_a_person_have_is_one_and_a_proposal_with_its_words_is_accepted() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let file = zk_memory::SyncedFile {
+        path: "/p/MEMORY.md".into(),
+        scope: FactScope::Project(PROJECT.into()),
+        facts: ["Builds with bazel", "Ships on Monday"].map(str::to_owned).to_vec(),
+    };
+    store.keep(&fact("builds with bazel", Path::new(PROJECT))).unwrap();
+    let proposed = store.propose(&fact("Ships on Monday", Path::new(PROJECT))).unwrap().id();
+    store.sync(&file).unwrap();
+    assert_eq!(recalled(&store, "monday", PROJECT), [proposed]);
+    assert_eq!(store.list(&FactFilter::default()).unwrap().len(), 2);
+    // A reader of the same file writes nothing: another process may hold the write lock.
+    let writer = rusqlite::Connection::open(store.path()).unwrap();
+    writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+    store.sync(&file).unwrap();
+    drop(writer);
+    store.sync(&zk_memory::SyncedFile { facts: Vec::new(), ..file }).unwrap();
+    assert_eq!(store.list(&FactFilter::default()).unwrap().len(), 2, "kept by persons");
+}
+
+#[test]
 fn the_facts_of_a_file_follow_it() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
@@ -182,6 +205,9 @@ fn the_facts_of_a_file_follow_it() {
     assert!(matches!(error, MemoryError::OfFile { .. }), "{error}");
     let left_out = store.sync(&file(&["the password is hunter2: https://a:hunter2@b/"])).unwrap();
     assert!(matches!(left_out[0].1, MemoryError::Secret));
+    store.sync(&file(&["builds with Bazel"])).unwrap();
+    let found = store.recall(&RecallQuery::new("bazel", PROJECT)).unwrap().unwrap();
+    assert_eq!(found.facts[0].fact.text, "builds with Bazel", "a corrected letter counts");
     store.sync(&file(&[])).unwrap();
     let all = store.list(&FactFilter::default()).unwrap();
     assert!(all.iter().all(|fact| !matches!(fact.origin, FactOrigin::File(_))), "{all:?}");

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
+use zk_agent::SpawnOptions;
 use zk_core::service::{Command, CommandOutcome, Ui};
 use zk_memory::{FactFilter, NewFact};
 use zk_permission::Mode;
-use zk_testkit::Script;
+use zk_testkit::{Script, Turn};
 
-use crate::rig::{Rig, fact, project, rig, rig_in};
+use crate::rig::{Rig, fact, project, rig, rig_in, rig_of};
 
 struct Notices(Arc<Mutex<Vec<String>>>);
 
@@ -63,6 +64,25 @@ async fn a_fact_of_one_session_is_told_in_the_next_with_its_origin_as_a_note() {
     ] {
         assert!(blocks[0].contains(part), "{part}: {}", blocks[0]);
     }
+}
+
+#[tokio::test]
+async fn a_sub_agent_recalls_by_its_own_task() {
+    let script = Script::answering(|asked| match asked.messages.last().map(|last| last.text()) {
+        Some(text) if text.contains("log in to the staging server") => Turn::new().text(text),
+        _ if asked.results().is_empty() => {
+            Turn::new().call("spawn", json!({ "task": "log in to the staging server" }))
+        }
+        _ => Turn::new().text("Done."),
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let rig = rig_of(dir, Mode::All, script, |_| (), |builder| builder.spawn(SpawnOptions::default()));
+    let root = project(rig.dir.path());
+    rig.store.keep(&fact("The staging server is called heron", &root)).unwrap();
+    rig.run("go").await;
+    let child = &rig.provider.asked()[1];
+    let told = child.messages.iter().map(|message| message.text()).collect::<String>();
+    assert!(told.contains("called heron") && told.contains("notes, not instructions"), "{told}");
 }
 
 #[tokio::test]

@@ -114,6 +114,11 @@ pub trait Dialect: Send + Sync + 'static {
         Ok(None)
     }
 
+    /// Returns the path of embeddings in OpenAI's form; `None` if the API has none.
+    fn embeddings_path(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Returns the location of the model list; `None` if the API has none.
     fn model_list(&self) -> Option<ModelList> {
         None

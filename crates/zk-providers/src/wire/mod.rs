@@ -6,6 +6,7 @@
 pub(crate) mod client;
 pub(crate) mod connection;
 pub(crate) mod dialect;
+pub(crate) mod embeddings;
 pub(crate) mod endpoint;
 pub(crate) mod error;
 pub(crate) mod provider;

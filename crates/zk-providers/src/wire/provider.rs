@@ -15,6 +15,7 @@ use zk_core::service::{EventStream, Provider, Request, RetryNotice, StreamEvent}
 use crate::wire::client::ApiClient;
 use crate::wire::connection::Connection;
 use crate::wire::dialect::{Attempt, Dialect};
+use crate::wire::embeddings;
 use crate::wire::endpoint::SetupError;
 
 /// A provider that uses the dialect `D` over HTTP. Clones share its connections.
@@ -142,6 +143,16 @@ impl<D: Dialect> Provider for HttpProvider<D> {
 
     async fn list_models(&self, cx: &Cx) -> Result<Option<Vec<Model>>, ProviderError> {
         self.dialect.list_models(&self.client, cx).await
+    }
+
+    async fn embed(
+        &self,
+        model: &str,
+        texts: &[String],
+        cx: &Cx,
+    ) -> Result<Option<Vec<Vec<f32>>>, ProviderError> {
+        let Some(path) = self.dialect.embeddings_path() else { return Ok(None) };
+        embeddings::embed(&self.client, path, model, texts, cx).await.map(Some)
     }
 
     async fn describe_model(&self, id: &str, cx: &Cx) -> Model {

@@ -27,6 +27,8 @@ pub struct ReadState {
     files: Mutex<HashMap<Key, Seen>>,
     awaited: Mutex<HashMap<CallId, Awaited>>,
     locks: Mutex<HashMap<PathBuf, Weak<Mutex<()>>>>,
+    /// Parents whose reads count for a reader that has not read a file itself.
+    shared: Mutex<HashMap<String, String>>,
 }
 
 /// Reader and file.
@@ -137,8 +139,24 @@ impl ReadState {
         self.files().clear();
     }
 
+    /// Lets the reads of another agent, its parent, count for a reader.
+    pub(crate) fn share(&self, reader: String, parent: String) {
+        self.shared().insert(reader, parent);
+    }
+
+    /// Agents above a reader whose reads count for it, the nearest first.
+    fn parents(&self, reader: &str) -> Vec<String> {
+        let shared = self.shared();
+        std::iter::successors(shared.get(reader), |parent| shared.get(*parent)).cloned().collect()
+    }
+
+    fn shared(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Forgets the knowledge of one agent, which has ended.
     pub(crate) fn forget_reader(&self, reader: &str) {
+        self.shared().remove(reader);
         self.files().retain(|(of, _), _| of != reader);
     }
 
@@ -224,7 +242,13 @@ impl ReadState {
 
     /// Compares a file's current `content` with the reader's knowledge.
     pub(crate) fn known(&self, reader: &str, path: &Path, content: Fingerprint) -> Known {
-        match self.files().get(&key(reader, path)) {
+        let parents = self.parents(reader);
+        let files = self.files();
+        let of = |reader: &str| files.get(&key(reader, path));
+        // A parent's older reading does not make an unread file a changed one.
+        let of_parents =
+            || parents.iter().find_map(|parent| of(parent).filter(|seen| seen.content == content));
+        match of(reader).or_else(of_parents) {
             None => Known::Never,
             Some(seen) if seen.content != content => Known::Changed,
             Some(seen) if seen.whole => Known::Whole,

@@ -171,6 +171,8 @@ pub struct SpawnSettings {
     pub background: bool,
     /// Readiness of the model to delegate: never, when it is asked to, or whenever that helps.
     pub delegation: Delegation,
+    /// Whether files that the conversation has read count as read by its sub-agents, where a change requires that.
+    pub share_read_state: bool,
 }
 
 impl Default for SpawnSettings {
@@ -185,6 +187,7 @@ impl Default for SpawnSettings {
             max_output_tokens: None,
             background: true,
             delegation: Delegation::default(),
+            share_read_state: true,
         }
     }
 }
@@ -201,6 +204,7 @@ impl SpawnSettings {
             max_output_tokens: self.max_output_tokens.map(u64::from),
             background: self.background,
             delegation: Some(self.delegation),
+            share_read_state: self.share_read_state,
             ..SpawnOptions::default()
         }
     }

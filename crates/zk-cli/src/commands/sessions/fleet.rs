@@ -61,7 +61,13 @@ pub(crate) fn fleet(app: &AppContext, action: Option<FleetAction>, json: bool) -
                 dir.forget(&view)?;
                 return print(machine, &[format!("{} left the list; its session stays", view.entry.id)]);
             }
-            dir.send(&view, &FleetRequest::Stop)?;
+            dir.send(&view, &FleetRequest::Stop { listed_ms: view.entry.updated_ms })?;
+            if !view.entry.is_working() {
+                // Sub-agents in the background are not listed.
+                let told =
+                    format!("{} runs nothing; sub-agents in the background stop, if any work", view.entry.id);
+                return print(machine, &[told]);
+            }
             let is_stopped = |now: &FleetView| !now.state.is_alive() || !now.entry.is_running;
             wait(&dir, &view, is_stopped, "does not stop")?;
             print(machine, &[format!("{} stopped", view.entry.id)])

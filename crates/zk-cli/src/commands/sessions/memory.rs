@@ -13,7 +13,13 @@ use super::super::print;
 use crate::app::AppContext;
 use crate::args::memory::MemoryAction;
 use crate::compose;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Explain, Failure, Outcome};
+
+impl Explain for MemoryError {
+    fn exit(&self) -> Exit {
+        if self.is_of_file() { Exit::Failed } else { Exit::Usage }
+    }
+}
 
 /// Carries out one command about the memory.
 pub(crate) fn memory(app: &AppContext, action: MemoryAction) -> Outcome<Exit> {
@@ -27,24 +33,22 @@ pub(crate) fn memory(app: &AppContext, action: MemoryAction) -> Outcome<Exit> {
             let scope = if everywhere { FactScope::Everywhere } else { FactScope::Project(here.clone()) };
             let place = scope.describe(here);
             let fact = NewFact { text, scope, origin: FactOrigin::Person, session: None };
-            vec![match store.keep(&fact).map_err(failed)? {
+            vec![match store.keep(&fact)? {
                 Saved::New(id) => visible_line(&format!("kept as {id}, {place}")),
                 Saved::Known(id) => format!("it is kept already, as {id}"),
             }]
         }
-        MemoryAction::Show { id } => report::show(&store.fact(id).map_err(failed)?, here),
-        MemoryAction::Forget { id } | MemoryAction::Reject { id } => {
-            report::forgotten(&store.forget(id).map_err(failed)?)
-        }
+        MemoryAction::Show { id } => report::show(&store.fact(id)?, here),
+        MemoryAction::Forget { id } | MemoryAction::Reject { id } => report::forgotten(&store.forget(id)?),
         MemoryAction::Edit { id, text } => {
             on_terminal("a fact is changed", "/memory edit")?;
-            let fact = store.edit(id, &text).map_err(failed)?;
+            let fact = store.edit(id, &text)?;
             vec![visible_line(&format!("{id} says now: {}", fact.text))]
         }
-        MemoryAction::Why => report::why(store.last_recall(here, None).map_err(failed)?.as_ref(), here),
+        MemoryAction::Why => report::why(store.last_recall(here, None)?.as_ref(), here),
         MemoryAction::Accept { id } => {
             on_terminal("a proposal is accepted", "/memory accept")?;
-            let fact = store.accept(id).map_err(failed)?;
+            let fact = store.accept(id)?;
             vec![visible_line(&format!("kept: {}", fact.text))]
         }
     };
@@ -71,7 +75,7 @@ fn list(
     is_json: bool,
 ) -> Outcome<Vec<String>> {
     let filter = FactFilter { project: (!all).then(|| here.to_owned()), proposed };
-    let facts = store.list(&filter).map_err(failed)?;
+    let facts = store.list(&filter)?;
     if is_json {
         let rows = Value::Array(facts.iter().map(as_json).collect());
         let text = serde_json::to_string_pretty(&rows).map_err(Failure::failed)?;
@@ -80,7 +84,7 @@ fn list(
     if proposed {
         return Ok(report::proposals(&facts, here));
     }
-    Ok(report::list(&facts, store.count_proposals(here).map_err(failed)?, here))
+    Ok(report::list(&facts, store.count_proposals(here)?, here))
 }
 
 fn as_json(fact: &Fact) -> Value {
@@ -98,9 +102,4 @@ fn as_json(fact: &Fact) -> Value {
         "proposed": fact.state == FactState::Proposed, "session": fact.session, "changed_ms": fact.changed_ms,
         "used_ms": fact.used_ms, "uses": fact.uses,
     })
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "the shape that `map_err` takes")]
-fn failed(error: MemoryError) -> Failure {
-    if error.is_of_file() { Failure::failed(error.to_string()) } else { Failure::usage(error.to_string()) }
 }

@@ -13,6 +13,7 @@ use crate::app::Workplace;
 use crate::compose::{files, local};
 use crate::containment::{self, ConfiguredSandboxes};
 use crate::policy;
+use crate::sandbox;
 use crate::settings::Settings;
 use zk_chat::walls::Sandboxes as _;
 
@@ -53,6 +54,9 @@ fn walls(
     let (machine, scope) = (work.machine.clone(), work.scope);
     let original = work;
     let work = Workplace { machine, cwd, add_dirs, project: root, scope };
+    let mut settings = settings.clone();
+    settings.sandbox.hidden.extend(sandbox::hidden_in_copy(original, &work.project, &settings));
+    let settings = &settings;
     let mut containment =
         containment::select(&work, settings, allow_all).map_err(|failure| failure.message)?;
     let judge = policy::judge_of_copy(original, &work, settings, &containment, modes);

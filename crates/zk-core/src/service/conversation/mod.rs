@@ -16,8 +16,8 @@ use crate::model::{AgentError, Block, EntryId, Message, Model, RunId, SessionId,
 
 pub use expanded_prompts::ExpandedPrompts;
 pub use part_models::{
-    AgentPart, COMPRESS_PART, EXPLORE_PART, KNOWN_PARTS, KnownPart, PartFallback, PartModel, PartModels,
-    SUBGOAL_PART, SUMMARY_PART, SUPERVISOR_PART, TITLE_PART, part_fallback,
+    AgentPart, COMPRESS_PART, EMBEDDINGS_PART, EXPLORE_PART, KNOWN_PARTS, KnownPart, PartFallback, PartModel,
+    PartModels, SUBGOAL_PART, SUMMARY_PART, SUPERVISOR_PART, TITLE_PART, part_fallback,
 };
 pub use run_control::{RunControl, RunEnded, RunState, RunningAgents, SideAnswer, SideCall};
 

@@ -90,6 +90,9 @@ pub const SUBGOAL_PART: &str = "subgoal";
 /// Name of the part that titles sessions. It asks no model unless one is set for it.
 pub const TITLE_PART: &str = "title";
 
+/// Embedding model of the memory, which its own setting names and no key of `[parts]`.
+pub const EMBEDDINGS_PART: &str = "memory.embeddings";
+
 /// Name of the part that sub-agents without a name work for.
 pub const EXPLORE_PART: &str = "explore";
 
@@ -119,6 +122,10 @@ pub const KNOWN_PARTS: [KnownPart; 6] = {
 /// ```
 #[must_use]
 pub fn part_fallback(part: &str) -> PartFallback {
+    if part == EMBEDDINGS_PART {
+        // No model of a conversation does its work.
+        return PartFallback::LeaveOut;
+    }
     let known = KNOWN_PARTS.iter().find(|known| known.name == part);
     known.map_or(PartFallback::RunModel, |known| known.fallback)
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kernel::Source;
 use crate::model::{AgentError, Message, Model, RunId, TurnUsage};
+use crate::service::OutputFormat;
 
 /// The sub-agents of a conversation that work at present, in the background too: `bus.service::<dyn
 /// RunningAgents>()`. Absent without an agent that has sub-agents.
@@ -122,6 +123,9 @@ pub struct SideCall {
     pub max_tokens: Option<u32>,
     /// Time limit of the call, 30 s by default.
     pub limit: Duration,
+    /// Required form of the answer. Only a provider that can enforce it for the model is given it, so that the caller
+    /// still validates the answer.
+    pub output: Option<OutputFormat>,
 }
 
 impl SideCall {
@@ -136,6 +140,7 @@ impl SideCall {
             model: None,
             max_tokens: None,
             limit: Duration::from_secs(30),
+            output: None,
         }
     }
 

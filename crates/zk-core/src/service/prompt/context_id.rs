@@ -23,6 +23,11 @@ impl ContextId {
     }
 }
 
+/// Context whose reads of files count as those of a sub-agent too: `cx.service::<SharedReads>()`. Absent for an
+/// agent that has to read a file itself before it changes it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SharedReads(pub ContextId);
+
 impl fmt::Display for ContextId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "context-{}", self.0)

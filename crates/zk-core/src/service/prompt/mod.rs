@@ -5,7 +5,7 @@ mod context_producer;
 mod section;
 mod window;
 
-pub use context_id::ContextId;
+pub use context_id::{ContextId, SharedReads};
 pub use context_producer::{
     ContextMode, ContextProducer, DYNAMIC_CONTEXT, QUERY_CONTEXT, is_dynamic_context, is_said,
 };

@@ -29,6 +29,7 @@ use crate::catalogue::schema_limits;
 use crate::encode::effort::Efforts;
 use crate::encode::{loose_schema, strict_schema};
 use crate::wire::connection::Connection;
+use crate::wire::embeddings::EMBEDDINGS;
 use crate::wire::endpoint::SetupError;
 use crate::wire::{
     ApiClient, Attempt, BaseUrl, Decode, Dialect, Headers, HttpProvider, ModelList, WireError, WireRequest,
@@ -152,6 +153,10 @@ impl Dialect for ChatDialect {
 
     fn decoder(&self, _: &ApiClient, request: &Request, _: Attempt) -> Box<dyn Decode> {
         Box::new(Decoder::new(&request.model, &self.profile))
+    }
+
+    fn embeddings_path(&self) -> Option<&'static str> {
+        Some(EMBEDDINGS)
     }
 
     fn model_list(&self) -> Option<ModelList> {

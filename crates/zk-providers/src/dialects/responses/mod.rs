@@ -20,6 +20,7 @@ use crate::catalogue::{names, schema_limits, vendors};
 use crate::encode::effort::Efforts;
 use crate::encode::strict_schema;
 use crate::wire::connection::Connection;
+use crate::wire::embeddings::EMBEDDINGS;
 use crate::wire::endpoint::SetupError;
 use crate::wire::{
     ApiClient, Attempt, BaseUrl, CountRequest, Decode, Dialect, Headers, HttpProvider, ModelList, WireError,
@@ -217,6 +218,10 @@ impl Dialect for ResponsesDialect {
         let body = ApiClient::body_once(request, &self.body(client, request, &efforts, true))?;
         let request = WireRequest::post("/responses/input_tokens", body);
         Ok(Some(CountRequest { request, field: "input_tokens" }))
+    }
+
+    fn embeddings_path(&self) -> Option<&'static str> {
+        (self.options.backend != ResponsesBackend::Subscription).then_some(EMBEDDINGS)
     }
 
     fn model_list(&self) -> Option<ModelList> {

@@ -1,0 +1,88 @@
+//! Vectors of prompts and facts, from the embedding model that the settings name.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use zk_core::kernel::Cx;
+use zk_core::service::{EMBEDDINGS_PART, PartModel, PartModels, Provider, Redactor};
+
+use crate::MemoryStore;
+
+/// Longest wait for the vector of a prompt: the person waits for it.
+const PROMPT_LIMIT: Duration = Duration::from_millis(1_200);
+
+/// Longest wait for the vectors of a batch of facts, in the background.
+const FACTS_LIMIT: Duration = Duration::from_secs(30);
+
+/// Facts in a request, and requests after a prompt.
+const BATCH_FACTS: usize = 64;
+const MAX_BATCHES: usize = 16;
+
+/// Bytes of a prompt that are embedded.
+const MAX_PROMPT_BYTES: usize = 8_000;
+
+/// Embedding model with its provider.
+pub(crate) struct Embedder {
+    provider: Arc<dyn Provider>,
+    model: String,
+    /// Name under which vectors are stored.
+    pub(crate) name: String,
+}
+
+impl Embedder {
+    /// Opens the model of the settings.
+    pub(crate) async fn open(cx: &Cx) -> Result<Self, String> {
+        let models = cx.service::<dyn PartModels>().ok_or("this program opens no models for parts")?;
+        let model = match models.choose(EMBEDDINGS_PART, cx).await {
+            PartModel::Own(model) => *model,
+            PartModel::OfRun => return Err("the host opens no model for it".to_owned()),
+            PartModel::LeftOut(why) => return Err(why),
+        };
+        let provider = cx.item::<dyn Provider>(&model.provider);
+        let provider = provider.ok_or_else(|| format!("there is no provider `{}`", model.provider))?;
+        Ok(Self { provider, model: model.id.to_string(), name: model.reference().to_string() })
+    }
+
+    /// Vector of a prompt, without the secrets in it.
+    pub(crate) async fn prompt(&self, prompt: &str, cx: &Cx) -> Result<Vec<f32>, String> {
+        let redactor = cx.service::<Redactor>();
+        let clean =
+            redactor.map_or_else(|| prompt.to_owned(), |redactor| redactor.redact(prompt).into_owned());
+        let end = clean.floor_char_boundary(MAX_PROMPT_BYTES);
+        let text = clean.get(..end).unwrap_or_default().to_owned();
+        let mut vectors = self.embed(&[text], PROMPT_LIMIT, cx).await?;
+        vectors.pop().ok_or_else(|| "it gave no vector".to_owned())
+    }
+
+    /// Stores the vectors that facts of a project do not have yet. A failure is told at the next prompt, which asks the
+    /// same model.
+    pub(crate) async fn complete(&self, store: &Arc<MemoryStore>, project: &Path, cx: &Cx) {
+        for _ in 0..MAX_BATCHES {
+            let (reading, name, project) = (store.clone(), self.name.clone(), project.to_owned());
+            let missing = move || reading.without_vectors(&name, &project, BATCH_FACTS);
+            let Ok(Ok(missing)) = tokio::task::spawn_blocking(missing).await else { return };
+            if missing.is_empty() {
+                return;
+            }
+            let texts: Vec<String> = missing.iter().map(|(_, text)| text.clone()).collect();
+            let Ok(vectors) = self.embed(&texts, FACTS_LIMIT, cx).await else { return };
+            let pairs: Vec<_> = missing.into_iter().zip(vectors).collect();
+            let (writing, name) = (store.clone(), self.name.clone());
+            let put = move || writing.put_vectors(&name, &pairs);
+            if !matches!(tokio::task::spawn_blocking(put).await, Ok(Ok(()))) {
+                return;
+            }
+        }
+    }
+
+    async fn embed(&self, texts: &[String], limit: Duration, cx: &Cx) -> Result<Vec<Vec<f32>>, String> {
+        let asked = self.provider.embed(&self.model, texts, cx);
+        match tokio::time::timeout(limit, asked).await {
+            Ok(Ok(Some(vectors))) => Ok(vectors),
+            Ok(Ok(None)) => Err(format!("the provider `{}` has no embeddings", self.provider.name())),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("no answer within {limit:?}")),
+        }
+    }
+}
