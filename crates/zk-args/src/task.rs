@@ -6,9 +6,8 @@ use thiserror::Error;
 use zk_providers::select::GivenValues;
 
 use crate::actions::{
-    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, HooksAction,
-    LearnedAction, McpAction, PolicyAction, PromptAction, SessionsAction, ShellArgs, SkillsAction,
-    TrustAction,
+    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, HooksAction, LearnedAction,
+    McpAction, PolicyAction, PromptAction, SessionsAction, ShellArgs, SkillsAction, TrustAction,
 };
 use crate::candidates::Shell;
 use crate::cli::{Cli, CliCommand, OutputFormat, ViewFormat};

@@ -67,8 +67,8 @@ pub use session::{
     NewSession, OpenSession, OpenTurn, OutlineKind, OutlineRow, ParkedCall, ParkedQuestion, QUESTION_ENTRY,
     RunStatus, SKILL_TAG, SKILL_TOOL, SessionFilter, SessionInfo, SessionLog, SessionOutline, SessionScan,
     SessionSnapshot, SessionStore, SideCallOf, StoreError, StoredCall, StoredCallState, StoredConversation,
-    StoredQuestion, SubAgentEntry, SubAgentStep, SubAgentTexts, UnfinishedRun, Unreadable, WINDOW_OWNER, check_leaf, count_branches, entry_labels,
-    first_line, has_skill_text, is_remember_line, present_branch,
+    StoredQuestion, SubAgentEntry, SubAgentStep, SubAgentTexts, UnfinishedRun, Unreadable, WINDOW_OWNER,
+    check_leaf, count_branches, entry_labels, first_line, has_skill_text, is_remember_line, present_branch,
 };
 #[cfg(feature = "typed")]
 pub use tool::FnTool;

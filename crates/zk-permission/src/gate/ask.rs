@@ -55,13 +55,15 @@ impl Granted {
         if let Some((leg, key)) = leg.as_ref().zip(key)
             && let Some(answer) = leg.answer(&gate.call.call_id, &key.digest())
         {
-            return Ok(self.answered(&answer, (Some(key), session), rule.as_ref(), None, cx).await);
+            return Ok(self.apply_answer(&answer, (Some(key), session), rule.as_ref(), None, cx).await);
         }
         let offers = self.offers(gate, tool, judged, cx).filter(|_| !by_rule).unwrap_or_default();
         let shown = &gate.call.display_name;
         let Some(questions) = cx.service::<Questions>().filter(|questions| questions.is_attended()) else {
-            let why =
-                format!("`{shown}` changes things and nobody is here to approve it{}", self.refusal_advice(judged));
+            let why = format!(
+                "`{shown}` changes things and nobody is here to approve it{}",
+                self.refusal_advice(judged)
+            );
             if let Some((_, key)) = leg.zip(key) {
                 let question = Question::Approve(Box::new(Approval {
                     tool: gate.call.name.clone(),

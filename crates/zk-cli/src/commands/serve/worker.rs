@@ -13,7 +13,7 @@ use crate::commands::runs::{engine, name};
 use crate::configure::canonical;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::WorkerAgents;
-use crate::signals;
+use crate::signals::{self, exit_of};
 use zk_chat::Interrupts;
 
 /// Serves runs until a signal ends it: their legs are handed over to other workers.
@@ -46,5 +46,5 @@ pub(crate) fn worker(app: &AppContext, args: &WorkerArgs) -> Outcome<Exit> {
     let legs = AgentLegs::new(Arc::new(WorkerAgents::new(app.clone(), workspaces, screen.clone())));
     runtime()?.block_on(engine.serve(take, Arc::new(legs), stop))?;
     screen.line(Style::PLAIN, &format!("zk: {worker} ends"));
-    Ok(signals.seen().map_or(Exit::Done, Exit::from))
+    Ok(signals.seen().map_or(Exit::Done, exit_of))
 }
