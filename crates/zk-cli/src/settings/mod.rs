@@ -178,6 +178,13 @@ pub(crate) struct SettingsSources<'a> {
 }
 
 impl Settings {
+    /// Returns these settings with more paths that are hidden.
+    pub(crate) fn hiding(&self, paths: Vec<String>) -> Self {
+        let mut settings = self.clone();
+        Arc::make_mut(&mut settings.sections).sandbox.hidden.extend(paths);
+        settings
+    }
+
     /// Creates settings without layers.
     ///
     /// # Errors

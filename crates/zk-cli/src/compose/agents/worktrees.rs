@@ -54,9 +54,7 @@ fn walls(
     let (machine, scope) = (work.machine.clone(), work.scope);
     let original = work;
     let work = Workplace { machine, cwd, add_dirs, project: root, scope };
-    let mut settings = settings.clone();
-    settings.sandbox.hidden.extend(sandbox::hidden_in_copy(original, &work.project, &settings));
-    let settings = &settings;
+    let settings = &settings.hiding(sandbox::hidden_in_copy(original, &work.project, settings));
     let mut containment =
         containment::select(&work, settings, allow_all).map_err(|failure| failure.message)?;
     let judge = policy::judge_of_copy(original, &work, settings, &containment, modes);
