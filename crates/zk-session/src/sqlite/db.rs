@@ -10,6 +10,7 @@ use zk_core::service::{CompactionMark, Durability, Entry, EntryKind};
 
 pub(crate) use self::connect::{connect, connect_briefly, connect_read_only};
 pub(super) use self::mailbox::{post as post_mail, read as read_mail};
+use super::error::WriteError;
 use super::meta::{self, Meta};
 use super::row::checksum;
 use super::row::hash::{Hash, LinkHead, body_hash, link};
@@ -112,20 +113,6 @@ enum Head {
     Unread,
     /// Link of the last row; `None` if that row has none.
     Link(Option<Hash>),
-}
-
-/// Failure of a write.
-#[derive(Debug)]
-pub(crate) enum WriteError {
-    Sqlite(rusqlite::Error),
-    /// A writer with a newer lease has the session.
-    Fenced,
-}
-
-impl From<rusqlite::Error> for WriteError {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sqlite(error)
-    }
 }
 
 /// Open log with the position of the next entry.

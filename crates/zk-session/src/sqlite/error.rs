@@ -5,8 +5,6 @@ use rusqlite::ErrorCode;
 use zk_core::model::SessionId;
 use zk_core::service::StoreError;
 
-use super::db::WriteError;
-
 /// Converts SQLite's error, with the action and the file.
 pub(crate) fn store_error(
     error: &rusqlite::Error,
@@ -27,6 +25,20 @@ pub(crate) fn store_error(
         _ => return StoreError::Failed(format!("cannot {doing} {}: {error}", path.display())),
     };
     StoreError::Io { doing, path: path.to_path_buf(), source: io::Error::new(kind, error.to_string()) }
+}
+
+/// Failure of a write.
+#[derive(Debug)]
+pub(crate) enum WriteError {
+    Sqlite(rusqlite::Error),
+    /// A writer with a newer lease has the session.
+    Fenced,
+}
+
+impl From<rusqlite::Error> for WriteError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
 }
 
 /// Converts the failure of a write.

@@ -9,8 +9,8 @@ use zk_core::model::{EntryId, MailId, SessionId};
 use zk_core::service::{Clock, Durability, Entry, EntryKind, LiveEntries, Mail, StoreError, check_leaf};
 
 use super::check;
-use super::db::{Draft, WriteError, read_mail};
-use super::error::{again, store_error, write_error};
+use super::db::{Draft, read_mail};
+use super::error::{WriteError, again, store_error, write_error};
 use super::files::Files;
 use super::open::{self, Opened, Plan};
 use super::recovery::restore;
