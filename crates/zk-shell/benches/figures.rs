@@ -231,7 +231,7 @@ fn first_prompt(home: &Path, starts: usize, figures: &mut Vec<Figure>) {
 /// Context switches of an idle shell of zk.
 fn wake_ups(home: &Path, idle: Duration, figures: &mut Vec<Figure>) {
     let shell = Shell::ready(home, true);
-    // What a start leaves behind has ended.
+    // Work of the start has ended by then.
     std::thread::sleep(Duration::from_secs(1));
     let count = |shell: &Shell| shell.status("voluntary_ctxt_switches:");
     let before = count(&shell);

@@ -230,30 +230,4 @@ mod tests {
         assert!(text.contains("900 before them are left out") && !text.contains("$ cmd900\n"), "{text}");
         assert_eq!(text.matches("\nout").count(), MAX_WITH_OUTPUT);
     }
-
-    /// Figure: `cargo test --release -p zk-shell -- --ignored --nocapture a_delta`.
-    #[test]
-    #[ignore = "a figure, for a quiet machine and an optimised build"]
-    fn a_delta_of_a_thousand_commands_takes_at_most_five_milliseconds() {
-        let output: String = (0..30).map(|n| format!("line {n} of a usual output\r\n")).collect();
-        let mut recorder = crate::record::Recorder::default();
-        recorder.set_size((80, 24));
-        for n in 0..1_000 {
-            let text = Some(format!("command {n}"));
-            recorder.started(crate::line::StartedCommand { text, ..Default::default() }, false);
-            recorder.output(output.as_bytes());
-            recorder.stop(ExchangeEnd::Code(0));
-        }
-        let mut times: Vec<Duration> = (0..20)
-            .map(|_| {
-                let begun = std::time::Instant::now();
-                let text = describe(&recorder.news(), None, Some(&Redactor::new()), None);
-                assert!(text.contains("$ command 999"));
-                begun.elapsed()
-            })
-            .collect();
-        times.sort();
-        println!("a delta of 1,000 commands: {:?}", times[10]);
-        assert!(times[10] <= Duration::from_millis(5), "{times:?}");
-    }
 }

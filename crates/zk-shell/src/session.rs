@@ -380,7 +380,7 @@ async fn no_prompt(shared: &SharedState, until: tokio::time::Instant) {
 /// Kills a shell that does not become ready, with its group.
 fn end_process(pid: u32) {
     let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) else { return };
-    // It may have ended by itself.
+    // A process that ended by itself is gone.
     let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
     let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
 }

@@ -75,7 +75,7 @@ fn text_that_was_typed_ahead_into_a_continuation_is_no_empty_line() {
         terminal.expect("\r\n");
         terminal.keys("go\r");
         terminal.expect("begun");
-        // It comes before the prompt, which no key follows.
+        // Text before the prompt, which no key follows.
         terminal.keys("echo 'first\r");
         terminal.expect("more> ");
         terminal.keys("?");
