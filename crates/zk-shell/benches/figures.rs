@@ -124,7 +124,7 @@ impl Shell {
             let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
             let values = status
                 .lines()
-                .filter_map(|line| line.strip_prefix(key)?.split_whitespace().next()?.parse().ok());
+                .filter_map(|line| line.strip_prefix(key)?.split_whitespace().next()?.parse::<u64>().ok());
             sum += values.sum::<u64>();
         }
         sum

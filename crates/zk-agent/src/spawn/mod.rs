@@ -92,7 +92,7 @@ pub struct SpawnOptions {
     /// the tool's description.
     pub delegation: Option<Delegation>,
     /// Whether files that a parent has read count as read by its sub-agents, where tools require a read before
-    /// a change; on by default.
+    /// a change; off by default.
     pub share_read_state: bool,
 }
 
@@ -110,7 +110,7 @@ impl Default for SpawnOptions {
             thinking: None,
             background: false,
             delegation: None,
-            share_read_state: true,
+            share_read_state: false,
         }
     }
 }

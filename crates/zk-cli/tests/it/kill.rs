@@ -275,8 +275,7 @@ fn has_text(dir: &Path, text: &str) -> bool {
 /// Two sub-agents with one task say a part of their answers and are silent then: the model hears the part of each.
 #[test]
 fn an_answer_that_was_arriving_at_a_sub_agent_when_zk_was_killed_is_told() {
-    let said = Arc::new(AtomicUsize::new(0));
-    let count = said.clone();
+    let count = AtomicUsize::new(0);
     let script =
         Script::answering(move |asked: &Asked| match (&*asked.last_user_text(), asked.results().len()) {
             ("go", 0) => {

@@ -1,4 +1,9 @@
 //! Runs that outlive their worker: `zk worker` and `zk fleet`, with real processes.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a helper of a test that cannot go on fails the test"
+)]
 
 use std::process::{Child, Stdio};
 use std::sync::Arc;
@@ -170,7 +175,7 @@ fn a_parked_run_is_approved_later() {
 #[test]
 fn a_stopped_worker_hands_its_runs_over() {
     let asks = Arc::new(AtomicUsize::new(0));
-    let server = server(marking(asks.clone(), "echo x >> two; sleep 60"));
+    let server = server(marking(asks, "echo x >> two; sleep 60"));
     let person = Person::asking(&server);
     let id = submit(&person, &["Mark them."]);
     let first = Worker::start(&person, &["--permission-mode", "all"]);

@@ -240,6 +240,7 @@ fn generated(kind: ShellKind, count: u64, seed: u64) -> Vec<(String, i32)> {
         .collect()
 }
 
+#[expect(clippy::disallowed_methods, reason = "the size of a campaign is set from outside")]
 fn generated_commands_are_told_exactly(kind: ShellKind) {
     let count =
         std::env::var("ZK_SHELL_COMMANDS").ok().and_then(|count| count.parse().ok()).unwrap_or(GENERATED);

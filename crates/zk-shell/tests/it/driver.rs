@@ -1,4 +1,11 @@
 //! Terminal with the scripted shell, or the bare one, on it.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a helper of a test that cannot go on fails the test"
+)]
+#![expect(clippy::disallowed_methods, reason = "programs are found where the tests run")]
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -1,9 +1,5 @@
-use std::sync::Arc;
-
 use serde_json::json;
-use zk_agent::{Agent, SpawnOptions};
 use zk_core::model::{Display, ToolErrorKind};
-use zk_testkit::{Asked, Script, ScriptedProvider, Turn};
 use zk_tools::ToolsOptions;
 
 use crate::support::{Desk, MEMORY, forget_peak, is_alone, memory};
@@ -118,38 +114,6 @@ async fn edits_in_a_row_are_no_drift() {
     desk.ok("write_file", json!({ "path": "a.txt", "content": "written\n" })).await;
     desk.ok("edit", json!({ "path": "a.txt", "old_string": "written", "new_string": "edited" })).await;
     assert_eq!(desk.get("a.txt"), "edited\n");
-}
-
-/// Reads `a.txt` and has a sub-agent change it, which does not read it.
-fn delegating(asked: &Asked) -> Turn {
-    let is_child = asked.messages[0].text().contains("change it");
-    match (is_child, asked.messages.len()) {
-        (true, 1) => {
-            Turn::new().call("edit", json!({ "path": "a.txt", "old_string": "0", "new_string": "1" }))
-        }
-        (false, 1) => Turn::new().call("read_file", json!({ "path": "a.txt" })),
-        (false, 3) => Turn::new().call("spawn", json!({ "task": "change it" })),
-        _ => Turn::new().text(asked.results().iter().map(|one| one.text.clone()).collect::<String>()),
-    }
-}
-
-#[tokio::test]
-async fn a_sub_agent_need_not_read_what_its_parent_has_read_unless_reads_are_its_own() {
-    for shares in [true, false] {
-        let desk = Desk::with(ToolsOptions { read_before_edit: true, ..ToolsOptions::default() });
-        desk.put("a.txt", "0\n");
-        let agent = Agent::builder(Arc::new(ScriptedProvider::new(Script::answering(delegating))))
-            .unguarded()
-            .bus(desk.bus.clone())
-            .cwd(&desk.root)
-            .spawn(SpawnOptions { share_read_state: shares, ..SpawnOptions::default() })
-            .build()
-            .unwrap();
-        let outcome = agent.run("go").unwrap().wait().await;
-        outcome.result.unwrap();
-        assert_eq!(desk.get("a.txt"), if shares { "1\n" } else { "0\n" }, "{}", outcome.text);
-        assert_eq!(outcome.text.contains("you have not read it"), !shares, "{}", outcome.text);
-    }
 }
 
 /// Number of files edited in parallel; the variable sets it for the whole campaign, 1000.

@@ -27,6 +27,7 @@ mod read;
 mod recall;
 mod redact;
 mod search;
+mod shared_reads;
 mod shell;
 mod specs;
 mod spill;

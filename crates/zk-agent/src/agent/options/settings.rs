@@ -187,7 +187,7 @@ impl Default for SpawnSettings {
             max_output_tokens: None,
             background: true,
             delegation: Delegation::default(),
-            share_read_state: true,
+            share_read_state: false,
         }
     }
 }
