@@ -3,7 +3,7 @@ use serde_json::Value;
 use crate::exit::Outcome;
 
 /// Version of the settings' JSON shape. Additions increase the second part, removals the first.
-const VERSION: &str = "1.30";
+const VERSION: &str = "1.31";
 
 /// The JSON Schema of a settings file.
 pub(crate) fn json_schema() -> Outcome<Value> {
