@@ -221,7 +221,7 @@ pub enum CliCommand {
         #[command(subcommand)]
         action: Option<SessionsAction>,
     },
-    /// Submit, list, watch and decide runs that outlive their worker; list, stop and answer live conversations
+    /// Submit, watch and decide runs that outlive their worker; list and stop live conversations
     Fleet {
         #[command(subcommand)]
         action: Option<FleetAction>,
@@ -229,7 +229,7 @@ pub enum CliCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Serve runs that were submitted with `zk fleet submit`, until a signal ends it: they go on with other workers
+    /// Serve submitted runs until a signal ends it; they go on with other workers
     Worker(WorkerArgs),
     /// Go on with a run by yourself, in its session
     Attach {
