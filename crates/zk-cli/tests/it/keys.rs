@@ -324,6 +324,8 @@ fn what_ends_the_program_from_outside_leaves_the_terminal_as_it_was() {
         let (mut request, _) = listener.accept().unwrap();
         assert!(request.read(&mut [0; 16]).unwrap() > 0);
         if by_key {
+            // Keys are read as signals from here on.
+            terminal.expect(", 1 s");
             terminal.keys("\u{1c}");
         } else {
             terminal.expect("pid=");

@@ -1,7 +1,7 @@
 //! Handlers that store entries for each event.
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -47,7 +47,7 @@ impl SessionLog for Log {
         let appended =
             self.session.append_taking(vec![entry.clone()], mail.clone(), Durability::Process).await;
         if let Err(error @ StoreError::Fenced { .. }) = appended {
-            let run = self.queue().run.clone();
+            let run = self.queue().run.as_ref().and_then(Weak::upgrade);
             if let Some(run) = run {
                 run.lose_session();
             }
@@ -123,7 +123,7 @@ impl Handler<SessionStart> for Log {
     async fn call(&self, ev: &SessionStart, cx: &Cx) -> Answer<SessionStart> {
         {
             let mut queue = self.queue();
-            queue.run = cx.service::<dyn RunControl>();
+            queue.run = cx.service::<dyn RunControl>().map(|run| Arc::downgrade(&run));
             let is_stored = queue.continues.take().is_some_and(|run| run == ev.run_id);
             if !is_stored {
                 // Queued only, since an empty run needs no file yet: the prompt follows.

@@ -1,7 +1,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Poll;
 
 use tokio::sync::Mutex;
@@ -57,8 +57,8 @@ pub(super) struct Queue {
     pub(super) call_data: Vec<EntryKind>,
     /// Run of an earlier leg, whose start is stored.
     pub(super) continues: Option<RunId>,
-    /// Present run, which ends if another worker takes the session.
-    pub(super) run: Option<Arc<dyn RunControl>>,
+    /// Present run, which ends if another worker takes the session. A run that is dropped gives the session up.
+    pub(super) run: Option<Weak<dyn RunControl>>,
     /// Whether the end of a call is stored and not synced to disk.
     pub(super) has_unsynced_end: bool,
     /// Mail that was read and is still in the store.
@@ -164,7 +164,7 @@ impl Log {
         match &result {
             Ok(()) => self.queue().forget_mail(&mail),
             Err(StoreError::Fenced { .. }) => {
-                let run = self.queue().run.clone();
+                let run = self.queue().run.as_ref().and_then(Weak::upgrade);
                 if let Some(run) = run {
                     run.lose_session();
                 }

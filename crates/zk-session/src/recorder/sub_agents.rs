@@ -1,7 +1,7 @@
 //! Text of sub-agents, stored in their parent's session as it arrives.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -24,14 +24,14 @@ pub(super) struct SubAgents {
     log: Arc<Log>,
     /// Depth of the session's own agent.
     depth: u32,
-    scope: Scope,
     /// Text of each sub-agent that is not stored yet.
     arriving: Mutex<BTreeMap<String, Arriving>>,
-    has_text: Notify,
+    /// Notifies the task that stores text of new text, and of the end.
+    has_text: Arc<Notify>,
 }
 
-#[derive(Debug)]
 struct Arriving {
+    redactor: Option<Arc<Redactor>>,
     text: String,
     /// Whether nothing of the present answer is stored.
     is_first: bool,
@@ -43,9 +43,8 @@ impl SubAgents {
         let this = Arc::new(Self {
             log,
             depth: scope.bus().map_or(0, |bus| bus.origin().depth),
-            scope: scope.clone(),
             arriving: Mutex::default(),
-            has_text: Notify::new(),
+            has_text: Arc::default(),
         });
         scope.handle_at::<SpawnBefore, _>(Reach::Descendants, this.clone());
         scope.handle_at::<SessionMessages, _>(Reach::Descendants, this.clone());
@@ -58,12 +57,14 @@ impl SubAgents {
                 grown.add_text(&cx.origin().agent, &piece.delta);
             }
         });
-        scope.spawn(this.store_pieces());
+        // An agent that is dropped without being closed gives its session up, so the task holds neither.
+        scope.spawn(store_pieces(Arc::downgrade(&this), this.has_text.clone()));
     }
 
     fn begin_answer(&self, cx: &Cx) {
         if cx.origin().depth != self.depth {
-            let arriving = Arriving { text: String::new(), is_first: true };
+            let redactor = cx.service::<Redactor>();
+            let arriving = Arriving { redactor, text: String::new(), is_first: true };
             self.arriving().insert(cx.origin().agent.to_string(), arriving);
         }
     }
@@ -75,18 +76,6 @@ impl SubAgents {
         }
     }
 
-    /// Stores arriving text until the scope ends. A failed append is repeated with the next one of the session, which
-    /// reports it.
-    async fn store_pieces(self: Arc<Self>) {
-        loop {
-            self.has_text.notified().await;
-            if self.queue_pieces() {
-                let _ = self.log.flush(Durability::Process).await;
-                tokio::time::sleep(PIECE_PAUSE).await;
-            }
-        }
-    }
-
     /// Queues the arrived text of all sub-agents; false if there is none.
     fn queue_pieces(&self) -> bool {
         let mut arriving = self.arriving();
@@ -94,7 +83,7 @@ impl SubAgents {
             .iter_mut()
             .filter_map(|(agent, arriving)| {
                 let (text, is_first) = (arriving.take_words()?, std::mem::take(&mut arriving.is_first));
-                Some(self.entry(agent, SubAgentStep::Grew { text, is_first }))
+                Some(entry(agent, SubAgentStep::Grew { text, is_first }, arriving.redactor.as_deref()))
             })
             .collect();
         let has_pieces = !pieces.is_empty();
@@ -113,22 +102,43 @@ impl SubAgents {
             if text.trim().is_empty() {
                 return Ok(());
             }
-            let said = self.entry(agent, SubAgentStep::Said { text });
+            let said = entry(agent, SubAgentStep::Said { text }, cx.service::<Redactor>().as_deref());
             self.log.queue().entries.push(said);
         }
         self.log.flush(Durability::Process).await
     }
 
-    fn entry(&self, agent: &str, step: SubAgentStep) -> EntryKind {
-        let entry = EntryKind::Custom(SubAgentEntry { agent: agent.to_owned(), step }.stored());
-        match self.scope.bus().and_then(|bus| bus.service::<Redactor>()) {
-            Some(redactor) => redact_entry(entry, &redactor),
-            None => entry,
-        }
-    }
-
     fn arriving(&self) -> MutexGuard<'_, BTreeMap<String, Arriving>> {
         self.arriving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for SubAgents {
+    fn drop(&mut self) {
+        self.has_text.notify_one();
+    }
+}
+
+/// Stores arriving text until the scope ends or the session is given up. A failed append is repeated with the next one of
+/// the session, which reports it.
+async fn store_pieces(sub_agents: Weak<SubAgents>, has_text: Arc<Notify>) {
+    loop {
+        has_text.notified().await;
+        let Some(this) = sub_agents.upgrade() else { return };
+        if this.queue_pieces() {
+            let _ = this.log.flush(Durability::Process).await;
+            drop(this);
+            tokio::time::sleep(PIECE_PAUSE).await;
+        }
+    }
+}
+
+/// Entry of a step, without secrets if there is a redactor.
+fn entry(agent: &str, step: SubAgentStep, redactor: Option<&Redactor>) -> EntryKind {
+    let entry = EntryKind::Custom(SubAgentEntry { agent: agent.to_owned(), step }.stored());
+    match redactor {
+        Some(redactor) => redact_entry(entry, redactor),
+        None => entry,
     }
 }
 
@@ -145,7 +155,8 @@ impl Handler<SpawnBefore> for SubAgents {
     async fn call(&self, ev: &SpawnBefore, cx: &Cx) -> Answer<SpawnBefore> {
         let task = ev.prompt.lines().next().unwrap_or_default().chars().take(MAX_TASK_CHARS).collect();
         let (parent, call_id) = (cx.origin().agent.to_string(), ev.call_id.clone());
-        let began = self.entry(&ev.child, SubAgentStep::Began { parent, call_id, task });
+        let began = SubAgentStep::Began { parent, call_id, task };
+        let began = entry(&ev.child, began, cx.service::<Redactor>().as_deref());
         self.log.write(vec![began], Durability::Process).await?;
         Ok(None)
     }
