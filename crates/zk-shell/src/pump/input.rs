@@ -14,7 +14,7 @@ use crate::line::{CallKeys, Phase, Press};
 const READ_BYTES: usize = 16 * 1024;
 
 /// Time for the shell to tell whether its line is empty.
-pub(crate) const REPORT_WAIT: Duration = Duration::from_millis(250);
+pub(crate) const REPORT_WAIT: Duration = Duration::from_secs(1);
 
 /// Hidden key that makes the shell report its line.
 pub(crate) const REPORT_KEY: &[u8] = b"\x1b[7177~";

@@ -5,79 +5,6 @@ use std::path::Path;
 
 use crate::driver::{Driver, Home, PROMPT, installed, script};
 
-/// Program that is driven by hand: name, program that must be installed, command, steps of keys and of a text that the
-/// screen shows then. The last step ends it.
-type Driven = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
-
-/// End of a command in all tables: the exit code is on the screen.
-const END: &str = "code=";
-
-const DRIVEN: [Driven; 28] = [
-    ("vim", "vim", "vim -u NONE -N text", &[("", "line 1"), ("Gostrange\u{1b}", "strange"), (":wq\r", END)]),
-    (
-        "vim, suspended",
-        "vim",
-        "vim -u NONE -N text",
-        &[("", "line 1"), ("\u{1a}", "Stopped"), ("fg\r", "line 1"), (":q!\r", END)],
-    ),
-    (
-        "vim, resized",
-        "vim",
-        "vim -u NONE -N text",
-        &[("", "line 1"), (":set nu\r", "  3 line 3"), (":cq 5\r", "code=5")],
-    ),
-    ("nano", "nano", "nano -I text", &[("", "GNU nano"), ("new ", "new line 1"), ("\u{18}n", END)]),
-    (
-        "emacs",
-        "emacs",
-        "emacs -nw -Q text",
-        &[("", "line 1"), ("word ", "word line 1"), ("\u{18}\u{3}", "Save file"), ("!", END)],
-    ),
-    ("micro", "micro", "micro text", &[("", "line 1"), ("ab", "abline 1"), ("\u{11}", "Save"), ("n", END)]),
-    ("joe", "joe", "joe text", &[("", "line 1"), ("ab", "abline 1"), ("\u{3}", "Lose"), ("y", END)]),
-    ("ed", "ed", "ed text", &[("", "471"), ("1,2p\r", "line 2"), ("q\r", END)]),
-    ("less", "less", "less text", &[("", "line 1"), ("G", "line 60"), ("?line 31\r", "line 31"), ("q", END)]),
-    ("more", "more", "more text", &[("", "--More--"), (" ", "line 40"), ("q", END)]),
-    ("most", "most", "most text", &[("", "line 1"), ("q", END)]),
-    ("fzf", "fzf", "fzf --no-info --sync <text", &[("", "line 1"), ("60", "> line 60"), ("\r", END)]),
-    (
-        "tmux",
-        "tmux",
-        "tmux -L zkt -f /dev/null new 'cat; exit 3'",
-        &[("", "[0]"), ("inner\r", "inner\ninner"), ("\u{4}", END)],
-    ),
-    (
-        "tmux, detached",
-        "tmux",
-        "tmux -L zkd -f /dev/null new cat",
-        &[("", "[0]"), ("\u{2}d", "detached"), ("tmux -L zkd kill-server\r", END)],
-    ),
-    (
-        "screen",
-        "screen",
-        "screen -q -c /dev/null sh -c 'echo inside; cat'",
-        &[("", "inside"), ("abc\r", "abc\nabc"), ("\u{4}", END)],
-    ),
-    ("python", "python3", "python3 -q", &[("", ">>>"), ("6*7\r", "42"), ("exit(4)\r", "code=4")]),
-    ("node", "node", "node", &[("", "> "), ("6*7\r", "42"), (".exit\r", END)]),
-    ("lua", "lua5.4", "lua5.4", &[("", "> "), ("print(6*7)\r", "42"), ("os.exit(5)\r", "code=5")]),
-    ("sqlite", "sqlite3", "sqlite3", &[("", "sqlite>"), ("select 6*7;\r", "42"), (".exit 6\r", "code=6")]),
-    ("bc", "bc", "bc -q", &[("6*7\r", "42"), ("quit\r", END)]),
-    ("gdb", "gdb", "gdb -q -nx", &[("", "(gdb)"), ("p 6*7\r", "42"), ("q\r", END)]),
-    ("bash", "bash", "bash --norc", &[("", "bash-"), ("echo $((6*7))\r", "42"), ("exit 7\r", "code=7")]),
-    ("zsh", "zsh", "zsh -f", &[("", "% "), ("print $((6*7))\r", "42"), ("exit 7\r", "code=7")]),
-    ("fish", "fish", "fish --no-config", &[("", ">"), ("math 6 x 7\r", "42"), ("exit 7\r", "code=7")]),
-    ("a password", "bash", "read -s -p 'Password: ' word", &[("", "Password:"), ("hidden\r", END)]),
-    (
-        "cat, suspended",
-        "cat",
-        "cat",
-        &[("abc\r", "abc\nabc"), ("\u{1a}", "Stopped"), ("fg\r", "cat\n"), ("\u{4}", END)],
-    ),
-    ("an interrupt", "sleep", "sleep 600", &[("\u{3}", "code=130")]),
-    ("a quit", "sleep", "trap '' INT; cat; trap - INT", &[("\u{3}x\r", "x\nx"), ("\u{4}", END)]),
-];
-
 /// Commands whose bytes depend on nothing but the terminal.
 const EXACT: [&str; 12] = [
     "stty -a",
@@ -102,51 +29,6 @@ fn home() -> Home {
     let old = std::fs::read_to_string(&bashrc).unwrap();
     std::fs::write(bashrc, old + "PROMPT_COMMAND='echo code=$?'\nunset ZK_SHELL\ncd ~\n").unwrap();
     home
-}
-
-/// Drives one program; returns the screen after each step, and waits for the screens of another run.
-fn drive(home: &Home, driven: &Driven, screens: Option<&[String]>) -> Vec<String> {
-    let (name, _, command, steps) = driven;
-    let mut terminal = Driver::shell(home, "bash", screens.is_some()).unwrap();
-    terminal.expect(PROMPT);
-    // Only what the program itself writes is compared.
-    terminal.keys(&format!("clear; {command}\r"));
-    let mut seen = Vec::new();
-    for (at, (keys, shows)) in steps.iter().enumerate() {
-        if at == 0 && !keys.is_empty() {
-            terminal.expect("\u{1b}[2J");
-        }
-        terminal.keys(keys);
-        let place = home.path().display().to_string();
-        let placed = |screen: &str| screen.replace(&place, "HOME");
-        match screens.and_then(|screens| screens.get(at)) {
-            Some(screen) => {
-                terminal.wait_screen(&format!("{name}, step {at}:\n{screen}"), |now| placed(now) == *screen)
-            }
-            None => seen.push(placed(&terminal.settled(shows))),
-        }
-        if name.contains("resized") && at == 0 {
-            terminal.resize(60, 20);
-        }
-    }
-    terminal.keys("exit 0\r");
-    assert_eq!(terminal.code(), 0, "{name}");
-    seen
-}
-
-#[test]
-fn programs_have_one_screen_and_one_exit_code_with_zk_and_without() {
-    let mut count = 0;
-    for driven in &DRIVEN {
-        if installed(driven.1).is_none() {
-            continue;
-        }
-        let screens = drive(&home(), driven, None);
-        drive(&home(), driven, Some(&screens));
-        count += 1;
-    }
-    println!("{count} programs were compared");
-    assert!(count >= 5, "nearly nothing is installed");
 }
 
 #[test]
