@@ -54,6 +54,8 @@ impl Granted {
         let session = self.session_grant(gate, key, judged.is_some()).filter(|_| !by_rule);
         if let Some((leg, key)) = leg.as_ref().zip(key)
             && let Some(answer) = leg.answer(&gate.call.call_id, &key.digest())
+            // An answer that lasts is none to a rule that asks every time.
+            && !(by_rule && matches!(answer, UiAnswer::Session | UiAnswer::Always))
         {
             return Ok(self.apply_answer(&answer, (Some(key), session), rule.as_ref(), None, cx).await);
         }
