@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, named_params, params};
 use zk_core::model::RunId;
 use zk_core::service::{
-    EngineError, EngineName, EngineRun, JOB_FORMAT, Job, LegEnd, LegFailure, MAX_JOB_BYTES,
+    EngineError, EngineName, EngineRun, HandoverCause, JOB_FORMAT, Job, LegEnd, LegFailure, MAX_JOB_BYTES,
     MAX_WAITED_CHILDREN, RunFilter, RunPhase, RunStatus, Take, Wait,
 };
 
@@ -16,6 +16,9 @@ pub(crate) const MAX_LEG_DEATHS: u32 = 50;
 
 /// Time for which finished runs stay listed.
 const FINISHED_KEPT_MS: i64 = 30 * 24 * 3600 * 1000;
+
+/// Pause after a leg that this worker cannot drive, before the run is taken again.
+const HANDOVER_PAUSE_MS: i64 = 10_000;
 
 type Changed<T> = rusqlite::Result<Result<T, EngineError>>;
 
@@ -309,7 +312,14 @@ pub(crate) fn end_leg(conn: &Connection, run: &RunId, token: u64, end: &LegEnd) 
         LegEnd::Parked(_) | LegEnd::Handover(_) if is_cancelled => {
             finish(conn, run, RunPhase::Cancelled, None)?;
         }
-        LegEnd::Handover(_) => queue(conn, run)?,
+        LegEnd::Handover(HandoverCause::Draining | HandoverCause::Age) => queue(conn, run)?,
+        // Other causes last: at once, the same worker would take the run again.
+        LegEnd::Handover(HandoverCause::Fenced | HandoverCause::TooNew) => {
+            conn.execute(
+                "UPDATE runs SET phase = 'parked', wait = NULL, until_ms = ?2, changed_ms = ?3 WHERE run = ?1",
+                params![run.as_str(), now() + HANDOVER_PAUSE_MS, now()],
+            )?;
+        }
         LegEnd::Parked(wait) => park(conn, run, wait, is_woken)?,
     }
     Ok(Ok(true))
