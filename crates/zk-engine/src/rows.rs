@@ -238,16 +238,22 @@ pub(crate) fn take(conn: &Connection, take: &Take, most: usize) -> Changed<Vec<T
             Ok((row.get::<_, String>(0)?, parsed::<Job>(1, &row.get::<_, String>(1)?)?))
         })?
         .collect::<rusqlite::Result<Vec<_>>>()?;
+    if ready.is_empty() {
+        return Ok(Ok(Vec::new()));
+    }
     let lease = duration_ms(take.lease);
+    // Tokens grow over all runs: stores fence sessions, and a session may have several runs in turn.
+    let mut last: i64 = conn.query_row("SELECT COALESCE(MAX(token), 0) FROM runs", [], |row| row.get(0))?;
     let mut taken = Vec::with_capacity(ready.len());
     for (run, job) in ready {
+        last += 1;
         let token: i64 = conn
             .prepare_cached(
-                "UPDATE runs SET phase = 'running', token = token + 1, legs = legs + 1, worker = ?2,
+                "UPDATE runs SET phase = 'running', token = ?6, legs = legs + 1, worker = ?2,
                      lease_until = ?3, lease_ms = ?4, is_woken = 0, wait = NULL, until_ms = NULL, changed_ms = ?5
                  WHERE run = ?1 RETURNING token",
             )?
-            .query_row(params![run, take.worker.as_str(), lease_now.saturating_add(lease), lease, date], |row| {
+            .query_row(params![run, take.worker.as_str(), lease_now.saturating_add(lease), lease, date, last], |row| {
                 row.get(0)
             })?;
         taken.push(Taken { job, token: u64::try_from(token).unwrap_or_default() });
@@ -287,7 +293,8 @@ pub(crate) fn free_left_behind(conn: &Connection, worker: &EngineName) -> rusqli
         [worker.as_str()],
     )?;
     conn.execute(
-        "DELETE FROM runs WHERE phase IN ('done', 'failed', 'cancelled') AND changed_ms < ?1",
+        "DELETE FROM runs WHERE phase IN ('done', 'failed', 'cancelled') AND changed_ms < ?1
+         AND token < (SELECT MAX(token) FROM runs)",
         [now() - FINISHED_KEPT_MS],
     )?;
     Ok(())
