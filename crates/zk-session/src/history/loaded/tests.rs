@@ -154,7 +154,7 @@ fn what_a_plugin_appended_is_handed_over_and_sent_only_where_it_is_meant_to_be()
 fn a_begin_without_an_end_leaves_every_call_with_its_id_unknown() {
     let call = || Block::ToolCall(ToolCall::new("a", "shell", json!({})));
     let twins = Message::assistant(vec![call(), call(), call()]).shared();
-    let EntryKind::OpenTurn { turn_id, usage, .. } = open_turn("t_1") else { unreachable!() };
+    let EntryKind::OpenTurn { turn_id, usage, .. } = open_turn("t_1") else { panic!("no open turn") };
     let open = EntryKind::OpenTurn { turn_id, message: twins, usage };
     let states = |log: Vec<EntryKind>| -> Vec<CallState> {
         load(log).interrupted.unwrap().calls.into_iter().map(|call| call.state).collect()
