@@ -64,17 +64,22 @@ impl AgentLegs {
         let mut wait = std::pin::pin!(run.wait());
         tokio::select! {
             outcome = &mut wait => return outcome.result,
-            () = lease.lost().cancelled() => handle.abort_because("the lease of the run was lost"),
+            () = lease.lost().cancelled() => handle.lose_session(),
             () = lease.cancelled().cancelled() => handle.abort_because("the run was cancelled"),
             () = lease.draining().cancelled() => {
                 handle.hand_over();
                 tokio::select! {
                     outcome = &mut wait => return outcome.result,
                     () = tokio::time::sleep(self.drain_grace) => handle.hand_over_now(),
-                    () = lease.lost().cancelled() => handle.abort_because("the lease of the run was lost"),
+                    () = lease.lost().cancelled() => handle.lose_session(),
                     () = lease.cancelled().cancelled() => handle.abort_because("the run was cancelled"),
                 }
             }
+        }
+        // A run that ends may lose its lease, too.
+        tokio::select! {
+            outcome = &mut wait => return outcome.result,
+            () = lease.lost().cancelled() => handle.lose_session(),
         }
         wait.await.result
     }

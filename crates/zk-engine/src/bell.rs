@@ -1,3 +1,5 @@
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram as StdUnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,6 +9,12 @@ use zk_core::service::EngineName;
 
 /// Pause between two looks at the file, when nothing rings.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
+
+/// Pause after a ring, in which further ones count as the same.
+const RING_PAUSE: Duration = Duration::from_millis(50);
+
+/// Rings that are dropped after one.
+const MAX_DRAINED: usize = 64;
 
 /// Ending of the names of the sockets.
 const SOCKET_SUFFIX: &str = "sock";
@@ -23,7 +31,12 @@ impl Bell {
     pub(crate) fn open(dir: &Path, worker: &EngineName) -> Self {
         let path = dir.join(format!("{worker}.{SOCKET_SUFFIX}"));
         let _ = std::fs::remove_file(&path);
-        Self { socket: UnixDatagram::bind(&path).ok(), path }
+        let socket = UnixDatagram::bind(&path).ok();
+        if socket.is_some() {
+            // The directory is private, too.
+            let _ = std::fs::set_permissions(&path, Permissions::from_mode(0o600));
+        }
+        Self { socket, path }
     }
 
     /// Waits until another process rings, at most a second.
@@ -34,8 +47,13 @@ impl Bell {
                     if socket.recv(&mut [0; 8]).await.is_err() {
                         std::future::pending::<()>().await;
                     }
-                    // Further rings tell nothing new.
-                    while socket.try_recv(&mut [0; 8]).is_ok() {}
+                    // Further rings tell nothing new. A bell that never stops must not keep the worker here.
+                    tokio::time::sleep(RING_PAUSE).await;
+                    for _ in 0..MAX_DRAINED {
+                        if socket.try_recv(&mut [0; 8]).is_err() {
+                            break;
+                        }
+                    }
                 }
                 None => std::future::pending().await,
             }

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, named_params, params};
 use zk_core::model::RunId;
 use zk_core::service::{
-    EngineError, EngineName, EngineRun, JOB_FORMAT, Job, LegEnd, LegFailure, MAX_JOB_BYTES,
+    EngineError, EngineName, EngineRun, HandoverCause, JOB_FORMAT, Job, LegEnd, LegFailure, MAX_JOB_BYTES,
     MAX_WAITED_CHILDREN, RunFilter, RunPhase, RunStatus, Take, Wait,
 };
 
@@ -16,6 +16,9 @@ pub(crate) const MAX_LEG_DEATHS: u32 = 50;
 
 /// Time for which finished runs stay listed.
 const FINISHED_KEPT_MS: i64 = 30 * 24 * 3600 * 1000;
+
+/// Pause after a leg that this worker cannot drive, before the run is taken again.
+const HANDOVER_PAUSE_MS: i64 = 10_000;
 
 type Changed<T> = rusqlite::Result<Result<T, EngineError>>;
 
@@ -235,16 +238,22 @@ pub(crate) fn take(conn: &Connection, take: &Take, most: usize) -> Changed<Vec<T
             Ok((row.get::<_, String>(0)?, parsed::<Job>(1, &row.get::<_, String>(1)?)?))
         })?
         .collect::<rusqlite::Result<Vec<_>>>()?;
+    if ready.is_empty() {
+        return Ok(Ok(Vec::new()));
+    }
     let lease = duration_ms(take.lease);
+    // Tokens grow over all runs: stores fence sessions, and a session may have several runs in turn.
+    let mut last: i64 = conn.query_row("SELECT COALESCE(MAX(token), 0) FROM runs", [], |row| row.get(0))?;
     let mut taken = Vec::with_capacity(ready.len());
     for (run, job) in ready {
+        last += 1;
         let token: i64 = conn
             .prepare_cached(
-                "UPDATE runs SET phase = 'running', token = token + 1, legs = legs + 1, worker = ?2,
+                "UPDATE runs SET phase = 'running', token = ?6, legs = legs + 1, worker = ?2,
                      lease_until = ?3, lease_ms = ?4, is_woken = 0, wait = NULL, until_ms = NULL, changed_ms = ?5
                  WHERE run = ?1 RETURNING token",
             )?
-            .query_row(params![run, take.worker.as_str(), lease_now.saturating_add(lease), lease, date], |row| {
+            .query_row(params![run, take.worker.as_str(), lease_now.saturating_add(lease), lease, date, last], |row| {
                 row.get(0)
             })?;
         taken.push(Taken { job, token: u64::try_from(token).unwrap_or_default() });
@@ -284,7 +293,8 @@ pub(crate) fn free_left_behind(conn: &Connection, worker: &EngineName) -> rusqli
         [worker.as_str()],
     )?;
     conn.execute(
-        "DELETE FROM runs WHERE phase IN ('done', 'failed', 'cancelled') AND changed_ms < ?1",
+        "DELETE FROM runs WHERE phase IN ('done', 'failed', 'cancelled') AND changed_ms < ?1
+         AND token < (SELECT MAX(token) FROM runs)",
         [now() - FINISHED_KEPT_MS],
     )?;
     Ok(())
@@ -309,7 +319,14 @@ pub(crate) fn end_leg(conn: &Connection, run: &RunId, token: u64, end: &LegEnd) 
         LegEnd::Parked(_) | LegEnd::Handover(_) if is_cancelled => {
             finish(conn, run, RunPhase::Cancelled, None)?;
         }
-        LegEnd::Handover(_) => queue(conn, run)?,
+        LegEnd::Handover(HandoverCause::Draining | HandoverCause::Age) => queue(conn, run)?,
+        // Other causes last: at once, the same worker would take the run again.
+        LegEnd::Handover(HandoverCause::Fenced | HandoverCause::TooNew) => {
+            conn.execute(
+                "UPDATE runs SET phase = 'parked', wait = NULL, until_ms = ?2, changed_ms = ?3 WHERE run = ?1",
+                params![run.as_str(), now() + HANDOVER_PAUSE_MS, now()],
+            )?;
+        }
         LegEnd::Parked(wait) => park(conn, run, wait, is_woken)?,
     }
     Ok(Ok(true))

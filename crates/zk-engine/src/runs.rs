@@ -257,6 +257,12 @@ impl Runs {
         let Some(Wait::Answer(question)) = &run.wait else {
             return Err(RunsError::NotParked { run: run.job.run().clone(), phase: run.phase });
         };
+        let answer = match answer {
+            UiAnswer::No { message: Some(message) } => {
+                UiAnswer::No { message: Some(self.redactor.redact(&message).into_owned()) }
+            }
+            other => other,
+        };
         answer_question(&*self.store, run.job.session(), question, answer).await?;
         self.wake_parked(run).await
     }

@@ -139,6 +139,12 @@ impl RunHandle {
         self.shared.stop.cancel();
     }
 
+    /// Leaves the run to the worker that has its session now, at once: it ends with [`AgentError::Fenced`], and its end is
+    /// not stored.
+    pub fn lose_session(&self) {
+        self.shared.fence();
+    }
+
     /// Returns the statistics of the run so far.
     #[must_use]
     pub fn usage(&self) -> Stats {

@@ -157,6 +157,38 @@ async fn a_drained_leg_is_handed_over_and_a_cancelled_one_ends() {
     serving.await.unwrap().unwrap();
 }
 
+/// A leg that loses its lease in a turn appends nothing more, also while it is drained; the next leg goes on.
+#[tokio::test]
+async fn a_leg_that_loses_its_lease_leaves_its_run_to_the_next() {
+    let asks = Arc::new(AtomicUsize::new(0));
+    let counted = asks.clone();
+    let desk = Desk::answering(move |_| match counted.fetch_add(1, Ordering::SeqCst) {
+        0 | 1 => Turn::new().hang(),
+        _ => Turn::new().text("done it"),
+    });
+    let job = desk.runs.submit("/project", "Do it.", Placement::default()).await.unwrap();
+    for (token, drains) in [(1, false), (2, true)] {
+        let lease = Lease::new(token);
+        let (legs, driven, held) = (desk.legs.clone(), job.clone(), lease.clone());
+        let leg = tokio::spawn(async move { zk_core::service::Legs::leg(&*legs, &driven, held).await });
+        while asks.load(Ordering::SeqCst) < usize::try_from(token).unwrap() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let before = desk.runs.store().read(job.session()).await.unwrap().entries.len();
+        if drains {
+            lease.draining().cancel();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        lease.lost().cancel();
+        let end = leg.await.unwrap();
+        assert!(matches!(end, LegEnd::Handover(_)), "{end:?}");
+        let after = desk.runs.store().read(job.session()).await.unwrap().entries;
+        assert_eq!(after.len(), before, "{after:?}");
+    }
+    let end = zk_core::service::Legs::leg(&*desk.legs, &job, Lease::new(3)).await;
+    assert_eq!(end, LegEnd::Done(zk_core::service::RunStatus::Completed));
+}
+
 #[tokio::test]
 async fn a_run_without_its_session_fails_with_the_reason() {
     let desk = Desk::answering(|_| Turn::new().text("never"));

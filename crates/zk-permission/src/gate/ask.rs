@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use zk_core::events::{DecidedBy, PermissionDecided, PermissionReply, PermissionRequest, ToolGate};
 use zk_core::kernel::{BoxError, Cx, Item};
+use zk_core::model::SessionId;
 use zk_core::service::{
     Approval, CallDecision, CallJudge, CallJudgement, CallOffer, Connections, Leg, ParkedQuestion, Question,
     Questions, Tool, Ui, UiAnswer, Wider, WiderKind,
@@ -52,10 +53,24 @@ impl Granted {
         }
         let leg = cx.service::<Leg>();
         let session = self.session_grant(gate, key, judged.is_some()).filter(|_| !by_rule);
-        if let Some((leg, key)) = leg.as_ref().zip(key)
-            && let Some(answer) = leg.answer(&gate.call.call_id, &key.digest())
+        let mut parked_digest = None;
+        if leg.is_some()
+            && let Some(key) = key
         {
-            return Ok(self.apply_answer(&answer, (Some(key), session), rule.as_ref(), None, cx).await);
+            let connections = match judged {
+                Some((judge, _)) => connections(gate, judge).await.0,
+                None => None,
+            };
+            let session = cx.service::<SessionId>();
+            parked_digest =
+                Some(key.parked_digest(&gate.effects, connections.as_ref(), session.as_deref())?);
+        }
+        if let Some((leg, digest)) = leg.as_ref().zip(parked_digest.as_ref())
+            && let Some(answer) = leg.answer(&gate.call.call_id, digest)
+            // An answer that lasts is none to a rule that asks every time.
+            && !(by_rule && matches!(answer, UiAnswer::Session | UiAnswer::Always))
+        {
+            return Ok(self.apply_answer(&answer, (key, session), rule.as_ref(), None, cx).await);
         }
         let offers = self.offers(gate, tool, judged, cx).filter(|_| !by_rule).unwrap_or_default();
         let shown = &gate.call.display_name;
@@ -64,7 +79,7 @@ impl Granted {
                 "`{shown}` changes things and nobody is here to approve it{}",
                 self.refusal_advice(judged)
             );
-            if let Some((_, key)) = leg.zip(key) {
+            if let Some(digest) = parked_digest {
                 let question = Question::Approve(Box::new(Approval {
                     tool: gate.call.name.clone(),
                     args: gate.args.clone(),
@@ -79,7 +94,7 @@ impl Granted {
                     },
                     ..Approval::default()
                 }));
-                return Ok(Decided::parked(why, ParkedQuestion { digest: key.digest(), question }));
+                return Ok(Decided::parked(why, ParkedQuestion { digest, question }));
             }
             return Ok(Decided::refused(DecidedBy::Nobody, why, "nobody was here to be asked"));
         };

@@ -3,8 +3,8 @@ use std::fmt::Write as _;
 use serde_json::Value;
 use zk_core::events::ToolGate;
 use zk_core::kernel::Cx;
-use zk_core::model::{Effect, Effects};
-use zk_core::service::Files;
+use zk_core::model::{Effect, Effects, SessionId};
+use zk_core::service::{Connections, Files};
 
 use super::exact_rule::call_bytes;
 use super::scripts::named_scripts;
@@ -46,13 +46,23 @@ impl Grant {
 pub(super) struct CallKey(pub(super) Vec<u8>);
 
 impl CallKey {
-    /// Digest of the bytes, as hexadecimal text: what is stored of a parked call.
-    pub(super) fn digest(&self) -> String {
-        let digest = ring::digest::digest(&ring::digest::SHA256, &self.0);
-        digest.as_ref().iter().fold(String::new(), |mut text, byte| {
+    /// Digest of what an answer to a parked call is about, as hexadecimal text: the bytes, and the effects, connections
+    /// and session of the call. A worker that would run the call in another way asks again.
+    pub(super) fn parked_digest(
+        &self,
+        effects: &Effects,
+        connections: Option<&Connections>,
+        session: Option<&SessionId>,
+    ) -> serde_json::Result<String> {
+        let shown = serde_json::to_vec(&(effects, connections, session))?;
+        let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
+        digest.update(&(self.0.len() as u64).to_be_bytes());
+        digest.update(&self.0);
+        digest.update(&shown);
+        Ok(digest.finish().as_ref().iter().fold(String::new(), |mut text, byte| {
             let _ = write!(text, "{byte:02x}");
             text
-        })
+        }))
     }
 
     /// Key of a call, computed off the async threads; `None` if it is ambiguous.

@@ -45,8 +45,8 @@ pub enum AnswerRefused {
 /// ```
 #[must_use]
 pub fn open_questions(entries: &[Entry]) -> Vec<(EntryId, StoredQuestion)> {
-    let answers = answers(entries);
     let mut open = questions(entries);
+    let answers = answers(entries, &open);
     open.retain(|(entry, _)| answers.iter().all(|answer| answer.question != *entry));
     open
 }
@@ -76,10 +76,11 @@ pub async fn answer_question(
     answer: UiAnswer,
 ) -> Result<(), AnswerRefused> {
     let entries = store.read_live(session).await?.entries;
-    let Some((_, asked)) = questions(&entries).into_iter().find(|(entry, _)| entry == question) else {
+    let questions = questions(&entries);
+    let Some((_, asked)) = questions.iter().find(|(entry, _)| entry == question) else {
         return Err(AnswerRefused::Unknown { session: session.clone(), question: question.clone() });
     };
-    if answers(&entries).iter().any(|answer| answer.question == *question) {
+    if answers(&entries, &questions).iter().any(|answer| answer.question == *question) {
         return Err(AnswerRefused::Answered { question: question.clone() });
     }
     if answer == UiAnswer::Absent || !asked.question.allows(&answer) {
@@ -111,13 +112,16 @@ pub(crate) fn go_on_with(run: &RunId, live: &LiveEntries, loaded: &mut Loaded) -
     let begin = entries.iter().rposition(is_start).unwrap_or_default();
     let answered = |entry: &&Entry| matches!(&entry.kind, EntryKind::Message { usage: Some(_), .. });
     let turns = entries.iter().skip(begin).filter(answered).count() + usize::from(open_turn.is_some());
+    // Questions of other runs, such as those of an imported session, approve nothing in this one.
+    let mut questions = questions(entries);
+    questions.retain(|(_, asked)| asked.run_id == *run);
     Some(UnfinishedRun {
         run_id: run.clone(),
         turns: u32::try_from(turns).unwrap_or(u32::MAX),
         ended,
         open_turn: open_turn.as_ref().map(stored_turn),
-        questions: questions(entries),
-        answers: answers(entries),
+        answers: answers(entries, &questions),
+        questions,
     })
 }
 
@@ -146,8 +150,15 @@ fn questions(entries: &[Entry]) -> Vec<(EntryId, StoredQuestion)> {
     entries.iter().filter_map(read).collect()
 }
 
-fn answers(entries: &[Entry]) -> Vec<LegAnswer> {
-    entries.iter().filter_map(|entry| custom(entry, ANSWER_ENTRY)?.data.read().ok()).collect()
+/// Answers that one of `questions` offers. What each is about is taken from its question.
+fn answers(entries: &[Entry], questions: &[(EntryId, StoredQuestion)]) -> Vec<LegAnswer> {
+    let read = |entry: &Entry| {
+        let LegAnswer { question, answer, .. } = custom(entry, ANSWER_ENTRY)?.data.read().ok()?;
+        let (_, asked) = questions.iter().find(|(asked, _)| *asked == question)?;
+        let (call_id, digest) = (asked.call_id.clone(), asked.digest.clone());
+        asked.question.allows(&answer).then_some(LegAnswer { question, call_id, digest, answer })
+    };
+    entries.iter().filter_map(read).collect()
 }
 
 /// Plugin entry of the agent with this kind.

@@ -1,4 +1,4 @@
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -119,7 +119,14 @@ impl OpenTurn {
     /// Completes the turn at the point of its interruption.
     pub(crate) fn interrupt(mut self) -> InterruptedTurn {
         let message = self.message.clone();
-        let calls: Vec<InterruptedCall> = message.calls().map(|call| self.call(call)).collect();
+        let open: HashSet<CallId> = self
+            .begun
+            .iter()
+            .filter(|(id, begun)| self.ended.get(*id).map_or(0, VecDeque::len) < begun.len())
+            .map(|(id, _)| id.clone())
+            .collect();
+        let calls: Vec<InterruptedCall> =
+            message.calls().map(|call| self.call(call, open.contains(&call.id))).collect();
         let results = calls.iter().map(|call| Block::ToolResult(call.result())).collect();
         InterruptedTurn {
             turn_id: self.turn_id,
@@ -130,13 +137,15 @@ impl OpenTurn {
         }
     }
 
-    fn call(&mut self, call: &ToolCall) -> InterruptedCall {
+    fn call(&mut self, call: &ToolCall, has_open_begin: bool) -> InterruptedCall {
         // Each begin is used once, since a model may give two calls the same id.
         let begun = self.begun.get_mut(&call.id).and_then(VecDeque::pop_front);
         let ended = self.ended.get_mut(&call.id).and_then(VecDeque::pop_front);
         let state = match (ended, &begun) {
             (Some(ended), _) => ended,
             (None, Some(_)) => CallState::OutcomeUnknown,
+            // Which of the calls with one id began is not known.
+            (None, None) if has_open_begin => CallState::OutcomeUnknown,
             (None, None) => CallState::NotRun,
         };
         let args = begun.unwrap_or_else(|| call.args.clone());

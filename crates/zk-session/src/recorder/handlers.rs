@@ -243,9 +243,13 @@ impl Handler<ToolBegin> for Log {
                 args: ev.args.clone(),
                 summary: Some(ev.summary.clone()),
             };
-            self.announce(redacted_entry(begin, cx), Durability::Disk).await?;
-            // Ends of earlier calls are synced with it.
-            self.queue().has_unsynced_end = false;
+            // Ends of earlier calls are synced with it; one that arrives meanwhile is not.
+            let had_unsynced_end = std::mem::take(&mut self.queue().has_unsynced_end);
+            let announced = self.announce(redacted_entry(begin, cx), Durability::Disk).await;
+            if announced.is_err() && had_unsynced_end {
+                self.queue().has_unsynced_end = true;
+            }
+            announced?;
         }
         Ok(None)
     }

@@ -15,8 +15,9 @@ use zk_core::model::{
     ToolSpec,
 };
 use zk_core::service::{
-    CallPlace, Durability, Entry, EntryKind, Lease, LiveEntries, Mail, MailKind, NewSession, OpenSession,
-    SessionStore, StoreError, Tool, ToolCx, UiAnswer,
+    ANSWER_ENTRY, Audience, CallPlace, CustomEntry, Durability, Entry, EntryKind, Lease, LegAnswer,
+    LiveEntries, Mail, MailKind, NewSession, OpenSession, QUESTION_ENTRY, SessionStore, StoreError,
+    StoredQuestion, Tool, ToolCx, UiAnswer,
 };
 use zk_permission::{Mode, PermissionGate};
 use zk_session::{
@@ -436,6 +437,35 @@ async fn a_parked_run_waits_in_its_session_and_goes_on_with_the_answer() {
     drop(agent);
     let waiting = open_questions(&world.entries().await);
     assert_eq!(waiting.iter().map(|(entry, _)| entry).collect::<Vec<_>>(), [&question]);
+
+    // Neither the answer to a question of another run nor one that the question does not offer approves the call.
+    let asked = &waiting[0].1;
+    let custom = |kind: &str, data: &Value| {
+        EntryKind::Custom(CustomEntry {
+            source: "zk-agent".to_owned(),
+            kind: kind.to_owned(),
+            version: 1,
+            data: serde_json::from_value(data.clone()).unwrap(),
+            audience: Audience::default(),
+        })
+    };
+    let open = world.store.open_leased(&world.session, &Lease::new(1)).await.unwrap();
+    let other = StoredQuestion { run_id: "r_other".into(), ..asked.clone() };
+    let other = custom(QUESTION_ENTRY, &serde_json::to_value(&other).unwrap());
+    let other = open.append(vec![other], Durability::Disk).await.unwrap().remove(0);
+    for (question, answer) in [
+        (&other, UiAnswer::Once),
+        (&other, UiAnswer::Session),
+        (&question, UiAnswer::Contained),
+        (&"e_none".into(), UiAnswer::Once),
+    ] {
+        let (call_id, digest) = (asked.call_id.clone(), asked.digest.clone());
+        let forged = LegAnswer { question: question.clone(), call_id, digest, answer };
+        let forged = custom(ANSWER_ENTRY, &serde_json::to_value(&forged).unwrap());
+        open.append(vec![forged], Durability::Disk).await.unwrap();
+    }
+    open.close().await.unwrap();
+    drop(open);
 
     // Woken without an answer, it waits for the same question.
     let (outcome, agent) = world.leg(2).await;

@@ -149,3 +149,24 @@ fn what_a_plugin_appended_is_handed_over_and_sent_only_where_it_is_meant_to_be()
     let places: Vec<_> = loaded.custom.iter().map(|custom| (custom.after, custom.entry)).collect();
     assert_eq!(places, [(0, 0), (0, 1), (0, 2), (1, 3)], "each stands where it was appended");
 }
+
+#[test]
+fn a_begin_without_an_end_leaves_every_call_with_its_id_unknown() {
+    let call = || Block::ToolCall(ToolCall::new("a", "shell", json!({})));
+    let twins = Message::assistant(vec![call(), call(), call()]).shared();
+    let EntryKind::OpenTurn { turn_id, usage, .. } = open_turn("t_1") else { panic!("no open turn") };
+    let open = EntryKind::OpenTurn { turn_id, message: twins, usage };
+    let states = |log: Vec<EntryKind>| -> Vec<CallState> {
+        load(log).interrupted.unwrap().calls.into_iter().map(|call| call.state).collect()
+    };
+    let cut = states(vec![open.clone(), begin("t_1", "a"), begin("t_1", "a"), end("t_1", "a")]);
+    assert!(
+        matches!(cut[..], [CallState::Ended { .. }, CallState::OutcomeUnknown, CallState::OutcomeUnknown]),
+        "{cut:?}"
+    );
+    let between = states(vec![open, begin("t_1", "a"), end("t_1", "a")]);
+    assert!(
+        matches!(between[..], [CallState::Ended { .. }, CallState::NotRun, CallState::NotRun]),
+        "{between:?}"
+    );
+}

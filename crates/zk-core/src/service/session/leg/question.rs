@@ -65,11 +65,15 @@ impl Leg {
         own.or_else(|| same.find(|answer| answer.is_lasting())).map(|answer| answer.answer.clone())
     }
 
-    /// Adds an answer that arrived during the leg, and returns it for the session; `None` if no such question was asked.
+    /// Adds an answer that arrived during the leg, and returns it for the session; `None` if no such question was asked, or
+    /// if it does not offer the answer.
     #[must_use]
     pub fn add_answer(&self, entry: &EntryId, answer: UiAnswer) -> Option<LegAnswer> {
         let question = lock(&self.questions).iter().find(|(asked, _)| asked == entry)?.1.clone();
-        let StoredQuestion { call_id, digest, .. } = question;
+        let StoredQuestion { call_id, digest, question, .. } = question;
+        if !question.allows(&answer) {
+            return None;
+        }
         let answer = LegAnswer { question: entry.clone(), call_id, digest, answer };
         lock(&self.answers).push(answer.clone());
         Some(answer)
