@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use zk_core::events::{SessionMessages, SessionOpenTurn, SpawnBefore, StreamStart, StreamText};
+use zk_core::events::{AgentDone, SessionMessages, SessionOpenTurn, SpawnBefore, StreamStart, StreamText};
 use zk_core::kernel::{Answer, Cx, Handler, Reach, Scope};
 use zk_core::model::{Message, Role};
 use zk_core::service::{Durability, EntryKind, Redactor, StoreError, SubAgentEntry, SubAgentStep};
@@ -58,6 +58,11 @@ impl SubAgents {
                 grown.add_text(&cx.origin().agent, &piece.delta);
             }
         });
+        let ended = this.clone();
+        scope.on_sync_at(Reach::Descendants, move |_: &AgentDone, cx: &Cx| {
+            // What an aborted answer left.
+            ended.arriving().remove(&*cx.origin().agent);
+        });
         scope.spawn(this.store_pieces());
     }
 
@@ -94,7 +99,7 @@ impl SubAgents {
             .iter_mut()
             .filter_map(|(agent, arriving)| {
                 let (text, is_first) = (arriving.take_words()?, std::mem::take(&mut arriving.is_first));
-                Some(self.entry(agent, SubAgentStep::Grew { text, is_first }))
+                self.entry(agent, SubAgentStep::Grew { text, is_first })
             })
             .collect();
         let has_pieces = !pieces.is_empty();
@@ -114,17 +119,18 @@ impl SubAgents {
                 return Ok(());
             }
             let said = self.entry(agent, SubAgentStep::Said { text });
-            self.log.queue().entries.push(said);
+            self.log.queue().entries.extend(said);
         }
         self.log.flush(Durability::Process).await
     }
 
-    fn entry(&self, agent: &str, step: SubAgentStep) -> EntryKind {
+    /// Entry without secrets; `None` once the bus is gone, and with it the redactor.
+    fn entry(&self, agent: &str, step: SubAgentStep) -> Option<EntryKind> {
         let entry = EntryKind::Custom(SubAgentEntry { agent: agent.to_owned(), step }.stored());
-        match self.scope.bus().and_then(|bus| bus.service::<Redactor>()) {
+        Some(match self.scope.bus()?.service::<Redactor>() {
             Some(redactor) => redact_entry(entry, &redactor),
             None => entry,
-        }
+        })
     }
 
     fn arriving(&self) -> MutexGuard<'_, BTreeMap<String, Arriving>> {
@@ -146,7 +152,7 @@ impl Handler<SpawnBefore> for SubAgents {
         let task = ev.prompt.lines().next().unwrap_or_default().chars().take(MAX_TASK_CHARS).collect();
         let (parent, call_id) = (cx.origin().agent.to_string(), ev.call_id.clone());
         let began = self.entry(&ev.child, SubAgentStep::Began { parent, call_id, task });
-        self.log.write(vec![began], Durability::Process).await?;
+        self.log.write(began.into_iter().collect(), Durability::Process).await?;
         Ok(None)
     }
 }
