@@ -15,7 +15,7 @@ use crate::memory_file::MemoryFile;
 use crate::misses::{MissLog, MissOutcome};
 use crate::recall::block;
 #[cfg(feature = "embeddings")]
-use crate::recall::meaning::Embedder;
+use crate::recall::meaning::{Embedder, PROMPT_LIMIT};
 use crate::recall::words::query_words;
 use crate::taint::Taint;
 use crate::{MemoryError, MemorySettings, MemoryStore, RecallQuery, Recalled};
@@ -166,12 +166,16 @@ impl Shared {
     #[cfg(feature = "embeddings")]
     async fn meaning(self: &Arc<Self>, prompt: &str, cx: &Cx) -> Option<Meaning> {
         self.settings.embeddings.as_ref()?;
+        let opening_cx = cx.bus().cx();
+        // An opening that takes longer goes on for the next prompt.
+        let opening = tokio::spawn(async move { Embedder::open(&opening_cx).await });
         let asked = async {
-            let embedder = Embedder::open(cx).await?;
-            let vector = embedder.prompt(prompt, cx).await?;
+            let embedder = opening.await.map_err(|error| error.to_string())??;
+            let vector = embedder.prompt(prompt, &self.store, cx).await?;
             Ok::<_, String>((embedder, vector))
         };
-        match asked.await {
+        let asked = tokio::time::timeout(PROMPT_LIMIT, asked).await;
+        match asked.unwrap_or_else(|_| Err(format!("no answer within {PROMPT_LIMIT:?}"))) {
             Ok((embedder, vector)) => {
                 let meaning = Meaning { model: embedder.name.clone(), vector };
                 if !std::mem::replace(&mut self.state().is_completing, true) {

@@ -73,10 +73,11 @@ pub(crate) fn describe(
     if told.len() < news.len() {
         text.push_str(&format!(" {} before them are left out.", news.len() - told.len()));
     }
+    let mut hints_left = MAX_HINTS;
     let silent = told.len().saturating_sub(MAX_WITH_OUTPUT);
     for (at, exchange) in told.iter().enumerate() {
         text.push('\n');
-        text.push_str(&describe_one(exchange, at >= silent, redactor, blobs));
+        text.push_str(&describe_one(exchange, at >= silent, &mut hints_left, redactor, blobs));
     }
     text
 }
@@ -84,6 +85,7 @@ pub(crate) fn describe(
 fn describe_one(
     exchange: &Exchange,
     with_output: bool,
+    hints_left: &mut usize,
     redactor: Option<&Redactor>,
     blobs: Option<&dyn Blobs>,
 ) -> String {
@@ -104,10 +106,10 @@ fn describe_one(
         text.push_str("\n(a full-screen program; its screen is not recorded)");
         return text;
     }
-    push_hints(&mut text, exchange, &clean);
     if !with_output {
         return text;
     }
+    push_hints(&mut text, exchange, hints_left, &clean);
     let output = clean(&exchange.output_lines().join("\n"));
     let lines: Vec<&str> = output.lines().collect();
     if lines.len() <= MAX_WHOLE_LINES {
@@ -123,17 +125,19 @@ fn describe_one(
     text
 }
 
-/// Adds the commands that the other side of a connection says it ran.
-fn push_hints(text: &mut String, exchange: &Exchange, clean: &dyn Fn(&str) -> String) {
+/// Adds the commands that the other side of a connection says it ran, `left` at most.
+fn push_hints(text: &mut String, exchange: &Exchange, left: &mut usize, clean: &dyn Fn(&str) -> String) {
     let hints = exchange.remote_hints();
+    let count = hints.len().min(*left);
+    *left -= count;
     if hints.is_empty() {
         return;
     }
     text.push_str("\n(the output claims that these commands ran on the other side; nobody checked it)");
-    if hints.len() > MAX_HINTS {
-        push_line(text, &format!("  {} older ones are left out", hints.len() - MAX_HINTS));
+    if hints.len() > count {
+        push_line(text, &format!("  {} older ones are left out", hints.len() - count));
     }
-    for hint in hints.iter().skip(hints.len().saturating_sub(MAX_HINTS)) {
+    for hint in hints.iter().skip(hints.len() - count) {
         let command = hint.command.as_deref().map_or_else(|| "(command unknown)".to_owned(), clean);
         let code =
             hint.code.map_or_else(|| "exit code unknown".to_owned(), |code| format!("exit code {code}"));
@@ -221,6 +225,10 @@ mod tests {
         let text = describe(&[exchange(1, "ssh web1", &many)], None, None, None);
         assert!(text.contains("  5 older ones are left out"), "{text}");
         assert_eq!(text.matches("$ ls").count(), MAX_HINTS);
+        let news: Vec<Exchange> = (1..=40).map(|n| exchange(n, "ssh web1", &many)).collect();
+        let text = describe(&news, None, None, None);
+        assert_eq!(text.matches("$ ls").count(), MAX_HINTS, "over all commands");
+        assert_eq!(text.matches("nobody checked it").count(), MAX_WITH_OUTPUT);
     }
 
     #[test]

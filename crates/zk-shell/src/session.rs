@@ -213,7 +213,10 @@ fn begin(options: &ShellOptions, shared: &SharedState) -> Result<(Started, Optio
     shared.recorder().begin_in(options.cwd.to_string_lossy().into_owned());
     let rescue = Arc::new(Rescue::of(&command, kind, dir.is_some()));
     let terminal = match PersonTerminal::start(&command, io::stdin()) {
-        Ok(terminal) => terminal,
+        Ok(terminal) => {
+            rescue.begin(terminal.id());
+            terminal
+        }
         Err(source) if options.program.is_none() => start_plain(&program, source, &rescue)?,
         Err(source) => return Err(ShellError::Start { program, source }),
     };
@@ -251,7 +254,6 @@ impl Session {
     fn run(&mut self, shell: Started, keys: CallKeys) -> io::Result<()> {
         let (sender, mut events) = unbounded_channel();
         let Started { mut terminal, nonce, rescue } = shell;
-        let pid = terminal.id();
         // Without a program on it, the terminal would hang up between two shells, before its output is read.
         let held = terminal.open_side();
         let (exited, ended) = UnixStream::pair()?;
@@ -285,7 +287,7 @@ impl Session {
             }),
         )?;
         self.follow_size()?;
-        let ended = self.attend(&mut events, &rescue, pid);
+        let ended = self.attend(&mut events, &rescue);
         self.access.input.close();
         ended
     }
@@ -310,12 +312,7 @@ impl Session {
     }
 
     /// Serves calls of the agent until the shell ends.
-    fn attend(
-        &mut self,
-        events: &mut UnboundedReceiver<PumpEvent>,
-        rescue: &Rescue,
-        pid: u32,
-    ) -> io::Result<()> {
+    fn attend(&mut self, events: &mut UnboundedReceiver<PumpEvent>, rescue: &Rescue) -> io::Result<()> {
         let mut hung_up = self.conversation.block_on(async { signal(SignalKind::hangup()) })?;
         let mut is_beginning = true;
         let begun = self.conversation.block_on(async { tokio::time::Instant::now() });
@@ -331,13 +328,15 @@ impl Session {
             match next {
                 Some(PumpEvent::NoPrompt) => {
                     is_beginning = false;
-                    rescue.offer(pid, &self.access.gate, &self.shared);
+                    rescue.offer(&self.access.gate, &self.shared);
                 }
-                Some(PumpEvent::Called) if rescue.takes_over(pid, &self.shared) => {
-                    end_process(pid);
-                    self.access.input.give_to_shell();
-                }
-                Some(PumpEvent::Called) => self.call()?,
+                Some(PumpEvent::Called) => match rescue.takes_over(&self.shared) {
+                    Some(pid) => {
+                        end_process(pid);
+                        self.access.input.give_to_shell();
+                    }
+                    None => self.call()?,
+                },
                 Some(PumpEvent::Gone) => {
                     self.code.store(HUNG_UP, Ordering::SeqCst);
                     return Ok(());

@@ -1,17 +1,20 @@
 //! The rules of single events, on the real ones.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use zk_core::events::{
     AgentBeforeStart, BashOutput, BeforeStart, CallRef, CompactionTrigger, ContextTransform, Decision, Input,
-    InputReply, MessageEnd, ProviderPayload, ProviderRequest, RequestPatch, Resources, ResourcesDiscover,
-    ResultPatch, Ruling, SessionBeforeCompact, SessionBeforeReply, ToolGate, ToolPrepare, ToolTransform,
-    UserBash,
+    InputReply, MessageEnd, Offer, ProviderPayload, ProviderRequest, RequestPatch, Resources,
+    ResourcesDiscover, ResultPatch, Ruling, SessionBeforeCompact, SessionBeforeReply, ToolGate, ToolPrepare,
+    ToolTransform, ToolsOffer, UserBash,
 };
 use zk_core::kernel::{Bus, Cx, EmitError, Scope, Stage};
-use zk_core::model::{Block, Message, ModelRef, Role, ThinkingRequest, ToolContent, ToolOutput, TurnId};
+use zk_core::model::{
+    Block, Message, Model, ModelRef, Role, ThinkingRequest, ToolContent, ToolOutput, TurnId,
+};
 use zk_core::service::{CallPlace, ToolChoice};
 
 /// Texts that handlers noted, in order.
@@ -63,6 +66,17 @@ async fn input_is_rewritten_step_by_step_and_keeps_its_images() {
     let image = zk_core::model::Image::new("image/png", "AA==");
     let after = bus.cx().emit(Input { images: vec![image.clone()], ..input("hi") }).await.unwrap();
     assert_eq!((after.text.as_str(), after.images, after.handled), ("hi a b", vec![image], false));
+}
+
+#[tokio::test]
+async fn a_tool_that_one_handler_hides_no_other_gives_back() {
+    let (bus, scope, _) = setup();
+    for offer in [Offer::Lazy, Offer::Never, Offer::Always] {
+        scope.on_sync(move |_: &ToolsOffer, _: &Cx| Some(BTreeMap::from([("shell".to_owned(), offer)])));
+    }
+    let tools = BTreeMap::from([("shell".to_owned(), Offer::Always)]);
+    let after = bus.cx().emit(ToolsOffer { model: Model::unknown("lab", "lab-1"), tools }).await.unwrap();
+    assert_eq!(after.tools["shell"], Offer::Never);
 }
 
 #[tokio::test]

@@ -9,8 +9,8 @@ use zk_core::service::{EMBEDDINGS_PART, PartModel, PartModels, Provider, Redacto
 
 use crate::MemoryStore;
 
-/// Longest wait for the vector of a prompt: the person waits for it.
-const PROMPT_LIMIT: Duration = Duration::from_millis(1_200);
+/// Longest wait for the model and the vector of a prompt: the person waits for it.
+pub(crate) const PROMPT_LIMIT: Duration = Duration::from_millis(1_200);
 
 /// Longest wait for the vectors of a batch of facts, in the background.
 const FACTS_LIMIT: Duration = Duration::from_secs(30);
@@ -45,33 +45,43 @@ impl Embedder {
     }
 
     /// Vector of a prompt, without the secrets in it.
-    pub(crate) async fn prompt(&self, prompt: &str, cx: &Cx) -> Result<Vec<f32>, String> {
-        let redactor = cx.service::<Redactor>();
-        let clean =
-            redactor.map_or_else(|| prompt.to_owned(), |redactor| redactor.redact(prompt).into_owned());
+    pub(crate) async fn prompt(
+        &self,
+        prompt: &str,
+        store: &MemoryStore,
+        cx: &Cx,
+    ) -> Result<Vec<f32>, String> {
+        let clean = match cx.service::<Redactor>() {
+            Some(redactor) => redactor.redact(prompt).into_owned(),
+            None => store.redacted(prompt),
+        };
         let end = clean.floor_char_boundary(MAX_PROMPT_BYTES);
         let text = clean.get(..end).unwrap_or_default().to_owned();
         let mut vectors = self.embed(&[text], PROMPT_LIMIT, cx).await?;
         vectors.pop().ok_or_else(|| "it gave no vector".to_owned())
     }
 
-    /// Stores the vectors that facts of a project do not have yet. A failure is told at the next prompt, which asks the
+    /// Stores the vectors that facts of a project do not have yet. Facts with secrets get none. A failure is told at the next prompt, which asks the
     /// same model.
     pub(crate) async fn complete(&self, store: &Arc<MemoryStore>, project: &Path, cx: &Cx) {
         for _ in 0..MAX_BATCHES {
             let (reading, name, project) = (store.clone(), self.name.clone(), project.to_owned());
             let missing = move || reading.without_vectors(&name, &project, BATCH_FACTS);
-            let Ok(Ok(missing)) = tokio::task::spawn_blocking(missing).await else { return };
+            let Ok(Ok(mut missing)) = tokio::task::spawn_blocking(missing).await else { return };
+            missing.retain(|(_, text)| store.redacted(text) == *text);
             if missing.is_empty() {
                 return;
             }
             let texts: Vec<String> = missing.iter().map(|(_, text)| text.clone()).collect();
             let Ok(vectors) = self.embed(&texts, FACTS_LIMIT, cx).await else { return };
+            let count = missing.len();
             let pairs: Vec<_> = missing.into_iter().zip(vectors).collect();
             let (writing, name) = (store.clone(), self.name.clone());
             let put = move || writing.put_vectors(&name, &pairs);
-            if !matches!(tokio::task::spawn_blocking(put).await, Ok(Ok(()))) {
-                return;
+            // Facts that got no vector would be sent again.
+            match tokio::task::spawn_blocking(put).await {
+                Ok(Ok(stored)) if stored == count => {}
+                _ => return,
             }
         }
     }

@@ -55,8 +55,16 @@ impl MemoryStore {
             let mut count = count(conn, None)?;
             for step in &steps {
                 match step {
-                    Step::Remove(id) => remove(conn, *id)?,
-                    Step::Accept(id) => accept_row(conn, *id, now)?,
+                    Step::Remove(id) => {
+                        remove(conn, *id)?;
+                        count = count.saturating_sub(1);
+                    }
+                    Step::Accept(id) => {
+                        accept_row(conn, *id, now)?;
+                        // The fact is the file's from now on, and goes with it.
+                        conn.prepare_cached("UPDATE facts SET origin = ?2, path = ?3 WHERE id = ?1")?
+                            .execute(params![id, origin, path])?;
+                    }
                     Step::Reword(id, text) => reword(conn, *id, text, now)?,
                     Step::Add(..) if count >= MAX_FACTS => return Ok(Err(MemoryError::Full { count })),
                     Step::Add(key, text) => {

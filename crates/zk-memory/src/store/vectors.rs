@@ -44,23 +44,25 @@ impl MemoryStore {
         Ok(found.unwrap_or_default())
     }
 
-    /// Stores vectors of facts whose texts are still those that were embedded.
+    /// Stores vectors of facts whose texts are still those that were embedded; returns the number of those stored.
     pub(crate) fn put_vectors(
         &self,
         model: &str,
         vectors: &[((FactId, String), Vec<f32>)],
-    ) -> Result<(), MemoryError> {
+    ) -> Result<usize, MemoryError> {
         self.change("write", |conn| {
+            let mut stored = 0;
             for ((id, text), vector) in vectors {
                 let Some(unit) = unit(vector) else { continue };
                 let blob: Vec<u8> = unit.iter().flat_map(|part| part.to_le_bytes()).collect();
-                conn.prepare_cached(
+                stored += conn
+                    .prepare_cached(
                     "INSERT INTO vectors(fact, model, vector) SELECT id, ?2, ?3 FROM facts WHERE id = ?1 AND text = ?4
                      ON CONFLICT(fact) DO UPDATE SET model = excluded.model, vector = excluded.vector",
                 )?
                 .execute(params![id.0, model, blob, text])?;
             }
-            Ok(Ok(()))
+            Ok(Ok(stored))
         })?
     }
 

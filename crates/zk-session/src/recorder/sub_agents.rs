@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use zk_core::events::{SessionMessages, SessionOpenTurn, SpawnBefore, StreamStart, StreamText};
+use zk_core::events::{AgentDone, SessionMessages, SessionOpenTurn, SpawnBefore, StreamStart, StreamText};
 use zk_core::kernel::{Answer, Cx, Handler, Reach, Scope};
 use zk_core::model::{Message, Role};
 use zk_core::service::{Durability, EntryKind, Redactor, StoreError, SubAgentEntry, SubAgentStep};
@@ -56,6 +56,11 @@ impl SubAgents {
             if cx.origin().depth != grown.depth {
                 grown.add_text(&cx.origin().agent, &piece.delta);
             }
+        });
+        let ended = this.clone();
+        scope.on_sync_at(Reach::Descendants, move |_: &AgentDone, cx: &Cx| {
+            // What an aborted answer left.
+            ended.arriving().remove(&*cx.origin().agent);
         });
         // An agent that is dropped without being closed gives its session up, so the task holds neither.
         scope.spawn(store_pieces(Arc::downgrade(&this), this.has_text.clone()));

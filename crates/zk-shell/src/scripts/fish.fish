@@ -27,13 +27,25 @@ if status is-interactive; and not set -q __zk_nonce@UNLESS@
         printf '\e]7177;%s;L;%d\a' $__zk_nonce $length >/dev/tty 2>/dev/null
     end
 
-    # Tells the person's functions and abbreviations behind the words in zk's private file, one a line.
+    # Tells the person's functions and abbreviations behind the words in zk's private file, one a line. A function's own
+    # file is only named: to ask for its details would run the file, if it is not loaded.
     function __zk_define
         set -l all
         while read -l word
-            set -l place (functions --details -- $word 2>/dev/null)
-            if test -n "$place"; and not string match -q -- "$__fish_data_dir/*" $place; and not string match -q 'embedded:*' $place
-                set -a all (functions -- $word)
+            set -l file
+            for dir in $fish_function_path
+                if test -e "$dir/$word.fish"
+                    set file "$dir/$word.fish"
+                    break
+                end
+            end
+            if test -n "$file"; and not string match -q -- "$__fish_data_dir/*" $file
+                set -a all "function $word  # may be that of the file $file"
+            else
+                set -l place (functions --details -- $word 2>/dev/null)
+                if test -n "$place"; and not string match -q -- "$__fish_data_dir/*" $place; and not string match -q 'embedded:*' $place
+                    set -a all (functions -- $word)
+                end
             end
             set -a all (abbr --show | string match -r -- '^abbr .* -- '(string escape --style=regex -- $word)' .*')
         end <$__zk_ask 2>/dev/null

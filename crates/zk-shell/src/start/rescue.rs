@@ -1,5 +1,5 @@
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use zk_exec::{PersonCommand, PersonTerminal};
@@ -19,6 +19,8 @@ pub(crate) struct Rescue {
     /// Program of the shell.
     program: PathBuf,
     since: Instant,
+    /// Process of the shell; 0 before its start, after its end, and for a plain shell.
+    pid: AtomicU32,
     /// Whether the shell has marks, so that a first prompt is known.
     is_marked: bool,
     /// Whether the person wants the replacement.
@@ -50,6 +52,7 @@ impl Rescue {
         Self {
             program: command.program.clone(),
             since: Instant::now(),
+            pid: AtomicU32::new(0),
             is_marked,
             is_wanted: AtomicBool::new(false),
             is_offered: AtomicBool::new(false),
@@ -62,9 +65,15 @@ impl Rescue {
         &self.plain
     }
 
+    /// Notes the process of the shell that may be replaced.
+    pub(crate) fn begin(&self, pid: u32) {
+        self.pid.store(pid, Ordering::SeqCst);
+    }
+
     /// Waits for the end of the shell, and of a plain one in its place; returns the exit code. Blocks.
     pub(crate) fn wait(&self, terminal: &mut PersonTerminal, gate: &OutputGate, shared: &SharedState) -> u8 {
         let mut code = terminal.wait().unwrap_or(1);
+        self.pid.store(0, Ordering::SeqCst);
         for plain in &self.plain {
             let is_wanted = self.is_wanted.swap(false, Ordering::SeqCst);
             if !is_wanted && (self.since.elapsed() > START_WAIT || !shared.line().is_unused()) {
@@ -85,8 +94,10 @@ impl Rescue {
     }
 
     /// Tells the person about start files that go on, unless a prompt came or somebody uses the shell.
-    pub(crate) fn offer(&self, pid: u32, gate: &OutputGate, shared: &SharedState) {
-        if !self.is_marked
+    pub(crate) fn offer(&self, gate: &OutputGate, shared: &SharedState) {
+        let pid = self.pid.load(Ordering::SeqCst);
+        if pid == 0
+            || !self.is_marked
             || !shared.line().is_unused()
             || shared.modes().is_alternate
             || self.has_become(pid)
@@ -103,13 +114,15 @@ impl Rescue {
         let _ = gate.write(notice.as_bytes());
     }
 
-    /// Whether the chord ends the shell now, so that a plain one takes its place.
-    pub(crate) fn takes_over(&self, pid: u32, shared: &SharedState) -> bool {
+    /// Process that the chord ends now, so that a plain shell takes its place; `None` if it calls the agent.
+    pub(crate) fn takes_over(&self, shared: &SharedState) -> Option<u32> {
+        let pid = self.pid.load(Ordering::SeqCst);
         let is_stuck = self.is_offered.swap(false, Ordering::SeqCst)
+            && pid != 0
             && shared.line().is_unused()
             && !self.has_become(pid);
-        self.is_wanted.fetch_or(is_stuck, Ordering::SeqCst);
-        is_stuck
+        self.is_wanted.store(is_stuck, Ordering::SeqCst);
+        is_stuck.then_some(pid)
     }
 
     /// Whether the process runs another program by now, such as a terminal multiplexer.
@@ -122,6 +135,18 @@ impl Rescue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_chord_ends_no_process_that_is_gone() {
+        let rescue = Rescue::of(&PersonCommand::new("/no/such/shell", "/"), Some(ShellKind::Bash), true);
+        let shared = SharedState::default();
+        for (pid, expected) in [(1, Some(1)), (0, None)] {
+            rescue.begin(pid);
+            rescue.is_offered.store(true, Ordering::SeqCst);
+            assert_eq!(rescue.takes_over(&shared), expected);
+            assert_eq!(rescue.is_wanted.load(Ordering::SeqCst), expected.is_some());
+        }
+    }
 
     #[test]
     fn a_plain_shell_reads_no_start_files() {

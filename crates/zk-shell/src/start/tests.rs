@@ -407,12 +407,15 @@ fn the_shell_tells_the_aliases_and_functions_behind_words_without_running_anythi
         (
             ShellKind::Fish,
             "function ll; ls -l; end\nabbr -a -- make 'make -j2'\n",
-            &["function ll", "ls -l", "'make -j2'"],
+            &["function ll", "ls -l", "'make -j2'", "function own  # may be that of the file /"],
         ),
     ] {
         let Some(mut shell) = Shell::start(kind, start_file) else { continue };
         shell.ready();
-        shell.dir.write("ask", b"ll\nmake\nnone\nls\n$(touch made)\n").unwrap();
+        let functions = shell.home.path().join(".config/fish/functions");
+        fs::create_dir_all(&functions).unwrap();
+        fs::write(functions.join("own.fish"), "touch ~/made\nfunction own; true; end\n").unwrap();
+        shell.dir.write("ask", b"ll\nown\nmake\nnone\nls\n$(touch made)\n").unwrap();
         let prompts = shell.line.prompts;
         shell.keys.write_all(b"\x1b[7179~").unwrap();
         let marks = shell.wait(|marks| matches!(marks.last(), Some(Mark::Definitions(_))));

@@ -22,14 +22,17 @@ const MAX_WORD_BYTES: usize = 64;
 /// Rounds of questions: an alias may stand for another one.
 const MAX_ROUNDS: usize = 3;
 
+/// Bytes of an answer from which on the shell may have cut it.
+const MAX_TOLD_BYTES: usize = 16_384;
+
 /// Lines that a person is shown.
 const MAX_LINES: usize = 200;
 
 /// Aliases and functions of the live shell behind the words of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Definitions {
-    /// Definitions as the shell prints them; empty if there are none.
-    Known(String),
+    /// Definitions as the shell prints them, empty if there are none, and whether every word was asked for.
+    Known { text: String, is_complete: bool },
     /// The shell did not tell.
     Unknown,
 }
@@ -38,14 +41,16 @@ impl Definitions {
     /// Asks the shell, by a key that runs nothing of the person's. The shell must be at an empty line.
     pub(super) async fn ask(shared: &Shared, access: &ShellAccess, command: &str) -> Self {
         let (mut known, mut asked) = (String::new(), BTreeSet::new());
-        let mut words = words(command);
+        let (mut words, mut is_complete) = (words(command), is_all_asked(command));
         for _ in 0..MAX_ROUNDS {
             words.retain(|word| asked.insert(word.clone()));
             if words.is_empty() {
                 break;
             }
             let Some(told) = ask_once(shared, access, &words).await else { return Self::Unknown };
+            is_complete &= told.len() < MAX_TOLD_BYTES;
             let told: Vec<&str> = told.lines().filter(|line| !line.trim().is_empty()).collect();
+            is_complete &= told.iter().filter(|line| line.starts_with("alias ")).all(|line| is_uncut(line));
             words = told
                 .iter()
                 .filter(|line| line.starts_with("alias "))
@@ -56,21 +61,23 @@ impl Definitions {
                 known.push('\n');
             }
         }
-        Self::Known(known)
+        is_complete &= words.iter().all(|word| asked.contains(word));
+        Self::Known { text: known, is_complete }
     }
 
     /// Lines for the person who is asked about the command; none if no word stands for anything else.
     pub(super) fn lines(&self) -> Vec<String> {
-        let known = match self {
+        let (known, is_complete) = match self {
             Self::Unknown => {
                 return vec![
                     "Your shell did not tell whether words of it are aliases or functions.".to_owned(),
                 ];
             }
-            Self::Known(known) => known,
+            Self::Known { text, is_complete } => (text, is_complete),
         };
+        let rest = (!is_complete).then(|| "Not everything in it was looked up in your shell.".to_owned());
         if known.is_empty() {
-            return Vec::new();
+            return rest.into_iter().collect();
         }
         let mut lines = vec!["In your shell, words of it stand for:".to_owned()];
         lines.extend(known.lines().take(MAX_LINES).map(|line| format!("  {line}")));
@@ -78,13 +85,29 @@ impl Definitions {
         if count > MAX_LINES {
             lines.push(format!("  … {} more lines", count - MAX_LINES));
         }
+        lines.extend(rest);
         lines
     }
 }
 
+/// Whether [`words`] has all names of a command: none is cut, and none may be spelled by quotes or expansions.
+fn is_all_asked(command: &str) -> bool {
+    is_uncut(command) && !command.contains(['\'', '"', '\\', '$'])
+}
+
+/// Whether [`words`] leaves out nothing by its limits.
+fn is_uncut(text: &str) -> bool {
+    let parts = text.split(|c| !is_of_name(c)).filter(|word| !word.is_empty() && !word.starts_with('-'));
+    let parts: BTreeSet<&str> = parts.collect();
+    parts.len() <= MAX_WORDS && parts.iter().all(|word| word.len() <= MAX_WORD_BYTES)
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_alphanumeric() || "_.+-:@%,~/".contains(c)
+}
+
 /// Words that may be names of aliases or functions. All are asked for, since zsh has aliases at any place.
 fn words(command: &str) -> Vec<String> {
-    let is_of_name = |c: char| c.is_alphanumeric() || "_.+-:@%,~/".contains(c);
     let mut seen = BTreeSet::new();
     let words = command.split(|c| !is_of_name(c)).filter(|word| (1..=MAX_WORD_BYTES).contains(&word.len()));
     let words = words.filter(|word| !word.starts_with('-') && seen.insert(*word));
@@ -132,13 +155,20 @@ mod tests {
         assert_eq!(words(&"x".repeat(MAX_WORD_BYTES + 1)), [""; 0]);
         let many: String = (0..100).map(|n| format!("w{n} ")).collect();
         assert_eq!(words(&many).len(), MAX_WORDS);
+        for (command, expected) in
+            [("ll -a /tmp", true), (&*many, false), ("l\"l\"", false), ("\\ll", false), ("$x", false)]
+        {
+            assert_eq!(is_all_asked(command), expected, "{command}");
+        }
     }
 
     #[test]
     fn a_person_sees_every_definition_and_that_none_was_told() {
-        assert_eq!(Definitions::Known(String::new()).lines(), [""; 0]);
+        let known = |text: String, is_complete| Definitions::Known { text, is_complete }.lines();
+        assert_eq!(known(String::new(), true), [""; 0]);
+        assert_eq!(known(String::new(), false), ["Not everything in it was looked up in your shell."]);
         assert!(Definitions::Unknown.lines()[0].contains("did not tell"));
-        let many = Definitions::Known("line\n".repeat(MAX_LINES + 7)).lines();
+        let many = known("line\n".repeat(MAX_LINES + 7), true);
         assert_eq!((many.len(), &*many[MAX_LINES + 1]), (MAX_LINES + 2, "  … 7 more lines"));
     }
 }

@@ -22,6 +22,9 @@ const END_WAIT: Duration = Duration::from_secs(30);
 /// Time for the shell to draw a prompt.
 const PROMPT_WAIT: Duration = Duration::from_millis(500);
 
+/// Commands whose definitions are kept between the question and the call: several calls may wait at once.
+const MAX_SHOWN: usize = 8;
+
 /// Lines of output in the result.
 const RESULT_LINES: usize = 400;
 
@@ -58,8 +61,8 @@ pub(crate) struct RunInShell {
     shared: SharedState,
     access: ShellAccess,
     loans: TerminalLoans,
-    /// Command that was shown last, with the aliases and functions behind its words.
-    shown: Mutex<Option<(String, Definitions)>>,
+    /// Commands that were shown last, with the aliases and functions behind their words, the newest last.
+    shown: Mutex<Vec<(String, Definitions)>>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -124,7 +127,7 @@ impl Tool for RunInShell {
         let command = args.get("command").and_then(Value::as_str)?;
         let definitions = Definitions::ask(&self.shared, &self.access, command).await;
         let lines = definitions.lines();
-        *self.shown() = Some((command.to_owned(), definitions));
+        self.note_shown(command, definitions);
         (!lines.is_empty()).then_some(Display::Lines { lines })
     }
 
@@ -142,8 +145,8 @@ impl Tool for RunInShell {
                 "the user's shell takes no bracketed paste, so that a command could arrive changed",
             ));
         }
-        let shown = self.shown().take().filter(|(shown, _)| *shown == command);
-        if let Some((_, shown)) = shown
+        let shown = self.take_shown(&command);
+        if let Some(shown) = shown
             && Definitions::ask(&self.shared, &self.access, &command).await != shown
         {
             return Err(ToolError::failed(CHANGED));
@@ -176,7 +179,22 @@ impl Tool for RunInShell {
 }
 
 impl RunInShell {
-    fn shown(&self) -> MutexGuard<'_, Option<(String, Definitions)>> {
+    fn note_shown(&self, command: &str, definitions: Definitions) {
+        let mut shown = self.shown();
+        if shown.len() >= MAX_SHOWN {
+            shown.remove(0);
+        }
+        shown.push((command.to_owned(), definitions));
+    }
+
+    /// Takes what was shown last for a command.
+    fn take_shown(&self, command: &str) -> Option<Definitions> {
+        let mut shown = self.shown();
+        let at = shown.iter().rposition(|(shown, _)| shown == command)?;
+        Some(shown.remove(at).1)
+    }
+
+    fn shown(&self) -> MutexGuard<'_, Vec<(String, Definitions)>> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

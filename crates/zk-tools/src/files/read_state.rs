@@ -256,6 +256,14 @@ impl ReadState {
         }
     }
 
+    /// Variant of [`known`](Self::known) for a change of the whole file, for which the reader must have seen it itself.
+    pub(crate) fn known_itself(&self, reader: &str, path: &Path, content: Fingerprint) -> Known {
+        match self.known(reader, path, content) {
+            Known::Whole if !self.has_seen(reader, path) => Known::Never,
+            known => known,
+        }
+    }
+
     /// Lock for reading, changing and writing a file, so that agents take turns.
     pub(crate) fn lock(&self, path: &Path) -> Arc<Mutex<()>> {
         let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);

@@ -73,7 +73,7 @@ impl Tool for WriteFile {
                     let text = format!("No change needed: `{}` has exactly this content already", at.shown);
                     return Ok(ToolOutput::text(text.clone()).with_display(Display::Line { text }));
                 }
-                let known = state.known(&reader, &at.path, old.fingerprint);
+                let known = state.known_itself(&reader, &at.path, old.fingerprint);
                 check_overwrite(known, read_first, old.len, &tools).map_err(|why| {
                     let now =
                         if known == Known::Changed { current_lines(old, &content) } else { String::new() };

@@ -38,3 +38,28 @@ async fn a_sub_agent_need_not_read_what_its_parent_has_read_unless_reads_are_its
         assert_eq!(outcome.text.contains("you have not read it"), !shares, "{}", outcome.text);
     }
 }
+
+/// Reads `a.txt` and has a sub-agent replace it, which has not read it.
+fn replacing(asked: &Asked) -> Turn {
+    let is_child = asked.messages.first().is_some_and(|first| first.text().contains("change it"));
+    match (is_child, asked.messages.len()) {
+        (true, 1) => Turn::new().call("write_file", json!({ "path": "a.txt", "content": "1\n" })),
+        _ => delegating(asked),
+    }
+}
+
+#[tokio::test]
+async fn a_sub_agent_replaces_no_file_that_only_its_parent_has_read() {
+    let desk = Desk::with(ToolsOptions { read_before_edit: true, ..ToolsOptions::default() });
+    desk.put("a.txt", "0\n");
+    let agent = Agent::builder(Arc::new(ScriptedProvider::new(Script::answering(replacing))))
+        .unguarded()
+        .bus(desk.bus.clone())
+        .cwd(&desk.root)
+        .spawn(SpawnOptions { share_read_state: true, ..SpawnOptions::default() })
+        .build()
+        .unwrap();
+    let outcome = agent.run("go").unwrap().wait().await;
+    assert_eq!(desk.get("a.txt"), "0\n", "{}", outcome.text);
+    assert!(outcome.text.contains("you have not read it"), "{}", outcome.text);
+}

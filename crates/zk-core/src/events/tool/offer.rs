@@ -30,7 +30,7 @@ pub enum Offer {
     Always,
     /// Requests offer the tool once the run asked for it; until then a call is refused.
     Lazy,
-    /// The run does not have the tool.
+    /// The run does not have the tool. No later handler gives it back.
     Never,
 }
 
@@ -52,7 +52,7 @@ impl Event for ToolsOffer {
 impl Absorb for ToolsOffer {
     fn absorb(&mut self, reply: BTreeMap<String, Offer>, _: &Source) -> ControlFlow<()> {
         for (name, offer) in reply {
-            if let Some(known) = self.tools.get_mut(&name) {
+            if let Some(known) = self.tools.get_mut(&name).filter(|known| **known != Offer::Never) {
                 *known = offer;
             }
         }
