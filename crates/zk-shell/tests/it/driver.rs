@@ -160,11 +160,6 @@ impl Driver {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
-    pub(crate) fn resize(&self, columns: u16, rows: u16) {
-        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        tcsetwinsize(&self.keys, size).unwrap();
-    }
-
     /// All bytes so far.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         self.seen.bytes.lock().unwrap().clone()
@@ -203,18 +198,6 @@ impl Driver {
         let rows: Vec<String> =
             emulator.screen().rows(0, COLUMNS).map(|row| row.trim_end().to_owned()).collect();
         rows.join("\n").trim_end().to_owned()
-    }
-
-    /// Waits until the screen shows a text, and changes no more for a while; returns it.
-    pub(crate) fn settled(&self, text: &str) -> String {
-        self.wait_screen(text, |screen| screen.contains(text));
-        loop {
-            let before = self.bytes().len();
-            std::thread::sleep(Duration::from_millis(150));
-            if self.bytes().len() == before {
-                return self.screen();
-            }
-        }
     }
 
     /// Waits until the screen is as told.
