@@ -59,7 +59,7 @@ impl SubAgents {
         });
         let ended = this.clone();
         scope.on_sync_at(Reach::Descendants, move |_: &AgentDone, cx: &Cx| {
-            // What an aborted answer left.
+            // Text that an aborted answer left.
             ended.arriving().remove(&*cx.origin().agent);
         });
         // An agent that is dropped without being closed gives its session up, so the task holds neither.
