@@ -2,14 +2,14 @@
 
 use std::io::Read;
 use std::net::TcpListener;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use zk_testkit::{FakeServer, Fault, RetryAfter, Script, Turn};
 
 use crate::terminal::Terminal;
-use crate::zk::{Person, server};
+use crate::zk::{LONG, Person, server};
 
 const ESCAPE: &str = "\u{1b}";
 
@@ -324,9 +324,15 @@ fn what_ends_the_program_from_outside_leaves_the_terminal_as_it_was() {
         let (mut request, _) = listener.accept().unwrap();
         assert!(request.read(&mut [0; 16]).unwrap() > 0);
         if by_key {
-            // Keys are read as signals from here on.
-            terminal.expect(", 1 s");
-            terminal.keys("\u{1c}");
+            // A key is lost while the modes of the terminal change, so a person presses it again.
+            let begun = Instant::now();
+            while !terminal.has(" icanon") && begun.elapsed() < LONG {
+                terminal.keys("\u{1c}");
+                let pressed = Instant::now();
+                while !terminal.has(" icanon") && pressed.elapsed() < LONG / 6 {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            }
         } else {
             terminal.expect("pid=");
             let pid: i32 = terminal.until(".").parse().unwrap();
