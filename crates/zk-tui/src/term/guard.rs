@@ -161,7 +161,7 @@ mod tests {
         }
         let module = module_path!().split_once("::").map(|(_, path)| path).unwrap();
         let test = std::env::current_exe().unwrap();
-        let name = format!("{module}::a_panic_gives_the_terminal_back_and_is_told_afterwards");
+        let name = format!("{module}::a_panic_restores_the_terminal_and_is_reported_afterwards");
         let command = format!("{} --exact {name} --nocapture; stty -a", test.display());
         let mut run = std::process::Command::new(script);
         run.args(["-qfec", &command, "/dev/null"]).env(CHILD, "1");
