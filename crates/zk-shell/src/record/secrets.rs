@@ -39,29 +39,60 @@ fn push_line(clean: &mut String, line: &str) {
         let name = before.get(start..).unwrap_or(before).to_ascii_lowercase();
         let is_dumped = rest.len() == line.len()
             && ["", "export ", "declare -x ", "typeset -x "].contains(&before.get(..start).unwrap_or("?"));
-        let len = value_len(value, is_dumped);
-        // A reference to a secret is none.
-        let is_reference = value.starts_with('$') && !value.starts_with("$'");
+        // A reference to a secret is none. A dump has values alone.
+        let is_reference = !is_dumped && value.starts_with('$') && behind_quoted(value).is_none();
         rest = value;
-        if len > 0 && !is_reference && SECRET_NAMES.iter().any(|secret| name.ends_with(secret)) {
+        if !is_reference && SECRET_NAMES.iter().any(|secret| name.ends_with(secret)) {
+            let len = value_len(value, is_dumped);
             rest = value.get(len..).unwrap_or_default();
-            clean.push_str(REDACTED);
+            clean.push_str(if len > 0 { REDACTED } else { "" });
         }
     }
     clean.push_str(rest);
 }
 
-/// Bytes of a value: a quoted text, a whole line of a dump, or a word.
+/// Bytes of a value: a word that begins with a quoted text, a whole line of a dump, or a plain word. A quote that is
+/// open at the end of the line has the rest of it.
 fn value_len(value: &str, is_dumped: bool) -> usize {
-    for quote in ['\'', '"'] {
-        if let Some(end) = value.strip_prefix(quote).and_then(|quoted| quoted.find(quote)) {
-            return end + 2;
+    let Some(mut rest) = behind_quoted(value) else {
+        return if is_dumped { value.len() } else { plain_len(value) };
+    };
+    loop {
+        let behind = behind_quoted(rest).unwrap_or_else(|| match rest.strip_prefix('\\') {
+            Some(escaped) => {
+                escaped.get(escaped.chars().next().map_or(0, char::len_utf8)..).unwrap_or_default()
+            }
+            None => rest.get(plain_len(rest)..).unwrap_or_default(),
+        });
+        if behind.len() == rest.len() {
+            return value.len() - rest.len();
         }
+        rest = behind;
     }
-    if is_dumped {
-        return value.len();
+}
+
+/// Bytes of a word without quotes.
+fn plain_len(text: &str) -> usize {
+    text.find(|c: char| c.is_whitespace() || "&;|)'\"".contains(c)).unwrap_or(text.len())
+}
+
+/// Rest of a line behind the quoted text that it begins with.
+fn behind_quoted(text: &str) -> Option<&str> {
+    let inner = |open: &str| text.strip_prefix(open).map(|inner| (open.len() > 1, inner));
+    for quote in ['\'', '"'] {
+        let Some((is_extended, inner)) = inner(&format!("${quote}")).or_else(|| inner(&quote.to_string()))
+        else {
+            continue;
+        };
+        let (has_escapes, mut is_escaped) = (is_extended || quote == '"', false);
+        let end = inner.find(|c: char| {
+            let is_end = c == quote && !is_escaped;
+            is_escaped = c == '\\' && has_escapes && !is_escaped;
+            is_end
+        });
+        return Some(end.and_then(|end| inner.get(end + 1..)).unwrap_or_default());
     }
-    value.find(|c: char| c.is_whitespace() || "&;|)'\"".contains(c)).unwrap_or(value.len())
+    None
 }
 
 #[cfg(test)]
@@ -79,7 +110,14 @@ mod tests {
             ("run --password='a b' --name=c", "run --password=[redacted] --name=c"),
             ("curl 'http://h/?token=abc&x=1'", "curl 'http://h/?token=[redacted]&x=1'"),
             ("A=1 GH_TOKEN=abc make; ls", "A=1 GH_TOKEN=[redacted] make; ls"),
-            ("TOKEN=$(pass x)", "TOKEN=$(pass x)"),
+            ("run --token=$(pass x)", "run --token=$(pass x)"),
+            ("TOKEN=$2b$10$abc", "TOKEN=[redacted]"),
+            ("run --password=$'a b' -v", "run --password=[redacted] -v"),
+            ("run --password=$\"a b\" -v", "run --password=[redacted] -v"),
+            ("A=1 TOKEN=\"abc def", "A=1 TOKEN=[redacted]"),
+            ("run --token=\"a\\\" b\" -v", "run --token=[redacted] -v"),
+            ("run --token='a\\' -v", "run --token=[redacted] -v"),
+            ("run --token='a'\\''b c'\"d\"e -v", "run --token=[redacted] -v"),
             ("max_tokens=5 token= PWD=/x", "max_tokens=5 token= PWD=/x"),
             ("https://me:hunter2@host/", "https://me:[redacted]@host/"),
             ("==", "=="),
