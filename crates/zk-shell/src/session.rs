@@ -184,7 +184,7 @@ fn begin(options: &ShellOptions, shared: &SharedState) -> Result<(Started, Optio
     let mut command = PersonCommand::new(program.clone(), options.cwd.clone());
     command.env.clone_from(&options.env);
     let command = command.env(INSTANCE_VARIABLE, instance);
-    let ShellSettings { init, record, max_commands, max_output_bytes, .. } = options.settings;
+    let ShellSettings { init, record, max_commands, max_output_bytes, chord, .. } = options.settings;
     let size = |limit: u32| usize::try_from(limit).unwrap_or(usize::MAX);
     let limits = RecordLimits { commands: size(max_commands.get()), output_bytes: size(max_output_bytes) };
     shared.recorder().limit(limits);
@@ -201,7 +201,7 @@ fn begin(options: &ShellOptions, shared: &SharedState) -> Result<(Started, Optio
         Some(Ok((command, dir))) => (command, Some(dir)),
         Some(Err(error)) => {
             print_stderr(&format!(
-                "zk: the shell runs without marks, so that only Ctrl-] calls the agent, which knows nothing of it: {error}"
+                "zk: the shell runs without marks, so that only {chord} calls the agent, which knows nothing of it: {error}"
             ));
             (without_marks(command, options.is_login), None)
         }
@@ -211,7 +211,7 @@ fn begin(options: &ShellOptions, shared: &SharedState) -> Result<(Started, Optio
     let cells = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
     shared.recorder().set_size((cells(size.width), cells(size.height)));
     shared.recorder().begin_in(options.cwd.to_string_lossy().into_owned());
-    let rescue = Arc::new(Rescue::of(&command, kind, dir.is_some()));
+    let rescue = Arc::new(Rescue::of(&command, kind, dir.is_some(), chord));
     let terminal = match PersonTerminal::start(&command, io::stdin()) {
         Ok(terminal) => {
             rescue.begin(terminal.id());

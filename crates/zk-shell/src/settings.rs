@@ -1,3 +1,4 @@
+use std::fmt;
 use std::num::NonZeroU32;
 
 use schemars::JsonSchema;
@@ -91,6 +92,13 @@ impl Default for ChordKey {
     }
 }
 
+impl fmt::Display for ChordKey {
+    /// Name of the key as messages write it, such as `Ctrl-]`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ctrl-{}", char::from(self.0 | 0x40))
+    }
+}
+
 impl std::str::FromStr for TriggerKey {
     type Err = UnusableKey;
 
@@ -145,5 +153,8 @@ mod tests {
             assert_eq!(ChordKey::try_from(text.to_owned()).ok(), key.map(ChordKey), "{text:?}");
         }
         assert_eq!(ShellSettings::default().keys(), CallKeys::default());
+        for (text, told) in [("ctrl-]", "Ctrl-]"), ("ctrl-g", "Ctrl-G"), ("ctrl-_", "Ctrl-_")] {
+            assert_eq!(ChordKey::try_from(text.to_owned()).unwrap().to_string(), told);
+        }
     }
 }

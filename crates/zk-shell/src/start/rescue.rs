@@ -6,6 +6,7 @@ use zk_exec::{PersonCommand, PersonTerminal};
 
 use crate::ShellKind;
 use crate::pump::{OutputGate, SharedState};
+use crate::settings::ChordKey;
 
 /// Shell of last resort.
 const LAST_SHELL: &str = "/bin/sh";
@@ -18,7 +19,9 @@ pub(crate) const START_WAIT: Duration = Duration::from_secs(10);
 pub(crate) struct Rescue {
     /// Program of the shell.
     program: PathBuf,
-    since: Instant,
+    /// Key that calls the agent.
+    chord: ChordKey,
+    pub(crate) since: Instant,
     /// Process of the shell; 0 before its start, after its end, and for a plain shell.
     pid: AtomicU32,
     /// Whether the shell has marks, so that a first prompt is known.
@@ -33,7 +36,12 @@ pub(crate) struct Rescue {
 
 impl Rescue {
     /// Plain shells in place of `command`.
-    pub(crate) fn of(command: &PersonCommand, kind: Option<ShellKind>, is_marked: bool) -> Self {
+    pub(crate) fn of(
+        command: &PersonCommand,
+        kind: Option<ShellKind>,
+        is_marked: bool,
+        chord: ChordKey,
+    ) -> Self {
         let bare = |program: &Path| {
             let mut plain = PersonCommand::new(program, command.cwd.clone());
             plain.env.clone_from(&command.env);
@@ -51,6 +59,7 @@ impl Rescue {
         });
         Self {
             program: command.program.clone(),
+            chord,
             since: Instant::now(),
             pid: AtomicU32::new(0),
             is_marked,
@@ -81,9 +90,10 @@ impl Rescue {
             }
             let end = if is_wanted { "was ended".to_owned() } else { format!("ended with code {code}") };
             let notice = format!(
-                "\r\nzk: {} {end} before its first prompt; {} without start files runs now, and Ctrl-] calls the agent\r\n",
+                "\r\nzk: {} {end} before its first prompt; {} without start files runs now, and {} calls the agent\r\n",
                 self.program.display(),
                 plain.program.display(),
+                self.chord,
             );
             if gate.write(notice.as_bytes()).is_err() || terminal.restart(plain).is_err() {
                 continue;
@@ -106,9 +116,10 @@ impl Rescue {
         }
         self.is_offered.store(true, Ordering::SeqCst);
         let notice = format!(
-            "\r\nzk: {} has shown no prompt for {} s: its start files go on; Ctrl-C may end them, and Ctrl-] starts a shell without them\r\n",
+            "\r\nzk: {} has shown no prompt for {} s: its start files go on; Ctrl-C may end them, and {} starts a shell without them\r\n",
             self.program.display(),
             START_WAIT.as_secs(),
+            self.chord,
         );
         // A terminal that is gone ends the session.
         let _ = gate.write(notice.as_bytes());
@@ -138,7 +149,12 @@ mod tests {
 
     #[test]
     fn the_chord_ends_no_process_that_is_gone() {
-        let rescue = Rescue::of(&PersonCommand::new("/no/such/shell", "/"), Some(ShellKind::Bash), true);
+        let rescue = Rescue::of(
+            &PersonCommand::new("/no/such/shell", "/"),
+            Some(ShellKind::Bash),
+            true,
+            ChordKey::default(),
+        );
         let shared = SharedState::default();
         for (pid, expected) in [(1, Some(1)), (0, None)] {
             rescue.begin(pid);
@@ -151,7 +167,7 @@ mod tests {
     #[test]
     fn a_plain_shell_reads_no_start_files() {
         let command = PersonCommand::new("/usr/bin/zsh", "/").env("ENV", "/evil").env("HOME", "/home/me");
-        let rescue = Rescue::of(&command, Some(ShellKind::Zsh), true);
+        let rescue = Rescue::of(&command, Some(ShellKind::Zsh), true, ChordKey::default());
         let [own, last] = rescue.plain() else { panic!("{rescue:?}") };
         assert_eq!(
             (own.program.as_path(), &own.args[..]),
@@ -159,6 +175,6 @@ mod tests {
         );
         assert_eq!(last.program, Path::new(LAST_SHELL));
         assert!([own, last].iter().all(|plain| plain.env == [("HOME".into(), "/home/me".into())]));
-        assert_eq!(Rescue::of(&command, None, false).plain().len(), 1);
+        assert_eq!(Rescue::of(&command, None, false, ChordKey::default()).plain().len(), 1);
     }
 }
