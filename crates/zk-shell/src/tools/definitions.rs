@@ -1,9 +1,10 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::line::Phase;
-use crate::pump::{REPORT_WAIT, Shared, wait_for, write_within};
+use crate::pump::{Shared, wait_for, write_within};
 use crate::shell_access::ShellAccess;
 use crate::start::private_file;
 
@@ -12,6 +13,9 @@ const DEFINE_KEY: &[u8] = b"\x1b[7179~";
 
 /// Name of the file with the words, in the private directory of the instance.
 const ASKED_FILE: &str = "ask";
+
+/// Time for the shell to tell its definitions.
+const DEFINE_WAIT: Duration = Duration::from_secs(1);
 
 /// Words of one command that are asked for.
 const MAX_WORDS: usize = 32;
@@ -126,8 +130,8 @@ async fn ask_once(shared: &Shared, access: &ShellAccess, words: &[String]) -> Op
     let file = access.dir.as_ref()?.join(ASKED_FILE);
     let text: String = words.iter().flat_map(|word| [word, "\n"]).collect();
     tokio::task::spawn_blocking(move || write_words(&file, &text)).await.ok()?.ok()?;
-    write_within(&*access.terminal, DEFINE_KEY, REPORT_WAIT).ok()?;
-    wait_for(shared, REPORT_WAIT * 4, || shared.line().definitions.is_some()).await;
+    write_within(&*access.terminal, DEFINE_KEY, DEFINE_WAIT).ok()?;
+    wait_for(shared, DEFINE_WAIT, || shared.line().definitions.is_some()).await;
     let told = shared.line().definitions.take()?;
     Some(String::from_utf8_lossy(&told).into_owned())
 }
