@@ -75,9 +75,14 @@ pub(crate) fn describe(
     }
     let mut hints_left = MAX_HINTS;
     let silent = told.len().saturating_sub(MAX_WITH_OUTPUT);
-    for (at, exchange) in told.iter().enumerate() {
+    // Hints of the newest commands go first.
+    let newest_first = told.iter().enumerate().rev();
+    let parts: Vec<String> = newest_first
+        .map(|(at, exchange)| describe_one(exchange, at >= silent, &mut hints_left, redactor, blobs))
+        .collect();
+    for part in parts.iter().rev() {
         text.push('\n');
-        text.push_str(&describe_one(exchange, at >= silent, &mut hints_left, redactor, blobs));
+        text.push_str(part);
     }
     text
 }
@@ -228,6 +233,8 @@ mod tests {
         let news: Vec<Exchange> = (1..=40).map(|n| exchange(n, "ssh web1", &many)).collect();
         let text = describe(&news, None, None, None);
         assert_eq!(text.matches("$ ls").count(), MAX_HINTS, "over all commands");
+        let (_, last) = text.split_once("\n[40] ").unwrap();
+        assert_eq!(last.matches("$ ls").count(), MAX_HINTS, "of the newest one");
         assert_eq!(text.matches("nobody checked it").count(), MAX_WITH_OUTPUT);
     }
 
