@@ -185,9 +185,7 @@ fn begin(options: &ShellOptions, shared: &SharedState) -> Result<(Started, Optio
     command.env.clone_from(&options.env);
     let command = command.env(INSTANCE_VARIABLE, instance);
     let ShellSettings { init, record, max_commands, max_output_bytes, chord, .. } = options.settings;
-    let size = |limit: u32| usize::try_from(limit).unwrap_or(usize::MAX);
-    let limits = RecordLimits { commands: size(max_commands.get()), output_bytes: size(max_output_bytes) };
-    shared.recorder().limit(limits);
+    shared.recorder().limit(RecordLimits::new(max_commands, max_output_bytes));
     if !record {
         shared.recorder().set_state(CaptureState::Off);
     }

@@ -5,15 +5,16 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::line::CallKeys;
+use crate::record::{MAX_COMMANDS, MAX_OUTPUT_BYTES};
 
 /// Shell mode: the person's own shell with an agent attached, as `zk shell` starts it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(extend("x-by-projects" = false))]
 pub struct ShellSettings {
-    /// Character that calls the agent at an empty line; an empty text for none.
+    /// Character that calls the agent at an empty line, `?` by default; an empty text for none.
     pub trigger: TriggerKey,
-    /// Key that calls the agent at any prompt, such as `ctrl-]`.
+    /// Key that calls the agent at any prompt, `ctrl-]` by default.
     pub chord: ChordKey,
     /// Whether a start script marks prompts and commands. Without it zk knows nothing of the shell, and only the chord
     /// calls the agent.
@@ -33,8 +34,8 @@ impl Default for ShellSettings {
             chord: ChordKey::default(),
             init: true,
             record: true,
-            max_commands: NonZeroU32::new(1_000).unwrap_or(NonZeroU32::MIN),
-            max_output_bytes: 4 << 20,
+            max_commands: MAX_COMMANDS,
+            max_output_bytes: MAX_OUTPUT_BYTES,
         }
     }
 }

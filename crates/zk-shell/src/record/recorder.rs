@@ -1,4 +1,5 @@
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,12 @@ use super::exchange::without;
 use super::live_screen::LiveScreen;
 use super::{Exchange, ExchangeEnd};
 use crate::line::StartedCommand;
+
+/// Commands that are remembered where no setting says otherwise.
+pub(crate) const MAX_COMMANDS: NonZeroU32 = NonZeroU32::new(1_000).unwrap();
+
+/// Bytes of output that are remembered where no setting says otherwise.
+pub(crate) const MAX_OUTPUT_BYTES: u32 = 4 << 20;
 
 /// Limits of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,9 +24,17 @@ pub(crate) struct RecordLimits {
     pub(crate) output_bytes: usize,
 }
 
+impl RecordLimits {
+    /// Limits as settings name them.
+    pub(crate) fn new(commands: NonZeroU32, output_bytes: u32) -> Self {
+        let size = |limit: u32| usize::try_from(limit).unwrap_or(usize::MAX);
+        Self { commands: size(commands.get()), output_bytes: size(output_bytes) }
+    }
+}
+
 impl Default for RecordLimits {
     fn default() -> Self {
-        Self { commands: 1_000, output_bytes: 4 << 20 }
+        Self::new(MAX_COMMANDS, MAX_OUTPUT_BYTES)
     }
 }
 
