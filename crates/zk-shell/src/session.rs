@@ -223,15 +223,16 @@ fn begin(options: &ShellOptions, shared: &SharedState) -> Result<(Started, Optio
 
 /// Starts a plain shell in place of the one that the environment names.
 fn start_plain(program: &Path, source: io::Error, rescue: &Rescue) -> Result<PersonTerminal, ShellError> {
-    for plain in rescue.plain().iter().rev() {
-        if let Ok(terminal) = PersonTerminal::start(plain, io::stdin()) {
-            print_stderr(&format!(
-                "zk: cannot start {}, which $SHELL names: {source}; {} runs instead",
-                program.display(),
-                plain.program.display()
-            ));
-            return Ok(terminal);
-        }
+    // Other plain shells are of the same program.
+    if let Some(plain) = rescue.plain().last()
+        && let Ok(terminal) = PersonTerminal::start(plain, io::stdin())
+    {
+        print_stderr(&format!(
+            "zk: cannot start {}, which $SHELL names: {source}; {} runs instead",
+            program.display(),
+            plain.program.display()
+        ));
+        return Ok(terminal);
     }
     Err(ShellError::Start { program: program.to_owned(), source })
 }
@@ -313,14 +314,14 @@ impl Session {
     fn attend(&mut self, events: &mut UnboundedReceiver<PumpEvent>, rescue: &Rescue) -> io::Result<()> {
         let mut hung_up = self.conversation.block_on(async { signal(SignalKind::hangup()) })?;
         let mut is_beginning = true;
-        let begun = self.conversation.block_on(async { tokio::time::Instant::now() });
+        let until = tokio::time::Instant::from_std(rescue.since + START_WAIT);
         loop {
             let shared = self.shared.clone();
             let next = self.conversation.block_on(async {
                 tokio::select! {
                     event = events.recv() => event,
                     _ = hung_up.recv() => Some(PumpEvent::Gone),
-                    () = no_prompt(&shared, begun + START_WAIT), if is_beginning => Some(PumpEvent::NoPrompt),
+                    () = no_prompt(&shared, until), if is_beginning => Some(PumpEvent::NoPrompt),
                 }
             });
             match next {

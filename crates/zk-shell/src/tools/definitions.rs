@@ -101,20 +101,20 @@ fn is_all_asked(command: &str) -> bool {
 
 /// Whether [`words`] leaves out nothing by its limits.
 fn is_uncut(text: &str) -> bool {
-    let parts = text.split(|c| !is_of_name(c)).filter(|word| !word.is_empty() && !word.starts_with('-'));
-    let parts: BTreeSet<&str> = parts.collect();
+    let parts: BTreeSet<&str> = names(text).collect();
     parts.len() <= MAX_WORDS && parts.iter().all(|word| word.len() <= MAX_WORD_BYTES)
 }
 
-fn is_of_name(c: char) -> bool {
-    c.is_alphanumeric() || "_.+-:@%,~/".contains(c)
+/// Parts of a text that may be names, of any length.
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    let is_of_name = |c: char| c.is_alphanumeric() || "_.+-:@%,~/".contains(c);
+    text.split(move |c| !is_of_name(c)).filter(|word| !word.is_empty() && !word.starts_with('-'))
 }
 
 /// Words that may be names of aliases or functions. All are asked for, since zsh has aliases at any place.
 fn words(command: &str) -> Vec<String> {
     let mut seen = BTreeSet::new();
-    let words = command.split(|c| !is_of_name(c)).filter(|word| (1..=MAX_WORD_BYTES).contains(&word.len()));
-    let words = words.filter(|word| !word.starts_with('-') && seen.insert(*word));
+    let words = names(command).filter(|word| word.len() <= MAX_WORD_BYTES && seen.insert(*word));
     words.take(MAX_WORDS).map(str::to_owned).collect()
 }
 
