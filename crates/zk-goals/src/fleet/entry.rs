@@ -237,7 +237,6 @@ pub enum FleetRequest {
     Stop {
         /// Time of the last change in the list that the sender saw, in milliseconds since 1970. Work that began later
         /// goes on.
-        #[serde(default)]
         listed_ms: u64,
     },
     /// Answer a question.
