@@ -10,7 +10,7 @@ use zk_core::events::{
 use zk_core::kernel::{Cx, HookOptions, Reach, Scope, Stage};
 use zk_core::model::{Block, MENTIONED_BY, Message, Role};
 use zk_core::service::{
-    ContextId, DYNAMIC_CONTEXT, ExpandedPrompts, QUERY_CONTEXT, RunTools, Tool, WINDOW_OWNER,
+    ContextId, DYNAMIC_CONTEXT, ExpandedPrompts, QUERY_CONTEXT, RunTool, RunTools, Tool, WINDOW_OWNER,
     is_dynamic_context, visible_line,
 };
 
@@ -189,11 +189,12 @@ impl Taint {
         // After the handler that adds context to the request.
         let taint = self.clone();
         scope.on_sync_at(last, move |transform: &ContextTransform, cx: &Cx| {
-            if let Some(tool) = foreign_tool(cx) {
+            let offered = cx.service::<dyn RunTools>().map(|run| run.tools());
+            if let Some(tool) = foreign_tool(offered.as_deref(), cx) {
                 let tool = visible_line(&tool);
                 taint.with(cx, |entered| entered.add(format!("the description of the tool `{tool}`")));
             }
-            if describes_agents(cx) {
+            if describes_agents(offered.as_deref().unwrap_or_default()) {
                 taint.with(cx, |entered| entered.add("the descriptions of named agents"));
             }
             let blocks =
@@ -289,11 +290,10 @@ fn section_reason(section: &SectionSize) -> Option<String> {
     })
 }
 
-/// Name of a tool of the run that zk does not describe itself, if there is one.
-fn foreign_tool(cx: &Cx) -> Option<String> {
-    let run = cx.service::<dyn RunTools>();
-    let offered = run.map(|run| run.tools().into_iter().map(|tool| tool.name).collect::<BTreeSet<_>>());
-    let is_offered = |name: &Arc<str>| offered.as_ref().is_none_or(|names| names.contains(name));
+/// Name of a tool that zk does not describe itself, if there is one: among those of the run, or among all without a run.
+fn foreign_tool(offered: Option<&[RunTool]>, cx: &Cx) -> Option<String> {
+    let offered = offered.map(|tools| tools.iter().map(|tool| &*tool.name).collect::<BTreeSet<&str>>());
+    let is_offered = |name: &str| offered.as_ref().is_none_or(|names| names.contains(name));
     let is_own = |source: String| OWN_TOOL_SOURCES.contains(&&*source);
     let mut tools = cx.items::<dyn Tool>().into_iter();
     let foreign = tools.find(|tool| is_offered(&tool.name) && !is_own(tool.source.to_string()));
@@ -301,9 +301,7 @@ fn foreign_tool(cx: &Cx) -> Option<String> {
 }
 
 /// Whether the tool `spawn` describes named agents, whose definitions are files of a person, a project or a plugin.
-fn describes_agents(cx: &Cx) -> bool {
-    let run = cx.service::<dyn RunTools>();
-    let tools = run.map(|run| run.tools()).unwrap_or_default();
+fn describes_agents(tools: &[RunTool]) -> bool {
     let spawn = tools.iter().find(|tool| &*tool.name == SPAWN_TOOL);
     spawn.is_some_and(|tool| tool.spec.schema.pointer("/properties/agent").is_some())
 }
