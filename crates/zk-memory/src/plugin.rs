@@ -117,7 +117,9 @@ impl Plugin for Memory {
         let ended = shared.clone();
         scope.on_sync_at(Reach::Descendants, move |_: &AgentDone, cx: &Cx| {
             if cx.origin().depth > 0 {
-                ended.state().told.remove(&context(cx));
+                let (mut state, context) = (ended.state(), context(cx));
+                state.told.remove(&context);
+                state.prompts.remove(&context);
             }
         });
         let loaded = shared.clone();

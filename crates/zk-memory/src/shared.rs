@@ -130,8 +130,9 @@ impl Shared {
         }
     }
 
+    /// Logs a recall that told nothing. Tasks of sub-agents are no prompts of a person.
     fn note_miss(&self, outcome: MissOutcome, prompt: &str, cx: &Cx) {
-        if let Some(misses) = &self.misses {
+        if let Some(misses) = self.misses.as_ref().filter(|_| cx.origin().depth == 0) {
             misses.note(outcome, prompt, cx.service::<Redactor>().as_deref());
         }
     }
@@ -285,10 +286,13 @@ impl Shared {
             self.note_miss(outcome, &prompt, cx);
         }
         let facts: Vec<_> = places.iter().filter_map(|place| recalled.facts.get(*place).cloned()).collect();
-        let session = cx.service::<SessionId>().map(|id| id.to_string());
-        let store = self.store.clone();
-        // Nobody waits for the record.
-        tokio::task::spawn_blocking(move || store.record_recall(session.as_deref(), &query, &facts));
+        // Facts that a sub-agent was told are in its session, which `forget` names.
+        if cx.origin().depth == 0 || !facts.is_empty() {
+            let session = cx.service::<SessionId>().map(|id| id.to_string());
+            let store = self.store.clone();
+            // Nobody waits for the record.
+            tokio::task::spawn_blocking(move || store.record_recall(session.as_deref(), &query, &facts));
+        }
         (!lines.is_empty()).then(|| block::text(&lines))
     }
 }
