@@ -171,7 +171,8 @@ pub struct SpawnSettings {
     pub background: bool,
     /// Readiness of the model to delegate: never, when it is asked to, or whenever that helps.
     pub delegation: Delegation,
-    /// Whether files that the conversation has read count as read by its sub-agents, where a change requires that.
+    /// Whether a file that the conversation has read counts as read by a sub-agent that edits it; to replace all of it
+    /// takes an own read.
     pub share_read_state: bool,
 }
 
