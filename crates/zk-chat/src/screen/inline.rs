@@ -293,7 +293,7 @@ impl InlineScreen {
                     }
                 }
             }
-            // All printed text is drawn; the backlog bounds its size.
+            // Queue of printed text, drained as a whole; the backlog bounds its size.
             while let Ok(text) = printed.try_recv() {
                 self.print(&mut app, text);
             }

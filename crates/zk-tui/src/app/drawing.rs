@@ -44,7 +44,7 @@ impl App {
         let width = self.screen.size().width;
         let row = |line| {
             let row = Row::of(style, line);
-            // Other text may be code, so its lines are not wrapped, and a copy of the terminal joins them.
+            // No soft wrap of other text, which may be code: a selection in the terminal copies whole lines.
             if style == Style::PLAIN {
                 vec![row]
             } else {

@@ -140,7 +140,7 @@ pub(crate) struct Drawer {
     width: usize,
     detail: Detail,
     mask: Mask,
-    /// Rows of closed entries, by position.
+    /// Cache of the rows of finished transcript entries, by index.
     cache: HashMap<usize, Drawn>,
     /// Answer that is still arriving, whose complete rows are rendered once.
     growing: Option<Growing>,

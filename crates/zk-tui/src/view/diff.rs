@@ -13,7 +13,7 @@ struct Change<'a> {
 /// Minimum width of the line number column.
 const MIN_NUMBER_COLUMNS: usize = 3;
 
-/// Row between two hunks.
+/// Separator row between two hunks of a diff.
 const GAP_MARK: &str = "⋮";
 
 /// First `most` rows of a unified diff behind `edge`, and the number of changes in them. Lines are numbered;
