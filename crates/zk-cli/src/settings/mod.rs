@@ -35,7 +35,7 @@ use zk_settings::{
 
 pub(crate) use json_schema::{json_schema, reference};
 pub(crate) use program::{ProgramSettings, ScreenName, ThemeName};
-pub(crate) use rules::own_tools;
+pub(crate) use rules::{TOOLS_OF_RUNS, own_tools};
 pub(crate) use sections::Sections;
 pub(crate) use zk_settings::{Entry, Layer, LayerValues, Origin};
 

@@ -4,6 +4,24 @@ use zk_permission::{Rule, RuleBase};
 /// Maximum number of letters in which a misspelt tool name differs from a known one.
 const MAX_TOOL_ERRORS: usize = 2;
 
+/// Tools that belong to a run or to a person, whoever registers them.
+pub(crate) const TOOLS_OF_RUNS: [&str; 14] = [
+    "agents",
+    "apply_changes",
+    "ask_user",
+    "conversation_recall",
+    "load_tools",
+    "present_plan",
+    "read_shell",
+    zk_memory::REMEMBER,
+    "request_compaction",
+    "run_in_shell",
+    "spawn",
+    "todo_read",
+    "todo_write",
+    "tool_search",
+];
+
 /// Reason why a permission rule is probably not meant as written; `None` if there is none. The base of its
 /// paths does not matter here.
 pub(super) fn wrong_rule(path: &[String], rule: &toml::Value) -> Option<String> {
@@ -17,10 +35,9 @@ pub(super) fn wrong_rule(path: &[String], rule: &toml::Value) -> Option<String> 
     Rule::parse(zk_permission::Layer::User, decision, text, &base).err().map(|error| error.to_string())
 }
 
-/// Names of all tools that zk itself may offer, in some contexts or settings only.
+/// Names of all tools that zk itself may offer, in some contexts or settings only. A name may come twice.
 pub(crate) fn own_tools() -> impl Iterator<Item = &'static str> {
-    let others = ["spawn", "agents", "apply_changes", "fetch", zk_memory::REMEMBER];
-    zk_tools::NAMES.into_iter().chain(zk_skills::NAMES).chain(others)
+    zk_tools::NAMES.into_iter().chain(zk_skills::NAMES).chain(TOOLS_OF_RUNS).chain(["fetch"])
 }
 
 /// Reason why a rule with a tool's name, or a similar one, matches nothing.

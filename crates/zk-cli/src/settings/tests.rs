@@ -281,6 +281,8 @@ fn a_rule_that_is_the_name_of_a_tool_says_how_rules_about_tools_are_written() {
         ("mcp_files_read", "`tool(mcp_files_read)`"),
         ("mcp__files__read", "`tool(mcp__files__read)`"),
         ("tool(shel)", "did you mean `tool(shell)`?"),
+        ("tool(run_in_shel)", "did you mean `tool(run_in_shell)`?"),
+        ("load_tools", "`tool(load_tools)`"),
     ] {
         let home = Home::new();
         home.write("home/settings.toml", &format!("[permissions]\ndeny = [\"{rule}\"]\n"));

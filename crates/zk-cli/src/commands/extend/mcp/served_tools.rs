@@ -14,24 +14,7 @@ use crate::compose::{self, HostOptions};
 use crate::exit::Outcome;
 use crate::place::ExecutionTarget;
 use crate::sessions::Session;
-
-/// Tools that belong to a run or to a person, whoever registers them.
-pub(super) const OF_RUNS: [&str; 14] = [
-    "agents",
-    "apply_changes",
-    "ask_user",
-    "conversation_recall",
-    "load_tools",
-    "present_plan",
-    "read_shell",
-    "remember",
-    "request_compaction",
-    "run_in_shell",
-    "spawn",
-    "todo_read",
-    "todo_write",
-    "tool_search",
-];
+use crate::settings::TOOLS_OF_RUNS;
 
 /// Tools of an unattended bus, and the tool `run`.
 pub(super) struct ProgramTools {
@@ -80,7 +63,7 @@ impl ServedTools for ProgramTools {
         let place = ToolCx::new(self.bus.cx(), &self.app.work.cwd).place();
         let nothing = json!({});
         let own = self.bus.items::<dyn Tool>().into_iter();
-        let own = own.filter(|tool| !OF_RUNS.contains(&&*tool.name)).map(|tool| ServedTool {
+        let own = own.filter(|tool| !TOOLS_OF_RUNS.contains(&&*tool.name)).map(|tool| ServedTool {
             spec: tool.value.spec().clone(),
             is_read_only: tool.value.effects(&nothing, &place).is_read_only(),
             output_schema: None,
