@@ -35,9 +35,8 @@ pub(crate) type NamedParts = BTreeMap<String, NamedPart>;
 /// `agents` is told.
 pub(crate) fn named(app: &AppContext, mut of_agents: NamedParts, agents: &[&str]) -> NamedParts {
     for (part, model) in app.settings.parts.iter() {
-        let origin = app.settings.origin(&format!("parts.{part}"));
-        let is_of_person = origin.is_some_and(|origin| !origin.layer.is_project());
-        let origin = origin.map(|origin| origin.place.clone()).unwrap_or_default();
+        let named = of_setting(&app.settings, &format!("parts.{part}"), model);
+        let origin = &named.origin;
         if KNOWN_PARTS.iter().all(|known| known.name != part) && !agents.contains(&part) {
             let names = KNOWN_PARTS.iter().map(|known| known.name).chain(agents.iter().copied());
             app.work.machine.notices.show(&visible_line(&format!(
@@ -45,16 +44,20 @@ pub(crate) fn named(app: &AppContext, mut of_agents: NamedParts, agents: &[&str]
                 did_you_mean(part, names)
             )));
         }
-        of_agents.insert(part.to_owned(), NamedPart { model: model.to_owned(), origin, is_of_person });
+        of_agents.insert(part.to_owned(), named);
     }
     if let Some(model) = &app.settings.memory.embeddings {
-        let origin = app.settings.origin(EMBEDDINGS_PART);
-        let is_of_person = origin.is_some_and(|origin| !origin.layer.is_project());
-        let origin = origin.map(|origin| origin.place.clone()).unwrap_or_default();
-        let named = NamedPart { model: model.clone(), origin, is_of_person };
-        of_agents.insert(EMBEDDINGS_PART.to_owned(), named);
+        of_agents.insert(EMBEDDINGS_PART.to_owned(), of_setting(&app.settings, EMBEDDINGS_PART, model));
     }
     of_agents
+}
+
+/// Model of a part as the setting `key` names it.
+fn of_setting(settings: &Settings, key: &str, model: &str) -> NamedPart {
+    let origin = settings.origin(key);
+    let is_of_person = origin.is_some_and(|origin| !origin.layer.is_project());
+    let origin = origin.map(|origin| origin.place.clone()).unwrap_or_default();
+    NamedPart { model: model.to_owned(), origin, is_of_person }
 }
 
 /// Provides the models of parts on a bus. `own` is the provider of the conversation.
