@@ -119,8 +119,22 @@ pub(crate) fn hidden_in_copy(original: &Workplace, copy: &Path, settings: &Setti
     let (rules, _) = crate::policy::rules(original, settings);
     let held = rules.iter().filter_map(|rule| HeldPaths::of(rule, &[&original.project]));
     let denied = held.flat_map(|held| held.hidden).chain(hidden(&original.machine, settings));
-    let of_copy = denied.filter_map(|path| in_copy(&path, &original.project, copy));
+    let project = physical(&original.project);
+    // A path may lead to the original through links, and an entry of the original may be a link elsewhere.
+    let of_copy = denied.flat_map(|path| {
+        let as_given = in_copy(&path, &original.project, copy);
+        let resolved =
+            in_copy(&physical(&path), &project, copy).filter(|found| as_given.as_ref() != Some(found));
+        as_given.into_iter().chain(resolved)
+    });
     of_copy.filter_map(|path| path.into_os_string().into_string().ok()).collect()
+}
+
+/// Path with the links of its existing part resolved.
+fn physical(path: &Path) -> PathBuf {
+    let real =
+        path.ancestors().find_map(|above| Some((above.canonicalize().ok()?, path.strip_prefix(above).ok()?)));
+    real.map_or_else(|| path.to_owned(), |(real, rest)| real.components().chain(rest.components()).collect())
 }
 
 /// Path in a copy for a path below the original; the copy itself is none.
@@ -138,4 +152,24 @@ pub(crate) fn with_git(machine: &Machine, tools: ToolsOptions) -> ToolsOptions {
 /// Paths of the setting `sandbox.hidden`, in every execution context.
 pub(crate) fn hidden(machine: &Machine, settings: &Settings) -> Vec<PathBuf> {
     settings.sandbox.hidden_paths(machine.env.path("HOME").as_deref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_through_a_link_is_the_one_that_it_leads_to() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("project")).unwrap();
+        std::fs::write(root.join("project/key"), "x").unwrap();
+        std::os::unix::fs::symlink("project", root.join("link")).unwrap();
+        for name in ["key", "missing/key"] {
+            let found = physical(&root.join("link").join(name));
+            assert_eq!(found, root.join("project").join(name));
+            let copied = in_copy(&found, &root.join("project"), Path::new("/copy"));
+            assert_eq!(copied, Some(Path::new("/copy").join(name)));
+        }
+    }
 }
