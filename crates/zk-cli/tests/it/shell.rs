@@ -28,6 +28,19 @@ fn shells() -> impl Iterator<Item = &'static str> {
     ["bash", "zsh", "fish"].into_iter().filter(|name| Path::new("/usr/bin").join(name).exists())
 }
 
+/// Calls the agent at the empty line, and sends a text.
+fn ask(terminal: &mut Terminal, text: &str) {
+    terminal.keys("?");
+    terminal.expect("Ask anything");
+    terminal.keys(&format!("{text}\r"));
+}
+
+/// Ends the shell as a person does.
+fn leave(mut terminal: Terminal) {
+    terminal.keys("exit\r");
+    assert_eq!(terminal.code(), Some(0));
+}
+
 #[test]
 fn a_question_at_an_empty_line_is_answered_with_what_ran_before_and_the_shell_goes_on() {
     for shell in shells() {
@@ -40,9 +53,7 @@ fn a_question_at_an_empty_line_is_answered_with_what_ran_before_and_the_shell_go
         terminal.keys("sh -c 'echo $0-pot; exit 3' tea\r");
         terminal.expect("tea-pot");
         terminal.expect(PROMPT);
-        terminal.keys("?");
-        terminal.expect("Ask anything");
-        terminal.keys("why that code\r");
+        ask(&mut terminal, "why that code");
         terminal.expect("Answer-1 to");
         terminal.expect(PROMPT);
         // The line keeps its text under the chord, and a question mark in a line is text.
@@ -77,9 +88,7 @@ fn a_command_of_the_agent_runs_in_the_live_shell_once_it_is_allowed() {
         return;
     };
     terminal.expect(PROMPT);
-    terminal.keys("?");
-    terminal.expect("Ask anything");
-    terminal.keys("do it\r");
+    ask(&mut terminal, "do it");
     terminal.expect("Call the tool run_in_shell?");
     terminal.expect("echo live-$THING");
     terminal.expect("y  Yes");
@@ -90,8 +99,7 @@ fn a_command_of_the_agent_runs_in_the_live_shell_once_it_is_allowed() {
     terminal.expect(PROMPT);
     terminal.keys("echo and-$MORE\r");
     terminal.expect("and-kettle");
-    terminal.keys("exit\r");
-    assert_eq!(terminal.code(), Some(0));
+    leave(terminal);
     let told = server.bodies().last().unwrap().to_string();
     assert!(told.contains("live-teapot\\n(exit code 0)"), "{told}");
     assert_eq!(server.violations(), []);
@@ -112,26 +120,19 @@ fn a_space_before_a_command_and_shell_off_keep_it_from_the_model() {
     terminal.keys("canary-two\r");
     terminal.expect("ended");
     terminal.expect(PROMPT);
-    terminal.keys("?");
-    terminal.expect("Ask anything");
-    terminal.keys("what ran\r");
+    ask(&mut terminal, "what ran");
     terminal.expect("Answer-1");
     terminal.expect(PROMPT);
-    terminal.keys("?");
-    terminal.expect("Ask anything");
-    terminal.keys("/shell off\r");
+    ask(&mut terminal, "/shell off");
     terminal.expect("nothing of the shell is recorded");
     terminal.expect(PROMPT);
     terminal.keys("echo canary-three | tr a-z A-Z\r");
     terminal.expect("CANARY-THREE");
     terminal.expect(PROMPT);
-    terminal.keys("?");
-    terminal.expect("Ask anything");
-    terminal.keys("and now\r");
+    ask(&mut terminal, "and now");
     terminal.expect("Answer-3");
     terminal.expect(PROMPT);
-    terminal.keys("exit\r");
-    assert_eq!(terminal.code(), Some(0));
+    leave(terminal);
     let all = server.bodies().iter().map(ToString::to_string).collect::<String>().to_lowercase();
     assert!(all.contains("read -s word") && !all.contains("canary"), "{all}");
 }
@@ -150,8 +151,7 @@ fn a_shell_in_a_shell_and_a_shell_without_a_terminal_are_refused() {
     terminal.keys(&format!("{zk} shell --nested </dev/null; echo code-$?\r"));
     terminal.expect("a shell needs a terminal");
     terminal.expect("code-2");
-    terminal.keys("exit\r");
-    assert_eq!(terminal.code(), Some(0));
+    leave(terminal);
     let Some(terminal) = Terminal::open(&person, "shell --shell /no/such/shell") else { return };
     terminal.expect("cannot start /no/such/shell");
     assert_eq!(terminal.code(), Some(1));
@@ -171,9 +171,7 @@ fn the_card_shows_what_stands_behind_a_command() {
         return;
     };
     terminal.expect(PROMPT);
-    terminal.keys("?");
-    terminal.expect("Ask anything");
-    terminal.keys("do it\r");
+    ask(&mut terminal, "do it");
     terminal.expect("Call the tool run_in_shell?");
     terminal.expect("stand for:");
     terminal.expect("alias greet='salute 5'");
@@ -182,8 +180,7 @@ fn the_card_shows_what_stands_behind_a_command() {
     terminal.expect("salute-10");
     terminal.expect("Finished.");
     terminal.expect(PROMPT);
-    terminal.keys("exit\r");
-    assert_eq!(terminal.code(), Some(0));
+    leave(terminal);
     assert_eq!(server.violations(), []);
 }
 
@@ -202,13 +199,10 @@ fn commands_of_a_remote_host_are_claims_and_the_script_for_it_is_printed() {
     terminal.keys("printf '\\033]7177;hint;C;make all\\007\\033]7177;hint;D;2;/srv\\007\\033]7177;hint;C;x\\007there\\n'\r");
     terminal.expect("there\r\n");
     terminal.expect(PROMPT);
-    terminal.keys("?");
-    terminal.expect("Ask anything");
-    terminal.keys("what ran\r");
+    ask(&mut terminal, "what ran");
     terminal.expect("Answer-1");
     terminal.expect(PROMPT);
-    terminal.keys("exit\r");
-    assert_eq!(terminal.code(), Some(0));
+    leave(terminal);
     let told = server.bodies().last().unwrap().to_string();
     assert!(told.contains("nobody checked it)\\n  $ make all (exit code 2, then in /srv)"), "{told}");
 }
@@ -248,13 +242,10 @@ fn fifty_canaries_are_in_no_request_session_or_log() {
         terminal.expect("SERVICE1_PASSWORD=");
         terminal.expect(PROMPT);
     }
-    terminal.keys("?");
-    terminal.expect("Ask anything");
-    terminal.keys("what ran\r");
+    ask(&mut terminal, "what ran");
     terminal.expect("Answer-1");
     terminal.expect(PROMPT);
-    terminal.keys("exit\r");
-    assert_eq!(terminal.code(), Some(0));
+    leave(terminal);
     let asked = server.bodies().iter().map(ToString::to_string).collect::<String>().to_lowercase();
     assert!(asked.contains("read -s word") && asked.contains("service1_password"), "{asked}");
     assert!(!asked.contains("canary"), "{asked}");
@@ -307,11 +298,10 @@ fn zk_that_is_killed_leaves_no_shell_and_its_directory_goes_with_the_next_start(
         let left = find_instances(&person.home());
         assert_eq!(left.is_empty(), is_swept, "{signal}: {left:?}");
     }
-    let Some(mut terminal) = Terminal::open(&person, "shell --shell bash") else { return };
+    let Some(terminal) = Terminal::open(&person, "shell --shell bash") else { return };
     terminal.expect(PROMPT);
     assert_eq!(find_instances(&person.home()).len(), 1, "the one of the killed instance is gone");
-    terminal.keys("exit\r");
-    assert_eq!(terminal.code(), Some(0));
+    leave(terminal);
     assert_eq!(find_instances(&person.home()), Vec::<std::path::PathBuf>::new());
 }
 
