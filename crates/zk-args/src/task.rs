@@ -7,7 +7,7 @@ use zk_providers::select::GivenValues;
 
 use crate::actions::{
     AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, HooksAction, LearnedAction,
-    McpAction, PolicyAction, PromptAction, SessionsAction, ShellArgs, SkillsAction, TrustAction,
+    McpAction, PolicyAction, PromptAction, SessionsAction, ShellAction, ShellArgs, SkillsAction, TrustAction,
 };
 use crate::candidates::Shell;
 use crate::cli::{Cli, CliCommand, OutputFormat, ViewFormat};
@@ -39,6 +39,9 @@ pub enum Request {
     /// Prints the page of the documentation on this topic, without reading settings: an unreadable file keeps nobody
     /// from reading about it.
     Help(Vec<String>),
+    /// Prints the script for the start file of this remote shell, without reading settings: the start of a shell does not
+    /// depend on the directory.
+    ShellInit(String),
     /// Does a job with the settings.
     Task(Box<Task>),
 }
@@ -360,6 +363,9 @@ impl Cli {
                     CliCommand::Doctor(args) => Job::Doctor(args),
                     CliCommand::Update { check: _ } => Job::UpdateCheck,
                     CliCommand::Demo { keep } => Job::Demo { keep },
+                    CliCommand::Shell(ShellArgs { action: Some(ShellAction::Init { shell }), .. }) => {
+                        return Ok(Request::ShellInit(shell));
+                    }
                     CliCommand::Shell(args) => Job::Shell(args),
                     CliCommand::Models { filter, json } => Job::Models { filter, json },
                     CliCommand::Hooks { action: None | Some(HooksAction::List) } => Job::Hooks,

@@ -8,7 +8,7 @@ fn task(args: &[&str]) -> Result<Task, UsageError> {
         .into_request()
         .map(|request| match request {
             Request::Task(task) => *task,
-            Request::Help(topic) => panic!("help on {topic:?}"),
+            other => panic!("{other:?}"),
         })
 }
 
@@ -17,6 +17,12 @@ fn prompt(args: &[&str]) -> Prompt {
         Job::Prompt(prompt) => prompt,
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn the_script_for_a_remote_shell_needs_no_settings() {
+    let request = Cli::try_parse_from(["zk", "shell", "init", "fish"]).unwrap().into_request().unwrap();
+    assert!(matches!(request, Request::ShellInit(shell) if shell == "fish"));
 }
 
 #[test]

@@ -51,14 +51,14 @@ pub(crate) fn config_show(machine: &Machine, settings: &Settings, origin: bool) 
 
 /// Prints the reference of all settings, as Markdown.
 pub(crate) fn config_keys(machine: &Machine) -> Outcome<Exit> {
-    print(machine, &reference()?.lines().map(str::to_owned).collect::<Vec<_>>())
+    print_text(machine, &reference()?)
 }
 
 /// Prints the JSON Schema of the settings, or of a run's result.
 pub(crate) fn config_schema(machine: &Machine, of_result: bool) -> Outcome<Exit> {
     let schema = if of_result { RunResult::json_schema() } else { json_schema()? };
     let schema = serde_json::to_string_pretty(&schema).map_err(Failure::failed)?;
-    print(machine, &schema.lines().map(str::to_owned).collect::<Vec<_>>())
+    print_text(machine, &schema)
 }
 
 /// Prints lines of text; on a terminal they are wrapped at words.
@@ -75,6 +75,11 @@ pub(crate) fn print(machine: &Machine, lines: &[String]) -> Outcome<Exit> {
     lines.iter().for_each(|line| screen.line(Style::PLAIN, line));
     screen.finish()?;
     Ok(Exit::Done)
+}
+
+/// Prints a text as it is.
+pub(crate) fn print_text(machine: &Machine, text: &str) -> Outcome<Exit> {
+    print(machine, &text.lines().map(str::to_owned).collect::<Vec<_>>())
 }
 
 /// Size in the unit that people read.

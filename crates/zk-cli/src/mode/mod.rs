@@ -9,7 +9,7 @@ pub(crate) mod summary;
 
 use std::io::IsTerminal;
 
-pub(crate) use conversation::{Launcher, run_shell};
+pub(crate) use conversation::{Launcher, print_shell_init, run_shell};
 pub(crate) use leg::WorkerAgents;
 
 use crate::app::AppContext;

@@ -70,10 +70,11 @@ pub(crate) fn run(additions: Additions) -> Exit {
         Ok(Request::Task(task)) => {
             matches!(&task.job, Job::Prompt(prompt) if prompt.format != OutputFormat::Text)
         }
-        Ok(Request::Help(_)) | Err(_) => false,
+        Ok(Request::Help(_) | Request::ShellInit(_)) | Err(_) => false,
     };
     let ended = request.and_then(|request| match request {
         Request::Help(topic) => commands::help(&host::program_env(), &topic),
+        Request::ShellInit(shell) => mode::print_shell_init(&host::program_env(), &shell),
         Request::Task(task) => start(*task, additions),
     });
     match ended {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use zk_core::service::{SessionFilter, visible_line};
 use zk_tui::term::print_stderr;
 
-use super::print;
+use super::{print, print_text};
 use crate::app::{Workplace, runtime};
 use crate::args::actions::{CostAction, CostBy};
 use crate::exit::{Exit, Failure, Outcome};
@@ -42,7 +42,7 @@ fn totals(work: &Workplace, by: CostBy, all: bool, as_json: bool) -> Outcome<Exi
         let rows: Vec<Value> = sums.iter().map(|(name, sum)| sum.json(name)).collect();
         let text = serde_json::to_string_pretty(&Value::Array(rows)).map_err(Failure::failed)?;
         left_out.iter().for_each(|notice| tell(notice));
-        return print(&work.machine, &text.lines().map(str::to_owned).collect::<Vec<_>>());
+        return print_text(&work.machine, &text);
     }
     let columns =
         sums.keys().map(|name| name.chars().count()).chain([NAME_COLUMNS]).max().unwrap_or_default();

@@ -14,4 +14,4 @@ pub(crate) use mcp::mcp;
 pub(crate) use plugin::plugin;
 pub(crate) use skills::skills;
 
-use super::{print, print_words};
+use super::{print, print_text, print_words};

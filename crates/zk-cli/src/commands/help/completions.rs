@@ -5,7 +5,7 @@ use zk_session::SqliteStore;
 
 use crate::app::{Machine, runtime};
 use crate::args::{self, KnownWords, Shell};
-use crate::commands::print;
+use crate::commands::print_text;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::host;
 
@@ -15,7 +15,7 @@ const MAX_SESSIONS: usize = 50;
 /// Prints the script by which a shell completes command lines of zk.
 pub(crate) fn completions(machine: &Machine, shell: Shell) -> Outcome<Exit> {
     let script = args::script(shell)?;
-    print(machine, &script.lines().map(str::to_owned).collect::<Vec<_>>())
+    print_text(machine, &script)
 }
 
 /// Writes the manual pages of the program and its commands into a directory, which is made where it is absent.

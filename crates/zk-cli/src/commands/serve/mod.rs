@@ -18,4 +18,4 @@ pub(crate) use serve_sessions::serve_sessions;
 pub(crate) use web::web;
 pub(crate) use worker::worker;
 
-use super::print;
+use super::print_text;

@@ -114,5 +114,5 @@ async fn listen(
 /// Prints the JSON Schema of the messages.
 pub(crate) fn rpc_schema(machine: &Machine) -> Outcome<Exit> {
     let schema = serde_json::to_string_pretty(&zk_serve::rpc::rpc_schema()).map_err(Failure::failed)?;
-    super::print(machine, &schema.lines().map(str::to_owned).collect::<Vec<_>>())
+    super::print_text(machine, &schema)
 }

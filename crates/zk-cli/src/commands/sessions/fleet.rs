@@ -8,8 +8,8 @@ use zk_goals::{FleetDir, FleetError, FleetRequest, FleetView, fleet_lines};
 use crate::app::AppContext;
 use crate::args::fleet::FleetAction;
 use crate::args::{Format, Prompt, Resume};
-use crate::commands::print;
 use crate::commands::runs;
+use crate::commands::{print, print_text};
 use crate::compose::sessions::goals;
 use crate::exit::{Exit, Explain, Failure, Outcome};
 use crate::mode;
@@ -36,7 +36,7 @@ pub(crate) fn fleet(app: &AppContext, action: Option<FleetAction>, json: bool) -
         let views = dir.list()?;
         if json {
             let text = serde_json::to_string_pretty(&views).map_err(Failure::failed)?;
-            return print(machine, &text.lines().map(str::to_owned).collect::<Vec<_>>());
+            return print_text(machine, &text);
         }
         let home = machine.env.get("HOME").map(Path::new);
         let mut lines = fleet_lines(&views, home);

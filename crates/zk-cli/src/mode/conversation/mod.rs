@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use self::factory::ChatFactory;
 pub(crate) use self::launcher::Launcher;
-pub(crate) use self::shell::run as run_shell;
+pub(crate) use self::shell::{print_init as print_shell_init, run as run_shell};
 use crate::app::AppContext;
 use crate::args::{Prompt, Resume};
 use crate::commands;

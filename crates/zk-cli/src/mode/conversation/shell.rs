@@ -1,22 +1,28 @@
 use std::sync::Arc;
 
 use super::factory::ChatFactory;
-use crate::app::AppContext;
-use crate::args::actions::{ShellAction, ShellArgs};
-use crate::commands::print;
+use crate::app::{AppContext, terminal};
+use crate::args::actions::ShellArgs;
 use crate::exit::{Exit, Explain, Failure, Outcome};
 use crate::signals;
 use zk_chat::Interrupts;
+use zk_exec::ProgramEnv;
 use zk_shell::{ShellError, ShellKind, ShellOptions};
+use zk_tui::Style;
+use zk_tui::plain::Screen;
+
+/// Prints the script for the start file of a remote shell.
+pub(crate) fn print_init(env: &ProgramEnv, shell: &str) -> Outcome<Exit> {
+    let kind: ShellKind = shell.parse().map_err(|error| Failure::usage(format!("{error}")))?;
+    let mut screen = Screen::stdout(&terminal(env));
+    kind.hints().lines().for_each(|line| screen.line(Style::PLAIN, line));
+    screen.finish()?;
+    Ok(Exit::Done)
+}
 
 /// Runs the person's shell with the agent attached; ends with the shell's exit code.
 pub(crate) fn run(app: &AppContext, args: ShellArgs) -> Outcome<Exit> {
     let machine = &app.work.machine;
-    if let Some(ShellAction::Init { shell }) = args.action {
-        let kind: ShellKind = shell.parse().map_err(|error| Failure::usage(format!("{error}")))?;
-        let script = kind.hints();
-        return print(machine, &script.lines().map(str::to_owned).collect::<Vec<_>>());
-    }
     let mut settings = app.settings.shell.clone();
     if let Some(text) = args.trigger.as_deref() {
         settings.trigger = text.parse().map_err(|error| Failure::usage(format!("--trigger: {error}")))?;

@@ -30,7 +30,7 @@ pub(super) fn list(app: &AppContext, store: &BundleStore, json: bool) -> Outcome
             })
             .collect();
         let text = serde_json::to_string_pretty(&rows).map_err(Failure::failed)?;
-        return super::super::print(&work.machine, &text.lines().map(str::to_owned).collect::<Vec<_>>());
+        return super::super::print_text(&work.machine, &text);
     }
     let mut lines: Vec<String> = Vec::new();
     for (name, kept) in &records.plugins {

@@ -10,7 +10,7 @@ use zk_core::service::visible_line;
 use zk_mcp::McpServers;
 use zk_skills::{SkillSet, Skills};
 
-use super::print;
+use super::{print, print_text};
 use crate::app::{AppContext, Machine, runtime};
 use crate::args::actions::SkillsAction;
 use crate::compose::{self, HostOptions};
@@ -96,5 +96,5 @@ fn list(app: &AppContext, json: bool) -> Outcome<Exit> {
 
 fn print_json(machine: &Machine, rows: Vec<Value>) -> Outcome<Exit> {
     let text = serde_json::to_string_pretty(&Value::Array(rows)).map_err(Failure::failed)?;
-    print(machine, &text.lines().map(str::to_owned).collect::<Vec<_>>())
+    print_text(machine, &text)
 }

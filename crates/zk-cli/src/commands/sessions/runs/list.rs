@@ -3,7 +3,7 @@ use zk_core::service::{Engine, EngineRun, RunFilter, RunPhase};
 
 use super::engine;
 use crate::app::{AppContext, runtime};
-use crate::commands::print;
+use crate::commands::{print, print_text};
 use crate::exit::{Exit, Failure, Outcome};
 
 /// Most runs in the overview beside the conversations.
@@ -16,7 +16,7 @@ pub(crate) fn list(app: &AppContext, active: bool, json: bool) -> Outcome<Exit> 
     let runs = runtime()?.block_on(engine(machine)?.list(&filter))?;
     if json {
         let text = serde_json::to_string_pretty(&runs).map_err(Failure::failed)?;
-        return print(machine, &text.lines().map(str::to_owned).collect::<Vec<_>>());
+        return print_text(machine, &text);
     }
     let mut lines: Vec<String> = runs.iter().flat_map(lines_of).collect();
     if lines.is_empty() {
