@@ -1,6 +1,6 @@
 //! Changes and reads of runs, each within a transaction of its caller.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, named_params, params};
 use zk_core::model::RunId;
@@ -18,7 +18,7 @@ pub(crate) const MAX_LEG_DEATHS: u32 = 50;
 const FINISHED_KEPT_MS: i64 = 30 * 24 * 3600 * 1000;
 
 /// Pause after a leg that this worker cannot drive, before the run is taken again.
-const HANDOVER_PAUSE_MS: i64 = 10_000;
+const HANDOVER_PAUSE: Duration = Duration::from_secs(10);
 
 type Changed<T> = rusqlite::Result<Result<T, EngineError>>;
 
@@ -242,21 +242,19 @@ pub(crate) fn take(conn: &Connection, take: &Take, most: usize) -> Changed<Vec<T
         return Ok(Ok(Vec::new()));
     }
     let lease = duration_ms(take.lease);
-    // Tokens grow over all runs: stores fence sessions, and a session may have several runs in turn.
-    let mut last: i64 = conn.query_row("SELECT COALESCE(MAX(token), 0) FROM runs", [], |row| row.get(0))?;
+    // Tokens grow over all runs: stores fence sessions, and a session may have several runs in turn. In a new file they begin
+    // with the date, behind the tokens of a file that was lost.
+    let last: i64 = conn.query_row("SELECT COALESCE(MAX(token), 0) FROM runs", [], |row| row.get(0))?;
+    let mut last = last.max(date);
     let mut taken = Vec::with_capacity(ready.len());
     for (run, job) in ready {
         last += 1;
-        let token: i64 = conn
-            .prepare_cached(
-                "UPDATE runs SET phase = 'running', token = ?6, legs = legs + 1, worker = ?2,
-                     lease_until = ?3, lease_ms = ?4, is_woken = 0, wait = NULL, until_ms = NULL, changed_ms = ?5
-                 WHERE run = ?1 RETURNING token",
-            )?
-            .query_row(params![run, take.worker.as_str(), lease_now.saturating_add(lease), lease, date, last], |row| {
-                row.get(0)
-            })?;
-        taken.push(Taken { job, token: u64::try_from(token).unwrap_or_default() });
+        conn.prepare_cached(
+            "UPDATE runs SET phase = 'running', token = ?6, legs = legs + 1, worker = ?2, lease_until = ?3, lease_ms = ?4,
+                 is_woken = 0, wait = NULL, until_ms = NULL, changed_ms = ?5 WHERE run = ?1",
+        )?
+        .execute(params![run, take.worker.as_str(), lease_now.saturating_add(lease), lease, date, last])?;
+        taken.push(Taken { job, token: u64::try_from(last).unwrap_or_default() });
     }
     Ok(Ok(taken))
 }
@@ -322,10 +320,7 @@ pub(crate) fn end_leg(conn: &Connection, run: &RunId, token: u64, end: &LegEnd) 
         LegEnd::Handover(HandoverCause::Draining | HandoverCause::Age) => queue(conn, run)?,
         // Other causes last: at once, the same worker would take the run again.
         LegEnd::Handover(HandoverCause::Fenced | HandoverCause::TooNew) => {
-            conn.execute(
-                "UPDATE runs SET phase = 'parked', wait = NULL, until_ms = ?2, changed_ms = ?3 WHERE run = ?1",
-                params![run.as_str(), now() + HANDOVER_PAUSE_MS, now()],
-            )?;
+            park(conn, run, &Wait::Until(SystemTime::now() + HANDOVER_PAUSE), false)?;
         }
         LegEnd::Parked(wait) => park(conn, run, wait, is_woken)?,
     }

@@ -52,7 +52,7 @@ impl RunState {
         }
         let LeftOpen::Parked { call, reason, question } = left else { return AgentError::HandedOver };
         let tool = call.name.clone();
-        let asked = self.leg().and_then(|leg| leg.asked(&call.call_id, &question.digest));
+        let asked = self.leg().and_then(|leg| leg.asked(&call, &question.digest));
         let stored = match asked {
             Some(entry) => Ok(entry),
             None => {

@@ -66,9 +66,8 @@ impl Granted {
                 Some(key.parked_digest(&gate.effects, connections.as_ref(), session.as_deref())?);
         }
         if let Some((leg, digest)) = leg.as_ref().zip(parked_digest.as_ref())
-            && let Some(answer) = leg.answer(&gate.call.call_id, digest)
             // An answer that lasts is none to a rule that asks every time.
-            && !(by_rule && matches!(answer, UiAnswer::Session | UiAnswer::Always))
+            && let Some(answer) = leg.answer(&gate.call, digest, !by_rule)
         {
             return Ok(self.apply_answer(&answer, (key, session), rule.as_ref(), None, cx).await);
         }

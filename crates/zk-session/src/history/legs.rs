@@ -150,13 +150,12 @@ fn questions(entries: &[Entry]) -> Vec<(EntryId, StoredQuestion)> {
     entries.iter().filter_map(read).collect()
 }
 
-/// Answers that one of `questions` offers. What each is about is taken from its question.
+/// Answers that one of `questions` offers.
 fn answers(entries: &[Entry], questions: &[(EntryId, StoredQuestion)]) -> Vec<LegAnswer> {
     let read = |entry: &Entry| {
-        let LegAnswer { question, answer, .. } = custom(entry, ANSWER_ENTRY)?.data.read().ok()?;
-        let (_, asked) = questions.iter().find(|(asked, _)| *asked == question)?;
-        let (call_id, digest) = (asked.call_id.clone(), asked.digest.clone());
-        asked.question.allows(&answer).then_some(LegAnswer { question, call_id, digest, answer })
+        let given: LegAnswer = custom(entry, ANSWER_ENTRY)?.data.read().ok()?;
+        let (_, asked) = questions.iter().find(|(asked, _)| *asked == given.question)?;
+        asked.question.allows(&given.answer).then_some(given)
     };
     entries.iter().filter_map(read).collect()
 }

@@ -459,8 +459,7 @@ async fn a_parked_run_waits_in_its_session_and_goes_on_with_the_answer() {
         (&question, UiAnswer::Contained),
         (&"e_none".into(), UiAnswer::Once),
     ] {
-        let (call_id, digest) = (asked.call_id.clone(), asked.digest.clone());
-        let forged = LegAnswer { question: question.clone(), call_id, digest, answer };
+        let forged = LegAnswer { question: question.clone(), answer };
         let forged = custom(ANSWER_ENTRY, &serde_json::to_value(&forged).unwrap());
         open.append(vec![forged], Durability::Disk).await.unwrap();
     }

@@ -3,7 +3,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{CallId, EntryId, RunId, TurnId};
+use crate::model::{CallId, CallRef, EntryId, RunId, TurnId};
 use crate::service::{Question, UiAnswer};
 
 /// Kind of the plugin entry that holds a [`StoredQuestion`].
@@ -18,18 +18,30 @@ pub const ANSWER_ENTRY: &str = "answer";
 /// with the question in the log, and a later leg asks the gates again, with the answer here.
 ///
 /// ```
-/// use zk_core::service::{Leg, LegAnswer, UiAnswer};
+/// use zk_core::model::CallRef;
+/// use zk_core::service::{Approval, Leg, LegAnswer, Question, StoredQuestion, UiAnswer};
 ///
-/// let answer = LegAnswer {
-///     question: "e_1".into(),
-///     call_id: "call_1".into(),
-///     digest: "9f86d081".into(),
-///     answer: UiAnswer::Once,
+/// let asked = StoredQuestion {
+///     run_id: "r_1".into(),
+///     turn_id: "t_1".into(),
+///     call_id: "call_0".into(),
+///     tool: "shell".to_owned(),
+///     reason: "nobody is here".to_owned(),
+///     digest: "9f86d081".to_owned(),
+///     question: Question::Approve(Box::new(Approval::default())),
 /// };
-/// let leg = Leg::new(Vec::new(), vec![answer]);
-/// assert_eq!(leg.answer(&"call_1".into(), "9f86d081"), Some(UiAnswer::Once));
-/// // Other bytes are another question.
-/// assert_eq!(leg.answer(&"call_1".into(), "e3b0c442"), None);
+/// let answer = LegAnswer { question: "e_1".into(), answer: UiAnswer::Once };
+/// let leg = Leg::new(vec![("e_1".into(), asked)], vec![answer]);
+/// let call = |turn: &str| CallRef {
+///     turn_id: turn.into(),
+///     call_id: "call_0".into(),
+///     name: "shell".to_owned(),
+///     display_name: "shell".to_owned(),
+/// };
+/// assert_eq!(leg.answer(&call("t_1"), "9f86d081", true), Some(UiAnswer::Once));
+/// // Other bytes are another question, and so is an equal call of another turn.
+/// assert_eq!(leg.answer(&call("t_1"), "e3b0c442", true), None);
+/// assert_eq!(leg.answer(&call("t_2"), "9f86d081", true), None);
 /// ```
 #[derive(Debug, Default)]
 pub struct Leg {
@@ -46,35 +58,39 @@ impl Leg {
         Self { questions, answers, goes_on: AtomicBool::new(false) }
     }
 
-    /// Returns the entry of the question that was stored about a call with these bytes.
+    /// Returns the entry of the question that was stored about this call with these bytes.
     #[must_use]
-    pub fn asked(&self, call: &CallId, digest: &str) -> Option<EntryId> {
+    pub fn asked(&self, call: &CallRef, digest: &str) -> Option<EntryId> {
         let questions = lock(&self.questions);
-        let is_same =
-            |asked: &&(EntryId, StoredQuestion)| asked.1.call_id == *call && asked.1.digest == digest;
-        questions.iter().rev().find(is_same).map(|(entry, _)| entry.clone())
+        let found = questions.iter().rev().find(|(_, asked)| asked.is_about(call, digest));
+        found.map(|(entry, _)| entry.clone())
     }
 
-    /// Returns the answer to the question about a call with these bytes: the one to this call, or an earlier one that holds
-    /// for all equal calls.
+    /// Returns the answer to the question about this call with these bytes; with `or_lasting`, also one that holds for all
+    /// equal calls of the run. Without it, an answer that lasts is none.
     #[must_use]
-    pub fn answer(&self, call: &CallId, digest: &str) -> Option<UiAnswer> {
-        let answers = lock(&self.answers);
-        let mut same = answers.iter().rev().filter(|answer| answer.digest == digest);
-        let own = same.clone().find(|answer| answer.call_id == *call);
-        own.or_else(|| same.find(|answer| answer.is_lasting())).map(|answer| answer.answer.clone())
+    pub fn answer(&self, call: &CallRef, digest: &str, or_lasting: bool) -> Option<UiAnswer> {
+        let (questions, answers) = (lock(&self.questions), lock(&self.answers));
+        let question = |answer: &LegAnswer| questions.iter().find(|(entry, _)| *entry == answer.question);
+        let pair = |answer| Some((question(answer).map(|(_, asked)| asked)?, answer));
+        let counts = |(asked, answer): &(&StoredQuestion, &LegAnswer)| {
+            asked.digest == digest && (or_lasting || !answer.is_lasting())
+        };
+        let mut same = answers.iter().rev().filter_map(pair).filter(counts);
+        let own = same.clone().find(|(asked, _)| asked.is_about(call, digest));
+        own.or_else(|| same.find(|(_, answer)| answer.is_lasting())).map(|(_, answer)| answer.answer.clone())
     }
 
     /// Adds an answer that arrived during the leg, and returns it for the session; `None` if no such question was asked, or
     /// if it does not offer the answer.
     #[must_use]
     pub fn add_answer(&self, entry: &EntryId, answer: UiAnswer) -> Option<LegAnswer> {
-        let question = lock(&self.questions).iter().find(|(asked, _)| asked == entry)?.1.clone();
-        let StoredQuestion { call_id, digest, question, .. } = question;
-        if !question.allows(&answer) {
+        let is_offered =
+            lock(&self.questions).iter().find(|(asked, _)| asked == entry)?.1.question.allows(&answer);
+        if !is_offered {
             return None;
         }
-        let answer = LegAnswer { question: entry.clone(), call_id, digest, answer };
+        let answer = LegAnswer { question: entry.clone(), answer };
         lock(&self.answers).push(answer.clone());
         Some(answer)
     }
@@ -144,34 +160,77 @@ pub struct StoredQuestion {
     pub question: Question,
 }
 
+impl StoredQuestion {
+    /// Whether the question is about this call of its turn, with these bytes. Providers repeat the ids of calls in later turns.
+    fn is_about(&self, call: &CallRef, digest: &str) -> bool {
+        self.turn_id == call.turn_id && self.call_id == call.call_id && self.digest == digest
+    }
+}
+
 /// Answer to a [`StoredQuestion`] in the session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LegAnswer {
     /// Entry of the question.
     pub question: EntryId,
-    /// Call that the question is about.
-    pub call_id: CallId,
-    /// Digest of everything that the answer is about.
-    pub digest: String,
     /// The answer.
     pub answer: UiAnswer,
 }
 
 impl LegAnswer {
-    /// Whether the answer holds for all equal calls of the session.
+    /// Whether the answer holds for all equal calls of the run.
     fn is_lasting(&self) -> bool {
-        match self.answer {
-            UiAnswer::Session | UiAnswer::Always => true,
-            UiAnswer::Once
-            | UiAnswer::WiderSession
-            | UiAnswer::WiderAlways
-            | UiAnswer::MoreSession { .. }
-            | UiAnswer::MoreAlways { .. }
-            | UiAnswer::Contained
-            | UiAnswer::No { .. }
-            | UiAnswer::Choice { .. }
-            | UiAnswer::Text { .. }
-            | UiAnswer::Absent => false,
+        matches!(self.answer, UiAnswer::Session | UiAnswer::Always)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::Approval;
+
+    fn asked(turn: &str) -> StoredQuestion {
+        StoredQuestion {
+            run_id: "r_1".into(),
+            turn_id: turn.into(),
+            call_id: "call_0".into(),
+            tool: "shell".to_owned(),
+            reason: String::new(),
+            digest: "d".to_owned(),
+            question: Question::Approve(Box::new(Approval::default())),
+        }
+    }
+
+    fn call(turn: &str) -> CallRef {
+        let (turn_id, call_id) = (turn.into(), "call_0".into());
+        CallRef { turn_id, call_id, name: "shell".to_owned(), display_name: "shell".to_owned() }
+    }
+
+    fn leg(answer: UiAnswer) -> Leg {
+        Leg::new(vec![("e_1".into(), asked("t_1"))], vec![LegAnswer { question: "e_1".into(), answer }])
+    }
+
+    #[test]
+    fn once_holds_for_one_call_though_a_later_turn_repeats_its_id() {
+        for answer in [UiAnswer::Once, UiAnswer::No { message: None }] {
+            let leg = leg(answer.clone());
+            assert_eq!(leg.answer(&call("t_1"), "d", false), Some(answer.clone()));
+            assert_eq!(leg.answer(&call("t_1"), "d", true), Some(answer));
+            assert_eq!(leg.answer(&call("t_2"), "d", true), None);
+            assert_eq!(
+                (leg.asked(&call("t_1"), "d"), leg.asked(&call("t_2"), "d")),
+                (Some("e_1".into()), None)
+            );
+        }
+    }
+
+    #[test]
+    fn lasting_answers_hold_for_equal_calls_but_not_where_each_call_is_asked_about() {
+        for answer in [UiAnswer::Session, UiAnswer::Always] {
+            let leg = leg(answer.clone());
+            assert_eq!(leg.answer(&call("t_1"), "d", true), Some(answer.clone()));
+            assert_eq!(leg.answer(&call("t_2"), "d", true), Some(answer));
+            assert_eq!(leg.answer(&call("t_2"), "e", true), None);
+            assert_eq!(leg.answer(&call("t_1"), "d", false), None);
         }
     }
 }
