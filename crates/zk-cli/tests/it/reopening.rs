@@ -78,9 +78,14 @@ fn lines_typed_behind_a_reload_or_another_screen_run_in_order() {
             let Some(mut terminal) = Terminal::open(&person, "'first one'") else { return };
             terminal.expect("Answer 1 to: first one");
             terminal.expect(if screen == "plain" { "› " } else { "1 turn ·" });
-            for line in [command, "second one", "third one"] {
-                terminal.keys(&format!("{line}\r"));
+            terminal.keys(&format!("{command}\r"));
+            if screen == "plain" {
+                // The line editor keeps what arrives with a line, so text behind it is typed once the line is read.
+                terminal.expect(&format!("{command}\u{1b}[?2004l"));
+            }
+            for line in ["second one", "third one"] {
                 std::thread::sleep(Duration::from_millis(pause));
+                terminal.keys(&format!("{line}\r"));
             }
             // Lines that come at once are one text behind the command on a drawn screen.
             until("everything is sent", || {
