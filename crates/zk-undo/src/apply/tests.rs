@@ -54,7 +54,7 @@ fn an_undo_that_was_killed_is_finished_and_leaves_nothing_behind() {
             })
             .collect();
         let temporary: Vec<_> =
-            changes.iter().enumerate().map(|(at, change)| temporary(7, at, change)).collect();
+            changes.iter().enumerate().map(|(at, change)| temporary_path(7, at, change)).collect();
         let workspaces = plan.steps[0].workspaces.clone();
         let (kind, title) = (plan.kind.clone(), plan.title.clone());
         let pending =
@@ -91,7 +91,7 @@ fn staged(journal: &Journal, plan: &Plan) -> Pending {
         after: item.target.clone(),
     };
     let changes: Vec<Change> = plan.items.iter().map(change).collect();
-    let temporary = changes.iter().enumerate().map(|(at, change)| temporary(7, at, change)).collect();
+    let temporary = changes.iter().enumerate().map(|(at, change)| temporary_path(7, at, change)).collect();
     let workspaces = plan.steps[0].workspaces.clone();
     let (kind, title) = (plan.kind.clone(), plan.title.clone());
     let pending = Pending { number: 2, kind, title, workspaces, changes, temporary, stayed: BTreeSet::new() };
