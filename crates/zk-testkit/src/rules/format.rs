@@ -14,7 +14,7 @@ pub(super) struct Limits {
     recursion: bool,
 }
 
-/// Limits of schemas in `output_config.format`.
+/// Limits of Anthropic for schemas in `output_config.format`.
 pub(super) const ANTHROPIC: Limits = Limits {
     refused: &[
         "allOf",
@@ -41,7 +41,7 @@ pub(super) const ANTHROPIC: Limits = Limits {
     recursion: false,
 };
 
-/// Limits of schemas with `strict`; others are not limited.
+/// Limits of OpenAI for schemas with `strict`; others are not limited.
 pub(super) const OPENAI: Limits = Limits {
     refused: &[
         "allOf",
@@ -68,7 +68,7 @@ pub(super) fn check(schema: Option<&Value>, limits: &Limits) -> Checked {
         return broken(Rule::Output, "schema must be a JSON Schema of 'type: \"object\"'");
     }
     let mut seen = Seen { root, limits, within: BTreeSet::new(), optional: 0, unions: 0 };
-    seen.walk(root, "schema")?;
+    seen.check_schema(root, "schema")?;
     if seen.optional > limits.optional {
         let message = format!("Schemas contains too many optional parameters ({})", seen.optional);
         return broken(Rule::Output, message);
@@ -80,8 +80,8 @@ pub(super) fn check(schema: Option<&Value>, limits: &Limits) -> Checked {
     Ok(())
 }
 
-/// Checks a format as both OpenAI APIs have it.
-pub(super) fn openai(asked: &Value) -> Checked {
+/// Checks an output format by the rules of both OpenAI APIs.
+pub(super) fn check_openai(asked: &Value) -> Checked {
     if !text_of(asked, "name").is_some_and(is_tool_name) {
         return broken(Rule::Output, "Missing or illegal 'name' of the format.");
     }
@@ -100,7 +100,7 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    fn walk(&mut self, schema: &'a Value, place: &str) -> Checked {
+    fn check_schema(&mut self, schema: &'a Value, place: &str) -> Checked {
         let Some(fields) = schema.as_object() else {
             return broken(Rule::Output, format!("{place}: a schema is an object"));
         };
@@ -108,25 +108,25 @@ impl<'a> Seen<'a> {
             return broken(Rule::Output, format!("{place}: '{name}' is not permitted"));
         }
         if let Some(target) = fields.get("$ref").and_then(Value::as_str) {
-            return self.follow(target, place);
+            return self.check_reference(target, place);
         }
         let types = fields.get("type").into_iter().flat_map(|kind| match kind {
             Value::Array(several) => several.iter().collect::<Vec<_>>(),
             one => vec![one],
         });
         if types.into_iter().any(|kind| kind == "object") {
-            self.object(fields, place)?;
+            self.check_object(fields, place)?;
         }
         self.unions +=
             usize::from(fields.contains_key("anyOf") || fields.get("type").is_some_and(Value::is_array));
         let branches = fields.get("anyOf").and_then(Value::as_array).into_iter().flatten();
         for inner in branches.chain(fields.get("items")) {
-            self.walk(inner, &format!("{place}.items"))?;
+            self.check_schema(inner, &format!("{place}.items"))?;
         }
         Ok(())
     }
 
-    fn object(&mut self, fields: &'a Map<String, Value>, place: &str) -> Checked {
+    fn check_object(&mut self, fields: &'a Map<String, Value>, place: &str) -> Checked {
         if fields.get("additionalProperties") != Some(&Value::Bool(false)) {
             let message =
                 format!("{place}: For 'object' type, 'additionalProperties' must be explicitly set to false");
@@ -144,12 +144,12 @@ impl<'a> Seen<'a> {
                 return broken(Rule::Output, message);
             }
             self.optional += usize::from(!is_required);
-            self.walk(property, &format!("{place}.{name}"))?;
+            self.check_schema(property, &format!("{place}.{name}"))?;
         }
         Ok(())
     }
 
-    fn follow(&mut self, target: &'a str, place: &str) -> Checked {
+    fn check_reference(&mut self, target: &'a str, place: &str) -> Checked {
         let found = target.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
         let Some(found) = found else {
             return broken(
@@ -163,7 +163,7 @@ impl<'a> Seen<'a> {
                 false => broken(Rule::Output, format!("{place}: Recursive schemas are not supported")),
             };
         }
-        self.walk(found, target)?;
+        self.check_schema(found, target)?;
         self.within.remove(target);
         Ok(())
     }

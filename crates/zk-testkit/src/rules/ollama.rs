@@ -12,12 +12,12 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked {
     if text_of(body, "model").is_none_or(str::is_empty) {
         return broken(Rule::NoModel, "model is required");
     }
-    params(body)?;
-    tools(body)?;
-    messages(strictness, body)
+    check_params(body)?;
+    check_tools(body)?;
+    check_messages(strictness, body)
 }
 
-fn params(body: &Value) -> Checked {
+fn check_params(body: &Value) -> Checked {
     for name in ["max_tokens", "temperature", "num_ctx", "tool_choice", "reasoning_effort"] {
         if body.get(name).is_some() {
             return broken(Rule::Parameter, format!("{name} is no field of a request, and would be ignored"));
@@ -55,7 +55,7 @@ fn params(body: &Value) -> Checked {
     }
 }
 
-fn tools(body: &Value) -> Checked {
+fn check_tools(body: &Value) -> Checked {
     let tools = match body.get("tools") {
         None | Some(Value::Null) => return Ok(()),
         Some(Value::Array(tools)) => tools,
@@ -82,13 +82,13 @@ fn tools(body: &Value) -> Checked {
     Ok(())
 }
 
-/// Call that waits for its result.
+/// Call without a result yet.
 struct Open<'a> {
     id: Option<&'a str>,
     name: &'a str,
 }
 
-fn messages(strictness: &Strictness, body: &Value) -> Checked {
+fn check_messages(strictness: &Strictness, body: &Value) -> Checked {
     let messages = match body.get("messages") {
         Some(Value::Array(messages)) if !messages.is_empty() => messages,
         None | Some(Value::Array(_)) => return broken(Rule::NoMessages, "messages are required"),
@@ -106,15 +106,15 @@ fn messages(strictness: &Strictness, body: &Value) -> Checked {
                 format!("messages[{at}]: the call of {} has no result", call.name),
             );
         }
-        content(message, role, at)?;
+        check_content(message, role, at)?;
         match role {
             "system" => continue,
             "user" => {}
             "assistant" if before.is_none() => {
                 return broken(Rule::FirstNotUser, format!("messages[{at}]: the user speaks first"));
             }
-            "assistant" => open = calls(strictness, message, at)?,
-            "tool" => answer(&mut open, message, at)?,
+            "assistant" => open = check_calls(strictness, message, at)?,
+            "tool" => check_result(&mut open, message, at)?,
             other => return broken(Rule::Role, format!("messages[{at}]: invalid role: {other}")),
         }
         before = Some(role);
@@ -131,7 +131,7 @@ fn messages(strictness: &Strictness, body: &Value) -> Checked {
     }
 }
 
-fn content(message: &Value, role: &str, at: usize) -> Checked {
+fn check_content(message: &Value, role: &str, at: usize) -> Checked {
     let images = match message.get("images") {
         None | Some(Value::Null) => &[][..],
         Some(Value::Array(images)) => images,
@@ -166,7 +166,7 @@ fn is_base64(data: &str) -> bool {
         && body.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/".contains(&byte))
 }
 
-fn calls<'a>(strictness: &Strictness, message: &'a Value, at: usize) -> Checked<Vec<Open<'a>>> {
+fn check_calls<'a>(strictness: &Strictness, message: &'a Value, at: usize) -> Checked<Vec<Open<'a>>> {
     let calls = match message.get("tool_calls") {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::Array(calls)) => calls,
@@ -200,7 +200,7 @@ fn calls<'a>(strictness: &Strictness, message: &'a Value, at: usize) -> Checked<
     Ok(open)
 }
 
-fn answer(open: &mut Vec<Open<'_>>, message: &Value, at: usize) -> Checked {
+fn check_result(open: &mut Vec<Open<'_>>, message: &Value, at: usize) -> Checked {
     let (id, name) = (text_of(message, "tool_call_id"), text_of(message, "tool_name"));
     if id.is_none() && name.is_none() {
         return broken(Rule::Shape, format!("messages[{at}]: a result names its call or its tool"));

@@ -49,15 +49,15 @@ pub fn check_wire(ready: &WireReady, rules: &WireRules) -> Result<(), super::Vio
             return broken(Rule::EmptyMessage, format!("messages[{at}] has no content"));
         }
         match message.role {
-            Role::User => answers(message, at, &std::mem::take(&mut open), rules)?,
-            Role::Assistant => open = asks(message, at, &mut used, rules)?,
+            Role::User => check_user(message, at, &std::mem::take(&mut open), rules)?,
+            Role::Assistant => open = check_assistant(message, at, &mut used, rules)?,
         }
     }
     Ok(())
 }
 
 /// Checks an assistant message; returns its calls.
-fn asks<'a>(
+fn check_assistant<'a>(
     message: &'a Message,
     at: usize,
     used: &mut HashSet<&'a CallId>,
@@ -70,11 +70,11 @@ fn asks<'a>(
         match block {
             Block::Text(text) => {
                 speaks = true;
-                self::text(&text.text, text.wire.as_ref(), &place, rules)?;
+                self::check_text(&text.text, text.wire.as_ref(), &place, rules)?;
             }
             Block::ToolCall(call) => {
                 speaks = true;
-                self::call(call, message, &place, rules)?;
+                self::check_call(call, message, &place, rules)?;
                 if !used.insert(&call.id) {
                     return broken(Rule::DuplicateId, format!("{place}: the id {} was used before", call.id));
                 }
@@ -92,9 +92,9 @@ fn asks<'a>(
                     return broken(Rule::Thinking, format!("{place}: this thinking must not be sent"));
                 }
             }
-            Block::Image(image) if rules.image_in_answer && is_taken(block, rules) => {
+            Block::Image(image) if rules.image_in_answer && is_accepted_media(block, rules) => {
                 speaks = true;
-                own(image.wire.as_ref(), &place, rules)?;
+                check_wire_data(image.wire.as_ref(), &place, rules)?;
             }
             Block::Image(_) | Block::Document(_) => {
                 return broken(Rule::Media, format!("{place}: this answer may not carry it"));
@@ -104,7 +104,7 @@ fn asks<'a>(
             }
             Block::Provider(block) => {
                 speaks = true;
-                own(Some(&block.wire), &place, rules)?;
+                check_wire_data(Some(&block.wire), &place, rules)?;
             }
             Block::Compaction(_) => {
                 return broken(Rule::Foreign, format!("{place}: no provider knows compaction markers"));
@@ -118,7 +118,7 @@ fn asks<'a>(
 }
 
 /// Checks that a user message begins with the results of exactly `open`.
-fn answers(message: &Message, at: usize, open: &[&CallId], rules: &WireRules) -> Checked {
+fn check_user(message: &Message, at: usize, open: &[&CallId], rules: &WireRules) -> Checked {
     let mut waiting = open.to_vec();
     let mut others = false;
     for (part, block) in message.content.iter().enumerate() {
@@ -140,11 +140,11 @@ fn answers(message: &Message, at: usize, open: &[&CallId], rules: &WireRules) ->
                     );
                 };
                 waiting.remove(found);
-                self::result(result, &place, rules)?;
+                self::check_result(result, &place, rules)?;
                 continue;
             }
-            Block::Text(text) => self::text(&text.text, text.wire.as_ref(), &place, rules)?,
-            Block::Image(_) | Block::Document(_) if !is_taken(block, rules) => {
+            Block::Text(text) => self::check_text(&text.text, text.wire.as_ref(), &place, rules)?,
+            Block::Image(_) | Block::Document(_) if !is_accepted_media(block, rules) => {
                 return broken(Rule::Media, format!("{place}: the model cannot take it"));
             }
             Block::Image(_) | Block::Document(_) => {}
@@ -163,7 +163,7 @@ fn answers(message: &Message, at: usize, open: &[&CallId], rules: &WireRules) ->
     }
 }
 
-fn is_taken(block: &Block, rules: &WireRules) -> bool {
+fn is_accepted_media(block: &Block, rules: &WireRules) -> bool {
     match block {
         Block::Image(image) => {
             let media = rules.media;
@@ -177,17 +177,17 @@ fn is_taken(block: &Block, rules: &WireRules) -> bool {
     }
 }
 
-fn text(text: &str, wire: Option<&WireData>, place: &str, rules: &WireRules) -> Checked {
+fn check_text(text: &str, wire: Option<&WireData>, place: &str, rules: &WireRules) -> Checked {
     if is_blank(text) {
         return broken(Rule::EmptyText, format!("{place}: the text is empty"));
     }
     if text.contains('\0') {
         return broken(Rule::Nul, format!("{place}: the text contains NUL"));
     }
-    own(wire, place, rules)
+    check_wire_data(wire, place, rules)
 }
 
-fn own(wire: Option<&WireData>, place: &str, rules: &WireRules) -> Checked {
+fn check_wire_data(wire: Option<&WireData>, place: &str, rules: &WireRules) -> Checked {
     match wire {
         Some(wire) if wire.origin != rules.target => {
             broken(Rule::Foreign, format!("{place}: carries data of {}", wire.origin))
@@ -196,7 +196,7 @@ fn own(wire: Option<&WireData>, place: &str, rules: &WireRules) -> Checked {
     }
 }
 
-fn call(call: &ToolCall, message: &Message, place: &str, rules: &WireRules) -> Checked {
+fn check_call(call: &ToolCall, message: &Message, place: &str, rules: &WireRules) -> Checked {
     // The target accepts ids that it issued itself in any form.
     let id = call.id.as_str();
     let is_given =
@@ -213,10 +213,10 @@ fn call(call: &ToolCall, message: &Message, place: &str, rules: &WireRules) -> C
     if has_nul(&call.args) {
         return broken(Rule::Nul, format!("{place}: the arguments contain NUL"));
     }
-    own(call.wire.as_ref(), place, rules)
+    check_wire_data(call.wire.as_ref(), place, rules)
 }
 
-fn result(result: &ToolResult, place: &str, rules: &WireRules) -> Checked {
+fn check_result(result: &ToolResult, place: &str, rules: &WireRules) -> Checked {
     let blocks = match &result.content {
         ToolContent::Text(text) if text.is_empty() => {
             return broken(Rule::EmptyText, format!("{place}: the result is empty"));
@@ -232,12 +232,12 @@ fn result(result: &ToolResult, place: &str, rules: &WireRules) -> Checked {
     };
     for block in blocks {
         match block {
-            Block::Text(text) => self::text(&text.text, text.wire.as_ref(), place, rules)?,
+            Block::Text(text) => self::check_text(&text.text, text.wire.as_ref(), place, rules)?,
             Block::Image(_) | Block::Document(_) if result.is_error => {
                 return broken(Rule::MediaInError, format!("{place}: media in a failed result"));
             }
             Block::Image(_) | Block::Document(_)
-                if !rules.image_in_tool_result || !is_taken(block, rules) =>
+                if !rules.image_in_tool_result || !is_accepted_media(block, rules) =>
             {
                 return broken(Rule::Media, format!("{place}: media in a result"));
             }

@@ -9,15 +9,15 @@ pub(super) fn check(body: &Value) -> Checked {
     let mut count = usize::from(is_marked(body));
     let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
     for (at, block) in list(body.get("system")).iter().enumerate() {
-        block_at(block, &format!("system.{at}"), &mut count)?;
+        count_marker(block, &format!("system.{at}"), &mut count)?;
     }
     count += list(body.get("tools")).iter().filter(|tool| is_marked(tool)).count();
     for (at, message) in list(body.get("messages")).iter().enumerate() {
         for (part, block) in list(message.get("content")).iter().enumerate() {
             let place = format!("messages.{at}.content.{part}");
-            block_at(block, &place, &mut count)?;
+            count_marker(block, &place, &mut count)?;
             for (inner, block) in list(block.get("content")).iter().enumerate() {
-                block_at(block, &format!("{place}.tool_result.content.{inner}"), &mut count)?;
+                count_marker(block, &format!("{place}.tool_result.content.{inner}"), &mut count)?;
             }
         }
     }
@@ -36,7 +36,7 @@ fn is_marked(value: &Value) -> bool {
     value.get("cache_control").is_some_and(|marker| !marker.is_null())
 }
 
-fn block_at(block: &Value, place: &str, count: &mut usize) -> Checked {
+fn count_marker(block: &Value, place: &str, count: &mut usize) -> Checked {
     if !is_marked(block) {
         return Ok(());
     }

@@ -9,7 +9,7 @@ use super::params::thinks_with_budget;
 /// Largest image, in bytes of base64.
 const LARGEST_IMAGE: usize = 5 * 1024 * 1024;
 
-/// Facts about the history for later checks.
+/// Facts about the history that later checks need.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) tool_blocks: bool,
@@ -42,8 +42,8 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<Seen> {
     };
     let mut speeches: Vec<Speech<'_>> = Vec::new();
     for (at, message) in messages.iter().enumerate() {
-        let assistant = role(message, at)?;
-        let parts = parts(message, at, assistant)?;
+        let assistant = check_role(message, at)?;
+        let parts = check_parts(message, at, assistant)?;
         match speeches.last_mut() {
             Some(last) if last.assistant == assistant => {
                 if strictness.alternate {
@@ -79,15 +79,15 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<Seen> {
     for (at, speech) in speeches.iter().enumerate() {
         hosted::check(&speech.blocks(), at + 1 == speeches.len(), speech.first)?;
     }
-    let seen = pairs(strictness, &speeches)?;
+    let seen = check_call_result_pairs(strictness, &speeches)?;
     if strictness.thinking_first && thinks_with_budget(body) {
-        thinking_leads(&speeches)?;
+        check_thinking_first(&speeches)?;
     }
     Ok(seen)
 }
 
-/// Whether the role is the assistant's.
-fn role(message: &Value, at: usize) -> Checked<bool> {
+/// Checks the role of a message; returns whether it is the assistant's.
+fn check_role(message: &Value, at: usize) -> Checked<bool> {
     match text_of(message, "role") {
         Some("user") => Ok(false),
         Some("assistant") => Ok(true),
@@ -102,7 +102,7 @@ fn role(message: &Value, at: usize) -> Checked<bool> {
     }
 }
 
-fn parts(message: &Value, at: usize, assistant: bool) -> Checked<Vec<Part<'_>>> {
+fn check_parts(message: &Value, at: usize, assistant: bool) -> Checked<Vec<Part<'_>>> {
     let blocks = match message.get("content") {
         Some(Value::String(text)) if is_blank(text) => {
             return broken(Rule::EmptyText, "messages: text content blocks must be non-empty");
@@ -124,11 +124,11 @@ fn parts(message: &Value, at: usize, assistant: bool) -> Checked<Vec<Part<'_>>> 
     for (part, block) in blocks.iter().enumerate() {
         let place = format!("messages.{at}.content.{part}");
         match (text_of(block, "type"), assistant) {
-            (Some("text"), _) => text(block, &place)?,
-            (Some(kind @ ("image" | "document")), false) => media(block, kind, &place)?,
-            (Some("tool_result"), false) => result(block, &place)?,
-            (Some("tool_use"), true) => call(block, &place)?,
-            (Some("thinking"), true) => thinking(block, &place)?,
+            (Some("text"), _) => check_text(block, &place)?,
+            (Some(kind @ ("image" | "document")), false) => check_media(block, kind, &place)?,
+            (Some("tool_result"), false) => check_result(block, &place)?,
+            (Some("tool_use"), true) => check_call(block, &place)?,
+            (Some("thinking"), true) => check_thinking(block, &place)?,
             (Some("redacted_thinking"), true) => {
                 if text_of(block, "data").is_none_or(str::is_empty) {
                     return broken(Rule::Thinking, format!("{place}.redacted_thinking.data: Field required"));
@@ -149,7 +149,7 @@ fn parts(message: &Value, at: usize, assistant: bool) -> Checked<Vec<Part<'_>>> 
     Ok(parts)
 }
 
-fn text(block: &Value, place: &str) -> Checked {
+fn check_text(block: &Value, place: &str) -> Checked {
     match text_of(block, "text") {
         Some("") => broken(Rule::EmptyText, "messages: text content blocks must be non-empty"),
         Some(text) if is_blank(text) => {
@@ -160,7 +160,7 @@ fn text(block: &Value, place: &str) -> Checked {
     }
 }
 
-fn media(block: &Value, kind: &str, place: &str) -> Checked {
+fn check_media(block: &Value, kind: &str, place: &str) -> Checked {
     let source = |key: &str| block.pointer(&format!("/source/{key}")).and_then(Value::as_str);
     match source("type") {
         Some("base64") if source("data").is_none_or(str::is_empty) => {
@@ -196,7 +196,7 @@ fn media(block: &Value, kind: &str, place: &str) -> Checked {
     }
 }
 
-fn thinking(block: &Value, place: &str) -> Checked {
+fn check_thinking(block: &Value, place: &str) -> Checked {
     if text_of(block, "signature").is_none_or(str::is_empty) {
         return broken(Rule::Thinking, format!("{place}.thinking.signature: Field required"));
     }
@@ -206,7 +206,7 @@ fn thinking(block: &Value, place: &str) -> Checked {
     Ok(())
 }
 
-fn call(block: &Value, place: &str) -> Checked {
+fn check_call(block: &Value, place: &str) -> Checked {
     if text_of(block, "id").is_none() {
         return broken(Rule::Shape, format!("{place}.tool_use.id: Field required"));
     }
@@ -225,7 +225,7 @@ fn call(block: &Value, place: &str) -> Checked {
     Ok(())
 }
 
-fn result(block: &Value, place: &str) -> Checked {
+fn check_result(block: &Value, place: &str) -> Checked {
     if text_of(block, "tool_use_id").is_none() {
         return broken(Rule::Shape, format!("{place}.tool_result.tool_use_id: Field required"));
     }
@@ -236,14 +236,14 @@ fn result(block: &Value, place: &str) -> Checked {
             for (at, inner) in blocks.iter().enumerate() {
                 let place = format!("{place}.tool_result.content.{at}");
                 match text_of(inner, "type") {
-                    Some("text") => text(inner, &place)?,
+                    Some("text") => check_text(inner, &place)?,
                     Some("image" | "document" | "search_result" | "tool_reference") if failed => {
                         return broken(
                             Rule::MediaInError,
                             format!("{place}: all content must be type \"text\" if `is_error` is true"),
                         );
                     }
-                    Some(kind @ ("image" | "document")) => media(inner, kind, &place)?,
+                    Some(kind @ ("image" | "document")) => check_media(inner, kind, &place)?,
                     Some("search_result" | "tool_reference") => {}
                     Some(kind) => {
                         return broken(
@@ -261,7 +261,7 @@ fn result(block: &Value, place: &str) -> Checked {
 }
 
 /// Checks that every call has one result at the beginning of the next user message, and every result a call.
-fn pairs(strictness: &Strictness, speeches: &[Speech<'_>]) -> Checked<Seen> {
+fn check_call_result_pairs(strictness: &Strictness, speeches: &[Speech<'_>]) -> Checked<Seen> {
     let mut seen = Seen::default();
     let mut ids: HashSet<&str> = HashSet::new();
     let mut open: Vec<&str> = Vec::new();
@@ -315,19 +315,19 @@ fn pairs(strictness: &Strictness, speeches: &[Speech<'_>]) -> Checked<Seen> {
                 );
             }
             if others {
-                return unanswered(Rule::ResultsNotFirst, asked_at, &[id]);
+                return reject_unanswered(Rule::ResultsNotFirst, asked_at, &[id]);
             }
             answered.push(id);
         }
         open.retain(|id| !answered.contains(id));
         if !open.is_empty() {
-            return unanswered(Rule::UnansweredCall, asked_at, &open);
+            return reject_unanswered(Rule::UnansweredCall, asked_at, &open);
         }
     }
-    if open.is_empty() { Ok(seen) } else { unanswered(Rule::UnansweredCall, asked_at, &open) }
+    if open.is_empty() { Ok(seen) } else { reject_unanswered(Rule::UnansweredCall, asked_at, &open) }
 }
 
-fn unanswered<T>(rule: Rule, at: usize, ids: &[&str]) -> Checked<T> {
+fn reject_unanswered<T>(rule: Rule, at: usize, ids: &[&str]) -> Checked<T> {
     broken(
         rule,
         format!(
@@ -339,7 +339,7 @@ fn unanswered<T>(rule: Rule, at: usize, ids: &[&str]) -> Checked<T> {
 }
 
 /// Checks that the last assistant message of an unfinished tool loop begins with its thinking.
-fn thinking_leads(speeches: &[Speech<'_>]) -> Checked {
+fn check_thinking_first(speeches: &[Speech<'_>]) -> Checked {
     let [.., asking, answering] = speeches else { return Ok(()) };
     let kind = |part: &Part<'_>| text_of(part.block, "type").unwrap_or_default().to_owned();
     let in_loop = answering.parts.first().map(kind).as_deref() == Some("tool_result");

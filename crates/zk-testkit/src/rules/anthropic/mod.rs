@@ -17,8 +17,8 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked {
         return broken(Rule::NoModel, "model: Field required");
     }
     params::check(body)?;
-    let tools = params::tools(body)?;
-    params::tool_choice(body, &tools)?;
+    let tools = params::check_tools(body)?;
+    params::check_tool_choice(body, &tools)?;
     let seen = messages::check(strictness, body)?;
     if strictness.tools_for_history && seen.tool_blocks && tools.is_empty() {
         return broken(

@@ -22,8 +22,8 @@ pub(super) fn check(body: &Value) -> Checked {
         }
         format::check(asked.get("schema"), &format::ANTHROPIC)?;
     }
-    thinking(body, max_tokens, temperature)?;
-    system(body)
+    check_thinking(body, max_tokens, temperature)?;
+    check_system(body)
 }
 
 /// Whether thinking has a token budget.
@@ -31,7 +31,7 @@ pub(super) fn thinks_with_budget(body: &Value) -> bool {
     body.pointer("/thinking/type").and_then(Value::as_str) == Some("enabled")
 }
 
-fn thinking(body: &Value, max_tokens: u64, temperature: Option<f64>) -> Checked {
+fn check_thinking(body: &Value, max_tokens: u64, temperature: Option<f64>) -> Checked {
     let Some(thinking) = body.get("thinking") else { return Ok(()) };
     match text_of(thinking, "type") {
         Some("enabled") => {}
@@ -63,7 +63,7 @@ fn thinking(body: &Value, max_tokens: u64, temperature: Option<f64>) -> Checked 
     }
 }
 
-fn system(body: &Value) -> Checked {
+fn check_system(body: &Value) -> Checked {
     match body.get("system") {
         None | Some(Value::String(_)) => Ok(()),
         Some(Value::Array(blocks)) => {
@@ -82,8 +82,8 @@ fn system(body: &Value) -> Checked {
     }
 }
 
-/// Names of the declared tools.
-pub(super) fn tools(body: &Value) -> Checked<Vec<&str>> {
+/// Checks the declared tools; returns their names.
+pub(super) fn check_tools(body: &Value) -> Checked<Vec<&str>> {
     let tools = match body.get("tools") {
         None => return Ok(Vec::new()),
         Some(Value::Array(tools)) => tools,
@@ -132,7 +132,7 @@ pub(super) fn tools(body: &Value) -> Checked<Vec<&str>> {
     Ok(names)
 }
 
-pub(super) fn tool_choice(body: &Value, tools: &[&str]) -> Checked {
+pub(super) fn check_tool_choice(body: &Value, tools: &[&str]) -> Checked {
     let Some(choice) = body.get("tool_choice") else { return Ok(()) };
     if tools.is_empty() {
         return broken(Rule::ToolChoice, "tool_choice may only be specified while providing tools");

@@ -34,9 +34,9 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<bool> {
     let mut answered: Vec<&str> = Vec::new();
     let mut before: Option<Speaker> = None;
     for (at, message) in messages.iter().enumerate() {
-        let speaker = speaker(message, at)?;
+        let speaker = check_speaker(message, at)?;
         if speaker != Speaker::Tool {
-            all_answered(&open)?;
+            check_all_answered(&open)?;
             open.clear();
             answered.clear();
         }
@@ -45,18 +45,18 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<bool> {
                 if !strictness.developer && text_of(message, "role") == Some("developer") {
                     return broken(Rule::Role, "Input should be 'system', 'user', 'assistant' or 'tool'");
                 }
-                plain(strictness, message, at)?;
+                check_plain_content(strictness, message, at)?;
             }
-            Speaker::User => plain(strictness, message, at)?,
+            Speaker::User => check_plain_content(strictness, message, at)?,
             Speaker::Assistant => {
                 reasoning::check(strictness.reasoning, body, message, at)?;
-                open = assistant(strictness, message, at, &mut ids)?;
+                open = check_assistant(strictness, message, at, &mut ids)?;
                 calls |= !open.is_empty();
             }
             Speaker::Tool => {
                 calls = true;
                 let id = text_of(message, "tool_call_id").unwrap_or_default();
-                result(message, at)?;
+                check_result(message, at)?;
                 if answered.contains(&id) {
                     return broken(
                         Rule::DuplicateResult,
@@ -75,12 +75,12 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<bool> {
                 answered.push(open.remove(place));
             }
         }
-        order(strictness, before, speaker)?;
+        check_order(strictness, before, speaker)?;
         if speaker != Speaker::System {
             before = Some(speaker);
         }
     }
-    all_answered(&open)?;
+    check_all_answered(&open)?;
     match before {
         Some(Speaker::Assistant) if !strictness.prefill => broken(
             Rule::LastNotUser,
@@ -91,7 +91,7 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<bool> {
     }
 }
 
-fn speaker(message: &Value, at: usize) -> Checked<Speaker> {
+fn check_speaker(message: &Value, at: usize) -> Checked<Speaker> {
     match text_of(message, "role") {
         Some("system" | "developer") => Ok(Speaker::System),
         Some("user") => Ok(Speaker::User),
@@ -108,7 +108,7 @@ fn speaker(message: &Value, at: usize) -> Checked<Speaker> {
     }
 }
 
-fn order(strictness: &Strictness, before: Option<Speaker>, now: Speaker) -> Checked {
+fn check_order(strictness: &Strictness, before: Option<Speaker>, now: Speaker) -> Checked {
     match (before, now) {
         (None, Speaker::Assistant) => broken(
             Rule::FirstNotUser,
@@ -126,7 +126,7 @@ fn order(strictness: &Strictness, before: Option<Speaker>, now: Speaker) -> Chec
     }
 }
 
-fn all_answered(open: &[&str]) -> Checked {
+fn check_all_answered(open: &[&str]) -> Checked {
     if open.is_empty() {
         return Ok(());
     }
@@ -141,9 +141,9 @@ fn all_answered(open: &[&str]) -> Checked {
 }
 
 /// Checks the content of a system or user message.
-fn plain(strictness: &Strictness, message: &Value, at: usize) -> Checked {
+fn check_plain_content(strictness: &Strictness, message: &Value, at: usize) -> Checked {
     let parts = match message.get("content") {
-        Some(Value::String(text)) if is_blank(text) => return empty_text(at),
+        Some(Value::String(text)) if is_blank(text) => return reject_empty_text(at),
         Some(Value::String(_)) => return Ok(()),
         Some(Value::Array(parts)) => parts,
         Some(_) | None => {
@@ -166,7 +166,7 @@ fn plain(strictness: &Strictness, message: &Value, at: usize) -> Checked {
     }
     for (part, content) in parts.iter().enumerate() {
         match text_of(content, "type") {
-            Some("text") if text_of(content, "text").is_none_or(is_blank) => return empty_text(at),
+            Some("text") if text_of(content, "text").is_none_or(is_blank) => return reject_empty_text(at),
             Some(kind) if strictness.text_only && kind != "text" => {
                 return broken(
                     Rule::Media,
@@ -204,12 +204,12 @@ fn plain(strictness: &Strictness, message: &Value, at: usize) -> Checked {
     Ok(())
 }
 
-fn empty_text<T>(at: usize) -> Checked<T> {
+fn reject_empty_text<T>(at: usize) -> Checked<T> {
     broken(Rule::EmptyText, format!("Invalid 'messages[{at}].content': text content must be non-empty."))
 }
 
 /// Checks an assistant message; returns the ids of its calls.
-fn assistant<'a>(
+fn check_assistant<'a>(
     strictness: &Strictness,
     message: &'a Value,
     at: usize,
@@ -233,14 +233,16 @@ fn assistant<'a>(
         Some(Value::String(text)) if !is_blank(text) => {}
         // Beside calls, some servers expect an empty string and others null.
         None | Some(Value::Null | Value::String(_)) if !calls.is_empty() => {}
-        Some(Value::Array(parts)) if strictness.reasoning == Reasoning::Parts => reasoning::parts(parts, at)?,
+        Some(Value::Array(parts)) if strictness.reasoning == Reasoning::Parts => {
+            reasoning::check_parts(parts, at)?
+        }
         Some(Value::Array(_)) => {
             return broken(
                 Rule::Shape,
                 format!("Invalid type for 'messages[{at}].content': assistant content must be a string."),
             );
         }
-        Some(Value::String(_)) => return empty_text(at),
+        Some(Value::String(_)) => return reject_empty_text(at),
         _ => {
             return broken(
                 Rule::EmptyMessage,
@@ -255,7 +257,7 @@ fn assistant<'a>(
         let place = format!("messages[{at}].tool_calls[{part}]");
         let id = text_of(call, "id").unwrap_or_default();
         if !(strictness.numbered_calls && is_numbered(id)) {
-            legal_id(strictness.ids, id, &place)?;
+            check_call_id(strictness.ids, id, &place)?;
         }
         if !ids.insert(id) {
             return broken(
@@ -294,7 +296,7 @@ fn is_numbered(id: &str) -> bool {
     named.is_some_and(|(name, number)| !name.is_empty() && number.parse::<u64>().is_ok())
 }
 
-fn legal_id(rule: IdRule, id: &str, place: &str) -> Checked {
+fn check_call_id(rule: IdRule, id: &str, place: &str) -> Checked {
     if rule.allows(id) {
         return Ok(());
     }
@@ -313,7 +315,7 @@ fn legal_id(rule: IdRule, id: &str, place: &str) -> Checked {
     broken(Rule::IllegalId, message)
 }
 
-fn result(message: &Value, at: usize) -> Checked {
+fn check_result(message: &Value, at: usize) -> Checked {
     if text_of(message, "tool_call_id").is_none_or(str::is_empty) {
         return broken(
             Rule::Shape,
@@ -321,7 +323,7 @@ fn result(message: &Value, at: usize) -> Checked {
         );
     }
     match message.get("content") {
-        Some(Value::String(text)) if text.is_empty() => empty_text(at),
+        Some(Value::String(text)) if text.is_empty() => reject_empty_text(at),
         Some(Value::String(_)) => Ok(()),
         Some(Value::Array(parts)) if parts.iter().all(|part| text_of(part, "type") == Some("text")) => Ok(()),
         Some(Value::Array(_)) => broken(

@@ -14,9 +14,9 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked {
     if text_of(body, "model").is_none_or(str::is_empty) {
         return broken(Rule::NoModel, "you must provide a model parameter");
     }
-    params(strictness, body)?;
-    let tools = tools(body)?;
-    tool_choice(strictness, body, &tools)?;
+    check_params(strictness, body)?;
+    let tools = check_tools(body)?;
+    check_tool_choice(strictness, body, &tools)?;
     let calls = messages::check(strictness, body)?;
     if strictness.tools_for_history && calls && tools.is_empty() {
         return broken(
@@ -32,7 +32,7 @@ fn thinks(body: &Value) -> bool {
     body.pointer("/thinking/type").and_then(Value::as_str) != Some("disabled")
 }
 
-fn params(strictness: &Strictness, body: &Value) -> Checked {
+fn check_params(strictness: &Strictness, body: &Value) -> Checked {
     let has = |key: &str| body.get(key).is_some_and(|value| !value.is_null());
     if let Some(name) = strictness.unsupported.iter().find(|name| has(name)) {
         return broken(Rule::Parameter, format!("property '{name}' is unsupported"));
@@ -58,13 +58,13 @@ fn params(strictness: &Strictness, body: &Value) -> Checked {
     }
     match body.get("response_format") {
         Some(asked) if text_of(asked, "type") == Some("json_schema") => {
-            format::openai(asked.get("json_schema").unwrap_or(&Value::Null))
+            format::check_openai(asked.get("json_schema").unwrap_or(&Value::Null))
         }
         Some(_) | None => Ok(()),
     }
 }
 
-fn tools(body: &Value) -> Checked<Vec<&str>> {
+fn check_tools(body: &Value) -> Checked<Vec<&str>> {
     let tools = match body.get("tools") {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::Array(tools)) => tools,
@@ -103,7 +103,7 @@ fn tools(body: &Value) -> Checked<Vec<&str>> {
     Ok(names)
 }
 
-fn tool_choice(strictness: &Strictness, body: &Value, tools: &[&str]) -> Checked {
+fn check_tool_choice(strictness: &Strictness, body: &Value, tools: &[&str]) -> Checked {
     let choice = match body.get("tool_choice") {
         None | Some(Value::Null) => return Ok(()),
         Some(choice) => choice,

@@ -14,11 +14,11 @@ pub(super) fn check(reasoning: Reasoning, body: &Value, message: &Value, at: usi
             "The `reasoning_content` in the thinking mode must be passed back to the API.",
         ),
         Reasoning::Owed => Ok(()),
-        Reasoning::Details => details(message, at),
+        Reasoning::Details => check_details(message, at),
     }
 }
 
-fn details(message: &Value, at: usize) -> Checked {
+fn check_details(message: &Value, at: usize) -> Checked {
     let items = match message.get("reasoning_details") {
         None | Some(Value::Null) => return Ok(()),
         Some(Value::Array(items)) => items,
@@ -53,7 +53,7 @@ fn details(message: &Value, at: usize) -> Checked {
 }
 
 /// Checks the content of an assistant message in parts.
-pub(super) fn parts(parts: &[Value], at: usize) -> Checked {
+pub(super) fn check_parts(parts: &[Value], at: usize) -> Checked {
     let mut speaks = false;
     for part in parts {
         match text_of(part, "type") {

@@ -29,7 +29,7 @@ pub(super) fn check(strictness: &Strictness, body: &Value, generation: u32) -> C
         }
         Some(_) => return broken(Rule::Shape, "Invalid value at 'contents'"),
     };
-    let read = contents.iter().enumerate().map(|(at, value)| content(value, at, generation));
+    let read = contents.iter().enumerate().map(|(at, value)| check_content(value, at, generation));
     let contents = read.collect::<Checked<Vec<Content<'_>>>>()?;
     if contents.first().is_some_and(|first| first.is_model) {
         return broken(Rule::FirstNotUser, "Please ensure that the first content has the role 'user'.");
@@ -40,12 +40,12 @@ pub(super) fn check(strictness: &Strictness, body: &Value, generation: u32) -> C
             "Please ensure that single turn requests end with a user role or a function response.",
         );
     }
-    order(&contents)?;
-    pairs(&contents)?;
-    if generation >= SIGNED { signatures(&contents) } else { Ok(()) }
+    check_order(&contents)?;
+    check_call_result_pairs(&contents)?;
+    if generation >= SIGNED { check_signatures(&contents) } else { Ok(()) }
 }
 
-fn content(value: &Value, at: usize, generation: u32) -> Checked<Content<'_>> {
+fn check_content(value: &Value, at: usize, generation: u32) -> Checked<Content<'_>> {
     let is_model = match text_of(value, "role") {
         Some("user") | None => false,
         Some("model") => true,
@@ -81,7 +81,7 @@ fn content(value: &Value, at: usize, generation: u32) -> Checked<Content<'_>> {
 }
 
 /// Checks that roles alternate, except for user text after results.
-fn order(contents: &[Content<'_>]) -> Checked {
+fn check_order(contents: &[Content<'_>]) -> Checked {
     for (before, now) in contents.iter().zip(contents.iter().skip(1)) {
         let follows = before.is_answer() && !now.is_answer();
         if before.is_model == now.is_model && (now.is_model || !follows) {
@@ -95,7 +95,7 @@ fn order(contents: &[Content<'_>]) -> Checked {
 }
 
 /// Checks that all calls of a step have results in the next content, and all results a call.
-fn pairs(contents: &[Content<'_>]) -> Checked {
+fn check_call_result_pairs(contents: &[Content<'_>]) -> Checked {
     for (at, content) in contents.iter().enumerate() {
         let before = at.checked_sub(1).and_then(|at| contents.get(at));
         let calls: Vec<&Value> = before.into_iter().flat_map(|before| before.of(Kind::Call)).collect();
@@ -128,7 +128,7 @@ const NUMBER: &str = "Please ensure that the number of function response parts i
                       parts of the function call turn.";
 
 /// Checks that the first call of every step in the current turn has its signature.
-fn signatures(contents: &[Content<'_>]) -> Checked {
+fn check_signatures(contents: &[Content<'_>]) -> Checked {
     // Images that could not be part of the results do not begin a new turn.
     let says = |content: &Content<'_>| !content.is_model && content.kinds.contains(&Kind::Text);
     let from = contents.iter().rposition(says).unwrap_or(0);

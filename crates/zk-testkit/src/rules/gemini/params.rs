@@ -41,13 +41,13 @@ pub(super) fn check(body: &Value, generation: u32) -> Checked {
             return broken(Rule::EmptyText, "* GenerateContentRequest.system_instruction.parts: not set");
         }
     }
-    thinking(body, generation)?;
-    let names = tools(body)?;
-    output(body, generation, &names)?;
-    choice(body, &names)
+    check_thinking(body, generation)?;
+    let names = check_tools(body)?;
+    check_output(body, generation, &names)?;
+    check_tool_choice(body, &names)
 }
 
-fn thinking(body: &Value, generation: u32) -> Checked {
+fn check_thinking(body: &Value, generation: u32) -> Checked {
     let Some(config) = body.pointer("/generationConfig/thinkingConfig") else { return Ok(()) };
     let budget = config.get("thinkingBudget");
     match (text_of(config, "thinkingLevel"), budget) {
@@ -67,7 +67,7 @@ fn thinking(body: &Value, generation: u32) -> Checked {
     }
 }
 
-fn output(body: &Value, generation: u32, names: &[&str]) -> Checked {
+fn check_output(body: &Value, generation: u32, names: &[&str]) -> Checked {
     let Some(config) = body.get("generationConfig") else { return Ok(()) };
     let is_json = text_of(config, "responseMimeType") == Some("application/json");
     match config.get("responseJsonSchema") {
@@ -85,7 +85,7 @@ fn output(body: &Value, generation: u32, names: &[&str]) -> Checked {
     }
 }
 
-fn tools(body: &Value) -> Checked<Vec<&str>> {
+fn check_tools(body: &Value) -> Checked<Vec<&str>> {
     let list = |value: Option<&'_ Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
     if body.get("tools").is_some_and(|tools| !tools.is_array()) {
         return broken(Rule::Shape, "Invalid value at 'tools'");
@@ -109,7 +109,7 @@ fn tools(body: &Value) -> Checked<Vec<&str>> {
                 return broken(Rule::ToolName, format!("Duplicate function declaration found: {name}"));
             }
             names.push(name);
-            declaration(function, name)?;
+            check_declaration(function, name)?;
         }
     }
     let is_empty = names.is_empty()
@@ -123,7 +123,7 @@ fn tools(body: &Value) -> Checked<Vec<&str>> {
     Ok(names)
 }
 
-fn declaration(function: &Value, name: &str) -> Checked {
+fn check_declaration(function: &Value, name: &str) -> Checked {
     let schema = match (function.get("parameters"), function.get("parametersJsonSchema")) {
         (Some(_), Some(_)) => {
             return broken(
@@ -132,7 +132,7 @@ fn declaration(function: &Value, name: &str) -> Checked {
             );
         }
         (Some(schema), None) => {
-            if let Some(word) = forbidden(schema) {
+            if let Some(word) = forbidden_keyword(schema) {
                 return broken(
                     Rule::ToolSchema,
                     format!(
@@ -154,13 +154,13 @@ fn declaration(function: &Value, name: &str) -> Checked {
     }
 }
 
-fn forbidden(schema: &Value) -> Option<&'static str> {
+fn forbidden_keyword(schema: &Value) -> Option<&'static str> {
     match schema {
         Value::Object(fields) => {
             let here = NOT_IN_PARAMETERS.iter().find(|word| fields.contains_key(**word)).copied();
-            here.or_else(|| fields.values().find_map(forbidden))
+            here.or_else(|| fields.values().find_map(forbidden_keyword))
         }
-        Value::Array(items) => items.iter().find_map(forbidden),
+        Value::Array(items) => items.iter().find_map(forbidden_keyword),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }
 }
@@ -171,7 +171,7 @@ pub(super) fn is_name(name: &str) -> bool {
     starts && name.len() <= LONGEST_NAME && name.bytes().all(is_in)
 }
 
-fn choice(body: &Value, names: &[&str]) -> Checked {
+fn check_tool_choice(body: &Value, names: &[&str]) -> Checked {
     let Some(config) = body.pointer("/toolConfig/functionCallingConfig") else { return Ok(()) };
     let mode = text_of(config, "mode").unwrap_or("AUTO");
     if !["AUTO", "ANY", "NONE", "VALIDATED"].contains(&mode) {

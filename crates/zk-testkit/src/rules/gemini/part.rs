@@ -25,7 +25,7 @@ const DATA: &[(&str, Kind)] = &[
     ("functionCall", Kind::Call),
     ("functionResponse", Kind::Answer),
 ];
-/// Fields that a part may have besides its data.
+/// Fields that a part may have besides its content.
 const BESIDE: &[&str] = &["thought", "thoughtSignature", "videoMetadata"];
 
 /// Checks a single part.
@@ -59,20 +59,20 @@ pub(super) fn check(part: &Value, is_model: bool, generation: u32, place: &str) 
             return broken(Rule::EmptyText, format!("* {place}.text: must not be empty"));
         }
         Kind::Text => {}
-        Kind::Media => media(part, name, place)?,
+        Kind::Media => check_media(part, name, place)?,
         Kind::Call | Kind::Answer if is_model != (*kind == Kind::Call) => {
             return broken(
                 Rule::Role,
                 format!("Please ensure that function call turn comes from the model: '{place}'."),
             );
         }
-        Kind::Call => call(part, place)?,
-        Kind::Answer => answer(part, generation, place)?,
+        Kind::Call => check_call(part, place)?,
+        Kind::Answer => check_result(part, generation, place)?,
     }
     Ok(*kind)
 }
 
-fn media(part: &Value, name: &str, place: &str) -> Checked {
+fn check_media(part: &Value, name: &str, place: &str) -> Checked {
     let field = |key: &str| part.pointer(&format!("/{name}/{key}")).and_then(Value::as_str);
     let (kind, data) = (field("mimeType"), field("data").or(field("fileUri")));
     if data.is_none_or(|data| data.is_empty() || data.starts_with("data:")) {
@@ -86,22 +86,22 @@ fn media(part: &Value, name: &str, place: &str) -> Checked {
     Ok(())
 }
 
-fn call(part: &Value, place: &str) -> Checked {
+fn check_call(part: &Value, place: &str) -> Checked {
     if !part.pointer("/functionCall/name").and_then(Value::as_str).is_some_and(is_name) {
         return broken(Rule::ToolName, format!("* {place}.function_call.name: Invalid function name."));
     }
-    id(part, "functionCall", place)?;
+    check_id(part, "functionCall", place)?;
     match part.pointer("/functionCall/args") {
         None | Some(Value::Object(_)) => Ok(()),
         Some(_) => broken(Rule::Arguments, format!("Invalid value at '{place}.function_call.args'")),
     }
 }
 
-fn answer(part: &Value, generation: u32, place: &str) -> Checked {
+fn check_result(part: &Value, generation: u32, place: &str) -> Checked {
     if !part.pointer("/functionResponse/name").and_then(Value::as_str).is_some_and(is_name) {
         return broken(Rule::ToolName, format!("* {place}.function_response.name: Invalid function name."));
     }
-    id(part, "functionResponse", place)?;
+    check_id(part, "functionResponse", place)?;
     if !part.pointer("/functionResponse/response").is_some_and(Value::is_object) {
         return broken(Rule::Shape, format!("Invalid value at '{place}.function_response.response'"));
     }
@@ -113,12 +113,12 @@ fn answer(part: &Value, generation: u32, place: &str) -> Checked {
         if part.get("inlineData").is_none() {
             return broken(Rule::Media, format!("Invalid value at '{place}.function_response.parts'"));
         }
-        media(part, "inlineData", place)?;
+        check_media(part, "inlineData", place)?;
     }
     Ok(())
 }
 
-fn id(part: &Value, of: &str, place: &str) -> Checked {
+fn check_id(part: &Value, of: &str, place: &str) -> Checked {
     let Some(id) = part.pointer(&format!("/{of}/id")) else { return Ok(()) };
     match id.as_str() {
         Some(id) if zk_core::model::IdRule::UP_TO_64.allows(id) => Ok(()),

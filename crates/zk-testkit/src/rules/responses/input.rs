@@ -25,9 +25,9 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<bool> {
     let mut ids: HashSet<&str> = HashSet::new();
     let mut last = None;
     for (at, item) in items.iter().enumerate() {
-        let kind = item::kind(item, at)?;
+        let kind = item::check_kind(item, at)?;
         if let Some(id) = text_of(item, "id") {
-            item::id(kind, id, at)?;
+            item::check_id(kind, id, at)?;
             if !ids.insert(id) {
                 return broken(
                     Rule::DuplicateId,
@@ -39,13 +39,13 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<bool> {
         }
         match kind {
             Kind::User => {
-                pairs.all_answered()?;
-                item::message(item, at, false)?;
+                pairs.check_all_answered()?;
+                item::check_message(item, at, false)?;
             }
-            Kind::Assistant => item::message(item, at, true)?,
-            Kind::Reasoning => reasoning(body, item, items.get(at + 1), at)?,
-            Kind::Call => pairs.call(item::call(strictness.ids, item, at)?)?,
-            Kind::Output => pairs.output(item::output(item, at)?)?,
+            Kind::Assistant => item::check_message(item, at, true)?,
+            Kind::Reasoning => check_reasoning(body, item, items.get(at + 1), at)?,
+            Kind::Call => pairs.add_call(item::check_call(strictness.ids, item, at)?)?,
+            Kind::Output => pairs.add_output(item::check_output(item, at)?)?,
             Kind::System | Kind::Other => {}
         }
         if last.is_none() && matches!(kind, Kind::Assistant | Kind::Reasoning | Kind::Call) {
@@ -55,7 +55,7 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<bool> {
             last = Some(kind);
         }
     }
-    pairs.all_answered()?;
+    pairs.check_all_answered()?;
     match last {
         None => broken(Rule::NoMessages, "at least one message that is not a system message is required"),
         Some(Kind::Assistant) if !strictness.prefill => {
@@ -66,7 +66,7 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<bool> {
 }
 
 /// Checks that encrypted reasoning is directly followed by its item.
-fn reasoning(body: &Value, item: &Value, next: Option<&Value>, at: usize) -> Checked {
+fn check_reasoning(body: &Value, item: &Value, next: Option<&Value>, at: usize) -> Checked {
     let id = text_of(item, "id").unwrap_or_default();
     if !item.get("summary").is_some_and(Value::is_array) {
         return broken(Rule::Shape, format!("Missing required parameter: 'input[{at}].summary'."));
@@ -81,7 +81,7 @@ fn reasoning(body: &Value, item: &Value, next: Option<&Value>, at: usize) -> Che
             ),
         );
     }
-    let follows = next.map(|next| item::kind(next, at + 1)).transpose()?;
+    let follows = next.map(|next| item::check_kind(next, at + 1)).transpose()?;
     if !matches!(follows, Some(Kind::Assistant | Kind::Call | Kind::Reasoning | Kind::Other)) {
         return broken(
             Rule::Thinking,
@@ -91,7 +91,7 @@ fn reasoning(body: &Value, item: &Value, next: Option<&Value>, at: usize) -> Che
     Ok(())
 }
 
-/// Calls, and the outputs for them.
+/// Calls and outputs so far, to match them.
 #[derive(Default)]
 struct Pairs<'a> {
     open: Vec<&'a str>,
@@ -100,7 +100,7 @@ struct Pairs<'a> {
 }
 
 impl<'a> Pairs<'a> {
-    fn call(&mut self, id: &'a str) -> Checked {
+    fn add_call(&mut self, id: &'a str) -> Checked {
         self.any = true;
         if self.open.contains(&id) || self.answered.contains(&id) {
             return broken(Rule::DuplicateId, format!("Duplicate function call with call_id {id}."));
@@ -109,7 +109,7 @@ impl<'a> Pairs<'a> {
         Ok(())
     }
 
-    fn output(&mut self, id: &'a str) -> Checked {
+    fn add_output(&mut self, id: &'a str) -> Checked {
         self.any = true;
         if self.answered.contains(&id) {
             return broken(
@@ -127,7 +127,7 @@ impl<'a> Pairs<'a> {
         Ok(())
     }
 
-    fn all_answered(&self) -> Checked {
+    fn check_all_answered(&self) -> Checked {
         match self.open.first() {
             None => Ok(()),
             Some(id) => broken(Rule::UnansweredCall, format!("No tool output found for function call {id}.")),

@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Other,
 }
 
-pub(super) fn kind(item: &Value, at: usize) -> Checked<Kind> {
+pub(super) fn check_kind(item: &Value, at: usize) -> Checked<Kind> {
     match (text_of(item, "type"), text_of(item, "role")) {
         (None | Some("message"), Some("user")) => Ok(Kind::User),
         (None | Some("message"), Some("assistant")) => Ok(Kind::Assistant),
@@ -41,7 +41,7 @@ pub(super) fn kind(item: &Value, at: usize) -> Checked<Kind> {
 }
 
 /// Checks that an item's id has the prefix of its kind.
-pub(super) fn id(kind: Kind, id: &str, at: usize) -> Checked {
+pub(super) fn check_id(kind: Kind, id: &str, at: usize) -> Checked {
     let start = match kind {
         Kind::Reasoning => "rs_",
         Kind::Assistant => "msg_",
@@ -71,30 +71,30 @@ pub(super) fn id(kind: Kind, id: &str, at: usize) -> Checked {
 }
 
 /// Checks a message of the user or the assistant.
-pub(super) fn message(item: &Value, at: usize, assistant: bool) -> Checked {
+pub(super) fn check_message(item: &Value, at: usize, assistant: bool) -> Checked {
     match item.get("content") {
-        Some(Value::String(text)) if is_blank(text) => empty_text(at),
+        Some(Value::String(text)) if is_blank(text) => reject_empty_text(at),
         Some(Value::String(_)) => Ok(()),
         Some(Value::Array(parts)) if parts.is_empty() => {
             broken(Rule::EmptyMessage, format!("Invalid 'input[{at}].content': empty array."))
         }
         Some(Value::Array(parts)) => {
-            parts.iter().enumerate().try_for_each(|(n, part)| self::part(part, at, n, assistant))
+            parts.iter().enumerate().try_for_each(|(n, part)| self::check_part(part, at, n, assistant))
         }
         Some(_) | None => broken(Rule::Shape, format!("Missing required parameter: 'input[{at}].content'.")),
     }
 }
 
-fn part(part: &Value, at: usize, number: usize, assistant: bool) -> Checked {
+fn check_part(part: &Value, at: usize, number: usize, assistant: bool) -> Checked {
     let place = format!("input[{at}].content[{number}]");
     match (text_of(part, "type"), assistant) {
         (Some("input_text"), false) | (Some("output_text"), true)
             if text_of(part, "text").is_none_or(is_blank) =>
         {
-            empty_text(at)
+            reject_empty_text(at)
         }
         (Some("input_text"), false) | (Some("output_text" | "refusal"), true) => Ok(()),
-        (Some("input_image"), false) => image(part, &place),
+        (Some("input_image"), false) => check_image(part, &place),
         (Some("input_file"), false) => Ok(()),
         (Some(kind), _) => broken(
             Rule::Shape,
@@ -111,7 +111,7 @@ fn part(part: &Value, at: usize, number: usize, assistant: bool) -> Checked {
     }
 }
 
-fn image(part: &Value, place: &str) -> Checked {
+fn check_image(part: &Value, place: &str) -> Checked {
     let url = text_of(part, "image_url").unwrap_or_default();
     let data = url.strip_prefix("data:").map(|data| data.split_once(";base64,"));
     let is_bad = data.is_some_and(|data| !data.is_some_and(is_image));
@@ -121,12 +121,12 @@ fn image(part: &Value, place: &str) -> Checked {
     Ok(())
 }
 
-fn empty_text<T>(at: usize) -> Checked<T> {
+fn reject_empty_text<T>(at: usize) -> Checked<T> {
     broken(Rule::EmptyText, format!("Invalid 'input[{at}].content': text must be non-empty."))
 }
 
 /// Checks a call; returns its id.
-pub(super) fn call(ids: IdRule, item: &Value, at: usize) -> Checked<&str> {
+pub(super) fn check_call(ids: IdRule, item: &Value, at: usize) -> Checked<&str> {
     let id = text_of(item, "call_id").unwrap_or_default();
     if id.len() > ids.max_len {
         return broken(
@@ -162,19 +162,21 @@ pub(super) fn call(ids: IdRule, item: &Value, at: usize) -> Checked<&str> {
 }
 
 /// Checks an output; returns the id of its call.
-pub(super) fn output(item: &Value, at: usize) -> Checked<&str> {
+pub(super) fn check_output(item: &Value, at: usize) -> Checked<&str> {
     let Some(id) = text_of(item, "call_id").filter(|id| !id.is_empty()) else {
         return broken(Rule::Shape, format!("Missing required parameter: 'input[{at}].call_id'."));
     };
     match item.get("output") {
-        Some(Value::String(text)) if text.is_empty() => empty_text(at),
+        Some(Value::String(text)) if text.is_empty() => reject_empty_text(at),
         Some(Value::String(_)) => Ok(id),
         Some(Value::Array(parts)) if parts.is_empty() => {
             broken(Rule::EmptyMessage, format!("Invalid 'input[{at}].output': empty array."))
         }
-        Some(Value::Array(parts)) => {
-            parts.iter().enumerate().try_for_each(|(n, part)| self::part(part, at, n, false)).map(|()| id)
-        }
+        Some(Value::Array(parts)) => parts
+            .iter()
+            .enumerate()
+            .try_for_each(|(n, part)| self::check_part(part, at, n, false))
+            .map(|()| id),
         Some(_) | None => broken(Rule::Shape, format!("Missing required parameter: 'input[{at}].output'.")),
     }
 }

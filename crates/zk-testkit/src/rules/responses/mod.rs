@@ -16,11 +16,11 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked {
         return broken(Rule::NoModel, "you must provide a model parameter");
     }
     if strictness.dialect == Dialect::Codex {
-        params::codex(body)?;
+        params::check_codex(body)?;
     }
     params::check(body)?;
-    let tools = params::tools(body)?;
-    params::tool_choice(body, &tools)?;
+    let tools = params::check_tools(body)?;
+    params::check_tool_choice(body, &tools)?;
     let calls = input::check(strictness, body)?;
     if strictness.tools_for_history && calls && tools.is_empty() {
         return broken(

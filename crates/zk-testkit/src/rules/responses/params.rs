@@ -17,7 +17,7 @@ const NOT_IN_CODEX: &[&str] = &[
     "prompt_cache_options",
 ];
 
-pub(super) fn codex(body: &Value) -> Checked {
+pub(super) fn check_codex(body: &Value) -> Checked {
     if body.get("store") != Some(&Value::Bool(false)) {
         return broken(Rule::Parameter, "Store must be set to false");
     }
@@ -64,7 +64,7 @@ pub(super) fn check(body: &Value) -> Checked {
     if let Some(asked) = body.pointer("/text/format")
         && text_of(asked, "type") == Some("json_schema")
     {
-        format::openai(asked)?;
+        format::check_openai(asked)?;
     }
     // Fields of Chat Completions, which this API rejects as unknown.
     for foreign in ["messages", "max_tokens", "max_completion_tokens", "stream_options"] {
@@ -73,11 +73,11 @@ pub(super) fn check(body: &Value) -> Checked {
             return broken(Rule::Parameter, format!("Unsupported parameter: '{foreign}'."));
         }
     }
-    word(body, "/reasoning/effort", EFFORTS)?;
-    word(body, "/reasoning/summary", SUMMARIES)
+    check_word(body, "/reasoning/effort", EFFORTS)?;
+    check_word(body, "/reasoning/summary", SUMMARIES)
 }
 
-fn word(body: &Value, place: &str, words: &[&str]) -> Checked {
+fn check_word(body: &Value, place: &str, words: &[&str]) -> Checked {
     match body.pointer(place) {
         None | Some(Value::Null) => Ok(()),
         Some(Value::String(word)) if words.contains(&&**word) => Ok(()),
@@ -88,8 +88,8 @@ fn word(body: &Value, place: &str, words: &[&str]) -> Checked {
     }
 }
 
-/// Names of the declared tools.
-pub(super) fn tools(body: &Value) -> Checked<Vec<&str>> {
+/// Checks the declared tools; returns their names.
+pub(super) fn check_tools(body: &Value) -> Checked<Vec<&str>> {
     let tools = match body.get("tools") {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::Array(tools)) => tools,
@@ -117,12 +117,12 @@ pub(super) fn tools(body: &Value) -> Checked<Vec<&str>> {
             );
         }
         names.push(name);
-        schema(tool, name)?;
+        check_schema(tool, name)?;
     }
     Ok(names)
 }
 
-fn schema(tool: &Value, name: &str) -> Checked {
+fn check_schema(tool: &Value, name: &str) -> Checked {
     let Some(schema) = tool.get("parameters").filter(|schema| !schema.is_null()) else { return Ok(()) };
     if text_of(schema, "type") != Some("object") {
         return broken(
@@ -146,7 +146,7 @@ fn schema(tool: &Value, name: &str) -> Checked {
     Ok(())
 }
 
-pub(super) fn tool_choice(body: &Value, tools: &[&str]) -> Checked {
+pub(super) fn check_tool_choice(body: &Value, tools: &[&str]) -> Checked {
     let choice = match body.get("tool_choice") {
         None | Some(Value::Null) => return Ok(()),
         Some(choice) => choice,
