@@ -56,7 +56,7 @@ pub(crate) fn roots(work: &Workplace, settings: &Settings) -> SkillRoots {
     }
 }
 
-/// Returns the skills in the settings that this start uses, and those that cannot be used with the reasons.
+/// Returns the skills in the settings that this start uses, and the unusable ones with the reasons.
 fn inline(settings: &Settings) -> (Vec<Skill>, Vec<(String, Diagnostic)>) {
     let (mut skills, mut wrong) = settings.skills.inline_skills();
     skills.retain(|skill| settings.takes_inline_skill(skill.name()));
@@ -64,7 +64,7 @@ fn inline(settings: &Settings) -> (Vec<Skill>, Vec<(String, Diagnostic)>) {
     (skills, wrong)
 }
 
-/// Returns the plugin, unless skills are switched off. Their files are watched in attended conversations.
+/// Returns the plugin for skills, unless they are switched off. Their files are watched in attended conversations.
 pub(crate) fn plugin(work: &Workplace, settings: &Settings, attended: bool) -> Option<Arc<dyn Plugin>> {
     if !settings.skills.enabled {
         return None;

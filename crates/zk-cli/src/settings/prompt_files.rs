@@ -48,7 +48,7 @@ impl Settings {
                 TextRead::Text { text, bytes } => {
                     let table = toml::Table::from_iter([(key.to_owned(), text.into())]);
                     let file = File::new(name, KIND, Layer::Project, bytes).with_table(table);
-                    self.count_if_trusted(ProjectFile::new(file), sources, warnings, Precedence::Below)?;
+                    self.apply_if_trusted(ProjectFile::new(file), sources, warnings, Precedence::Below)?;
                 }
                 TextRead::Nothing => {}
                 TextRead::Foreign(warning) => warnings.push(warning),

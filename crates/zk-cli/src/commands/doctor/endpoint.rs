@@ -24,7 +24,7 @@ pub(super) async fn endpoint(app: &AppContext) -> Vec<Finding> {
         Some(CredentialSource::SignIn { .. }) => "you are signed in",
         None => "no key is set",
     };
-    let (name, why) = (&endpoint.provider.name, select::reason(&endpoint));
+    let (name, why) = (&endpoint.provider.name, select::selection_reason(&endpoint));
     let mut findings = vec![fine(match endpoint.provider.prebuilt {
         Some(_) => format!("provider: {name}, a part of this program ({why})"),
         None => format!("provider: {name} at {}, {key} ({why})", endpoint.base_url),

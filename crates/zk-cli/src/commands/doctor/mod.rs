@@ -47,7 +47,7 @@ pub(crate) fn run(app: &AppContext, args: DoctorArgs) -> Outcome<Exit> {
         visible_line(&app.work.cwd.display().to_string())
     )));
     tell(settings(&app.work.machine));
-    mend::told(&app.work.machine).into_iter().for_each(&mut tell);
+    mend::state_findings(&app.work.machine).into_iter().for_each(&mut tell);
     tell(hooks(&app.settings));
     tell(plugins(&app.settings));
     let runtime = runtime()?;
@@ -72,10 +72,10 @@ pub(crate) fn run(app: &AppContext, args: DoctorArgs) -> Outcome<Exit> {
     Ok(if healthy { Exit::Done } else { Exit::Failed })
 }
 
-/// Sets a sandbox up as `--run-in sandbox` does.
+/// Tests the sandbox that `--run-in sandbox` uses.
 fn sandbox(work: &Workplace, settings: &Settings) -> Vec<Finding> {
     let environment = zk_exec::Environment::filtered(work.machine.env.without_secrets());
-    let report = sandbox::tested(work, settings, environment).and_then(|(exec, test)| {
+    let report = sandbox::start_with_self_test(work, settings, environment).and_then(|(exec, test)| {
         let report = exec.start().map_err(crate::exit::Failure::failed)?;
         Ok((report, test))
     });

@@ -15,7 +15,7 @@ pub(crate) use completions::{completions, known_words, manual_pages};
 use pages::{Page, pages, text, unpacked, without_targets};
 use zk_exec::ProgramEnv;
 
-/// Names of pages that a miss lists at most.
+/// Most pages that the message about a missing topic names.
 const MAX_NAMED: usize = 8;
 
 /// Prints the page or the help of the command that `topic` names, or lists the pages.
@@ -34,13 +34,13 @@ pub(crate) fn help(env: &ProgramEnv, topic: &[String]) -> Outcome<Exit> {
             }
         }
         (None, Some(of_command)) => of_command.lines().for_each(|line| screen.line(Style::PLAIN, line)),
-        (None, None) => return Err(Failure::usage(missing(&pages, &word))),
+        (None, None) => return Err(Failure::usage(missing_topic_message(&pages, &word))),
     }
     screen.finish()?;
     Ok(Exit::Done)
 }
 
-/// Names of all pages that are no decision.
+/// Names of all pages except the decision records.
 fn page_names() -> Vec<String> {
     let unpacked = unpacked().unwrap_or_default();
     pages(&unpacked).iter().filter(|page| !page.is_decision()).map(|page| page.topic().to_owned()).collect()
@@ -63,8 +63,8 @@ fn list(pages: &[Page<'_>], screen: &mut Screen) {
     );
 }
 
-/// Words on a topic that is not there, with what is near.
-fn missing(pages: &[Page<'_>], word: &str) -> String {
+/// Returns the message about a missing topic, with similar page names.
+fn missing_topic_message(pages: &[Page<'_>], word: &str) -> String {
     let wanted = word.to_lowercase();
     let near = pages.iter().map(|page| (strsim::osa_distance(&wanted, page.topic()), page.topic()));
     let near = near.filter(|(distance, _)| *distance <= wanted.chars().count() / 3).min();

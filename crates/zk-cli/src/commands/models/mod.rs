@@ -17,7 +17,7 @@ use crate::settings::Settings;
 pub(crate) fn models(app: &AppContext, filter: &[String], json: bool) -> Outcome<Exit> {
     let filter: Vec<String> =
         filter.iter().flat_map(|text| text.split_whitespace()).map(str::to_lowercase).collect();
-    let mut listed = all(app)?;
+    let mut listed = models_of_all(app)?;
     let named = listed.len() > 1;
     if named && filter.is_empty() && !json {
         return print(&app.work.machine, &list::counts(&listed));
@@ -44,7 +44,7 @@ pub(crate) fn models(app: &AppContext, filter: &[String], json: bool) -> Outcome
 }
 
 /// Collects the models of all providers.
-fn all(app: &AppContext) -> Outcome<Vec<(String, Vec<Listed>)>> {
+fn models_of_all(app: &AppContext) -> Outcome<Vec<(String, Vec<Listed>)>> {
     let runtime = runtime()?;
     let named = app
         .settings
@@ -71,12 +71,12 @@ fn all(app: &AppContext) -> Outcome<Vec<(String, Vec<Listed>)>> {
         }
         (Err(failure), _) => return Err(failure),
     };
-    let models = runtime.block_on(of(&app.work.machine, &app.settings, &app.shared, &endpoint))?;
+    let models = runtime.block_on(models_at(&app.work.machine, &app.settings, &app.shared, &endpoint))?;
     Ok(vec![(endpoint.provider.name, models)])
 }
 
-/// Returns the models that an endpoint lists; at the vendor's own address, also those of the catalogue.
-async fn of(
+/// Returns the models that the server at an endpoint lists; at the vendor's own address, also those of the catalogue.
+async fn models_at(
     machine: &Machine,
     settings: &Settings,
     shared: &Shared,
@@ -118,7 +118,7 @@ fn known(settings: &Settings, provider: &str) -> Vec<Listed> {
     ids.into_iter().map(|id| with_efforts(model(id), &said)).collect()
 }
 
-/// Adds the effort levels of the settings, or else of the table, to a model.
+/// Creates a row for a model, with the effort levels of the settings, or else of the catalogue.
 fn with_efforts(model: Model, said: &Overrides) -> Listed {
     let own = said.get(&model.id).and_then(|said| said.efforts.clone());
     let efforts = own.unwrap_or_else(|| known_efforts(&model.provider, &model.id));

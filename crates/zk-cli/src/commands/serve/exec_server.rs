@@ -22,7 +22,9 @@ pub(crate) fn exec_server(app: &AppContext, listen: Option<&str>) -> Outcome<Exi
     let socket = listen.map(socket_path).transpose().map_err(|error| Failure::usage(error.to_string()))?;
     let environment = Environment::filtered(app.work.machine.env.without_secrets());
     let served = match app.settings.context() {
-        ContextName::Process => LocalExec::Process(Arc::new(compose::process(&app.settings, environment))),
+        ContextName::Process => {
+            LocalExec::Process(Arc::new(compose::process_exec(&app.settings, environment)))
+        }
         ContextName::Sandbox => {
             LocalExec::Sandbox(Arc::new(sandbox::start(&app.work, &app.settings, environment)?))
         }
@@ -79,7 +81,7 @@ pub(crate) fn pipes() -> io::Result<tokio::net::UnixStream> {
     Ok(pipes_until_written()?.0)
 }
 
-/// Returns the same stream, and a receiver that ends once everything is written.
+/// Returns standard input and output as one stream, and a receiver that ends once everything is written.
 pub(super) fn pipes_until_written() -> io::Result<(tokio::net::UnixStream, mpsc::Receiver<()>)> {
     let (own, other) = UnixStream::pair()?;
     let (input, output) =

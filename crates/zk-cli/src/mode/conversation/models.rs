@@ -23,7 +23,7 @@ pub(super) async fn find_model(app: &AppContext, name: &str, agent: &Agent) -> O
     Ok(NamedModel { model, thinking: split_thinking_level(name).1 })
 }
 
-/// Returns the provider of a model name; the current one if the name does not tell.
+/// Returns the provider that a model name tells; otherwise the current one.
 async fn provider_of(app: &AppContext, name: &str, agent: &Agent) -> Outcome<Arc<dyn Provider>> {
     let current = agent.model().provider;
     let gone = || Failure::failed(format!("{current} is not there any more"));
@@ -111,9 +111,9 @@ pub(super) fn describe_place(settings: &Settings, agent: &Agent) -> String {
     }
 }
 
-/// A remark on a model that zk does not know.
+/// Returns a remark on a model that zk does not know.
 pub(super) fn remark_on(settings: &Settings, model: &Model) -> Option<String> {
-    settings.known_providers().unknown_model(model).map(|unknown| select::note(&unknown))
+    settings.known_providers().unknown_model(model).map(|unknown| select::unlisted_model_note(&unknown))
 }
 
 async fn open(app: &AppContext, name: &str, agent: &Agent) -> Outcome<Arc<dyn Provider>> {

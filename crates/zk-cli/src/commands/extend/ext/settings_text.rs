@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-/// Header of an entry.
+/// TOML header of an extension's entry.
 const HEADER: &str = "[[extensions]]";
 
 /// Names of the extensions of a settings file.
@@ -9,7 +9,7 @@ pub(super) fn names(table: &toml::Table) -> Vec<String> {
     list.filter_map(|one| Some(one.get("name")?.as_str()?.to_owned())).collect()
 }
 
-/// Returns the text with an entry appended.
+/// Returns the settings text with an extension's entry appended.
 pub(super) fn appended(text: &str, definition: &Value) -> Result<String, toml::ser::Error> {
     let mut after = text.to_owned();
     if !after.is_empty() && !after.ends_with("\n\n") {
@@ -23,7 +23,7 @@ pub(super) fn appended(text: &str, definition: &Value) -> Result<String, toml::s
     Ok(after)
 }
 
-/// Returns the text without the entry of this name.
+/// Returns the settings text without the entry of the extension `name`.
 pub(super) fn without(text: &str, name: &str) -> String {
     let mut parts: Vec<String> = vec![String::new()];
     for line in text.split_inclusive('\n') {

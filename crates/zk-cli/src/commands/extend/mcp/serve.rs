@@ -15,7 +15,7 @@ use crate::app::{AppContext, Workplace, runtime};
 use crate::commands::serve::pipes;
 use crate::exit::{Exit, Failure, Outcome};
 
-/// Variable with the token that clients must send.
+/// Environment variable with the token that clients must send.
 const TOKEN: &str = "ZK_MCP_TOKEN";
 
 /// Serves one client at standard input and output, or at `http` every local client with the token.

@@ -13,7 +13,7 @@ use crate::sessions::Session;
 /// Highest number in the name of a pack.
 const MAX_NUMBER: u32 = 999;
 
-/// `/bug`: the running conversation as a pack.
+/// Command `/bug`, which packs the running conversation for a report.
 struct Bug {
     open: Arc<dyn OpenSession>,
     source: PackSource,
@@ -31,12 +31,13 @@ pub(crate) fn bug_command(app: &AppContext, session: &Session) -> Option<Arc<dyn
     })))
 }
 
-/// Path of a new pack, with a number if the usual name is taken. A taken path is returned if all are, and refused when written.
+/// Returns the path of a new pack, with a number if the default name is taken. If all names are taken, returns a taken
+/// one, which the writer refuses.
 fn free_path(dir: &Path, id: &SessionId) -> PathBuf {
     let usual = dir.join(usual_name(id));
     let numbered = (2..=MAX_NUMBER).map(|number| dir.join(format!("zk-{id}-{number}.zkpack")));
     let mut paths = std::iter::once(usual.clone()).chain(numbered);
-    // A link to nothing takes the name too.
+    // A dangling link takes the name, too.
     paths.find(|path| std::fs::symlink_metadata(path).is_err()).unwrap_or(usual)
 }
 

@@ -13,7 +13,7 @@ use super::{Replayed, in_memory};
 use crate::app::AppContext;
 use crate::exit::{Exit, Failure, Outcome};
 
-/// Longest wait for a reader of the output; practically unlimited.
+/// Longest wait for the reader of the output; practically unlimited.
 const FLUSH_LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Prints the session in lines for a person.

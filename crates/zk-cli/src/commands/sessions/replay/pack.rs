@@ -19,7 +19,7 @@ use super::output::{finish, output};
 use crate::app::AppContext;
 use crate::exit::{Exit, Failure, Outcome};
 
-/// Source of a pack, besides the entries.
+/// Data for a pack besides the session's entries.
 #[derive(Clone)]
 pub(super) struct PackSource {
     settings: Vec<String>,
@@ -38,7 +38,7 @@ impl PackSource {
         }
     }
 
-    /// Reads no outputs of this machine.
+    /// Removes the access to the outputs of this machine.
     fn without_outputs(self) -> Self {
         Self { outputs: None, ..self }
     }
@@ -77,14 +77,14 @@ pub(super) fn write_new(path: &Path, pack: &Pack) -> Result<usize, String> {
     };
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(cannot)?;
     if let Err(error) = file.write_all(&bytes) {
-        // Half a pack is of no use.
+        // Removes a partly written pack.
         let _ = std::fs::remove_file(path);
         return Err(cannot(error));
     }
     Ok(bytes.len())
 }
 
-/// Lines about a written pack.
+/// Describes a written pack in lines.
 pub(super) fn described(path: &Path, bytes: usize, pack: &Pack) -> Vec<String> {
     let mut lines = vec![format!("{} ({} KiB); nothing was sent", path.display(), bytes.div_ceil(1024))];
     lines.extend(pack.notes.contains.iter().map(|line| format!("  in it: {line}")));
@@ -93,7 +93,7 @@ pub(super) fn described(path: &Path, bytes: usize, pack: &Pack) -> Vec<String> {
     lines
 }
 
-/// Name of a pack that nobody named.
+/// Default file name of a pack.
 pub(super) fn usual_name(id: &SessionId) -> PathBuf {
     PathBuf::from(format!("zk-{id}.zkpack"))
 }

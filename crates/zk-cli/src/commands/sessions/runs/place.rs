@@ -11,24 +11,26 @@ use crate::args::{Format, Prompt, Resume};
 use crate::commands::print;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode;
-use crate::sessions::{given, refused};
+use crate::sessions::{require_id, store_failure};
 
 /// Submits a run with a prompt.
 pub(crate) fn submit(app: &AppContext, args: &SubmitArgs) -> Outcome<Exit> {
     let (runs, placement) = (runs(&app.work.machine)?, placement(app, &args.placement)?);
     let job = runtime()?.block_on(runs.submit(&app.work.cwd, &args.text, placement))?;
-    print(&app.work.machine, &submitted(&job))
+    print(&app.work.machine, &submitted_lines(&job))
 }
 
-/// Makes a session a run.
+/// Submits an existing session as a run.
 pub(crate) fn handoff(app: &AppContext, args: &HandoffArgs) -> Outcome<Exit> {
     let (runs, placement) = (runs(&app.work.machine)?, placement(app, &args.placement)?);
     let job = runtime()?.block_on(async {
         let store = &**runs.store();
         let session = match &args.session {
-            Some(id) => zk_session::find_matching(store, given(id, "--session")?).await.map_err(refused)?,
+            Some(id) => {
+                zk_session::find_matching(store, require_id(id, "--session")?).await.map_err(store_failure)?
+            }
             None => {
-                let newest = zk_session::latest(store, &app.work.cwd).await.map_err(refused)?;
+                let newest = zk_session::latest(store, &app.work.cwd).await.map_err(store_failure)?;
                 let none =
                     || Failure::usage("there is no session of this directory: name one with --session");
                 newest.ok_or_else(none)?.id
@@ -36,7 +38,7 @@ pub(crate) fn handoff(app: &AppContext, args: &HandoffArgs) -> Outcome<Exit> {
         };
         Ok::<_, Failure>(runs.hand_off(&session, args.text.as_deref(), placement).await?)
     })?;
-    print(&app.work.machine, &submitted(&job))
+    print(&app.work.machine, &submitted_lines(&job))
 }
 
 fn placement(app: &AppContext, args: &PlacementArgs) -> Outcome<Placement> {
@@ -49,7 +51,7 @@ fn placement(app: &AppContext, args: &PlacementArgs) -> Outcome<Placement> {
     })
 }
 
-fn submitted(job: &Job) -> Vec<String> {
+fn submitted_lines(job: &Job) -> Vec<String> {
     let run = job.run();
     vec![
         format!("{run} is submitted; its session is {}", job.session()),
@@ -57,7 +59,7 @@ fn submitted(job: &Job) -> Vec<String> {
     ]
 }
 
-/// Goes on with the session of a run that no worker has.
+/// Continues the session of a run that no worker has.
 pub(crate) fn attach(app: &AppContext, run: &str) -> Outcome<Exit> {
     let runs = runs(&app.work.machine)?;
     let found = runtime()?.block_on(runs.find(run))?;
@@ -107,7 +109,7 @@ pub(crate) fn schedule(app: &AppContext, args: &ScheduleArgs) -> Outcome<Exit> {
             .and_then(|()| print(machine, &[format!("{schedule} is removed")]));
     }
     let text = args.text.as_deref().unwrap_or_default();
-    let times = times(args)?;
+    let times = schedule_times(args)?;
     let placement = Placement {
         preset: preset(app)?,
         workspace: args.workspace.as_deref().map(name).transpose()?,
@@ -127,7 +129,7 @@ fn row(plan: &Schedule) -> String {
     format!("{}  {times}  prompt in session {}", plan.name, plan.job.template)
 }
 
-fn times(args: &ScheduleArgs) -> Outcome<ScheduleTimes> {
+fn schedule_times(args: &ScheduleArgs) -> Outcome<ScheduleTimes> {
     let wrong = |text: &str, wanted: &str| Failure::usage(format!("`{text}` is no time: use {wanted}"));
     if let Some(text) = &args.daily {
         let minute = text.split_once(':').and_then(|(hour, minute)| {
