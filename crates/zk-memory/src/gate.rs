@@ -17,7 +17,7 @@ use crate::fact::REMEMBER;
 use crate::shared::Shared;
 use crate::tool::RememberArgs;
 
-/// Time for a person to think.
+/// Time limit for a person's answer to the question about a fact.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Additional wait of the gate beyond the question's time limit.

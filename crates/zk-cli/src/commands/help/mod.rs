@@ -28,7 +28,7 @@ pub(crate) fn help(env: &ProgramEnv, topic: &[String]) -> Outcome<Exit> {
     match (page, help::text(topic)) {
         _ if topic.is_empty() => list(&pages, &mut screen),
         (Some(page), of_command) => {
-            screen.page(&without_targets(&text(page)?));
+            screen.write_page(&without_targets(&text(page)?));
             if of_command.is_some() {
                 screen.line(Style::DIM, &format!("Options of the command: zk {word} --help"));
             }
