@@ -44,9 +44,9 @@ const PUMP_STACK_BYTES: usize = 256 * 1024;
 pub struct ShellOptions {
     /// Program of the shell; `None` for `$SHELL`.
     pub program: Option<PathBuf>,
-    /// Whether it starts as a login shell.
+    /// Whether the shell starts as a login shell.
     pub is_login: bool,
-    /// Whether it may start inside of another shell of zk.
+    /// Whether the shell may start inside of another shell of zk.
     pub allows_nesting: bool,
     /// Keys, marks and the record.
     pub settings: ShellSettings,

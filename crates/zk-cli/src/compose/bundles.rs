@@ -55,7 +55,7 @@ pub(crate) fn load_of_project(
 }
 
 /// Returns a bundle without a directory, whose variables stay unexpanded.
-pub(crate) fn unplaced(bundle: &Bundle) -> PlacedBundle {
+pub(crate) fn bundle_without_directory(bundle: &Bundle) -> PlacedBundle {
     PlacedBundle {
         bundle: bundle.clone(),
         root: PathBuf::from("${CLAUDE_PLUGIN_ROOT}"),

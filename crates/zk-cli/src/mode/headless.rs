@@ -85,7 +85,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         };
         let agent = match built.await {
             Ok(agent) => agent,
-            Err(failure) => return Err(abandon(None, &bus, &session, failure).await),
+            Err(failure) => return Err(close_all(None, &bus, &session, failure).await),
         };
         let text = match text {
             Some(text) => match prompt_command::prompt_of(&agent, &text, &stop).await {
@@ -97,7 +97,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
                     }
                     Some(prompt)
                 }
-                Err(failure) => return Err(abandon(Some(&agent), &bus, &session, failure).await),
+                Err(failure) => return Err(close_all(Some(&agent), &bus, &session, failure).await),
             },
             None => None,
         };
@@ -111,7 +111,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
             redactor: app.work.machine.redactor.clone(),
             denials: Arc::default(),
         };
-        head.listen(&bus);
+        head.register_listeners(&bus);
         let telling = head.print_progress();
         let stderr = head.stderr.clone();
         app.work.machine.notices.route_to(move |text| stderr.line(Style::PLAIN, &format!("zk: {text}")));
@@ -120,7 +120,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         }
         let printing = match head.print_view() {
             Ok(printing) => printing,
-            Err(failure) => return Err(abandon(Some(&agent), &bus, &session, failure).await),
+            Err(failure) => return Err(close_all(Some(&agent), &bus, &session, failure).await),
         };
         let begun = async {
             let goal = GoalRun::begin(&agent, &app.settings, goal.as_deref(), text.is_none()).await?;
@@ -133,12 +133,12 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         };
         let (goal, options) = match begun.await {
             Ok(begun) => begun,
-            Err(failure) => return Err(abandon(Some(&agent), &bus, &session, failure).await),
+            Err(failure) => return Err(close_all(Some(&agent), &bus, &session, failure).await),
         };
         let options = options.behavior(Behavior { schema, ..Behavior::default() });
         let outcome = match head.drive_goal(&agent, options, goal.as_ref(), &stop).await {
             Ok(outcome) => outcome,
-            Err(failure) => return Err(abandon(Some(&agent), &bus, &session, failure).await),
+            Err(failure) => return Err(close_all(Some(&agent), &bus, &session, failure).await),
         };
         agent.close().await;
         bus.close().await;
@@ -165,7 +165,7 @@ fn join_prompt(prompt: Option<String>, input: Option<String>) -> Option<String> 
 }
 
 /// Closes the agent, bus and session of a run that cannot start; returns the failure.
-async fn abandon(agent: Option<&Agent>, bus: &Bus, session: &Session, failure: Failure) -> Failure {
+async fn close_all(agent: Option<&Agent>, bus: &Bus, session: &Session, failure: Failure) -> Failure {
     if let Some(agent) = agent {
         agent.close().await;
     }
@@ -189,7 +189,7 @@ struct Headless {
 }
 
 impl Headless {
-    fn listen(&self, bus: &Bus) {
+    fn register_listeners(&self, bus: &Bus) {
         let denials = self.denials.clone();
         bus.scope("permission-denials").on_sync(move |decided: &PermissionDecided, _: &Cx| {
             if !decided.allowed {

@@ -29,7 +29,7 @@ use crate::{commands, host, mode};
 use result_line::print_result;
 use zk_exec::ProgramEnv;
 
-/// Prints the help of a subcommand, with the options that belong to it.
+/// Prints the help of a subcommand, with the options that belong to it; false if the error is no request for it.
 fn prints_help_of_subcommand(error: &clap::Error) -> bool {
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     error.kind() == ErrorKind::DisplayHelp && help::print(words)

@@ -57,7 +57,7 @@ pub(super) fn refuse(table: &toml::Table, path: &Path) -> Outcome<()> {
     }
 }
 
-/// Question about a bundle of a project, without its end.
+/// Beginning of the trust question about a bundle of a project; the caller adds its end.
 pub(super) fn describe(found: &ProjectBundle) -> String {
     let name = visible_line(found.bundle.name());
     let about = found.bundle.manifest.description.as_deref().map(visible_line);
@@ -68,7 +68,7 @@ pub(super) fn describe(found: &ProjectBundle) -> String {
 /// Rows for a person who decides about trust in a bundle.
 fn rows(found: &ProjectBundle, project: &Path) -> Result<Vec<(String, toml::Value)>, String> {
     let bundle = &found.bundle;
-    let placed = bundles::unplaced(bundle);
+    let placed = bundles::bundle_without_directory(bundle);
     let hooks = bundles::hooks(&placed, project).map_err(|error| error.to_string())?;
     let (servers, wrong) = bundles::servers(&placed, project);
     if let Some(error) = wrong.first() {

@@ -23,7 +23,7 @@ pub(super) fn take(table: &mut toml::Table, layer: Layer, path: &Path) -> Outcom
     read.map_err(|error| Failure::usage(format!("{}: {error}", origin.place)))
 }
 
-/// Question about an extension of a project; the caller adds its end.
+/// Beginning of the trust question about an extension of a project; the caller adds its end.
 pub(super) fn describe(extension: &ExtensionConfig) -> String {
     let (name, command) = (&extension.name, visible_line(&extension.command_line()));
     format!("this project wants to start an extension of zk: {name} (`{command}`).")

@@ -5,7 +5,7 @@ use zk_settings::{Precedence, TextRead, read_text};
 use super::{File, Layer, Origin, ProjectFile, Settings, SettingsSources};
 use crate::exit::Outcome;
 
-/// Maximum size of such a file in bytes.
+/// Maximum size of a prompt file, in bytes.
 const MAX_BYTES: usize = 256 * 1024;
 
 /// Names of the prompt files in a project, and the key that each sets.

@@ -47,9 +47,9 @@ impl Exchange {
         let (head, tail) = self.output.parts();
         let dropped = self.output.dropped();
         if dropped == 0 {
-            return render_output(&without(&self.nonce, &[head, tail].concat()), self.size);
+            return render_output(&without_nonce(&self.nonce, &[head, tail].concat()), self.size);
         }
-        let (head, tail) = (without(&self.nonce, &head), without(&self.nonce, &tail));
+        let (head, tail) = (without_nonce(&self.nonce, &head), without_nonce(&self.nonce, &tail));
         let mut lines = render_output(&head, self.size);
         lines.push(format!("[{dropped} bytes were not recorded]"));
         // The place at which output was dropped may be within a line or an escape sequence.
@@ -61,7 +61,7 @@ impl Exchange {
 }
 
 /// Output or text in which the nonce is replaced, before lines are broken.
-pub(super) fn without(nonce: &str, text: &[u8]) -> Vec<u8> {
+pub(super) fn without_nonce(nonce: &str, text: &[u8]) -> Vec<u8> {
     if nonce.is_empty() {
         return text.to_vec();
     }

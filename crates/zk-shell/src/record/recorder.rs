@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::capture::Capture;
-use super::exchange::without;
+use super::exchange::without_nonce;
 use super::live_screen::LiveScreen;
 use super::{Exchange, ExchangeEnd};
 use crate::line::StartedCommand;
@@ -85,7 +85,7 @@ impl Recorder {
         if is_private || self.state == CaptureState::Off {
             return;
         }
-        let command = text.map(|text| without(&self.nonce, text.as_bytes()));
+        let command = text.map(|text| without_nonce(&self.nonce, text.as_bytes()));
         let command = command.map(|text| String::from_utf8_lossy(&text).into_owned());
         let exchange = Exchange {
             number: 0,

@@ -21,7 +21,7 @@ pub(crate) struct Rescue {
     program: PathBuf,
     /// Key that calls the agent.
     chord: ChordKey,
-    /// Start of the shell.
+    /// Time at which the shell started.
     pub(crate) since: Instant,
     /// Process id of the shell; 0 before its start, after its end, and for a plain shell.
     pid: AtomicU32,

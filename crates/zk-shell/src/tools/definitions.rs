@@ -46,7 +46,7 @@ impl Definitions {
     /// line.
     pub(super) async fn ask(shared: &Shared, access: &ShellAccess, command: &str) -> Self {
         let (mut known, mut asked) = (String::new(), BTreeSet::new());
-        let (mut words, mut is_complete) = (words(command), has_all_names_asked(command));
+        let (mut words, mut is_complete) = (words(command), asks_for_all_names(command));
         for _ in 0..MAX_ROUNDS {
             words.retain(|word| asked.insert(word.clone()));
             if words.is_empty() {
@@ -56,7 +56,7 @@ impl Definitions {
             is_complete &= told.len() < MAX_TOLD_BYTES;
             let told: Vec<&str> = told.lines().filter(|line| !line.trim().is_empty()).collect();
             is_complete &=
-                told.iter().filter(|line| line.starts_with("alias ")).all(|line| has_no_word_left_out(line));
+                told.iter().filter(|line| line.starts_with("alias ")).all(|line| fits_word_limits(line));
             words = told
                 .iter()
                 .filter(|line| line.starts_with("alias "))
@@ -97,12 +97,12 @@ impl Definitions {
 }
 
 /// Whether [`words`] has all names of a command: none is cut, and none may be spelled by quotes or expansions.
-fn has_all_names_asked(command: &str) -> bool {
-    has_no_word_left_out(command) && !command.contains(['\'', '"', '\\', '$'])
+fn asks_for_all_names(command: &str) -> bool {
+    fits_word_limits(command) && !command.contains(['\'', '"', '\\', '$'])
 }
 
 /// Whether the limits of [`words`] leave out no word of the text.
-fn has_no_word_left_out(text: &str) -> bool {
+fn fits_word_limits(text: &str) -> bool {
     let parts: BTreeSet<&str> = possible_names(text).collect();
     parts.len() <= MAX_WORDS && parts.iter().all(|word| word.len() <= MAX_WORD_BYTES)
 }
@@ -164,7 +164,7 @@ mod tests {
         for (command, expected) in
             [("ll -a /tmp", true), (&*many, false), ("l\"l\"", false), ("\\ll", false), ("$x", false)]
         {
-            assert_eq!(has_all_names_asked(command), expected, "{command}");
+            assert_eq!(asks_for_all_names(command), expected, "{command}");
         }
     }
 

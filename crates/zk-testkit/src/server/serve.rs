@@ -34,9 +34,9 @@ pub(super) async fn serve(
         Route::CountTokens(_) | Route::Models(_) | Route::Model(..) | Route::Show | Route::Unknown => None,
     };
     let sent = Sent { uri: &head.uri, headers: &head.headers, body: &body, number };
-    let (answer, violation) = match raw(&shared, number) {
+    let (answer, violation) = match raw_reply(&shared, number) {
         Some(reply) => (Answer::Reply(reply), None),
-        None => answer(&shared, &route, &sent),
+        None => route_request(&shared, &route, &sent),
     };
     shared.record_request(Received {
         number,
@@ -64,7 +64,7 @@ pub(super) async fn serve(
 }
 
 /// Raw reply to the `number`th request, if the test provides one.
-fn raw(shared: &Shared, number: Option<usize>) -> Option<Reply> {
+fn raw_reply(shared: &Shared, number: Option<usize>) -> Option<Reply> {
     let replies = &shared.options.raw;
     let reply = replies.get(number?.checked_sub(1)?).or(replies.last())?;
     Some(reply.reply())
@@ -75,7 +75,7 @@ fn headers(headers: &HeaderMap) -> Vec<(String, String)> {
     headers.iter().map(|(name, value)| (name.to_string(), text(value.as_bytes()))).collect()
 }
 
-fn answer(shared: &Shared, route: &Route, sent: &Sent<'_>) -> (Answer, Option<Violation>) {
+fn route_request(shared: &Shared, route: &Route, sent: &Sent<'_>) -> (Answer, Option<Violation>) {
     let brief = match route {
         Route::Unknown => Ok(Reply::json(404, json!({"error": "not found"}).to_string())),
         Route::Models(dialect) => check_key(shared, *dialect, sent)

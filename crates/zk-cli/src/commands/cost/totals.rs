@@ -19,7 +19,7 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    pub(super) fn by(by: CostBy) -> Self {
+    pub(super) fn new(by: CostBy) -> Self {
         Self { by, sums: BTreeMap::new(), total: Sum::default() }
     }
 
@@ -91,10 +91,10 @@ pub(super) async fn sum_up(
     filter: &SessionFilter,
     by: CostBy,
 ) -> Result<Summed, StoreError> {
-    let mut all = Summed { totals: Totals::by(by), left_out: Vec::new(), damaged: Vec::new() };
+    let mut all = Summed { totals: Totals::new(by), left_out: Vec::new(), damaged: Vec::new() };
     for info in store.list(filter).await? {
         let session = format!("{}  {}", info.id, shorten(&info.title.replace('\n', " ")));
-        let summed = Arc::new(Mutex::new(Totals::by(by)));
+        let summed = Arc::new(Mutex::new(Totals::new(by)));
         let visit = visiting(&summed, move |totals, entry| totals.add(&session, entry));
         // Answers on abandoned branches cost money, too.
         match store.scan_tree(&info.id, visit).await {

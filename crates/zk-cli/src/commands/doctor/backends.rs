@@ -12,7 +12,7 @@ use crate::compose;
 const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// Starts each backend of the settings, and ends it again.
-pub(super) async fn backends(app: &AppContext) -> Vec<Finding> {
+pub(super) async fn check_backends(app: &AppContext) -> Vec<Finding> {
     let children = Environment::filtered(app.work.machine.env.without_secrets());
     let plain = Arc::new(compose::process_exec(&app.settings, children));
     let mut findings = Vec::new();

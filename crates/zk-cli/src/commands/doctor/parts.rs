@@ -11,7 +11,7 @@ use crate::app::AppContext;
 use crate::{agents, compose, kept, parts, select};
 
 /// Checks the model of each part, and proposes one if there is none.
-pub(super) async fn parts(app: &AppContext) -> Vec<Finding> {
+pub(super) async fn check_parts(app: &AppContext) -> Vec<Finding> {
     let mut findings = kept_choice(app).await.into_iter().collect::<Vec<_>>();
     // Without a provider there is a failure already.
     let Ok(endpoint) = app.endpoint().await else { return findings };

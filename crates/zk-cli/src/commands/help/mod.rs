@@ -12,7 +12,7 @@ use crate::app::terminal;
 use crate::args::help;
 use crate::exit::{Exit, Failure, Outcome};
 pub(crate) use completions::{completions, known_words, manual_pages};
-use pages::{Page, pages, text, unpacked, without_targets};
+use pages::{Page, pages, text, unpack_pages, without_targets};
 use zk_exec::ProgramEnv;
 
 /// Most pages that the message about a missing topic names.
@@ -20,7 +20,7 @@ const MAX_NAMED: usize = 8;
 
 /// Prints the page or the help of the command that `topic` names, or lists the pages.
 pub(crate) fn help(env: &ProgramEnv, topic: &[String]) -> Outcome<Exit> {
-    let unpacked = unpacked()?;
+    let unpacked = unpack_pages()?;
     let pages = pages(&unpacked);
     let mut screen = Screen::stdout(&terminal(env));
     let word = topic.join(" ");
@@ -42,7 +42,7 @@ pub(crate) fn help(env: &ProgramEnv, topic: &[String]) -> Outcome<Exit> {
 
 /// Names of all pages except the decision records.
 fn page_names() -> Vec<String> {
-    let unpacked = unpacked().unwrap_or_default();
+    let unpacked = unpack_pages().unwrap_or_default();
     pages(&unpacked).iter().filter(|page| !page.is_decision()).map(|page| page.topic().to_owned()).collect()
 }
 

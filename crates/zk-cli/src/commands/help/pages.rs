@@ -36,7 +36,7 @@ impl Page<'_> {
     }
 }
 
-pub(super) fn unpacked() -> Outcome<String> {
+pub(super) fn unpack_pages() -> Outcome<String> {
     let mut text = String::new();
     DeflateDecoder::new(PACKED)
         .read_to_string(&mut text)

@@ -4,7 +4,7 @@
 use clap::error::ErrorKind;
 use clap::{Command, Parser};
 
-use super::pages::{pages, unpacked};
+use super::pages::{pages, unpack_pages};
 use crate::args::cli::Cli;
 use crate::args::help;
 use crate::settings::tests::{warnings_of, warnings_of_project};
@@ -154,7 +154,7 @@ fn is_name(word: &str) -> bool {
 
 #[test]
 fn every_block_and_every_command_of_the_documentation_is_what_its_language_says() {
-    let unpacked = unpacked().unwrap();
+    let unpacked = unpack_pages().unwrap();
     let of_docs = pages(&unpacked).into_iter().filter(|page| !page.is_decision());
     let of_docs = of_docs.map(|page| (page.name.to_owned(), page.text.to_owned()));
     // Packages have no page beside the crate.

@@ -56,7 +56,7 @@ fn models_of_all(app: &AppContext) -> Outcome<Vec<(String, Vec<Listed>)>> {
     let endpoint = match (runtime.block_on(app.endpoint()), named) {
         (Ok(endpoint), _) => endpoint,
         (Err(failure), Some(named)) if failure.exit == Exit::Auth => {
-            let known = known(&app.settings, &named.name);
+            let known = catalogue_models(&app.settings, &named.name);
             if known.is_empty() {
                 return Err(failure);
             }
@@ -65,8 +65,9 @@ fn models_of_all(app: &AppContext) -> Outcome<Vec<(String, Vec<Listed>)>> {
         }
         (Err(failure), None) if failure.exit == Exit::Auth => {
             term::print_stderr("zk: no provider is configured: this is the catalogue");
-            let listed =
-                known_providers().iter().map(|name| ((*name).to_owned(), known(&app.settings, name)));
+            let listed = known_providers()
+                .iter()
+                .map(|name| ((*name).to_owned(), catalogue_models(&app.settings, name)));
             return Ok(listed.collect());
         }
         (Err(failure), _) => return Err(failure),
@@ -85,7 +86,7 @@ async fn models_at(
     let provider = compose::provider(machine, settings, shared, endpoint).await?;
     let name = &endpoint.provider.name;
     let live = provider.list_models(&Bus::new().cx()).await;
-    let known = known(settings, name);
+    let known = catalogue_models(settings, name);
     let why = match live {
         Ok(Some(live)) => {
             let is_usual = endpoint.is_usual();
@@ -107,7 +108,7 @@ async fn models_at(
 }
 
 /// Returns the models of the catalogue and of the settings, without requests.
-fn known(settings: &Settings, provider: &str) -> Vec<Listed> {
+fn catalogue_models(settings: &Settings, provider: &str) -> Vec<Listed> {
     let said = settings.models(provider);
     let mut ids: Vec<&str> = known_models(provider).collect();
     ids.extend(said.ids());

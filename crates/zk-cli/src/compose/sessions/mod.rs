@@ -61,7 +61,7 @@ pub(crate) fn store(machine: &Machine) -> Outcome<SharedStore> {
     Ok(SharedStore::new(Arc::new(sqlite_store(machine)?)))
 }
 
-/// The SQLite files of this user, for what other stores cannot do.
+/// The SQLite store of this user, for operations that other stores lack.
 ///
 /// # Errors
 /// When another store was chosen.

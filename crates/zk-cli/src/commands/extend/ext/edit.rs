@@ -7,7 +7,7 @@ use zk_core::service::StateFiles as _;
 use zk_exec::LocalStateFiles;
 use zk_extensions::{ExtensionConfig, ExtensionOrigin};
 
-use super::settings_text::{appended, names, without};
+use super::settings_text::{extension_names, with_extension, without};
 use crate::app::{Machine, Workplace};
 use crate::args::ext::ExtAdd;
 use crate::commands::extend::mcp::settings_text::{parse, read_settings};
@@ -31,12 +31,12 @@ pub(super) fn add(work: &Workplace, add: ExtAdd) -> Outcome<Exit> {
     ExtensionConfig::read_all(&json!([definition]), &origin)
         .map_err(|error| Failure::usage(error.to_string()))?;
     let before = read_settings(&path)?;
-    if names(&parse(&path, &before)?).contains(&name) {
+    if extension_names(&parse(&path, &before)?).contains(&name) {
         return Err(Failure::usage(format!(
             "there is an extension `{name}` already; `zk ext remove {name}` removes it"
         )));
     }
-    let after = appended(&before, &definition).map_err(Failure::failed)?;
+    let after = with_extension(&before, &definition).map_err(Failure::failed)?;
     write(&path, &before, &after, &name, true)?;
     let told = format!("extension {name} is set up in {}; `zk ext test {name}` starts it", path.display());
     print_words(&work.machine, &[told])
@@ -45,7 +45,7 @@ pub(super) fn add(work: &Workplace, add: ExtAdd) -> Outcome<Exit> {
 pub(super) fn remove(machine: &Machine, name: &str) -> Outcome<Exit> {
     let path = settings_path(machine)?;
     let before = read_settings(&path)?;
-    if !names(&parse(&path, &before)?).contains(&name.to_owned()) {
+    if !extension_names(&parse(&path, &before)?).contains(&name.to_owned()) {
         return Err(Failure::usage(format!(
             "{} has no extension `{name}`; those of a project are in its .zk/settings.toml",
             path.display()
@@ -78,11 +78,11 @@ fn settings_path(machine: &Machine) -> Outcome<PathBuf> {
         .ok_or_else(|| Failure::usage("there is no place for settings: set HOME or ZK_HOME"))
 }
 
-/// Writes settings, after a check that only this extension differs from before.
+/// Writes a settings text, after a check that it differs in this extension only.
 fn write(path: &Path, before: &str, after: &str, name: &str, is_there: bool) -> Outcome<()> {
     let rest = |text: &str| -> Option<(toml::Table, bool)> {
         let mut table = parse(path, text).ok()?;
-        let is_there = names(&table).iter().any(|one| one == name);
+        let is_there = extension_names(&table).iter().any(|one| one == name);
         let is_empty = table.get_mut("extensions").and_then(toml::Value::as_array_mut).is_some_and(|list| {
             list.retain(|one| one.get("name").and_then(toml::Value::as_str) != Some(name));
             list.is_empty()

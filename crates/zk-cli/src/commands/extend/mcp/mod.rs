@@ -23,7 +23,7 @@ use crate::args::actions::McpAction;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mcp::server_records;
 use crate::settings::Settings;
-use tools::{accept, call, tools};
+use tools::{accept, call, list_tools};
 
 /// Maximum size of the printed end of a log, in bytes.
 const MAX_PRINTED_LOG_BYTES: u64 = 64 << 10;
@@ -33,7 +33,7 @@ pub(crate) fn mcp(app: &AppContext, action: McpAction) -> Outcome<Exit> {
     match action {
         McpAction::List => list(&app.work, &app.settings),
         McpAction::Tools { server } => {
-            runtime()?.block_on(tools(&app.work, &app.settings, server.as_deref()))
+            runtime()?.block_on(list_tools(&app.work, &app.settings, server.as_deref()))
         }
         McpAction::Call { server, tool, args } => {
             runtime()?.block_on(call(&app.work, &app.settings, &server, &tool, args.as_deref()))

@@ -55,14 +55,14 @@ pub(super) async fn login(
         )));
     }
     let session = Session::start(work, settings, servers).await?;
-    let done = signed_in(&work.machine, settings, &session, server, browser).await;
+    let done = sign_in_to_server(&work.machine, settings, &session, server, browser).await;
     session.close().await;
     let (lines, exit) = done?;
     print(&work.machine, &lines)?;
     Ok(exit)
 }
 
-async fn signed_in(
+async fn sign_in_to_server(
     machine: &Machine,
     settings: &Settings,
     session: &Session,

@@ -10,7 +10,7 @@ use crate::app::Workplace;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::Settings;
 
-pub(super) async fn tools(work: &Workplace, settings: &Settings, server: Option<&str>) -> Outcome<Exit> {
+pub(super) async fn list_tools(work: &Workplace, settings: &Settings, server: Option<&str>) -> Outcome<Exit> {
     let session = Session::start(work, settings, selected_servers(settings, server)?).await?;
     let (mut lines, mut rows) = (Vec::new(), Vec::new());
     let mut failed = false;

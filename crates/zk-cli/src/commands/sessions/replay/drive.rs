@@ -43,7 +43,7 @@ pub(super) async fn differences(
             "same": found.is_empty(),
             "turns": recording.turns(),
             "requests_compared": has_requests,
-            "differences": found.iter().map(described).collect::<Vec<_>>(),
+            "differences": found.iter().map(difference_json).collect::<Vec<_>>(),
         });
         output.add(|out| write_value(&line, &app.work.machine.redactor, out));
         finish(&output)?;
@@ -53,7 +53,7 @@ pub(super) async fn differences(
     Ok(if found.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
-fn described(difference: &Difference) -> serde_json::Value {
+fn difference_json(difference: &Difference) -> serde_json::Value {
     let mut value = serde_json::to_value(difference).unwrap_or_default();
     if let Some(fields) = value.as_object_mut() {
         fields.insert("text".to_owned(), difference.to_string().into());

@@ -3,7 +3,7 @@ use std::io::IsTerminal;
 use zk_core::service::{Engine, EngineRun, RunPhase, StoredQuestion, UiAnswer};
 use zk_tui::term::print_stderr;
 
-use super::question::{described, question_lines, question_of};
+use super::question::{describe_question, question_lines, question_of};
 use super::{engine, name, runs};
 use crate::app::{AppContext, runtime};
 use crate::args::fleet::ApproveArgs;
@@ -95,7 +95,7 @@ fn ask_to_approve(question: &StoredQuestion, digest: Option<&str>, run: &str) ->
             "nobody can be asked here: read what waits with `zk fleet approve {run} --show`, then add --digest {own}"
         )));
     }
-    described(question).iter().for_each(|line| print_stderr(line));
+    describe_question(question).iter().for_each(|line| print_stderr(line));
     print_stderr("let it run? [y/N]");
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).map_err(Failure::failed)?;

@@ -12,7 +12,7 @@ const MAX_OVERVIEW_RUNS: usize = 20;
 /// Lists the runs.
 pub(crate) fn list(app: &AppContext, active: bool, json: bool) -> Outcome<Exit> {
     let machine = &app.work.machine;
-    let filter = if active { self::active() } else { RunFilter::default() };
+    let filter = if active { self::active_filter() } else { RunFilter::default() };
     let runs = runtime()?.block_on(engine(machine)?.list(&filter))?;
     if json {
         let text = serde_json::to_string_pretty(&runs).map_err(Failure::failed)?;
@@ -36,7 +36,7 @@ pub(crate) fn overview(app: &AppContext) -> Outcome<Vec<String>> {
     Ok(runs.iter().flat_map(lines_of).collect())
 }
 
-fn active() -> RunFilter {
+fn active_filter() -> RunFilter {
     RunFilter::phases([RunPhase::Queued, RunPhase::Running, RunPhase::Parked])
 }
 

@@ -92,7 +92,7 @@ pub(crate) fn schedule(app: &AppContext, args: &ScheduleArgs) -> Outcome<Exit> {
     let machine = &app.work.machine;
     let Some(schedule) = &args.name else {
         let plans = runtime()?.block_on(engine(machine)?.schedules())?;
-        let mut lines: Vec<String> = plans.iter().map(row).collect();
+        let mut lines: Vec<String> = plans.iter().map(schedule_row).collect();
         if lines.is_empty() {
             lines.push("there are no schedules".to_owned());
         }
@@ -118,10 +118,10 @@ pub(crate) fn schedule(app: &AppContext, args: &ScheduleArgs) -> Outcome<Exit> {
     };
     let place = (app.work.cwd.clone(), text);
     let plan = runtime()?.block_on(runs(machine)?.schedule(schedule, times, place, placement))?;
-    print(machine, &[row(&plan)])
+    print(machine, &[schedule_row(&plan)])
 }
 
-fn row(plan: &Schedule) -> String {
+fn schedule_row(plan: &Schedule) -> String {
     let times = match plan.times {
         ScheduleTimes::Every(pause) => format!("every {} s", pause.as_secs()),
         ScheduleTimes::DailyAt(minute) => format!("daily at {:02}:{:02} UTC", minute / 60, minute % 60),

@@ -20,14 +20,14 @@ pub(super) async fn question_of(
 pub(super) async fn question_lines(store: &dyn SessionStore, run: &EngineRun) -> Outcome<Vec<String>> {
     let Some((_, question)) = question_of(store, run).await? else { return Ok(Vec::new()) };
     let id = run.job.run();
-    let mut lines = described(&question);
+    let mut lines = describe_question(&question);
     lines.push(format!("zk fleet approve {id}    lets exactly this call run, once"));
     lines.push(format!("zk fleet approve {id} --no    refuses it"));
     Ok(lines)
 }
 
 /// Describes a whole question, with each invisible character made visible.
-pub(super) fn described(question: &StoredQuestion) -> Vec<String> {
+pub(super) fn describe_question(question: &StoredQuestion) -> Vec<String> {
     let mut lines =
         vec![format!("`{}` waits: {}", visible_line(&question.tool), visible_line(&question.reason))];
     match &question.question {
