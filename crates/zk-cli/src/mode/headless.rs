@@ -252,16 +252,16 @@ impl Headless {
         goal: Option<&GoalRun>,
         stop: &CancellationToken,
     ) -> Outcome<RunOutcome> {
-        let mut outcome = self.drive(agent, options, stop).await?;
+        let mut outcome = self.perform_run(agent, options, stop).await?;
         if let Some(goal) = goal {
             while let Some(options) = goal.next(&outcome, agent, stop).await? {
-                outcome = goal_run::join(outcome, self.drive(agent, options, stop).await?);
+                outcome = goal_run::join(outcome, self.perform_run(agent, options, stop).await?);
             }
         }
         Ok(outcome)
     }
 
-    async fn drive(
+    async fn perform_run(
         &self,
         agent: &Agent,
         options: RunOptions,

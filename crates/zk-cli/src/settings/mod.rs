@@ -207,7 +207,7 @@ impl Settings {
         let mut settings = Self::empty(additions)?;
         let mut warnings = Vec::new();
         settings.add_given_layer(Layer::Default, variables::defaults(), &mut Vec::new())?;
-        settings.file(files, layer, path, true, &mut warnings)?;
+        settings.add_file(files, layer, path, true, &mut warnings)?;
         settings.read_sections()?;
         Ok(warnings)
     }
@@ -233,7 +233,7 @@ impl Settings {
         settings.add_given_layer(Layer::Environment, environment, &mut warnings)?;
         let user = sources.dirs.settings();
         if let Some(path) = user {
-            settings.file(sources.files, Layer::User, &path, false, &mut warnings)?;
+            settings.add_file(sources.files, Layer::User, &path, false, &mut warnings)?;
         }
         if sources.scope.has_own_parts() {
             settings.own_prompt_files(sources, &mut warnings)?;
@@ -242,10 +242,10 @@ impl Settings {
             settings.project_files(sources, &mut warnings)?;
         }
         if let Some(path) = sources.extra {
-            settings.file(sources.files, Layer::CommandLine, path, true, &mut warnings)?;
+            settings.add_file(sources.files, Layer::CommandLine, path, true, &mut warnings)?;
         }
         settings.add_given_layer(Layer::CommandLine, given, &mut warnings)?;
-        settings.file(sources.files, Layer::Managed, Path::new(MANAGED), false, &mut warnings)?;
+        settings.add_file(sources.files, Layer::Managed, Path::new(MANAGED), false, &mut warnings)?;
         settings.preset(sources, &mut warnings)?;
         settings.read_sections()?;
         warnings.extend(settings.models_of_nobody());
@@ -284,7 +284,7 @@ impl Settings {
         Ok(kept)
     }
 
-    fn file(
+    fn add_file(
         &mut self,
         files: &dyn HostFiles,
         layer: Layer,

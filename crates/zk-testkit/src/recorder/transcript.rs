@@ -40,7 +40,7 @@ pub(super) fn render_transcript(events: &[Recorded]) -> String {
         } else {
             event
         };
-        lines.push(line(event, &mut ids));
+        lines.push(event_line(event, &mut ids));
         at += run;
     }
     lines.join("\n")
@@ -69,7 +69,7 @@ fn join_deltas<'a>(events: impl Iterator<Item = &'a Recorded>) -> Option<Recorde
     Some(joined)
 }
 
-fn line(event: &Recorded, ids: &mut Ids) -> String {
+fn event_line(event: &Recorded, ids: &mut Ids) -> String {
     let mut out = "  ".repeat(event.depth as usize);
     if event.depth > 0 {
         out.push_str(&format!("[{}] ", event.agent));
@@ -152,7 +152,7 @@ fn object(fields: &Map<String, Value>, ids: &mut Ids) -> String {
         Some("tool_call") => {
             let args = fields.get("args").map(ToString::to_string).unwrap_or_default();
             let id = ids.short_id(text("id").unwrap_or_default());
-            return format!("{}{id} {}", text("name").unwrap_or_default(), cut(&args));
+            return format!("{}{id} {}", text("name").unwrap_or_default(), shortened(&args));
         }
         Some("tool_result") => {
             let id = ids.short_id(text("call_id").unwrap_or_default());
@@ -166,10 +166,10 @@ fn object(fields: &Map<String, Value>, ids: &mut Ids) -> String {
 }
 
 fn quoted(text: &str) -> String {
-    format!("{:?}", cut(text))
+    format!("{:?}", shortened(text))
 }
 
-fn cut(text: &str) -> String {
+fn shortened(text: &str) -> String {
     match text.char_indices().nth(MAX_LINE_CHARS) {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or(text)),
         None => text.to_owned(),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::{Checked, Rule, broken, is_tool_name, text_of};
+use super::{Checked, Rule, is_tool_name, reject, text_of};
 
 /// Keywords that a provider rejects, and the largest sizes that it accepts.
 pub(super) struct Limits {
@@ -62,20 +62,20 @@ pub(super) const OPENAI: Limits = Limits {
 /// Checks a schema as a provider does before it compiles it.
 pub(super) fn check(schema: Option<&Value>, limits: &Limits) -> Checked {
     let Some(root) = schema.filter(|schema| schema.is_object()) else {
-        return broken(Rule::Output, "the format has no `schema`");
+        return reject(Rule::Output, "the format has no `schema`");
     };
     if root.get("type").is_none_or(|kind| kind != "object") || root.get("anyOf").is_some() {
-        return broken(Rule::Output, "schema must be a JSON Schema of 'type: \"object\"'");
+        return reject(Rule::Output, "schema must be a JSON Schema of 'type: \"object\"'");
     }
     let mut seen = Seen { root, limits, within: BTreeSet::new(), optional: 0, unions: 0 };
     seen.check_schema(root, "schema")?;
     if seen.optional > limits.optional {
         let message = format!("Schemas contains too many optional parameters ({})", seen.optional);
-        return broken(Rule::Output, message);
+        return reject(Rule::Output, message);
     }
     if seen.unions > limits.unions {
         let message = format!("Schemas contains too many parameters with union types ({})", seen.unions);
-        return broken(Rule::Output, message);
+        return reject(Rule::Output, message);
     }
     Ok(())
 }
@@ -83,7 +83,7 @@ pub(super) fn check(schema: Option<&Value>, limits: &Limits) -> Checked {
 /// Checks an output format by the rules of both OpenAI APIs.
 pub(super) fn check_openai(asked: &Value) -> Checked {
     if !text_of(asked, "name").is_some_and(is_tool_name) {
-        return broken(Rule::Output, "Missing or illegal 'name' of the format.");
+        return reject(Rule::Output, "Missing or illegal 'name' of the format.");
     }
     match asked.get("strict") {
         Some(Value::Bool(true)) => check(asked.get("schema"), &OPENAI),
@@ -102,10 +102,10 @@ struct Seen<'a> {
 impl<'a> Seen<'a> {
     fn check_schema(&mut self, schema: &'a Value, place: &str) -> Checked {
         let Some(fields) = schema.as_object() else {
-            return broken(Rule::Output, format!("{place}: a schema is an object"));
+            return reject(Rule::Output, format!("{place}: a schema is an object"));
         };
         if let Some(name) = self.limits.refused.iter().find(|name| fields.contains_key(**name)) {
-            return broken(Rule::Output, format!("{place}: '{name}' is not permitted"));
+            return reject(Rule::Output, format!("{place}: '{name}' is not permitted"));
         }
         if let Some(target) = fields.get("$ref").and_then(Value::as_str) {
             return self.check_reference(target, place);
@@ -130,7 +130,7 @@ impl<'a> Seen<'a> {
         if fields.get("additionalProperties") != Some(&Value::Bool(false)) {
             let message =
                 format!("{place}: For 'object' type, 'additionalProperties' must be explicitly set to false");
-            return broken(Rule::Output, message);
+            return reject(Rule::Output, message);
         }
         let required: Vec<&Value> =
             fields.get("required").and_then(Value::as_array).into_iter().flatten().collect();
@@ -141,7 +141,7 @@ impl<'a> Seen<'a> {
                     "{place}: 'required' is required to be supplied and to be an array including every key in \
                      properties. Missing '{name}'."
                 );
-                return broken(Rule::Output, message);
+                return reject(Rule::Output, message);
             }
             self.optional += usize::from(!is_required);
             self.check_schema(property, &format!("{place}.{name}"))?;
@@ -152,7 +152,7 @@ impl<'a> Seen<'a> {
     fn check_reference(&mut self, target: &'a str, place: &str) -> Checked {
         let found = target.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
         let Some(found) = found else {
-            return broken(
+            return reject(
                 Rule::Output,
                 format!("{place}: reference to component '{target}' which was not found"),
             );
@@ -160,7 +160,7 @@ impl<'a> Seen<'a> {
         if !self.within.insert(target) {
             return match self.limits.recursion {
                 true => Ok(()),
-                false => broken(Rule::Output, format!("{place}: Recursive schemas are not supported")),
+                false => reject(Rule::Output, format!("{place}: Recursive schemas are not supported")),
             };
         }
         self.check_schema(found, target)?;

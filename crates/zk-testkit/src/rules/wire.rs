@@ -8,7 +8,7 @@ use zk_core::model::{
     WireReady, WireRules,
 };
 
-use super::{Checked, Rule, broken, has_nul, is_blank, is_tool_name};
+use super::{Checked, Rule, has_nul, is_blank, is_tool_name, reject};
 
 /// Checks that `ready` is acceptable for any provider with `rules`: roles alternate from user to user, every
 /// call has one result directly after it, results come first, nothing is empty, ids and names are valid, ids
@@ -29,24 +29,24 @@ pub fn check_wire(ready: &WireReady, rules: &WireRules) -> Result<(), super::Vio
     match (messages.first(), messages.last()) {
         (Some(first), Some(last)) => {
             if first.role != Role::User {
-                return broken(Rule::FirstNotUser, "messages[0] is not the user's");
+                return reject(Rule::FirstNotUser, "messages[0] is not the user's");
             }
             let is_paused = matches!(last.stop, Some(StopReason::PauseTurn | StopReason::Compaction));
             if last.role != Role::User && !(rules.resumes && is_paused) {
-                return broken(Rule::LastNotUser, "the last message is not the user's");
+                return reject(Rule::LastNotUser, "the last message is not the user's");
             }
         }
-        _ => return broken(Rule::NoMessages, "there are no messages"),
+        _ => return reject(Rule::NoMessages, "there are no messages"),
     }
     let mut used: HashSet<&CallId> = HashSet::new();
     let mut open: Vec<&CallId> = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         let expected = if at % 2 == 0 { Role::User } else { Role::Assistant };
         if message.role != expected {
-            return broken(Rule::SameRole, format!("messages[{at}] has the role of the message before it"));
+            return reject(Rule::SameRole, format!("messages[{at}] has the role of the message before it"));
         }
         if message.content.is_empty() {
-            return broken(Rule::EmptyMessage, format!("messages[{at}] has no content"));
+            return reject(Rule::EmptyMessage, format!("messages[{at}] has no content"));
         }
         match message.role {
             Role::User => check_user(message, at, &std::mem::take(&mut open), rules)?,
@@ -76,7 +76,7 @@ fn check_assistant<'a>(
                 speaks = true;
                 self::check_call(call, message, &place, rules)?;
                 if !used.insert(&call.id) {
-                    return broken(Rule::DuplicateId, format!("{place}: the id {} was used before", call.id));
+                    return reject(Rule::DuplicateId, format!("{place}: the id {} was used before", call.id));
                 }
                 open.push(&call.id);
             }
@@ -89,7 +89,7 @@ fn check_assistant<'a>(
                     ThinkingReplay::Echo => own,
                 };
                 if !may_go {
-                    return broken(Rule::Thinking, format!("{place}: this thinking must not be sent"));
+                    return reject(Rule::Thinking, format!("{place}: this thinking must not be sent"));
                 }
             }
             Block::Image(image) if rules.image_in_answer && is_accepted_media(block, rules) => {
@@ -97,22 +97,22 @@ fn check_assistant<'a>(
                 check_wire_data(image.wire.as_ref(), &place, rules)?;
             }
             Block::Image(_) | Block::Document(_) => {
-                return broken(Rule::Media, format!("{place}: this answer may not carry it"));
+                return reject(Rule::Media, format!("{place}: this answer may not carry it"));
             }
             Block::ToolResult(_) => {
-                return broken(Rule::Role, format!("{place}: a result in an assistant message"));
+                return reject(Rule::Role, format!("{place}: a result in an assistant message"));
             }
             Block::Provider(block) => {
                 speaks = true;
                 check_wire_data(Some(&block.wire), &place, rules)?;
             }
             Block::Compaction(_) => {
-                return broken(Rule::Foreign, format!("{place}: no provider knows compaction markers"));
+                return reject(Rule::Foreign, format!("{place}: no provider knows compaction markers"));
             }
         }
     }
     if !speaks {
-        return broken(Rule::EmptyMessage, format!("messages[{at}] says nothing"));
+        return reject(Rule::EmptyMessage, format!("messages[{at}] says nothing"));
     }
     Ok(open)
 }
@@ -126,7 +126,7 @@ fn check_user(message: &Message, at: usize, open: &[&CallId], rules: &WireRules)
         match block {
             Block::ToolResult(result) => {
                 if others {
-                    return broken(Rule::ResultsNotFirst, format!("{place}: a result after other content"));
+                    return reject(Rule::ResultsNotFirst, format!("{place}: a result after other content"));
                 }
                 let Some(found) = waiting.iter().position(|id| **id == result.call_id) else {
                     let rule = if open.contains(&&result.call_id) {
@@ -134,7 +134,7 @@ fn check_user(message: &Message, at: usize, open: &[&CallId], rules: &WireRules)
                     } else {
                         Rule::OrphanResult
                     };
-                    return broken(
+                    return reject(
                         rule,
                         format!("{place}: nothing waits for a result of {}", result.call_id),
                     );
@@ -145,21 +145,21 @@ fn check_user(message: &Message, at: usize, open: &[&CallId], rules: &WireRules)
             }
             Block::Text(text) => self::check_text(&text.text, text.wire.as_ref(), &place, rules)?,
             Block::Image(_) | Block::Document(_) if !is_accepted_media(block, rules) => {
-                return broken(Rule::Media, format!("{place}: the model cannot take it"));
+                return reject(Rule::Media, format!("{place}: the model cannot take it"));
             }
             Block::Image(_) | Block::Document(_) => {}
             Block::ToolCall(_) | Block::Thinking(_) | Block::Provider(_) => {
-                return broken(Rule::Role, format!("{place}: only the model says this"));
+                return reject(Rule::Role, format!("{place}: only the model says this"));
             }
             Block::Compaction(_) => {
-                return broken(Rule::Foreign, format!("{place}: no provider knows compaction markers"));
+                return reject(Rule::Foreign, format!("{place}: no provider knows compaction markers"));
             }
         }
         others = true;
     }
     match waiting.first() {
         None => Ok(()),
-        Some(id) => broken(Rule::UnansweredCall, format!("messages[{at}] does not answer {id}")),
+        Some(id) => reject(Rule::UnansweredCall, format!("messages[{at}] does not answer {id}")),
     }
 }
 
@@ -179,10 +179,10 @@ fn is_accepted_media(block: &Block, rules: &WireRules) -> bool {
 
 fn check_text(text: &str, wire: Option<&WireData>, place: &str, rules: &WireRules) -> Checked {
     if is_blank(text) {
-        return broken(Rule::EmptyText, format!("{place}: the text is empty"));
+        return reject(Rule::EmptyText, format!("{place}: the text is empty"));
     }
     if text.contains('\0') {
-        return broken(Rule::Nul, format!("{place}: the text contains NUL"));
+        return reject(Rule::Nul, format!("{place}: the text contains NUL"));
     }
     check_wire_data(wire, place, rules)
 }
@@ -190,7 +190,7 @@ fn check_text(text: &str, wire: Option<&WireData>, place: &str, rules: &WireRule
 fn check_wire_data(wire: Option<&WireData>, place: &str, rules: &WireRules) -> Checked {
     match wire {
         Some(wire) if wire.origin != rules.target => {
-            broken(Rule::Foreign, format!("{place}: carries data of {}", wire.origin))
+            reject(Rule::Foreign, format!("{place}: carries data of {}", wire.origin))
         }
         Some(_) | None => Ok(()),
     }
@@ -202,16 +202,16 @@ fn check_call(call: &ToolCall, message: &Message, place: &str, rules: &WireRules
     let is_given =
         message.origin.as_ref() == Some(&rules.target) && !id.is_empty() && !call.id.is_made_here();
     if !rules.ids.allows(id) && !is_given {
-        return broken(Rule::IllegalId, format!("{place}: the id `{}` is not legal", call.id));
+        return reject(Rule::IllegalId, format!("{place}: the id `{}` is not legal", call.id));
     }
     if !is_tool_name(&call.name) {
-        return broken(Rule::ToolName, format!("{place}: the name `{}` is not legal", call.name));
+        return reject(Rule::ToolName, format!("{place}: the name `{}` is not legal", call.name));
     }
     if !matches!(call.args, Value::Object(_)) || call.malformed.is_some() {
-        return broken(Rule::Arguments, format!("{place}: the arguments are not an object"));
+        return reject(Rule::Arguments, format!("{place}: the arguments are not an object"));
     }
     if has_nul(&call.args) {
-        return broken(Rule::Nul, format!("{place}: the arguments contain NUL"));
+        return reject(Rule::Nul, format!("{place}: the arguments contain NUL"));
     }
     check_wire_data(call.wire.as_ref(), place, rules)
 }
@@ -219,14 +219,14 @@ fn check_call(call: &ToolCall, message: &Message, place: &str, rules: &WireRules
 fn check_result(result: &ToolResult, place: &str, rules: &WireRules) -> Checked {
     let blocks = match &result.content {
         ToolContent::Text(text) if text.is_empty() => {
-            return broken(Rule::EmptyText, format!("{place}: the result is empty"));
+            return reject(Rule::EmptyText, format!("{place}: the result is empty"));
         }
         ToolContent::Text(text) if text.contains('\0') => {
-            return broken(Rule::Nul, format!("{place}: the result contains NUL"));
+            return reject(Rule::Nul, format!("{place}: the result contains NUL"));
         }
         ToolContent::Text(_) => return Ok(()),
         ToolContent::Blocks(blocks) if blocks.is_empty() => {
-            return broken(Rule::EmptyMessage, format!("{place}: the result has no content"));
+            return reject(Rule::EmptyMessage, format!("{place}: the result has no content"));
         }
         ToolContent::Blocks(blocks) => blocks,
     };
@@ -234,12 +234,12 @@ fn check_result(result: &ToolResult, place: &str, rules: &WireRules) -> Checked 
         match block {
             Block::Text(text) => self::check_text(&text.text, text.wire.as_ref(), place, rules)?,
             Block::Image(_) | Block::Document(_) if result.is_error => {
-                return broken(Rule::MediaInError, format!("{place}: media in a failed result"));
+                return reject(Rule::MediaInError, format!("{place}: media in a failed result"));
             }
             Block::Image(_) | Block::Document(_)
                 if !rules.image_in_tool_result || !is_accepted_media(block, rules) =>
             {
-                return broken(Rule::Media, format!("{place}: media in a result"));
+                return reject(Rule::Media, format!("{place}: media in a result"));
             }
             Block::Image(_) | Block::Document(_) => {}
             Block::ToolCall(_)
@@ -247,7 +247,7 @@ fn check_result(result: &ToolResult, place: &str, rules: &WireRules) -> Checked 
             | Block::Thinking(_)
             | Block::Compaction(_)
             | Block::Provider(_) => {
-                return broken(Rule::Shape, format!("{place}: a result carries only text and media"));
+                return reject(Rule::Shape, format!("{place}: a result carries only text and media"));
             }
         }
     }

@@ -171,7 +171,7 @@ fn show_notice(notice: &SessionNotice<'_>, notices: &Notices) {
             print_stderr(&format!("zk: warning: the newest session {id} is {state}{next}{instead}"));
         }
         SessionNotice::Interrupted { calls } => {
-            interruption(calls).iter().for_each(|line| print_stderr(&format!("zk: {line}")));
+            describe_interruption(calls).iter().for_each(|line| print_stderr(&format!("zk: {line}")));
         }
         SessionNotice::OutputsNotCopied { from, error } => {
             let place = from.display();
@@ -186,7 +186,7 @@ fn warn_not_saved(why: &str) {
 }
 
 /// Describes the last run of a session that was cut off, in lines for a person.
-fn interruption(calls: &[InterruptedCall]) -> Vec<String> {
+fn describe_interruption(calls: &[InterruptedCall]) -> Vec<String> {
     if calls.is_empty() {
         return vec!["the last run of this session was interrupted".to_owned()];
     }

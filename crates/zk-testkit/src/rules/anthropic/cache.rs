@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::super::{Checked, Rule, broken, is_blank, text_of};
+use super::super::{Checked, Rule, is_blank, reject, text_of};
 
 const MAX_BREAKPOINTS: usize = 4;
 
@@ -22,7 +22,7 @@ pub(super) fn check(body: &Value) -> Checked {
         }
     }
     if count > MAX_BREAKPOINTS {
-        return broken(
+        return reject(
             Rule::TooManyCacheMarkers,
             format!(
                 "A maximum of {MAX_BREAKPOINTS} blocks with cache_control may be provided. Found {count}."
@@ -43,16 +43,16 @@ fn count_marker(block: &Value, place: &str, count: &mut usize) -> Checked {
     *count += 1;
     match text_of(block, "type") {
         Some(kind @ ("thinking" | "redacted_thinking")) => {
-            broken(Rule::CacheMarker, format!("{place}.{kind}.cache_control: Extra inputs are not permitted"))
+            reject(Rule::CacheMarker, format!("{place}.{kind}.cache_control: Extra inputs are not permitted"))
         }
-        Some("text") if text_of(block, "text").is_none_or(is_blank) => broken(
+        Some("text") if text_of(block, "text").is_none_or(is_blank) => reject(
             Rule::CacheMarker,
             format!("{place}.text: cache_control cannot be set for empty text blocks"),
         ),
         _ => match block.pointer("/cache_control/type").and_then(Value::as_str) {
             Some("ephemeral") => Ok(()),
             _ => {
-                broken(Rule::CacheMarker, format!("{place}.cache_control.type: Input should be 'ephemeral'"))
+                reject(Rule::CacheMarker, format!("{place}.cache_control.type: Input should be 'ephemeral'"))
             }
         },
     }

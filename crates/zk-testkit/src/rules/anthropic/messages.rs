@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::super::{Checked, IMAGES, Rule, Strictness, broken, is_blank, is_tool_name, text_of};
+use super::super::{Checked, IMAGES, Rule, Strictness, is_blank, is_tool_name, reject, text_of};
 use super::hosted;
 use super::params::thinks_with_budget;
 
@@ -36,9 +36,9 @@ impl<'a> Speech<'a> {
 
 pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<Seen> {
     let messages = match body.get("messages") {
-        None => return broken(Rule::NoMessages, "messages: Field required"),
+        None => return reject(Rule::NoMessages, "messages: Field required"),
         Some(Value::Array(messages)) => messages,
-        Some(_) => return broken(Rule::Shape, "messages: Input should be a valid list"),
+        Some(_) => return reject(Rule::Shape, "messages: Input should be a valid list"),
     };
     let mut speeches: Vec<Speech<'_>> = Vec::new();
     for (at, message) in messages.iter().enumerate() {
@@ -47,7 +47,7 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<Seen> {
         match speeches.last_mut() {
             Some(last) if last.assistant == assistant => {
                 if strictness.alternate {
-                    return broken(
+                    return reject(
                         Rule::SameRole,
                         format!(
                             "messages: roles must alternate between \"user\" and \"assistant\", but found \
@@ -62,16 +62,16 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<Seen> {
         }
     }
     match speeches.first() {
-        None => return broken(Rule::NoMessages, "messages: at least one message is required"),
+        None => return reject(Rule::NoMessages, "messages: at least one message is required"),
         Some(first) if first.assistant => {
-            return broken(Rule::FirstNotUser, "messages: first message must use the \"user\" role");
+            return reject(Rule::FirstNotUser, "messages: first message must use the \"user\" role");
         }
         Some(_) => {}
     }
     let begins_anew =
         speeches.last().is_some_and(|last| last.assistant && !hosted::is_paused(&last.blocks()));
     if !strictness.prefill && begins_anew {
-        return broken(
+        return reject(
             Rule::LastNotUser,
             "This model does not support assistant message prefill. The conversation must end with a user message.",
         );
@@ -91,13 +91,13 @@ fn check_role(message: &Value, at: usize) -> Checked<bool> {
     match text_of(message, "role") {
         Some("user") => Ok(false),
         Some("assistant") => Ok(true),
-        Some("system") => broken(
+        Some("system") => reject(
             Rule::Role,
             "messages: Unexpected role \"system\". The Messages API accepts a top-level `system` parameter, not \
              \"system\" as an input message role.",
         ),
         Some(_) | None => {
-            broken(Rule::Role, format!("messages.{at}.role: Input should be 'user' or 'assistant'"))
+            reject(Rule::Role, format!("messages.{at}.role: Input should be 'user' or 'assistant'"))
         }
     }
 }
@@ -105,14 +105,14 @@ fn check_role(message: &Value, at: usize) -> Checked<bool> {
 fn check_parts(message: &Value, at: usize, assistant: bool) -> Checked<Vec<Part<'_>>> {
     let blocks = match message.get("content") {
         Some(Value::String(text)) if is_blank(text) => {
-            return broken(Rule::EmptyText, "messages: text content blocks must be non-empty");
+            return reject(Rule::EmptyText, "messages: text content blocks must be non-empty");
         }
         Some(Value::String(_)) => return Ok(Vec::new()),
         Some(Value::Array(blocks)) => blocks,
-        Some(_) | None => return broken(Rule::Shape, format!("messages.{at}.content: Field required")),
+        Some(_) | None => return reject(Rule::Shape, format!("messages.{at}.content: Field required")),
     };
     if blocks.is_empty() {
-        return broken(
+        return reject(
             Rule::EmptyMessage,
             format!(
                 "messages.{at}: all messages must have non-empty content except for the optional final assistant \
@@ -131,18 +131,18 @@ fn check_parts(message: &Value, at: usize, assistant: bool) -> Checked<Vec<Part<
             (Some("thinking"), true) => check_thinking(block, &place)?,
             (Some("redacted_thinking"), true) => {
                 if text_of(block, "data").is_none_or(str::is_empty) {
-                    return broken(Rule::Thinking, format!("{place}.redacted_thinking.data: Field required"));
+                    return reject(Rule::Thinking, format!("{place}.redacted_thinking.data: Field required"));
                 }
             }
             (Some(kind), true) if hosted::is_kind(kind) => {}
             (Some(kind), _) => {
                 let role = if assistant { "assistant" } else { "user" };
-                return broken(
+                return reject(
                     Rule::Role,
                     format!("{place}: `{kind}` blocks are not permitted in {role} messages"),
                 );
             }
-            (None, _) => return broken(Rule::Shape, format!("{place}.type: Field required")),
+            (None, _) => return reject(Rule::Shape, format!("{place}.type: Field required")),
         }
         parts.push(Part { place, block });
     }
@@ -151,12 +151,12 @@ fn check_parts(message: &Value, at: usize, assistant: bool) -> Checked<Vec<Part<
 
 fn check_text(block: &Value, place: &str) -> Checked {
     match text_of(block, "text") {
-        Some("") => broken(Rule::EmptyText, "messages: text content blocks must be non-empty"),
+        Some("") => reject(Rule::EmptyText, "messages: text content blocks must be non-empty"),
         Some(text) if is_blank(text) => {
-            broken(Rule::EmptyText, "messages: text content blocks must contain non-whitespace text")
+            reject(Rule::EmptyText, "messages: text content blocks must contain non-whitespace text")
         }
         Some(_) => Ok(()),
-        None => broken(Rule::Shape, format!("{place}.text.text: Field required")),
+        None => reject(Rule::Shape, format!("{place}.text.text: Field required")),
     }
 }
 
@@ -164,21 +164,21 @@ fn check_media(block: &Value, kind: &str, place: &str) -> Checked {
     let source = |key: &str| block.pointer(&format!("/source/{key}")).and_then(Value::as_str);
     match source("type") {
         Some("base64") if source("data").is_none_or(str::is_empty) => {
-            broken(Rule::Media, format!("{place}.{kind}.source.base64.data: {kind} cannot be empty"))
+            reject(Rule::Media, format!("{place}.{kind}.source.base64.data: {kind} cannot be empty"))
         }
         Some("base64") if source("media_type").is_none_or(|kind| !kind.contains('/')) => {
-            broken(Rule::Media, format!("{place}.{kind}.source.base64.media_type: Field required"))
+            reject(Rule::Media, format!("{place}.{kind}.source.base64.media_type: Field required"))
         }
         Some("base64")
             if kind == "image" && source("data").is_some_and(|data| data.len() > LARGEST_IMAGE) =>
         {
-            broken(Rule::Media, format!("{place}.image.source.base64: image exceeds 5 MB maximum"))
+            reject(Rule::Media, format!("{place}.image.source.base64: image exceeds 5 MB maximum"))
         }
         Some("base64") => {
             let types = if kind == "image" { IMAGES } else { &["application/pdf"][..] };
             match source("media_type").is_some_and(|given| types.contains(&given)) {
                 true => Ok(()),
-                false => broken(
+                false => reject(
                     Rule::Media,
                     format!(
                         "{place}.{kind}.source.base64.media_type: Input should be {}",
@@ -187,37 +187,37 @@ fn check_media(block: &Value, kind: &str, place: &str) -> Checked {
                 ),
             }
         }
-        Some("text") if source("media_type") != Some("text/plain") => broken(
+        Some("text") if source("media_type") != Some("text/plain") => reject(
             Rule::Media,
             format!("{place}.{kind}.source.text.media_type: Input should be 'text/plain'"),
         ),
         Some(_) => Ok(()),
-        None => broken(Rule::Shape, format!("{place}.{kind}.source: Field required")),
+        None => reject(Rule::Shape, format!("{place}.{kind}.source: Field required")),
     }
 }
 
 fn check_thinking(block: &Value, place: &str) -> Checked {
     if text_of(block, "signature").is_none_or(str::is_empty) {
-        return broken(Rule::Thinking, format!("{place}.thinking.signature: Field required"));
+        return reject(Rule::Thinking, format!("{place}.thinking.signature: Field required"));
     }
     if text_of(block, "thinking").is_none() {
-        return broken(Rule::Thinking, format!("{place}.thinking.thinking: Field required"));
+        return reject(Rule::Thinking, format!("{place}.thinking.thinking: Field required"));
     }
     Ok(())
 }
 
 fn check_call(block: &Value, place: &str) -> Checked {
     if text_of(block, "id").is_none() {
-        return broken(Rule::Shape, format!("{place}.tool_use.id: Field required"));
+        return reject(Rule::Shape, format!("{place}.tool_use.id: Field required"));
     }
     if !text_of(block, "name").is_some_and(is_tool_name) {
-        return broken(
+        return reject(
             Rule::ToolName,
             format!("{place}.tool_use.name: String should match pattern '^[a-zA-Z0-9_-]{{1,64}}$'"),
         );
     }
     if !block.get("input").is_some_and(Value::is_object) {
-        return broken(
+        return reject(
             Rule::Arguments,
             format!("{place}.tool_use.input: Input should be a valid dictionary"),
         );
@@ -227,7 +227,7 @@ fn check_call(block: &Value, place: &str) -> Checked {
 
 fn check_result(block: &Value, place: &str) -> Checked {
     if text_of(block, "tool_use_id").is_none() {
-        return broken(Rule::Shape, format!("{place}.tool_result.tool_use_id: Field required"));
+        return reject(Rule::Shape, format!("{place}.tool_result.tool_use_id: Field required"));
     }
     let failed = block.get("is_error") == Some(&Value::Bool(true));
     match block.get("content") {
@@ -238,7 +238,7 @@ fn check_result(block: &Value, place: &str) -> Checked {
                 match text_of(inner, "type") {
                     Some("text") => check_text(inner, &place)?,
                     Some("image" | "document" | "search_result" | "tool_reference") if failed => {
-                        return broken(
+                        return reject(
                             Rule::MediaInError,
                             format!("{place}: all content must be type \"text\" if `is_error` is true"),
                         );
@@ -246,17 +246,17 @@ fn check_result(block: &Value, place: &str) -> Checked {
                     Some(kind @ ("image" | "document")) => check_media(inner, kind, &place)?,
                     Some("search_result" | "tool_reference") => {}
                     Some(kind) => {
-                        return broken(
+                        return reject(
                             Rule::Shape,
                             format!("{place}: `{kind}` is not permitted in a tool_result"),
                         );
                     }
-                    None => return broken(Rule::Shape, format!("{place}.type: Field required")),
+                    None => return reject(Rule::Shape, format!("{place}.type: Field required")),
                 }
             }
             Ok(())
         }
-        Some(_) => broken(Rule::Shape, format!("{place}.tool_result.content: Input should be a valid list")),
+        Some(_) => reject(Rule::Shape, format!("{place}.tool_result.content: Input should be a valid list")),
     }
 }
 
@@ -272,13 +272,13 @@ fn check_call_result_pairs(strictness: &Strictness, speeches: &[Speech<'_>]) -> 
             for part in speech.parts.iter().filter(|part| text_of(part.block, "type") == Some("tool_use")) {
                 let id = text_of(part.block, "id").unwrap_or_default();
                 if !strictness.ids.allows(id) {
-                    return broken(
+                    return reject(
                         Rule::IllegalId,
                         format!("{}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'", part.place),
                     );
                 }
                 if !ids.insert(id) {
-                    return broken(Rule::DuplicateId, "messages: `tool_use` ids must be unique");
+                    return reject(Rule::DuplicateId, "messages: `tool_use` ids must be unique");
                 }
                 open.push(id);
                 seen.tool_blocks = true;
@@ -295,7 +295,7 @@ fn check_call_result_pairs(strictness: &Strictness, speeches: &[Speech<'_>]) -> 
             seen.tool_blocks = true;
             let id = text_of(part.block, "tool_use_id").unwrap_or_default();
             if !open.contains(&id) {
-                return broken(
+                return reject(
                     Rule::OrphanResult,
                     format!(
                         "{}: unexpected `tool_use_id` found in `tool_result` blocks: {id}. Each `tool_result` \
@@ -305,7 +305,7 @@ fn check_call_result_pairs(strictness: &Strictness, speeches: &[Speech<'_>]) -> 
                 );
             }
             if answered.contains(&id) {
-                return broken(
+                return reject(
                     Rule::DuplicateResult,
                     format!(
                         "{}: each tool_use must have a single result. Found multiple `tool_result` blocks with \
@@ -328,7 +328,7 @@ fn check_call_result_pairs(strictness: &Strictness, speeches: &[Speech<'_>]) -> 
 }
 
 fn reject_unanswered<T>(rule: Rule, at: usize, ids: &[&str]) -> Checked<T> {
-    broken(
+    reject(
         rule,
         format!(
             "messages.{at}: `tool_use` ids were found without `tool_result` blocks immediately after: {}. Each \
@@ -344,7 +344,7 @@ fn check_thinking_first(speeches: &[Speech<'_>]) -> Checked {
     let kind = |part: &Part<'_>| text_of(part.block, "type").unwrap_or_default().to_owned();
     let in_loop = answering.parts.first().map(kind).as_deref() == Some("tool_result");
     match asking.parts.first().map(|part| (kind(part), &part.place)) {
-        Some((found, place)) if in_loop && !matches!(&*found, "thinking" | "redacted_thinking") => broken(
+        Some((found, place)) if in_loop && !matches!(&*found, "thinking" | "redacted_thinking") => reject(
             Rule::Thinking,
             format!(
                 "{place}.type: Expected `thinking` or `redacted_thinking`, but found `{found}`. When `thinking` \

@@ -22,7 +22,7 @@ pub(super) async fn search(app: &AppContext, store: &SqliteStore, args: &SearchA
         until: args.until,
         limit: Some(args.limit),
     };
-    let words = typed(&args.words);
+    let words = join_words(&args.words);
     let found = store.search(&words, &filter).await?;
     warn(&found.notices);
     if args.json {
@@ -52,7 +52,7 @@ pub(super) async fn search(app: &AppContext, store: &SqliteStore, args: &SearchA
 }
 
 /// Joins search words as typed; an argument with spaces was quoted, so it stays a phrase.
-fn typed(words: &[String]) -> String {
+fn join_words(words: &[String]) -> String {
     let quoted = |word: &String| {
         let is_phrase = word.trim().contains(char::is_whitespace) && !word.contains('"');
         if is_phrase { format!("\"{}\"", word.trim()) } else { word.clone() }

@@ -34,10 +34,10 @@ pub(super) async fn verify(store: &SqliteStore, id: Option<&str>, json: bool) ->
     if found.is_empty() {
         return Ok(plain(vec!["there are no sessions".to_owned()]));
     }
-    Ok((found.iter().flat_map(|(id, result)| lines(id, result)).collect(), exit))
+    Ok((found.iter().flat_map(|(id, result)| verification_lines(id, result)).collect(), exit))
 }
 
-fn lines(id: &SessionId, result: &Result<Verification, StoreError>) -> Vec<(Style, String)> {
+fn verification_lines(id: &SessionId, result: &Result<Verification, StoreError>) -> Vec<(Style, String)> {
     let found = match result {
         Ok(found) => found,
         Err(error) => return vec![(Style::RED, error.to_string())],

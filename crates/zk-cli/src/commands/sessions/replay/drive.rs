@@ -21,7 +21,7 @@ use crate::sessions::{Session, store_failure};
 const TOOL_OF_PERSON: &str = "ask_user";
 
 /// Runs the agent with recorded answers, and prints the differences from the recording.
-pub(super) async fn differences(
+pub(super) async fn print_differences(
     app: &AppContext,
     entries: &[Entry],
     answers: Option<Recording>,

@@ -43,13 +43,13 @@ pub(crate) fn replay(app: &AppContext, args: &ReplayArgs) -> Outcome<Exit> {
                 "" => None,
                 from => Some(Recording::of(&read(app, from).await?.entries)),
             };
-            return drive::differences(app, &replayed.entries, answers, args.json).await;
+            return drive::print_differences(app, &replayed.entries, answers, args.json).await;
         }
         match args.output {
-            ReplayOutput::Text if args.json => output::events(app, &replayed.entries),
-            ReplayOutput::Text => output::lines(app, &replayed).await,
-            ReplayOutput::StreamJson => output::events(app, &replayed.entries),
-            ReplayOutput::ViewJson => output::patches(app, &replayed.entries),
+            ReplayOutput::Text if args.json => output::print_events(app, &replayed.entries),
+            ReplayOutput::Text => output::print_lines(app, &replayed).await,
+            ReplayOutput::StreamJson => output::print_events(app, &replayed.entries),
+            ReplayOutput::ViewJson => output::print_patches(app, &replayed.entries),
         }
     })
 }
