@@ -6,7 +6,7 @@ export type Activity = {
 } | {
   doing: "starting";
 } | {
-  /** Tokens of the request before that, estimated. */
+  /** Estimated tokens of the last request before the compaction. */
   before: number;
   doing: "compacting";
 } | {
@@ -785,11 +785,11 @@ export type JobState = {
 
 /** Figures of the last compaction of a conversation. */
 export type LastCompaction = {
-  /** Estimated tokens of the request after it. */
+  /** Estimated tokens of the first request after the compaction. */
   after: number;
   /** Time since then in milliseconds, in whole minutes. */
   age_ms: number;
-  /** Estimated tokens of the request before it. */
+  /** Estimated tokens of the last request before the compaction. */
   before: number;
 };
 

@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     if is_missed && !is_short { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// Measured value and its bar, which is the most or the least that it may be.
+/// Measured value, and its maximum or minimum as the bar.
 struct Figure {
     name: &'static str,
     measured: f64,
@@ -63,7 +63,7 @@ struct Figure {
     is_least: bool,
 }
 
-fn most(name: &'static str, measured: f64, bar: f64) -> Figure {
+fn figure_with_maximum(name: &'static str, measured: f64, bar: f64) -> Figure {
     Figure { name, measured, bar, is_least: false }
 }
 
@@ -94,22 +94,22 @@ impl Shell {
         Self { terminal, handle, seen: Vec::new() }
     }
 
-    fn ready(home: &Path, with_zk: bool) -> Self {
+    fn start_at_prompt(home: &Path, with_zk: bool) -> Self {
         let mut shell = Self::start(home, with_zk);
-        shell.until(PROMPT);
+        shell.read_until(PROMPT);
         shell
     }
 
-    fn keys(&mut self, keys: &[u8]) {
+    fn type_keys(&mut self, keys: &[u8]) {
         self.handle.write_all(keys).unwrap();
     }
 
-    /// Reads until the output ends with, or has, this text.
-    fn until(&mut self, text: &[u8]) {
+    /// Reads until the output has this text.
+    fn read_until(&mut self, text: &[u8]) {
         let mut buffer = [0; 65_536];
         while !self.seen.windows(text.len()).any(|part| part == text) {
             let read = self.handle.read(&mut buffer).unwrap();
-            // Only the end may have the beginning of the text.
+            // Only the end of the output may hold the beginning of the text.
             let keep = self.seen.len().saturating_sub(text.len());
             self.seen.drain(..keep);
             self.seen.extend_from_slice(&buffer[..read]);
@@ -117,7 +117,7 @@ impl Shell {
         self.seen.clear();
     }
 
-    fn status(&self, key: &str) -> u64 {
+    fn sum_status(&self, key: &str) -> u64 {
         let tasks = format!("/proc/{}/task", self.terminal.id());
         let mut sum = 0;
         for task in std::fs::read_dir(tasks).unwrap() {
@@ -137,7 +137,7 @@ impl Shell {
     }
 
     fn leave(mut self) {
-        self.keys(b"exit\r");
+        self.type_keys(b"exit\r");
         // The output of a shell is read until its end.
         let mut rest = Vec::new();
         let _ = self.handle.read_to_end(&mut rest);
@@ -149,29 +149,29 @@ fn percentile(sorted: &[f64], part: f64) -> f64 {
     sorted[((sorted.len() - 1) as f64 * part) as usize]
 }
 
-/// Time from a key to its echo in turns, in milliseconds.
+/// Time from a key to its echo, in milliseconds; the bare shell and zk take turns.
 fn echo(home: &Path, keys: usize, figures: &mut Vec<Figure>) {
-    let mut shells = [Shell::ready(home, false), Shell::ready(home, true)];
+    let mut shells = [Shell::start_at_prompt(home, false), Shell::start_at_prompt(home, true)];
     let mut times = [Vec::new(), Vec::new()];
     for key in 0..keys {
         for (shell, times) in shells.iter_mut().zip(&mut times) {
             if key % 40 == 39 {
-                shell.keys(b"\r");
-                shell.until(PROMPT);
+                shell.type_keys(b"\r");
+                shell.read_until(PROMPT);
             }
             let begun = Instant::now();
-            shell.keys(b":");
-            shell.until(b":");
+            shell.type_keys(b":");
+            shell.read_until(b":");
             times.push(begun.elapsed().as_secs_f64() * 1e3);
         }
     }
     times.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
-    figures.push(most(
+    figures.push(figure_with_maximum(
         "echo over bare, p50, ms",
         percentile(&times[1], 0.5) - percentile(&times[0], 0.5),
         0.3,
     ));
-    figures.push(most(
+    figures.push(figure_with_maximum(
         "echo over bare, p99, ms",
         percentile(&times[1], 0.99) - percentile(&times[0], 0.99),
         1.0,
@@ -179,7 +179,7 @@ fn echo(home: &Path, keys: usize, figures: &mut Vec<Figure>) {
     shells.into_iter().for_each(Shell::leave);
 }
 
-/// Time of a large output in turns, and memory after it.
+/// Time of a large output, for the bare shell and zk in turns, and peak memory of zk.
 fn throughput(home: &Path, parts: usize, figures: &mut Vec<Figure>) {
     let line: String = (0..79).map(|n| char::from(b'!' + n)).chain(['\n']).collect();
     std::fs::write(home.join("large"), line.repeat((64 << 20) / 80)).unwrap();
@@ -187,12 +187,12 @@ fn throughput(home: &Path, parts: usize, figures: &mut Vec<Figure>) {
     let mut peak = 0;
     for _ in 0..2 {
         for with_zk in [false, true] {
-            let mut shell = Shell::ready(home, with_zk);
+            let mut shell = Shell::start_at_prompt(home, with_zk);
             let begun = Instant::now();
-            shell.keys(
+            shell.type_keys(
                 format!("for x in {{1..{parts}}}; do cat large; done; printf 'en%s' d-of-it\r").as_bytes(),
             );
-            shell.until(b"end-of-it");
+            shell.read_until(b"end-of-it");
             seconds[usize::from(with_zk)] += begun.elapsed().as_secs_f64();
             if with_zk {
                 peak = shell.peak_kb();
@@ -206,22 +206,22 @@ fn throughput(home: &Path, parts: usize, figures: &mut Vec<Figure>) {
         bar: 0.9,
         is_least: true,
     });
-    figures.push(most("memory at its peak, MB", peak as f64 / 1024.0, 20.0));
+    figures.push(figure_with_maximum("memory at its peak, MB", peak as f64 / 1024.0, 20.0));
 }
 
-/// Time to the first prompt in turns, in milliseconds.
+/// Time to the first prompt, in milliseconds; the bare shell and zk take turns.
 fn first_prompt(home: &Path, starts: usize, figures: &mut Vec<Figure>) {
     let mut times = [Vec::new(), Vec::new()];
     for _ in 0..starts {
         for with_zk in [false, true] {
             let begun = Instant::now();
-            let shell = Shell::ready(home, with_zk);
+            let shell = Shell::start_at_prompt(home, with_zk);
             times[usize::from(with_zk)].push(begun.elapsed().as_secs_f64() * 1e3);
             shell.leave();
         }
     }
     times.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
-    figures.push(most(
+    figures.push(figure_with_maximum(
         "first prompt over bare, p50, ms",
         percentile(&times[1], 0.5) - percentile(&times[0], 0.5),
         15.0,
@@ -230,12 +230,12 @@ fn first_prompt(home: &Path, starts: usize, figures: &mut Vec<Figure>) {
 
 /// Context switches of an idle shell of zk.
 fn wake_ups(home: &Path, idle: Duration, figures: &mut Vec<Figure>) {
-    let shell = Shell::ready(home, true);
+    let shell = Shell::start_at_prompt(home, true);
     // Work of the start has ended by then.
     std::thread::sleep(Duration::from_secs(1));
-    let count = |shell: &Shell| shell.status("voluntary_ctxt_switches:");
+    let count = |shell: &Shell| shell.sum_status("voluntary_ctxt_switches:");
     let before = count(&shell);
     std::thread::sleep(idle);
-    figures.push(most("wake-ups while idle", (count(&shell) - before) as f64, 0.0));
+    figures.push(figure_with_maximum("wake-ups while idle", (count(&shell) - before) as f64, 0.0));
     shell.leave();
 }

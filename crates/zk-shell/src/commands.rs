@@ -35,8 +35,8 @@ impl Command for ShellCommand {
         let mut recorder = self.shared.recorder();
         Ok(CommandOutcome::Show(match args {
             "" => {
-                let news = recorder.news();
-                let (state, dir) = (recorder.state(), recorder.new_dir());
+                let news = recorder.untold_commands();
+                let (state, dir) = (recorder.state(), recorder.untold_dir());
                 drop(recorder);
                 match (news.is_empty() && dir.is_none(), state) {
                     (_, CaptureState::Off) => "nothing is recorded: /shell on records again".to_owned(),
@@ -46,7 +46,7 @@ impl Command for ShellCommand {
                     }
                 }
             }
-            "forget" => format!("{} commands were forgotten", recorder.forget()),
+            "forget" => format!("{} commands were forgotten", recorder.forget_commands()),
             "off" => {
                 recorder.set_state(CaptureState::Off);
                 "nothing of the shell is recorded from now on, and what was recorded is forgotten".to_owned()
@@ -60,7 +60,7 @@ impl Command for ShellCommand {
     }
 }
 
-/// The command under its name.
+/// Creates the command `/shell`.
 pub(crate) fn command(shared: SharedState) -> Arc<dyn Command> {
     Arc::new(ShellCommand { shared })
 }

@@ -7,19 +7,19 @@ use zk_core::service::{BlobId, Blobs, ContextMode, ContextProducer, Redactor};
 use crate::pump::SharedState;
 use crate::record::{Exchange, ExchangeEnd, MAX_HINTS, redact_shell_text};
 
-/// Lines of output that the model is told in full.
+/// Longest output that the model gets in full, in lines.
 const MAX_WHOLE_LINES: usize = 20;
 
-/// Lines from each end of a longer output.
+/// Lines that the model gets from the beginning, and from the end, of a longer output.
 const END_LINES: usize = 10;
 
-/// Longest line that the model is told, in characters.
+/// Longest line that the model gets, in characters.
 const MAX_LINE_CHARS: usize = 500;
 
-/// Newest commands whose output the model is told; of those before only the ends are.
+/// Number of the newest commands whose output the model gets; of older ones it gets the command line and the exit code.
 const MAX_WITH_OUTPUT: usize = 20;
 
-/// Newest commands that the model is told at all.
+/// Most commands that the model gets at one prompt, the newest ones.
 const MAX_TOLD: usize = 100;
 
 /// Context producer for the commands run in the shell since the last prompt: text, exit code, output.
@@ -36,7 +36,7 @@ impl ContextProducer for ShellContext {
     async fn text(&self, cx: &Cx) -> Result<Option<String>, BoxError> {
         let (news, moved) = {
             let recorder = self.shared.recorder();
-            (recorder.news(), recorder.new_dir())
+            (recorder.untold_commands(), recorder.untold_dir())
         };
         if news.is_empty() && moved.is_none() {
             return Ok(None);
@@ -48,7 +48,7 @@ impl ContextProducer for ShellContext {
             describe(&news, dir.as_deref(), redactor.as_deref(), blobs.as_deref())
         });
         let text = text.await?;
-        self.shared.recorder().tell(last, moved);
+        self.shared.recorder().mark_told(last, moved);
         Ok(Some(text))
     }
 }
@@ -75,7 +75,7 @@ pub(crate) fn describe(
     }
     let mut hints_left = MAX_HINTS;
     let silent = told.len().saturating_sub(MAX_WITH_OUTPUT);
-    // Hints of the newest commands go first.
+    // The newest commands take their hints first, since the number of hints is limited.
     let newest_first = told.iter().enumerate().rev();
     let parts: Vec<String> = newest_first
         .map(|(at, exchange)| describe_one(exchange, at >= silent, &mut hints_left, redactor, blobs))
@@ -130,7 +130,7 @@ fn describe_one(
     text
 }
 
-/// Adds the commands that the other side of a connection says it ran, `left` at most.
+/// Adds the commands that a remote host claims it ran, `left` at most.
 fn push_hints(text: &mut String, exchange: &Exchange, left: &mut usize, clean: &dyn Fn(&str) -> String) {
     let hints = exchange.remote_hints();
     let count = hints.len().min(*left);
@@ -152,7 +152,7 @@ fn push_hints(text: &mut String, exchange: &Exchange, left: &mut usize, clean: &
     }
 }
 
-/// A control character as a blank.
+/// Replaces a control character by a blank.
 fn visible(c: char) -> char {
     if c.is_control() { ' ' } else { c }
 }
@@ -165,12 +165,12 @@ fn push_line(text: &mut String, line: &str) {
     }
 }
 
-/// A text without secrets that cannot end the tag around it.
+/// Removes secrets, and keeps the text from closing the tag around it.
 fn cleaned(text: &str, redactor: Option<&Redactor>) -> String {
     redact_shell_text(text, redactor).replace("</", "<\u{2060}/")
 }
 
-/// Producer under its name.
+/// Creates the context producer for commands of the shell.
 pub(crate) fn producer(shared: SharedState) -> Arc<dyn ContextProducer> {
     Arc::new(ShellContext { shared })
 }

@@ -22,7 +22,7 @@ pub enum ShellError {
     Start {
         /// Program of the shell.
         program: PathBuf,
-        /// Cause.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The terminal, or a thread for it, cannot be used.

@@ -15,7 +15,7 @@ use zk_view::Block;
 
 use crate::plugin::ShellPlugin;
 
-/// Present conversation of a shell.
+/// Current conversation of a shell, if one is open.
 #[derive(Clone, Default)]
 pub(crate) struct Present(Arc<Mutex<Option<AgentConversation>>>);
 
@@ -28,8 +28,8 @@ impl Present {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Moves the conversation to a directory, if its tools may work there.
-    pub(crate) async fn go_to(&self, dir: Option<String>) {
+    /// Sets the working directory of the conversation, if its tools may work there.
+    pub(crate) async fn set_working_dir(&self, dir: Option<String>) {
         let (Some(conversation), Some(dir)) = (self.get(), dir) else { return };
         let Some(files) = conversation.agent().bus().service::<dyn Files>() else { return };
         let now = conversation.state().cwd;
@@ -43,7 +43,7 @@ impl Present {
     }
 }
 
-/// Factory whose conversations know the shell.
+/// Factory of conversations with the plugin of the shell.
 pub(crate) struct ShellFactory {
     pub(crate) inner: Arc<dyn ConversationFactory>,
     pub(crate) plugin: ShellPlugin,
@@ -51,12 +51,12 @@ pub(crate) struct ShellFactory {
 }
 
 impl ShellFactory {
-    fn with(&self, inner: Arc<dyn ConversationFactory>) -> Arc<dyn ConversationFactory> {
+    fn wrap(&self, inner: Arc<dyn ConversationFactory>) -> Arc<dyn ConversationFactory> {
         Arc::new(Self { inner, plugin: self.plugin.clone(), present: self.present.clone() })
     }
 }
 
-/// Question whose answer gives a factory.
+/// Trust question about a project, after which conversations get the plugin of the shell.
 struct Unapproved {
     inner: Box<dyn UnapprovedProject>,
     plugin: ShellPlugin,
@@ -115,13 +115,13 @@ impl ConversationFactory for ShellFactory {
             return Err(ChatError::Factory(error.into()));
         }
         self.present.set(opened.conversation.clone());
-        self.present.go_to(self.plugin.dir()).await;
+        self.present.set_working_dir(self.plugin.dir()).await;
         Ok(opened)
     }
 
     fn reread(&self) -> Result<Reread, BoxError> {
         let Reread { factory, warnings } = self.inner.reread()?;
-        Ok(Reread { factory: self.with(factory), warnings })
+        Ok(Reread { factory: self.wrap(factory), warnings })
     }
 
     fn add_directory(&self, dir: &Path) -> Result<PathBuf, BoxError> {

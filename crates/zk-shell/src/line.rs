@@ -1,9 +1,9 @@
 use crate::marks::{Mark, TextSource};
 
-/// Bytes typed at one prompt that are looked at; a longer line is only known to be one.
+/// Most typed bytes of one prompt that are kept; a longer line only counts as not empty.
 const MAX_TYPED_BYTES: usize = 4096;
 
-/// Keys that recall the line before: ↑ in both cursor modes, and Ctrl-P.
+/// Keys that recall the previous command from the history: ↑ in both cursor modes, and Ctrl-P.
 const RECALL: [&[u8]; 3] = [b"\x1b[A", b"\x1bOA", b"\x10"];
 
 /// Activity of the shell.
@@ -30,37 +30,37 @@ pub(crate) struct Line {
     pub(crate) reported: Option<usize>,
     /// Whether the line was entered by the agent.
     pub(crate) is_by_agent: bool,
-    /// Number of commands that ended.
+    /// Number of ended commands of the shell.
     pub(crate) ended: u64,
     /// Number of ready marks.
     pub(crate) prompts: u64,
     /// Exit code of the last command.
     pub(crate) code: Option<i32>,
-    /// Whether the line had more than one part.
+    /// Whether the command line went on over several lines.
     is_joined: bool,
-    /// Aliases and functions that zk asked for last.
+    /// Last answer of the shell about its aliases and functions.
     pub(crate) definitions: Option<Vec<u8>>,
 }
 
-/// Command as far as it is certain.
+/// Command that begins, with its text if that is certain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StartedCommand {
-    /// Text; `None` if it is not certain.
+    /// Text of the command line; `None` if it is not certain.
     pub(crate) text: Option<String>,
     /// Whether the text stands in the history's form, which joins lines.
     pub(crate) is_joined: bool,
-    /// Whether the person keeps it out of every record.
+    /// Whether the person keeps the command out of every record.
     pub(crate) is_private: bool,
 }
 
 /// Effect of typed bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Press {
-    /// They are for the shell.
+    /// Bytes for the shell.
     Forward,
-    /// They call the agent, if the shell confirms that the line is empty.
+    /// Call of the agent, if the shell confirms that the line is empty.
     CallIfEmpty,
-    /// They call the agent.
+    /// Call of the agent.
     Call,
 }
 
@@ -81,7 +81,7 @@ impl Default for CallKeys {
 }
 
 impl Line {
-    /// Decides on bytes that were read together.
+    /// Decides whether bytes of one read call the agent.
     pub(crate) fn press(&self, bytes: &[u8], keys: CallKeys, is_full_screen: bool) -> Press {
         let [byte] = bytes else { return Press::Forward };
         match self.phase {
@@ -95,13 +95,13 @@ impl Line {
         }
     }
 
-    /// Notes bytes that are forwarded to the shell.
-    pub(crate) fn forwarded(&mut self, bytes: &[u8]) {
+    /// Records bytes that are forwarded to the shell.
+    pub(crate) fn record_typed(&mut self, bytes: &[u8]) {
         let room = MAX_TYPED_BYTES.saturating_sub(self.typed.len());
         self.typed.extend_from_slice(bytes.get(..room.min(bytes.len())).unwrap_or_default());
     }
 
-    /// Whether nothing was forwarded since the ready mark.
+    /// Whether a prompt waits and nothing was typed at it.
     pub(crate) fn is_untouched(&self) -> bool {
         matches!(self.phase, Phase::Ready { .. }) && self.typed.is_empty()
     }
@@ -111,8 +111,8 @@ impl Line {
         self.prompts == 0 && self.typed.is_empty()
     }
 
-    /// Follows a mark.
-    pub(crate) fn mark(&mut self, mark: &Mark) {
+    /// Updates the state of the prompt by a mark.
+    pub(crate) fn apply_mark(&mut self, mark: &Mark) {
         match mark {
             Mark::Ready { has_keys } => {
                 self.phase = Phase::Ready { has_keys: *has_keys };
@@ -141,8 +141,8 @@ impl Line {
         }
     }
 
-    /// Command that begins, from its text and what was typed.
-    pub(crate) fn command(&self, text: &[u8], source: TextSource) -> StartedCommand {
+    /// Returns the command that begins, from the text of its mark and the typed bytes.
+    pub(crate) fn started_command(&self, text: &[u8], source: TextSource) -> StartedCommand {
         let plain = String::from_utf8_lossy(text).into_owned();
         match source {
             TextSource::Line | TextSource::History => {
@@ -184,7 +184,7 @@ impl Line {
     }
 
     /// Whether the shell can be told to redraw its line.
-    pub(crate) fn redraws(&self) -> bool {
+    pub(crate) fn can_redraw(&self) -> bool {
         matches!(self.phase, Phase::Ready { has_keys: true } | Phase::Continued { has_keys: true })
     }
 }
@@ -204,8 +204,8 @@ mod tests {
         let mut line = Line::default();
         for step in steps {
             match step {
-                Ok(mark) => line.mark(mark),
-                Err(bytes) => line.forwarded(bytes),
+                Ok(mark) => line.apply_mark(mark),
+                Err(bytes) => line.record_typed(bytes),
             }
         }
         line
@@ -261,7 +261,7 @@ mod tests {
             (b"", "ls", older, private(None)),
         ] {
             let line = self::line(&[Ok(READY), Err(typed)]);
-            assert_eq!(line.command(text.as_bytes(), source), expected, "{typed:?} {text}");
+            assert_eq!(line.started_command(text.as_bytes(), source), expected, "{typed:?} {text}");
         }
         // The history joins lines; what was typed has their ends, unless keys edited it.
         for (typed, source, text, is_joined) in [
@@ -272,7 +272,7 @@ mod tests {
             (b"\x1b[A\r", line, "for a in b; do c; done", false),
         ] {
             let line = self::line(&[Ok(READY), Ok(Mark::Continued), Err(typed)]);
-            let command = line.command(b"for a in b; do c; done", source);
+            let command = line.started_command(b"for a in b; do c; done", source);
             assert_eq!((command.text.as_deref(), command.is_joined), (Some(text), is_joined), "{typed:?}");
         }
     }

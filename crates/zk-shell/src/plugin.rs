@@ -9,8 +9,8 @@ use crate::shell_access::ShellAccess;
 use crate::tools::{ReadShell, RunInShell};
 use crate::{commands, context};
 
-/// Plugin of a conversation that knows the person's shell: its news before a prompt, the command `/shell`, and
-/// the tools for it.
+/// Plugin of a conversation in the person's shell: context about new commands before a prompt, the command `/shell`,
+/// and the tools for the shell.
 #[derive(Clone)]
 pub(crate) struct ShellPlugin {
     pub(crate) shared: SharedState,
@@ -25,7 +25,7 @@ impl fmt::Debug for ShellPlugin {
 }
 
 impl ShellPlugin {
-    /// Present directory of the shell.
+    /// Working directory of the shell.
     pub(crate) fn dir(&self) -> Option<String> {
         self.shared.recorder().dir().map(str::to_owned)
     }

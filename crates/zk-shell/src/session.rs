@@ -26,7 +26,8 @@ use crate::record::{CaptureState, RecordLimits};
 use crate::settings::ShellSettings;
 use crate::shell_access::ShellAccess;
 use crate::start::{
-    INSTANCE_VARIABLE, InstanceDir, Rescue, START_WAIT, random_word, with_marks, without_marks,
+    INSTANCE_VARIABLE, InstanceDir, Rescue, START_WAIT, command_with_marks, command_without_marks,
+    random_word,
 };
 
 /// Shell that is used without `$SHELL`.
@@ -38,14 +39,14 @@ const HUNG_UP: u8 = 129;
 /// Stack of a pump's thread, in bytes.
 const PUMP_STACK_BYTES: usize = 256 * 1024;
 
-/// Everything that a shell is started with.
+/// Program, environment and settings of a shell at its start.
 #[derive(Clone)]
 pub struct ShellOptions {
     /// Program of the shell; `None` for `$SHELL`.
     pub program: Option<PathBuf>,
-    /// Whether it starts as a login shell.
+    /// Whether the shell starts as a login shell.
     pub is_login: bool,
-    /// Whether it may start inside of another shell of zk.
+    /// Whether the shell may start inside of another shell of zk.
     pub allows_nesting: bool,
     /// Keys, marks and the record.
     pub settings: ShellSettings,
@@ -122,10 +123,10 @@ where
     }
     let raw = RawMode::of_stdin().map_err(ShellError::Terminal)?;
     let shared = SharedState::default();
-    let (shell, dir) = begin(options, &shared)?;
+    let (shell, dir) = start_shell(options, &shared)?;
     let dir_path = dir.as_ref().map(|dir| dir.path.clone());
     let handle = shell.terminal.handle().map_err(ShellError::Terminal)?;
-    // A write must end in time, also where the shell does not read.
+    // Non-blocking, so that a write ends in time where the shell does not read.
     rustix::io::ioctl_fionbio(&handle, true).map_err(|error| ShellError::Terminal(error.into()))?;
     let access = ShellAccess {
         terminal: Arc::new(handle),
@@ -144,7 +145,7 @@ where
             leave();
             restoring.leave();
             if let Some(dir) = &dir_path {
-                // A later instance removes what remains.
+                // A directory that cannot be removed is removed by a later instance.
                 let _ = std::fs::remove_dir_all(dir);
             }
         }))
@@ -167,7 +168,7 @@ where
     Ok(code.load(Ordering::SeqCst))
 }
 
-/// Shell that was started.
+/// Started shell with the nonce of its marks.
 struct Started {
     terminal: PersonTerminal,
     nonce: String,
@@ -175,24 +176,27 @@ struct Started {
 }
 
 /// Starts the shell, with marks if it has any and its private files can be written.
-fn begin(options: &ShellOptions, shared: &SharedState) -> Result<(Started, Option<InstanceDir>), ShellError> {
+fn start_shell(
+    options: &ShellOptions,
+    shared: &SharedState,
+) -> Result<(Started, Option<InstanceDir>), ShellError> {
     let program = options.program();
     let nonce = random_word().map_err(ShellError::Terminal)?;
-    shared.recorder().hide(&nonce);
+    shared.recorder().set_nonce(&nonce);
     let instance = random_word().map_err(ShellError::Terminal)?;
     let instance: String = instance.chars().take(8).collect();
     let mut command = PersonCommand::new(program.clone(), options.cwd.clone());
     command.env.clone_from(&options.env);
     let command = command.env(INSTANCE_VARIABLE, instance);
     let ShellSettings { init, record, max_commands, max_output_bytes, chord, .. } = options.settings;
-    shared.recorder().limit(RecordLimits::new(max_commands, max_output_bytes));
+    shared.recorder().set_limits(RecordLimits::new(max_commands, max_output_bytes));
     if !record {
         shared.recorder().set_state(CaptureState::Off);
     }
     let kind = ShellKind::of_program(&program).filter(|_| init);
     let marked = kind.map(|kind| {
         let dir = InstanceDir::create(&options.state_dirs)?;
-        let command = with_marks(command.clone(), kind, options.is_login, &nonce, &dir)?;
+        let command = command_with_marks(command.clone(), kind, options.is_login, &nonce, &dir)?;
         Ok::<_, io::Error>((command, dir))
     });
     let (command, dir) = match marked {
@@ -201,18 +205,18 @@ fn begin(options: &ShellOptions, shared: &SharedState) -> Result<(Started, Optio
             print_stderr(&format!(
                 "zk: the shell runs without marks, so that only {chord} calls the agent, which knows nothing of it: {error}"
             ));
-            (without_marks(command, options.is_login), None)
+            (command_without_marks(command, options.is_login), None)
         }
-        None => (without_marks(command, options.is_login), None),
+        None => (command_without_marks(command, options.is_login), None),
     };
     let size = Modes::size();
     let cells = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
     shared.recorder().set_size((cells(size.width), cells(size.height)));
-    shared.recorder().begin_in(options.cwd.to_string_lossy().into_owned());
+    shared.recorder().set_initial_dir(options.cwd.to_string_lossy().into_owned());
     let rescue = Arc::new(Rescue::of(&command, kind, dir.is_some(), chord));
     let terminal = match PersonTerminal::start(&command, io::stdin()) {
         Ok(terminal) => {
-            rescue.begin(terminal.id());
+            rescue.set_pid(terminal.id());
             terminal
         }
         Err(source) if options.program.is_none() => start_plain(&program, source, &rescue)?,
@@ -224,7 +228,7 @@ fn begin(options: &ShellOptions, shared: &SharedState) -> Result<(Started, Optio
 /// Starts a plain shell in place of the one that the environment names.
 fn start_plain(program: &Path, source: io::Error, rescue: &Rescue) -> Result<PersonTerminal, ShellError> {
     // Other plain shells are of the same program.
-    if let Some(plain) = rescue.plain().last()
+    if let Some(plain) = rescue.plain_shells().last()
         && let Ok(terminal) = PersonTerminal::start(plain, io::stdin())
     {
         print_stderr(&format!(
@@ -278,7 +282,7 @@ impl Session {
         spawn(
             "shell-wait",
             Box::new(move || {
-                code.store(waiting.wait(&mut terminal, &access.gate, &shared), Ordering::SeqCst);
+                code.store(waiting.wait_for_shell(&mut terminal, &access.gate, &shared), Ordering::SeqCst);
                 drop(held);
                 // The reader of the output may have ended first.
                 let _ = (&exited).write(&[0]);
@@ -286,7 +290,7 @@ impl Session {
             }),
         )?;
         self.follow_size()?;
-        let ended = self.attend(&mut events, &rescue);
+        let ended = self.serve_calls(&mut events, &rescue);
         self.access.input.close();
         ended
     }
@@ -296,7 +300,7 @@ impl Session {
         let (terminal, shared) = (self.access.terminal.clone(), self.shared.clone());
         self.conversation.block_on(async move {
             let mut resized = signal(SignalKind::window_change())?;
-            // Nothing may have been missed before.
+            // The size may have changed before the signal was watched.
             let _ = copy_terminal_size(io::stdin(), &*terminal);
             tokio::spawn(async move {
                 while resized.recv().await.is_some() {
@@ -311,7 +315,7 @@ impl Session {
     }
 
     /// Serves calls of the agent until the shell ends.
-    fn attend(&mut self, events: &mut UnboundedReceiver<PumpEvent>, rescue: &Rescue) -> io::Result<()> {
+    fn serve_calls(&mut self, events: &mut UnboundedReceiver<PumpEvent>, rescue: &Rescue) -> io::Result<()> {
         let mut hung_up = self.conversation.block_on(async { signal(SignalKind::hangup()) })?;
         let mut is_beginning = true;
         let until = tokio::time::Instant::from_std(rescue.since + START_WAIT);
@@ -321,20 +325,20 @@ impl Session {
                 tokio::select! {
                     event = events.recv() => event,
                     _ = hung_up.recv() => Some(PumpEvent::Gone),
-                    () = no_prompt(&shared, until), if is_beginning => Some(PumpEvent::NoPrompt),
+                    () = until_without_prompt(&shared, until), if is_beginning => Some(PumpEvent::NoPrompt),
                 }
             });
             match next {
                 Some(PumpEvent::NoPrompt) => {
                     is_beginning = false;
-                    rescue.offer(&self.access.gate, &self.shared);
+                    rescue.offer_plain_shell(&self.access.gate, &self.shared);
                 }
-                Some(PumpEvent::Called) => match rescue.takes_over(&self.shared) {
+                Some(PumpEvent::Called) => match rescue.process_to_replace(&self.shared) {
                     Some(pid) => {
-                        end_process(pid);
+                        kill_process_and_group(pid);
                         self.access.input.give_to_shell();
                     }
-                    None => self.call()?,
+                    None => self.show_conversation()?,
                 },
                 Some(PumpEvent::Gone) => {
                     self.code.store(HUNG_UP, Ordering::SeqCst);
@@ -346,18 +350,18 @@ impl Session {
     }
 
     /// Draws the conversation below the prompt; then gives the terminal back, and has the prompt redrawn.
-    fn call(&mut self) -> io::Result<()> {
+    fn show_conversation(&mut self) -> io::Result<()> {
         self.access.gate.close();
         write_all(io::stdout(), b"\r\n")?;
         let dir = self.shared.recorder().dir().map(str::to_owned);
-        self.conversation.block_on(self.present.go_to(dir));
+        self.conversation.block_on(self.present.set_working_dir(dir));
         if let Err(error) = self.conversation.call(self.over.clone()) {
             self.access.raw.leave();
             print_stderr(&format!("zk: {error}"));
         }
         self.access.raw.enter()?;
         write_all(io::stdout(), self.shared.modes().restore().as_bytes())?;
-        let has_keys = self.shared.line().redraws();
+        let has_keys = self.shared.line().can_redraw();
         self.access.gate.open()?;
         if has_keys && !self.over.is_cancelled() {
             self.access.redraw()?;
@@ -367,8 +371,8 @@ impl Session {
     }
 }
 
-/// Waits until `until` if no prompt comes before, and otherwise for ever.
-async fn no_prompt(shared: &SharedState, until: tokio::time::Instant) {
+/// Ends at `until` if no prompt has come by then, and otherwise never.
+async fn until_without_prompt(shared: &SharedState, until: tokio::time::Instant) {
     let left = until.saturating_duration_since(tokio::time::Instant::now());
     if wait_for(shared, left, || shared.line().prompts > 0).await {
         std::future::pending::<()>().await;
@@ -376,7 +380,7 @@ async fn no_prompt(shared: &SharedState, until: tokio::time::Instant) {
 }
 
 /// Kills a shell that does not become ready, with its group.
-fn end_process(pid: u32) {
+fn kill_process_and_group(pid: u32) {
     let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) else { return };
     // A process that ended by itself is gone.
     let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);

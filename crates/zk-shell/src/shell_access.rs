@@ -8,7 +8,7 @@ use crate::pump::{Input, OutputGate, RawMode, write_all};
 /// Hidden key that makes the shell redraw its prompt and line.
 const REDRAW_KEY: &[u8] = b"\x1b[7178~";
 
-/// The terminal between the shell and the conversation.
+/// Access of the conversation to the shell and its terminal.
 #[derive(Clone, Debug)]
 pub(crate) struct ShellAccess {
     pub(crate) terminal: Arc<File>,

@@ -15,25 +15,25 @@ mod rescue;
 
 pub(crate) use rescue::{Rescue, START_WAIT};
 
-/// Bytes of a nonce, and of a directory's name.
+/// Length of a nonce, and of the random part of a directory's name, in bytes.
 const NONCE_BYTES: usize = 16;
 
 /// Variable with the id of the instance, for the shell and its children.
 pub const INSTANCE_VARIABLE: &str = "ZK_SHELL";
 
-/// Private directory of one instance, removed with it. Directories of dead instances are removed by later ones.
+/// Private directory of one zk instance, removed at its end. Directories of dead instances are removed by later ones.
 #[derive(Debug)]
 pub(crate) struct InstanceDir {
     pub(crate) path: PathBuf,
 }
 
 impl InstanceDir {
-    /// Makes the directory in the first of `parents` that permits it.
+    /// Creates the directory in the first of `parents` that permits it.
     pub(crate) fn create(parents: &[PathBuf]) -> io::Result<Self> {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "there is no directory for state");
         for parent in parents {
             let parent = parent.join("shell");
-            match make_private_dir(&parent).and_then(|()| Self::within(&parent)) {
+            match make_private_dir(&parent).and_then(|()| Self::create_in(&parent)) {
                 Ok(dir) => return Ok(dir),
                 Err(error) => last = error,
             }
@@ -41,8 +41,8 @@ impl InstanceDir {
         Err(last)
     }
 
-    fn within(parent: &Path) -> io::Result<Self> {
-        sweep(parent);
+    fn create_in(parent: &Path) -> io::Result<Self> {
+        remove_dead_directories(parent);
         let path = parent.join(format!("{}-{}", std::process::id(), random_word()?));
         fs::DirBuilder::new().mode(0o700).create(&path)?;
         Ok(Self { path })
@@ -58,7 +58,7 @@ impl InstanceDir {
 
 impl Drop for InstanceDir {
     fn drop(&mut self) {
-        // A later instance removes what remains.
+        // A directory that cannot be removed is removed by a later instance.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
@@ -69,7 +69,7 @@ pub(crate) fn private_file(path: &Path) -> io::Result<fs::File> {
 }
 
 /// Removes the directories of instances whose process is dead.
-fn sweep(parent: &Path) {
+fn remove_dead_directories(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let pid = name.to_str().and_then(|name| name.split_once('-')?.0.parse::<i32>().ok());
@@ -90,8 +90,8 @@ pub(crate) fn random_word() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Start files of one instance: the person's own files first, then the marks.
-pub(crate) fn with_marks(
+/// Adds the marks to a shell's start, after the person's own start files; writes the start files to `dir`.
+pub(crate) fn command_with_marks(
     command: PersonCommand,
     kind: ShellKind,
     is_login: bool,
@@ -134,7 +134,7 @@ pub(crate) fn with_marks(
     }
 }
 
-/// A text in single quotes, for any of the shells.
+/// Puts a text into single quotes, for any of the shells.
 fn quoted(text: &OsStr) -> Vec<u8> {
     let mut quoted = vec![b'\''];
     for byte in text.as_bytes() {
@@ -147,8 +147,8 @@ fn quoted(text: &OsStr) -> Vec<u8> {
     quoted
 }
 
-/// Starts a shell without marks.
-pub(crate) fn without_marks(command: PersonCommand, is_login: bool) -> PersonCommand {
+/// Returns the command of a shell without marks, as a login shell if asked for.
+pub(crate) fn command_without_marks(command: PersonCommand, is_login: bool) -> PersonCommand {
     let name = command.program.file_name().map(OsStr::to_owned).unwrap_or_default();
     let dash: OsString = [OsStr::new("-"), &name].into_iter().collect();
     PersonCommand { arg0: is_login.then_some(dash), ..command }

@@ -57,11 +57,11 @@ impl SimClock {
 
     /// Sets the date, which may be earlier.
     pub fn set(&self, date: SystemTime) {
-        let ticked = self.ticked();
+        let ticked = self.elapsed_timer_time();
         *self.date() = date - ticked;
     }
 
-    fn ticked(&self) -> Duration {
+    fn elapsed_timer_time(&self) -> Duration {
         self.began.map_or(Duration::ZERO, |began| began.elapsed())
     }
 
@@ -78,6 +78,6 @@ impl Default for SimClock {
 
 impl Clock for SimClock {
     fn now(&self) -> SystemTime {
-        *self.date() + self.ticked()
+        *self.date() + self.elapsed_timer_time()
     }
 }

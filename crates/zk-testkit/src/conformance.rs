@@ -55,15 +55,18 @@ pub struct WireSamples {
 pub async fn check_provider(make: impl Fn(&str) -> Arc<dyn Provider>, samples: &WireSamples) -> Conformance {
     let mut found = Conformance::default();
     let check = Check { make: &make, samples };
-    found.note("an answer is one well-formed stream", check.shape(&samples.text).await);
-    found.note("an answer with calls is one well-formed stream", check.shape(&samples.calls).await);
-    found.note("calls have ids of their own and arguments that are objects", check.calls().await);
-    found.note("bytes may be cut anywhere", check.cuts().await);
-    found.note("an answer that breaks off is an error", check.broken_off().await);
-    found.note("errors have their classes, and show no key", check.errors().await);
-    found.note("a history with results of tools is sent", check.history().await);
-    found.note("a stopped run ends the request", check.stop().await);
-    found.note("silence ends the request", check.silence().await);
+    found.add_result("an answer is one well-formed stream", check.check_shape(&samples.text).await);
+    found.add_result(
+        "an answer with calls is one well-formed stream",
+        check.check_shape(&samples.calls).await,
+    );
+    found.add_result("calls have ids of their own and arguments that are objects", check.check_calls().await);
+    found.add_result("bytes may be cut anywhere", check.check_segmentation().await);
+    found.add_result("an answer that breaks off is an error", check.check_broken_connections().await);
+    found.add_result("errors have their classes, and show no key", check.check_error_kinds().await);
+    found.add_result("a history with results of tools is sent", check.check_history().await);
+    found.add_result("a stopped run ends the request", check.check_cancellation().await);
+    found.add_result("silence ends the request", check.check_silence().await);
     found
 }
 
@@ -98,14 +101,14 @@ impl<M: Fn(&str) -> Arc<dyn Provider>> Check<'_, M> {
         reading.map_err(|_| format!("no end within {} s", LIMIT.as_secs()))?
     }
 
-    async fn shape(&self, body: &[u8]) -> Result<(), String> {
+    async fn check_shape(&self, body: &[u8]) -> Result<(), String> {
         match self.ask(self.reply(body)).await?.outcome {
             Ok(_) => Ok(()),
             Err(error) => Err(format!("failed: {error}")),
         }
     }
 
-    async fn calls(&self) -> Result<(), String> {
+    async fn check_calls(&self) -> Result<(), String> {
         let reading = self.ask(self.reply(&self.samples.calls)).await?;
         let mut ids = Vec::new();
         for block in &reading.blocks {
@@ -126,16 +129,16 @@ impl<M: Fn(&str) -> Arc<dyn Provider>> Check<'_, M> {
         }
     }
 
-    async fn cuts(&self) -> Result<(), String> {
+    async fn check_segmentation(&self) -> Result<(), String> {
         for body in [&self.samples.text, &self.samples.calls] {
             let whole = self.ask(self.reply(body)).await?;
             let every = self.ask(self.reply(body).cut_at(1..body.len())).await?;
-            whole.same(&every).map_err(|why| format!("byte by byte {why}"))?;
+            whole.check_same(&every).map_err(|why| format!("byte by byte {why}"))?;
         }
         Ok(())
     }
 
-    async fn broken_off(&self) -> Result<(), String> {
+    async fn check_broken_connections(&self) -> Result<(), String> {
         let body = &self.samples.text;
         let whole = self.ask(self.reply(body)).await?;
         let step = (body.len() / 24).max(1);
@@ -146,14 +149,14 @@ impl<M: Fn(&str) -> Arc<dyn Provider>> Check<'_, M> {
                 if reading.outcome.is_ok() {
                     let short =
                         |why| format!("behind {at} of {} bytes it is a success, and {why}", body.len());
-                    whole.same(&reading).map_err(short)?;
+                    whole.check_same(&reading).map_err(short)?;
                 }
             }
         }
         Ok(())
     }
 
-    async fn errors(&self) -> Result<(), String> {
+    async fn check_error_kinds(&self) -> Result<(), String> {
         let text = String::from_utf8_lossy(&self.samples.error).replace("{key}", &self.samples.key);
         let statuses: [(u16, &[ErrorKind]); 6] = [
             (401, &[ErrorKind::Auth]),
@@ -165,18 +168,18 @@ impl<M: Fn(&str) -> Arc<dyn Provider>> Check<'_, M> {
         ];
         for (status, kinds) in statuses {
             let reply = RawReply::new(&*text).status(status).content_type("application/json");
-            let error = self.failure(reply).await.map_err(|why| format!("{status}: {why}"))?;
+            let error = self.error_of(reply).await.map_err(|why| format!("{status}: {why}"))?;
             if !kinds.contains(&error.kind) {
                 return Err(format!("{status} is {:?} instead of {kinds:?}: {error}", error.kind));
             }
         }
         let reply = RawReply::new(&*text).status(400).content_type("application/json");
-        let error = self.failure(reply).await.map_err(|why| format!("400: {why}"))?;
+        let error = self.error_of(reply).await.map_err(|why| format!("400: {why}"))?;
         if error.is_retryable() { Err(format!("400 is asked for again: {error}")) } else { Ok(()) }
     }
 
-    /// Error for the response `reply`.
-    async fn failure(&self, reply: RawReply) -> Result<ProviderError, String> {
+    /// Returns the error that the provider makes of the response `reply`.
+    async fn error_of(&self, reply: RawReply) -> Result<ProviderError, String> {
         let (_server, provider) = self.provider(reply.clone())?;
         let Err(error) = self.ask(reply).await?.outcome else { return Err("a success".to_owned()) };
         if error.provider != provider.name() || error.model != self.samples.model {
@@ -190,7 +193,7 @@ impl<M: Fn(&str) -> Arc<dyn Provider>> Check<'_, M> {
     }
 
     /// Checks that the provider accepts a history with its own tool calls and their results.
-    async fn history(&self) -> Result<(), String> {
+    async fn check_history(&self) -> Result<(), String> {
         let first = self.ask(self.reply(&self.samples.calls)).await?;
         let (server, provider) = self.provider(self.reply(&self.samples.text))?;
         let source = provider.model(&self.samples.model).reference();
@@ -212,7 +215,7 @@ impl<M: Fn(&str) -> Arc<dyn Provider>> Check<'_, M> {
         if sent.contains("the result 7031") { Ok(()) } else { Err(format!("the result is not sent: {sent}")) }
     }
 
-    async fn stop(&self) -> Result<(), String> {
+    async fn check_cancellation(&self) -> Result<(), String> {
         let body = &self.samples.text;
         let half = body.get(..body.len() / 2).unwrap_or_default();
         let (_server, provider) = self.provider(self.reply(half).then_silence())?;
@@ -231,7 +234,7 @@ impl<M: Fn(&str) -> Arc<dyn Provider>> Check<'_, M> {
         }
     }
 
-    async fn silence(&self) -> Result<(), String> {
+    async fn check_silence(&self) -> Result<(), String> {
         let body = &self.samples.text;
         for part in [&[][..], body.get(..body.len() / 2).unwrap_or_default()] {
             match self.ask(self.reply(part).then_silence()).await?.outcome {

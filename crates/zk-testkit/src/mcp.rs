@@ -129,11 +129,11 @@ impl<W: Write> FakeMcpServer<W> {
     /// # Errors
     /// Errors of the output stream.
     pub fn serve(mut self) -> io::Result<FakeMcpEnd> {
-        while let Some(message) = self.next() {
+        while let Some(message) = self.next_message() {
             if self.script.fault == Some(FakeMcpFault::Silent) {
                 continue;
             }
-            if self.answer(&message)? == Some(FakeMcpEnd::Crash) {
+            if self.answer_request(&message)? == Some(FakeMcpEnd::Crash) {
                 return Ok(FakeMcpEnd::Crash);
             }
         }
@@ -143,11 +143,11 @@ impl<W: Write> FakeMcpServer<W> {
         Ok(FakeMcpEnd::Input)
     }
 
-    fn next(&mut self) -> Option<Value> {
+    fn next_message(&mut self) -> Option<Value> {
         self.waiting.pop_front().or_else(|| self.input.recv().ok())
     }
 
-    fn answer(&mut self, message: &Value) -> io::Result<Option<FakeMcpEnd>> {
+    fn answer_request(&mut self, message: &Value) -> io::Result<Option<FakeMcpEnd>> {
         let (Some(method), Some(id)) = (message["method"].as_str(), message.get("id")) else {
             return Ok(None);
         };
@@ -164,12 +164,12 @@ impl<W: Write> FakeMcpServer<W> {
             Some(FakeMcpFault::Floods) => {
                 let progress = json!({"progressToken": "nobody", "progress": 1});
                 for _ in 0..2_000 {
-                    self.tell("notifications/progress", &progress)?;
+                    self.notify_client("notifications/progress", &progress)?;
                 }
             }
             Some(FakeMcpFault::Storms) if method != "initialize" && method != "server/discover" => {
                 for _ in 0..200 {
-                    self.tell("notifications/tools/list_changed", &json!({}))?;
+                    self.notify_client("notifications/tools/list_changed", &json!({}))?;
                 }
             }
             Some(FakeMcpFault::Chatty) => {
@@ -212,7 +212,7 @@ impl<W: Write> FakeMcpServer<W> {
             "prompts/get" => {
                 let path = &message["params"]["arguments"]["path"];
                 if path == "ask" {
-                    self.ask("elicitation/create", &form())?;
+                    self.ask_client("elicitation/create", &elicitation_form())?;
                 }
                 let text = format!("Review {}", path.as_str().unwrap_or_default());
                 json!({"messages": [{"role": "user", "content": {"type": "text", "text": text}}]})
@@ -224,7 +224,7 @@ impl<W: Write> FakeMcpServer<W> {
             "resources/read" => {
                 let uri = &message["params"]["uri"];
                 if uri == "fake://ask" {
-                    self.ask("elicitation/create", &form())?;
+                    self.ask_client("elicitation/create", &elicitation_form())?;
                 }
                 let text =
                     uri.as_str().and_then(|uri| self.script.files.get(uri)).map_or("A fake.", |text| text);
@@ -238,13 +238,13 @@ impl<W: Write> FakeMcpServer<W> {
                 }
                 json!({})
             }
-            "tasks/get" if self.task.is_some() => self.asked_for_task(),
+            "tasks/get" if self.task.is_some() => self.poll_task(),
             "tasks/cancel" if self.task.is_some() => {
                 let told = json!({"level": "info", "data": "the task is cancelled"});
-                self.tell("notifications/message", &told)?;
+                self.notify_client("notifications/message", &told)?;
                 json!({})
             }
-            "tools/call" => match self.call(id, &message["params"])? {
+            "tools/call" => match self.call_tool(id, &message["params"])? {
                 Called::Result(result) => result,
                 Called::Nothing => return Ok(None),
                 Called::Crash => return Ok(Some(FakeMcpEnd::Crash)),
@@ -263,7 +263,7 @@ impl<W: Write> FakeMcpServer<W> {
         self.send(&json!({"jsonrpc": "2.0", "id": id, "result": result}))?;
         if self.script.asks_behind.as_deref() == Some(method) {
             for (id, method, params) in
-                [("asked", "elicitation/create", form()), ("pinged", "ping", json!({}))]
+                [("asked", "elicitation/create", elicitation_form()), ("pinged", "ping", json!({}))]
             {
                 self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))?;
             }
@@ -271,7 +271,7 @@ impl<W: Write> FakeMcpServer<W> {
         Ok(None)
     }
 
-    fn call(&mut self, id: &Value, params: &Value) -> io::Result<Called> {
+    fn call_tool(&mut self, id: &Value, params: &Value) -> io::Result<Called> {
         let args = &params["arguments"];
         let text = |text: String| json!({"content": [{"type": "text", "text": text}]});
         let result = match params["name"].as_str().unwrap_or_default() {
@@ -310,11 +310,11 @@ impl<W: Write> FakeMcpServer<W> {
                 self.task = Some((args["task"].clone(), 0));
                 self.task_state("working", &json!({"resultType": "task"}))
             }
-            "slow" => return self.slow(id, params),
+            "slow" => return self.run_slow_tool(id, params),
             "mutate" => {
                 self.tools = self.script.then.clone().unwrap_or_default();
                 if !self.script.is_quiet {
-                    self.tell("notifications/tools/list_changed", &json!({}))?;
+                    self.notify_client("notifications/tools/list_changed", &json!({}))?;
                 }
                 text("changed".to_owned())
             }
@@ -323,7 +323,7 @@ impl<W: Write> FakeMcpServer<W> {
                 let trace = params["_meta"]["traceparent"].as_str().map(str::to_owned);
                 text(self.vars.iter().cloned().chain(trace).collect::<Vec<_>>().join(" "))
             }
-            "roots" => text(self.ask("roots/list", &json!({}))?.to_string()),
+            "roots" => text(self.ask_client("roots/list", &json!({}))?.to_string()),
             "sample" => {
                 let asked = json!({
                     "systemPrompt": "Be brief.",
@@ -331,7 +331,7 @@ impl<W: Write> FakeMcpServer<W> {
                     "maxTokens": 50,
                 });
                 if self.script.era != FakeMcpEra::Modern {
-                    text(self.ask("sampling/createMessage", &asked)?.to_string())
+                    text(self.ask_client("sampling/createMessage", &asked)?.to_string())
                 } else if let Some(answer) = params["inputResponses"].get("s") {
                     text(answer.to_string())
                 } else {
@@ -339,7 +339,7 @@ impl<W: Write> FakeMcpServer<W> {
                     json!({"resultType": "input_required", "inputRequests": {"s": request}})
                 }
             }
-            "ask" => text(self.ask("elicitation/create", &form())?.to_string()),
+            "ask" => text(self.ask_client("elicitation/create", &elicitation_form())?.to_string()),
             other => {
                 let error = json!({"code": -32602, "message": format!("no tool {other}")});
                 self.send(&json!({"jsonrpc": "2.0", "id": id, "error": error}))?;
@@ -350,7 +350,7 @@ impl<W: Write> FakeMcpServer<W> {
     }
 
     /// Sends a request to the client, and waits for the response.
-    fn ask(&mut self, method: &str, params: &Value) -> io::Result<Value> {
+    fn ask_client(&mut self, method: &str, params: &Value) -> io::Result<Value> {
         self.asked += 1;
         let id = json!(format!("s{}", self.asked));
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))?;
@@ -381,7 +381,7 @@ impl<W: Write> FakeMcpServer<W> {
         state
     }
 
-    fn asked_for_task(&mut self) -> Value {
+    fn poll_task(&mut self) -> Value {
         let Some((task, polled)) = &mut self.task else { return Value::Null };
         *polled += 1;
         let (task, polled) = (task.clone(), *polled);
@@ -402,7 +402,7 @@ impl<W: Write> FakeMcpServer<W> {
         self.task_state("completed", &json!({"result": result}))
     }
 
-    fn slow(&mut self, id: &Value, params: &Value) -> io::Result<Called> {
+    fn run_slow_tool(&mut self, id: &Value, params: &Value) -> io::Result<Called> {
         let args = &params["arguments"];
         let steps = args["steps"].as_u64().unwrap_or(3);
         let pause = Duration::from_millis(args["step_ms"].as_u64().unwrap_or(10));
@@ -411,7 +411,7 @@ impl<W: Write> FakeMcpServer<W> {
                 let token = &params["_meta"]["progressToken"];
                 let progress =
                     json!({"progressToken": token, "progress": step, "total": steps, "message": "working"});
-                self.tell("notifications/progress", &progress)?;
+                self.notify_client("notifications/progress", &progress)?;
             }
             match self.input.recv_timeout(pause) {
                 Ok(message)
@@ -429,7 +429,7 @@ impl<W: Write> FakeMcpServer<W> {
         Ok(Called::Result(json!({"content": [{"type": "text", "text": "done"}]})))
     }
 
-    fn tell(&mut self, method: &str, params: &Value) -> io::Result<()> {
+    fn notify_client(&mut self, method: &str, params: &Value) -> io::Result<()> {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
     }
 
@@ -445,8 +445,8 @@ enum Called {
     Crash,
 }
 
-/// An elicitation form for the person.
-fn form() -> Value {
+/// Parameters of an elicitation with a form for the person.
+fn elicitation_form() -> Value {
     let schema = json!({
         "type": "object",
         "properties": {

@@ -121,13 +121,13 @@ impl ScriptedProvider {
     /// Requests so far.
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
-        self.recorded().clone()
+        self.recorded_requests().clone()
     }
 
     /// Requests so far, in the form that scripts see.
     #[must_use]
     pub fn asked(&self) -> Vec<Asked> {
-        self.recorded().iter().zip(1..).map(|(request, number)| Asked::of(request, number)).collect()
+        self.recorded_requests().iter().zip(1..).map(|(request, number)| Asked::of(request, number)).collect()
     }
 
     /// Last text of the user in the last request; empty if there is none.
@@ -142,32 +142,36 @@ impl ScriptedProvider {
         self.asked().last().map(Asked::results).unwrap_or_default()
     }
 
-    fn recorded(&self) -> MutexGuard<'_, Vec<Request>> {
+    fn recorded_requests(&self) -> MutexGuard<'_, Vec<Request>> {
         self.inner.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records the request and computes its response.
-    fn play(&self, request: Request) -> VecDeque<Beat> {
+    fn next_response(&self, request: Request) -> VecDeque<Beat> {
         let origin = request.model.reference();
         let verdict = check_wire(&request.history, &self.rules(&request.model));
         let (asked, number) = {
-            let mut requests = self.recorded();
+            let mut requests = self.recorded_requests();
             let number = requests.len() + 1;
             let asked = Asked::of(&request, number);
             requests.push(request);
             (asked, number)
         };
         if let Err(violation) = verdict {
-            return VecDeque::from([Beat::Fail(refusal(&origin, "invalid_history", violation.to_string()))]);
+            return VecDeque::from([Beat::Fail(rejection(
+                &origin,
+                "invalid_history",
+                violation.to_string(),
+            ))]);
         }
         match self.inner.playback.next(&asked, |number, _| format!("call_{number}")) {
             Ok(turn) => beats(&turn, &origin, number, self.inner.playback.pace()),
-            Err(why) => VecDeque::from([Beat::Fail(refusal(&origin, "script_ended", why))]),
+            Err(why) => VecDeque::from([Beat::Fail(rejection(&origin, "script_ended", why))]),
         }
     }
 }
 
-fn refusal(origin: &ModelRef, code: &str, why: String) -> Box<ProviderError> {
+fn rejection(origin: &ModelRef, code: &str, why: String) -> Box<ProviderError> {
     let mut error =
         ProviderError::new(ErrorKind::Rejected, &*origin.provider, &*origin.model, Phase::Request, why);
     error.code = Some(code.to_owned());
@@ -219,7 +223,7 @@ impl Provider for ScriptedProvider {
 
     fn stream(&self, request: Request, cx: &Cx) -> EventStream {
         let origin = request.model.reference();
-        let beats = self.play(request);
+        let beats = self.next_response(request);
         let state = Some((beats, cx.stop_token().clone(), origin));
         Box::pin(stream::unfold(state, |state| async {
             let (mut beats, stop, origin) = state?;
@@ -243,7 +247,7 @@ async fn next(
         // A complete text is an answer, even if the run is stopped meanwhile.
         let beat = beats.pop_front()?;
         let pause = match beat {
-            Beat::Emit(_) | Beat::Fail(_) if stop.is_cancelled() => return Some(Err(aborted(origin))),
+            Beat::Emit(_) | Beat::Fail(_) if stop.is_cancelled() => return Some(Err(aborted_error(origin))),
             Beat::Emit(event) => return Some(Ok(event)),
             Beat::Fail(error) => return Some(Err(*error)),
             Beat::Wait(pause) => Some(pause),
@@ -257,13 +261,13 @@ async fn next(
         };
         tokio::select! {
             biased;
-            () = stop.cancelled() => return Some(Err(aborted(origin))),
+            () = stop.cancelled() => return Some(Err(aborted_error(origin))),
             () = waited => {}
         }
     }
 }
 
-fn aborted(origin: &ModelRef) -> ProviderError {
+fn aborted_error(origin: &ModelRef) -> ProviderError {
     ProviderError::new(
         ErrorKind::Aborted,
         &*origin.provider,

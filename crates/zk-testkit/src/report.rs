@@ -18,7 +18,7 @@ impl Conformance {
         self.failed.is_empty()
     }
 
-    pub(crate) fn note(&mut self, check: &'static str, outcome: Result<(), String>) {
+    pub(crate) fn add_result(&mut self, check: &'static str, outcome: Result<(), String>) {
         match outcome {
             Ok(()) => self.passed.push(check),
             Err(why) => self.failed.push((check, why)),

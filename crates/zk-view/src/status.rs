@@ -52,9 +52,9 @@ pub struct ContextGauge {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LastCompaction {
-    /// Estimated tokens of the request before it.
+    /// Estimated tokens of the last request before the compaction.
     pub before: u64,
-    /// Estimated tokens of the request after it.
+    /// Estimated tokens of the first request after the compaction.
     pub after: u64,
     /// Time since then in milliseconds, in whole minutes.
     pub age_ms: u64,
@@ -99,7 +99,7 @@ pub enum Activity {
     Starting,
     /// Compaction.
     Compacting {
-        /// Tokens of the request before that, estimated.
+        /// Estimated tokens of the last request before the compaction.
         before: u64,
     },
     /// A request was sent; no response yet.

@@ -15,12 +15,12 @@ thread_local! {
     static MEASURED: RefCell<PathBuf> = RefCell::new(PathBuf::from(PROGRAM));
 }
 
-/// Names the program that is measured from now on.
+/// Sets the program that is measured from now on.
 pub(crate) fn measure(program: PathBuf) {
     MEASURED.set(program);
 }
 
-/// The program that is measured.
+/// Returns the program that is measured.
 pub(crate) fn measured() -> PathBuf {
     MEASURED.with_borrow(Clone::clone)
 }

@@ -208,7 +208,7 @@ fn many_calls(report: &mut Report) -> Result<()> {
 fn large_results(report: &mut Report) -> Result<()> {
     const STEPS: usize = 100;
     let home = Home::new()?;
-    // A window that holds all of it: nothing is counted exactly or left out.
+    // The window holds all of it, so that nothing is counted exactly or left out.
     home.settings("[models.\"anthropic/claude-sonnet-4-5\"]\nwindow = 1000000\n")?;
     let mut replies = Vec::new();
     for step in 0..STEPS {

@@ -11,9 +11,9 @@ struct Row {
     what: &'static str,
     bar: Bar,
     unit: &'static str,
-    /// One figure a round.
+    /// Figures of the measured program, one per round.
     figures: Vec<f64>,
-    /// Figures of the program it is compared with, one a round.
+    /// Figures of the program it is compared with, one per round.
     beside: Vec<f64>,
 }
 
@@ -57,7 +57,7 @@ impl Report {
         }
     }
 
-    /// Takes one round of the program it is compared with.
+    /// Measures one round of the program it is compared with.
     pub(crate) fn beside(&mut self, measure: fn(&mut Self) -> Result<()>) -> Result<()> {
         let mut other = Self::default();
         measure(&mut other)?;
@@ -104,7 +104,7 @@ pub(crate) fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// By how many seconds each time is longer than the one before, by least squares.
+/// Mean increase from each time to the next, in seconds, by least squares.
 pub(crate) fn slope(times: &[Duration]) -> f64 {
     let n = times.len() as f64;
     let mean_x = (n - 1.0) / 2.0;

@@ -21,7 +21,7 @@ struct State {
     answered: Vec<Instant>,
 }
 
-/// A request, when it had arrived, and how it begins: the system prompt and the tools.
+/// Request with its arrival time and its beginning: the system prompt and the tools.
 #[derive(Clone)]
 pub(crate) struct Request {
     pub(crate) arrived: Instant,
@@ -48,7 +48,7 @@ impl Request {
     }
 }
 
-/// One response, rendered.
+/// Rendered response.
 pub(crate) struct Reply {
     body: Vec<u8>,
     held: Duration,
@@ -88,7 +88,7 @@ impl Reply {
         events.end("tool_use")
     }
 
-    /// Sent only after `wait`.
+    /// Delays the reply by `wait`.
     pub(crate) fn held(mut self, wait: Duration) -> Self {
         self.held = wait;
         self
@@ -145,7 +145,7 @@ impl Server {
         lock(&self.state).requests.clone()
     }
 
-    /// From the end of each response to the next request.
+    /// Returns the times from the end of each response to the next request.
     pub(crate) fn gaps(&self) -> Vec<Duration> {
         let state = lock(&self.state);
         state

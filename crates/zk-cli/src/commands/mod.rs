@@ -20,7 +20,7 @@ pub(crate) use auth::{Access, auth, setup};
 pub(crate) use config::edit::config_edit;
 pub(crate) use config::{config_change, config_get};
 pub(crate) use cost::cost;
-pub(crate) use cost::records::{note_breaks, note_savings};
+pub(crate) use cost::records::{record_prefix_breaks, record_savings};
 pub(crate) use demo::run as demo;
 pub(crate) use doctor::run as doctor;
 pub(crate) use extend::{command_hooks, ext, learned, mcp, plugin, registry, skills};

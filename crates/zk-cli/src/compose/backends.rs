@@ -1,4 +1,4 @@
-//! Backends: who answers in a conversation, the models of a provider or an agent of another program.
+//! Choice between a provider's models and a backend, which is an agent of another program.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::sessions::Session;
 use crate::settings::{Layer, Settings};
 use zk_providers::select::SelectedEndpoint;
 
-/// The party that answers in a conversation.
+/// Source of answers in a conversation.
 pub(crate) enum Answering {
     Provider(Arc<dyn Provider>),
     /// The backend of this name; its plugin provides the provider.
@@ -31,7 +31,7 @@ impl Answering {
         used: Option<&str>,
         endpoint: impl Future<Output = Outcome<SelectedEndpoint>>,
     ) -> Outcome<Self> {
-        if let Some(name) = chosen(&app.settings, used)? {
+        if let Some(name) = initial_backend(&app.settings, used)? {
             return Ok(Self::Backend(name));
         }
         let provider =
@@ -49,7 +49,7 @@ impl Answering {
                 })
             }
             Self::Backend(name) => {
-                extensions::started(bus).await;
+                extensions::wait_for_extensions(bus).await;
                 bus.item::<dyn Backend>(name).and_then(|backend| backend.provider()).ok_or_else(|| {
                     Failure::usage(format!(
                         "no extension provides the backend {name}, and there is no [backends.{name}]; `zk ext test \
@@ -90,7 +90,7 @@ impl Answering {
 }
 
 /// Returns the initial backend's name; `None` for the built-in agent.
-pub(crate) fn chosen(settings: &Settings, used: Option<&str>) -> Outcome<Option<String>> {
+pub(crate) fn initial_backend(settings: &Settings, used: Option<&str>) -> Outcome<Option<String>> {
     // A model or a provider on the command line selects the built-in agent.
     let is_said = |key| settings.origin(key).is_some_and(|origin| matches!(origin.layer, Layer::CommandLine));
     let is_own = is_said("model") || is_said("provider");

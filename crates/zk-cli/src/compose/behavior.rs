@@ -18,11 +18,11 @@ pub(crate) fn behavior(settings: &Settings, bus: &Bus) -> Behavior {
 
 /// Returns the set of tools offered to the model.
 pub(crate) fn tool_set(calls: &CallSettings) -> ToolSet {
-    calls.tool_set(tools)
+    calls.tool_set(resolve_tool_names)
 }
 
-/// Resolves tool names, including names of other programs.
-fn tools(names: &[String]) -> Vec<String> {
+/// Converts tool names, also those of other programs, to names of zk's tools.
+fn resolve_tool_names(names: &[String]) -> Vec<String> {
     let canonical = |name: &String| {
         // Names of other programs begin with a capital; names of zk are used as they are.
         let is_foreign = name.starts_with(|first: char| first.is_ascii_uppercase());
@@ -49,7 +49,7 @@ pub(crate) fn unknown_tool(names: &[String], bus: &Bus) -> Option<String> {
         }
         None => !name.starts_with(SERVER_TOOL_PREFIX) && !known.contains(&name.as_str()),
     };
-    let name = tools(names).into_iter().find(is_unknown)?;
+    let name = resolve_tool_names(names).into_iter().find(is_unknown)?;
     if name.contains('(') {
         return Some(format!(
             "there is no tool `{name}`: tools are named whole; rules with patterns belong in [permissions]"

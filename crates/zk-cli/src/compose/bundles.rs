@@ -54,8 +54,8 @@ pub(crate) fn load_of_project(
         .unwrap_or_default()
 }
 
-/// A bundle that has no place yet: its variables stay as they are written.
-pub(crate) fn unplaced(bundle: &Bundle) -> PlacedBundle {
+/// Returns a bundle without a directory, whose variables stay unexpanded.
+pub(crate) fn bundle_without_directory(bundle: &Bundle) -> PlacedBundle {
     PlacedBundle {
         bundle: bundle.clone(),
         root: PathBuf::from("${CLAUDE_PLUGIN_ROOT}"),
@@ -120,8 +120,8 @@ pub(crate) fn servers(placed: &PlacedBundle, project: &Path) -> (Vec<ServerConfi
     (good.into_iter().filter_map(Result::ok).collect(), bad.into_iter().filter_map(Result::err).collect())
 }
 
-/// Returns the variables of a bundle for its texts.
-pub(crate) fn place(placed: &PlacedBundle, project: &Path) -> Arc<BundlePlace> {
+/// Returns the name, directory and variables of a bundle, for its texts.
+pub(crate) fn bundle_place(placed: &PlacedBundle, project: &Path) -> Arc<BundlePlace> {
     let variables = placed.variables(project).directories();
     Arc::new(BundlePlace { name: placed.bundle.name().to_owned(), root: placed.root.clone(), variables })
 }
@@ -130,7 +130,7 @@ pub(crate) fn place(placed: &PlacedBundle, project: &Path) -> Arc<BundlePlace> {
 pub(crate) fn commands(settings: &Settings, project: &Path) -> Vec<BundleCommand> {
     let mut commands = Vec::new();
     for placed in &settings.bundles().bundles {
-        let place = place(placed, project);
+        let place = bundle_place(placed, project);
         commands.extend(placed.bundle.commands.iter().map(|command| BundleCommand {
             name: command.name.clone(),
             path: placed.path(&command.path),
@@ -145,7 +145,7 @@ pub(crate) fn commands(settings: &Settings, project: &Path) -> Vec<BundleCommand
 pub(crate) fn skills(settings: &Settings, project: &Path) -> Vec<BundleSkill> {
     let mut skills = Vec::new();
     for placed in &settings.bundles().bundles {
-        let place = place(placed, project);
+        let place = bundle_place(placed, project);
         let dirs = placed.bundle.skills.iter().map(|dir| placed.path(dir));
         skills.extend(dirs.map(|dir| BundleSkill { dir, place: place.clone() }));
     }
@@ -157,7 +157,7 @@ pub(super) fn agents(app: &AppContext) -> Vec<AgentDefinition> {
     let machine = &app.work.machine;
     let mut agents = Vec::new();
     for placed in &app.settings.bundles().bundles {
-        let place = place(placed, &app.work.project);
+        let place = bundle_place(placed, &app.work.project);
         for part in &placed.bundle.agents {
             match bundle_agent(&placed.path(&part.path), &place, &machine.host_files) {
                 Ok(fields) => agents.push(definition(fields)),

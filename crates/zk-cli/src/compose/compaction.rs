@@ -38,7 +38,7 @@ pub(crate) fn learned_rules(work: &Workplace) -> Option<LearnedRules> {
 }
 
 /// Adds the option with which the provider compacts the context itself, if the settings select that.
-pub(crate) fn ask_server(
+pub(crate) fn request_server_compaction(
     settings: &Settings,
     provider: &NamedProvider,
     options: &mut Map<String, Value>,

@@ -1,4 +1,4 @@
-//! Extensions of the program: which there are, where they run, and where their standard error goes.
+//! Extensions of the program: their configuration, the places where they run, and their logs.
 
 use std::sync::Arc;
 
@@ -49,11 +49,11 @@ pub(crate) fn plugins(work: &Workplace, settings: &Settings, own: &Arc<dyn Exec>
     plugins
 }
 
-/// Extensions of a conversation, as a service.
+/// Service that holds the starting extensions of a conversation.
 struct Starting(Vec<ExtensionHandle>);
 
 /// Waits until each extension is running or has failed.
-pub(crate) async fn started(bus: &Bus) {
+pub(crate) async fn wait_for_extensions(bus: &Bus) {
     let Some(starting) = bus.service::<Starting>() else { return };
     // They start in parallel, and each reports its own failure.
     for extension in &starting.0 {

@@ -28,12 +28,12 @@ pub(crate) fn plugin(
         .exec(own)
         .cwd(&work.cwd)
         .on_notice(move |text| notices.show(text))
-        .permission_mode(move || told(modes.chosen()).to_owned());
-    Some(Arc::new(if ExecutionTarget::is_elsewhere(settings) { hooks.staying() } else { hooks }))
+        .permission_mode(move || mode_name(modes.chosen()).to_owned());
+    Some(Arc::new(if ExecutionTarget::is_on_another_machine(settings) { hooks.staying() } else { hooks }))
 }
 
-/// Returns the name of a mode for hooks.
-fn told(mode: Mode) -> &'static str {
+/// Returns the name of a permission mode that hooks get, as in Claude Code.
+fn mode_name(mode: Mode) -> &'static str {
     match mode {
         Mode::ReadOnly => "plan",
         Mode::Ask => "default",

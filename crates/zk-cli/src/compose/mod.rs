@@ -81,11 +81,11 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     }
     let Containment { sandbox, is_contained, for_reads, .. } = containment;
     let modes = judge.modes().clone();
-    let gate = PermissionGate::new(modes.clone()).remembering(&app.work.project).advising(advise);
+    let gate = PermissionGate::new(modes.clone()).remembering(&app.work.project).advising(refusal_advice);
     let scope = bus.scope("permission-modes");
     scope.provide_service(Arc::new(modes.clone()));
     scope.provide_service::<dyn PlanModes>(Arc::new(PlanWays::new(modes.clone())));
-    // Commands can also leave a container, in which case they run like the person's own.
+    // Commands that leave a container run like the person's own.
     let is_in_sandbox = sandbox.is_some();
     let outside = is_in_sandbox || matches!(app.settings.context(), ContextName::Docker(_));
     let shell_bounds = sandbox.is_some().then(|| app.settings.sandbox.describe(is_contained));
@@ -99,7 +99,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
         Some(most) => tools.within(most),
         None => tools,
     };
-    let own = of_person(&app.settings, bus, children.clone());
+    let own = person_exec(&app.settings, bus, children.clone());
     let scope = bus.scope("outside");
     let sandbox = sandbox.map(|exec| walls::watch_for_loss(&scope, exec, app.work.machine.notices.clone()));
     let rules = policy::rules(&app.work, &app.settings).0;
@@ -112,7 +112,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
         let agent = app.work.machine.env.get("SSH_AUTH_SOCK").map(ToOwned::to_owned);
         let environment =
             agent.into_iter().fold(children.clone(), |all, agent| all.grant("SSH_AUTH_SOCK", agent));
-        let agreed = of_person(&app.settings, bus, environment);
+        let agreed = person_exec(&app.settings, bus, environment);
         if outside {
             scope.provide_service(Arc::new(OutsideExec(agreed.clone())));
         }
@@ -153,7 +153,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     );
     plugins.push(Arc::new(zk_goals::Goals::new(app.settings.goals.clone())));
     if host.is_listed {
-        plugins.extend(sessions::goals::beacon(&app.work, &app.settings));
+        plugins.extend(sessions::goals::listing_plugin(&app.work, &app.settings));
     }
     plugins.extend(skills::plugin(&app.work, &app.settings, attended));
     plugins.extend(
@@ -225,27 +225,27 @@ fn local(
         .host_files(work.machine.host_files.clone());
     Ok(match sandbox {
         Some(sandbox) => local.sandboxed(sandbox),
-        None => local.running(process(settings, children)),
+        None => local.running(process_exec(settings, children)),
     })
 }
 
 /// Creates an executor that runs commands as processes of the person.
-pub(crate) fn process(settings: &Settings, children: Environment) -> ProcessExec {
+pub(crate) fn process_exec(settings: &Settings, children: Environment) -> ProcessExec {
     let exec = ProcessExec::supervised(children, Supervision::of_this_program());
     exec.limited(settings.limits.limits())
 }
 
 /// Creates the executor of the person's own programs, such as hooks, on this host. It does not depend on the
 /// context of the model's commands: those must not be able to change a hook that judges them.
-fn of_person(settings: &Settings, bus: &Bus, children: Environment) -> Arc<dyn Exec> {
-    let exec = Arc::new(process(settings, children));
+fn person_exec(settings: &Settings, bus: &Bus, children: Environment) -> Arc<dyn Exec> {
+    let exec = Arc::new(process_exec(settings, children));
     let closing = exec.clone();
     bus.scope("own-programs").on_close(async move || closing.close().await);
     exec
 }
 
-/// Advice on how to allow a call that was refused without a person.
-fn advise(mode: &str) -> String {
+/// Returns advice on how to allow a call that was refused since no person could be asked.
+fn refusal_advice(mode: &str) -> String {
     let short = if mode == Mode::All.name() { " (or --allow-all)" } else { "" };
     format!("to allow it, run zk with --permission-mode {mode}{short}, or start it on a terminal to be asked")
 }
@@ -261,7 +261,7 @@ pub(crate) async fn provider(
     let connection = connection(machine, settings, endpoint).await?;
     let said = settings.providers.get(&provider.name).cloned().unwrap_or_default();
     let mut options = said.options;
-    compaction::ask_server(settings, provider, &mut options)?;
+    compaction::request_server_compaction(settings, provider, &mut options)?;
     let made = match &provider.prebuilt {
         Some(ready) => Ok(ready.clone()),
         None => provider.vendor.provider_with(connection, &options),
@@ -350,9 +350,13 @@ pub(crate) async fn model(
         if let Some(unknown) = settings.known_providers().misspelt_model(provider, &model).await {
             // In an unattended run, an unlisted model is an error before it causes cost.
             if unknown.is_unlisted && !is_attended {
-                return Err(Failure::usage(select::not_there(&model, &unknown)));
+                return Err(Failure::usage(select::unknown_model_message(&model, &unknown)));
             }
-            machine.notices.show(&format!("warning: {}: {}", model.reference(), select::note(&unknown)));
+            machine.notices.show(&format!(
+                "warning: {}: {}",
+                model.reference(),
+                select::unlisted_model_note(&unknown)
+            ));
         }
         return Ok(model);
     }
@@ -433,8 +437,8 @@ pub(crate) fn agent(
     install_sections(&app.work, &app.settings, bus)?;
     // Every display of a failed run includes the next step.
     bus.scope("error-formatter").provide_service(Arc::new(ErrorFormatter::new(describe_error)));
-    commands::note_breaks(bus);
-    commands::note_savings(bus);
+    commands::record_prefix_breaks(bus);
+    commands::record_savings(bus);
     let of_model = settings.program.model.as_deref().and_then(|name| split_thinking_level(name).1);
     let level = match (of_model, session.loaded.thinking) {
         (Some(level), _) if !thinking_is_overridden(&app.settings) => level,
@@ -443,11 +447,11 @@ pub(crate) fn agent(
     };
     let (spawn, of_agents) = agents::options(app, provider.name(), bus.service::<Questions>().is_some());
     let names: Vec<&str> = spawn.agents.iter().map(|agent| &*agent.name).collect();
-    parts::install(app, bus, provider.clone(), parts::named(app, of_agents, &names));
+    parts::install(app, bus, provider.clone(), parts::named_parts(app, of_agents, &names));
     let mut builder = Agent::builder(provider)
         .bus(bus.clone())
         .model(model)
-        .system(prompt::own(settings))
+        .system(prompt::own_prompt(settings))
         .tools(behavior::tool_set(&settings.calls))
         .thinking(ThinkingRequest { level, budget: settings.run.thinking_budget })
         .behavior(behavior::behavior(settings, bus))

@@ -40,7 +40,7 @@ const FRONTEND_ORDER: i32 = 20;
 const GUIDE_ORDER: i32 = 40;
 
 /// Returns the person's own prompt, which replaces zk's sections.
-pub(crate) fn own(settings: &Settings) -> String {
+pub(crate) fn own_prompt(settings: &Settings) -> String {
     settings.program.system.clone().unwrap_or_default()
 }
 

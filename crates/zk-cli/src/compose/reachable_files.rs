@@ -23,8 +23,7 @@ pub(crate) fn files(work: &Workplace, settings: &Settings) -> Outcome<WorkspaceF
     for path in sandbox::hidden(&work.machine, settings) {
         files = files.hidden(path);
     }
-    // A search is only judged by the path where it starts, so files that the rules restrict are left out of
-    // its results.
+    // The judge checks only the start path of a search, so restricted files are left out of its results.
     Ok(match policy::rules(work, settings).0.restricted_reads() {
         Some(is_restricted) => files.leaving_out(is_restricted),
         None => files,

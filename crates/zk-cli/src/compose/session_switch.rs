@@ -15,7 +15,7 @@ use crate::exit::{Failure, Outcome};
 use crate::place::ExecutionTarget;
 use crate::sessions::{self, Session};
 
-/// Opens the sessions of a conversation one after the other, and closes each when it is left.
+/// Opener of a conversation's sessions, one after the other; each is closed when it is left.
 pub(crate) struct SessionSwitch {
     app: AppContext,
     bus: Bus,
@@ -38,7 +38,7 @@ impl SessionSwitch {
         Arc::new_cyclic(|me| Self { app, bus, provider, state: Mutex::new(state), me: me.clone() })
     }
 
-    /// The present session.
+    /// Returns the current session.
     pub(crate) fn current(&self) -> Arc<Session> {
         self.state().current.clone()
     }
@@ -48,7 +48,7 @@ impl SessionSwitch {
         std::mem::take(&mut self.state().left)
     }
 
-    /// Returns the plugins that belong to the present session. Closing them closes the session.
+    /// Returns the plugins of the current session. Closing them closes the session.
     pub(crate) fn parts(&self) -> Outcome<Vec<Arc<dyn Plugin>>> {
         let session = self.current();
         let mut parts: Vec<Arc<dyn Plugin>> =
@@ -69,8 +69,8 @@ impl SessionSwitch {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a session the present one, and returns it for the conversation to continue.
-    fn present(&self, session: &Arc<Session>) -> Outcome<OpenedSession> {
+    /// Makes `session` the current one, and returns it for the conversation to continue.
+    fn make_current(&self, session: &Arc<Session>) -> Outcome<OpenedSession> {
         let before = std::mem::replace(&mut self.state().current, session.clone());
         let plugins = self.parts().inspect_err(|_| self.state().current = before)?;
         // A model of the command line or the settings overrides the session's.
@@ -91,17 +91,17 @@ impl SessionSwitch {
         })
     }
 
-    async fn begin(&self, target: &SwitchTarget) -> Result<Session, ConversationError> {
+    async fn open_target(&self, target: &SwitchTarget) -> Result<Session, ConversationError> {
         // A new session belongs to the present working directory, which may have changed.
         let mut app = self.app.clone();
-        app.work.cwd = ExecutionTarget::now(&self.app.work, &self.app.settings, &self.bus.cx());
+        app.work.cwd = ExecutionTarget::current_dir(&self.app.work, &self.app.settings, &self.bus.cx());
         let resume = match target {
             SwitchTarget::New => None,
             SwitchTarget::Session(id) => Some(Resume::Id(id.to_string())),
             SwitchTarget::Fork(entry) => {
                 let copied =
                     self.current().copy_up_to(&sessions::place(&app.work, &app.settings), entry).await;
-                let copied = copied.map_err(|error| refused(error.into()))?;
+                let copied = copied.map_err(|error| conversation_error(error.into()))?;
                 Some(Resume::Id(copied.to_string()))
             }
             // The conversation moves the leaf in place instead.
@@ -110,11 +110,11 @@ impl SessionSwitch {
                 return Err(ConversationError::Unsupported { what, reason });
             }
         };
-        sessions::begin(&app.work, &app.settings, resume.as_ref()).await.map_err(refused)
+        sessions::begin(&app.work, &app.settings, resume.as_ref()).await.map_err(conversation_error)
     }
 }
 
-fn refused(failure: Failure) -> ConversationError {
+fn conversation_error(failure: Failure) -> ConversationError {
     ConversationError::Agent(AgentError::Usage(failure.message))
 }
 
@@ -125,19 +125,19 @@ impl SessionOpener for SessionSwitch {
         target: &SwitchTarget,
         _: Option<&SessionId>,
     ) -> Result<OpenedSession, ConversationError> {
-        let session = Arc::new(self.begin(target).await?);
-        match self.present(&session) {
+        let session = Arc::new(self.open_target(target).await?);
+        match self.make_current(&session) {
             Ok(opened) => Ok(opened),
             Err(failure) => {
                 // The unused session is closed; the reason was reported already.
                 let _ = session.close().await;
-                Err(refused(failure))
+                Err(conversation_error(failure))
             }
         }
     }
 
     async fn find_path(&self, to: Option<&EntryId>) -> Result<BranchPath, ConversationError> {
-        self.current().find_path(to).await.map_err(|error| refused(error.into()))
+        self.current().find_path(to).await.map_err(|error| conversation_error(error.into()))
     }
 
     async fn move_leaf(
@@ -147,8 +147,8 @@ impl SessionOpener for SessionSwitch {
     ) -> Result<OpenedSession, ConversationError> {
         let place = sessions::place(&self.app.work, &self.app.settings);
         let moved = self.current().move_leaf(&place, to, summary).await;
-        let moved = moved.map_err(|error| refused(error.into()))?;
-        self.present(&Arc::new(moved)).map_err(refused)
+        let moved = moved.map_err(|error| conversation_error(error.into()))?;
+        self.make_current(&Arc::new(moved)).map_err(conversation_error)
     }
 }
 

@@ -49,27 +49,27 @@ pub(crate) fn roots(work: &Workplace, settings: &Settings) -> SkillRoots {
         configured: own.paths.iter().filter(|_| has_own).map(path).collect(),
         user: if has_own { user_dirs(&work.machine) } else { Vec::new() },
         bundles: crate::bundles::skills(settings, &work.project),
-        inline: inline(settings).0,
+        inline: inline_skills(settings).0,
         exclude: own.exclude.clone(),
         only: own.only.clone(),
         without_project: !own.project || !work.scope.has_project(),
     }
 }
 
-/// Returns the skills in the settings that this start uses, and those that cannot be used with the reasons.
-fn inline(settings: &Settings) -> (Vec<Skill>, Vec<(String, Diagnostic)>) {
+/// Returns the skills in the settings that this start uses, and the unusable ones with the reasons.
+fn inline_skills(settings: &Settings) -> (Vec<Skill>, Vec<(String, Diagnostic)>) {
     let (mut skills, mut wrong) = settings.skills.inline_skills();
     skills.retain(|skill| settings.takes_inline_skill(skill.name()));
     wrong.retain(|(name, _)| settings.takes_inline_skill(name));
     (skills, wrong)
 }
 
-/// Returns the plugin, unless skills are switched off. Their files are watched in attended conversations.
+/// Returns the plugin for skills, unless they are switched off. Their files are watched in attended conversations.
 pub(crate) fn plugin(work: &Workplace, settings: &Settings, attended: bool) -> Option<Arc<dyn Plugin>> {
     if !settings.skills.enabled {
         return None;
     }
-    for (name, why) in inline(settings).1 {
+    for (name, why) in inline_skills(settings).1 {
         let text = format!("warning: `skills.inline.{}` is not used: {}", visible_line(&name), why.message);
         work.machine.notices.show(&text);
     }

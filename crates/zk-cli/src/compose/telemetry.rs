@@ -6,7 +6,7 @@ use zk_providers::Http;
 
 use crate::app::AppContext;
 
-/// Traces, metrics and the log of all conversations in this process.
+/// Traces, metrics and logs of all conversations in this process.
 #[derive(Clone, Default)]
 pub(crate) struct Observed {
     telemetry: Arc<OnceLock<Option<Telemetry>>>,

@@ -27,7 +27,7 @@ pub(crate) struct Workplace {
     pub(crate) add_dirs: Vec<PathBuf>,
     /// Root of the project of the working directory.
     pub(crate) project: PathBuf,
-    /// Sources that this start uses.
+    /// Sources of settings and files that this start uses.
     pub(crate) scope: StartScope,
 }
 
@@ -71,9 +71,9 @@ pub(crate) fn terminal(env: &ProgramEnv) -> TerminalEnv {
 pub(crate) struct Shared {
     /// Rate limits of the providers.
     pub(crate) limits: RateLimits,
-    /// Tunnel to the remote host of commands, once it was needed.
+    /// Tunnel to the remote host of commands, opened at its first use.
     pub(crate) tunnel: Arc<OnceLock<SshTunnel>>,
-    /// Decorator of each provider.
+    /// Decorator that wraps each provider.
     pub(crate) provider_layer: Option<Layer>,
     /// Traces, metrics and the log.
     #[cfg(feature = "otel")]

@@ -16,7 +16,7 @@ use crate::settings::{Settings, SettingsSources};
 use crate::{agents, bundles};
 use zk_exec::ProgramEnv;
 
-/// All settings, as read from files and the command line.
+/// Settings and command-line files of one read.
 struct Configured {
     settings: Settings,
     /// Additional working directories, canonical.
@@ -75,7 +75,7 @@ fn all_dirs(launch: &Launch, settings: &Settings, env: &ProgramEnv) -> Outcome<V
 }
 
 fn given_agents(launch: &Launch, files: &dyn HostFiles) -> Outcome<Arc<[AgentDefinition]>> {
-    let given = launch.agents.as_ref().map(|text| agents::given(text, files)).transpose()?;
+    let given = launch.agents.as_ref().map(|text| agents::parse_agents(text, files)).transpose()?;
     Ok(given.unwrap_or_default().into())
 }
 

@@ -1,4 +1,4 @@
-//! The command line as it was given, and the context that is read of it and of the settings.
+//! Context of a start, read from the command line and the settings.
 
 pub(crate) mod app;
 pub(crate) mod configure;

@@ -17,17 +17,17 @@ use crate::settings::ProgramSettings;
 /// Name of the file with the token of `zk serve-sessions`, in the directory of tokens.
 pub(crate) const TOKEN_FILE: &str = "sessions-token";
 
-/// Most bytes of a file with a token.
+/// Size limit of a token file, in bytes.
 const MAX_TOKEN_FILE_BYTES: usize = 4096;
 
-/// The store that the settings or a team's program chose; SQLite files until then.
+/// Store of the sessions, once the settings or a team's program chose one; SQLite files until then.
 #[derive(Clone, Default)]
 pub(crate) struct SessionStores(Arc<OnceLock<Chosen>>);
 
 struct Chosen {
-    /// The store for a person; `None` for SQLite files.
+    /// Name of the store in messages; `None` for SQLite files.
     name: Option<String>,
-    /// `None` for SQLite files.
+    /// Chosen store; `None` for SQLite files.
     store: Option<SharedStore>,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Debug for SessionStores {
 }
 
 impl SessionStores {
-    /// Chooses the store: the one of the settings, else the one of a team's program. The first choice counts.
+    /// Chooses the store of the settings, or else that of a team's program. Only the first choice counts.
     pub(crate) fn choose(
         &self,
         program: &ProgramSettings,
@@ -51,7 +51,7 @@ impl SessionStores {
             }
             (None, None) => Chosen { name: None, store: None },
             (Some(text), _) => match text.parse::<StoreLocation>() {
-                Err(error) => broken("unknown".to_owned(), error.to_string()),
+                Err(error) => unusable_store("unknown".to_owned(), error.to_string()),
                 Ok(StoreLocation::Sqlite) => Chosen { name: None, store: None },
                 Ok(location) => {
                     if let StoreLocation::Postgres(address) = &location {
@@ -61,25 +61,25 @@ impl SessionStores {
                         Ok(store) => {
                             Chosen { name: Some(location.to_string()), store: store.map(SharedStore::new) }
                         }
-                        Err(why) => broken(location.to_string(), why),
+                        Err(why) => unusable_store(location.to_string(), why),
                     }
                 }
             },
         });
     }
 
-    /// The store; `None` for the SQLite files of this user.
+    /// Returns the chosen store; `None` for the SQLite files of this user.
     pub(crate) fn chosen(&self) -> Option<SharedStore> {
         self.0.get()?.store.clone()
     }
 
-    /// The store for a person; `None` for SQLite files.
+    /// Returns the name of the store in messages; `None` for SQLite files.
     pub(crate) fn name(&self) -> Option<&str> {
         self.0.get()?.name.as_deref()
     }
 }
 
-fn broken(name: String, why: String) -> Chosen {
+fn unusable_store(name: String, why: String) -> Chosen {
     Chosen { name: Some(name), store: Some(SharedStore::new(Arc::new(RefusedStore::new(why)))) }
 }
 
@@ -102,7 +102,7 @@ fn open(
     location.open(StoreOpening { files, http: Http::new(), token }).map_err(|error| error.to_string())
 }
 
-/// Token of the server of sessions: of the environment, of the named file, or of the server of this user.
+/// Token for the server of sessions: from the environment, the named file, or the file of this user's own server.
 fn token(
     program: &ProgramSettings,
     machine: &Machine,

@@ -1,4 +1,4 @@
-//! Keys and tokens of this user: where they are stored, and how they become what a request shows.
+//! Keys and tokens of this user: their store, and the authentication of requests with them.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The model that a person chose in this directory before, if it can still be used.
+//! Model choice of an earlier conversation in this directory, if the model can still be used.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -15,18 +15,18 @@ use crate::app::AppContext;
 use crate::compose;
 use crate::settings::Layer;
 
-/// Settings that a kept model stands back for when they are given for this start.
+/// Settings that override a kept model if this start sets them.
 const MODEL_KEYS: [&str; 2] = ["provider", "model"];
 
-/// Returns the file of choices, if there is a directory for it and choices are kept.
-fn file(app: &AppContext) -> Option<KeptChoices> {
+/// Returns the file of kept choices; `None` without a directory for it, or if choices are not kept.
+fn choices_file(app: &AppContext) -> Option<KeptChoices> {
     let path = app.work.machine.dirs.choices().filter(|_| app.settings.program.keep_choices)?;
     Some(KeptChoices::new(path, Arc::new(LocalStateFiles::default())))
 }
 
-/// Keeps a choice for the next start in this directory.
+/// Stores a choice for the next start in this directory.
 pub(crate) async fn keep(app: &AppContext, choice: KeptChoice) -> Result<(), BoxError> {
-    let Some(file) = file(app) else { return Ok(()) };
+    let Some(file) = choices_file(app) else { return Ok(()) };
     let directory = app.work.cwd.clone();
     Ok(tokio::task::spawn_blocking(move || file.keep(&directory, &choice)).await??)
 }
@@ -36,15 +36,15 @@ pub(crate) async fn keep(app: &AppContext, choice: KeptChoice) -> Result<(), Box
 /// # Errors
 /// When the file cannot be read.
 pub(crate) fn choice(app: &AppContext) -> Result<Option<KeptChoice>, StateFileError> {
-    file(app).map_or(Ok(None), |file| file.read(&app.work.cwd))
+    choices_file(app).map_or(Ok(None), |file| file.read(&app.work.cwd))
 }
 
-/// Returns the context with the choice that was kept for this directory, where nothing was given for this start. A
-/// model that cannot be used any more, and a file that cannot be read, are passed over; `zk doctor` says why.
-pub(crate) async fn restored(app: &AppContext) -> Option<AppContext> {
+/// Returns the context with the kept choice for this directory, as far as this start sets nothing else. An unusable
+/// model and an unreadable file are ignored; `zk doctor` reports them.
+pub(crate) async fn with_kept_choice(app: &AppContext) -> Option<AppContext> {
     let KeptChoice { model, thinking } = choice(app).ok().flatten()?;
     let model = match model.filter(|_| !is_given(app, &MODEL_KEYS)) {
-        Some(model) if unusable(app, &model).await.is_none() => Some(model),
+        Some(model) if unusable_reason(app, &model).await.is_none() => Some(model),
         Some(_) | None => None,
     };
     let thinking = thinking.filter(|_| !is_given(app, &["thinking"]));
@@ -54,15 +54,15 @@ pub(crate) async fn restored(app: &AppContext) -> Option<AppContext> {
     Some(AppContext { settings, ..app.clone() })
 }
 
-/// Whether one of the keys is set for this start: on the command line, by the machine's administrator or a preset.
+/// Whether this start sets one of the keys: on the command line, by the machine's administrator or a preset.
 fn is_given(app: &AppContext, keys: &[&str]) -> bool {
     let is_given = |key: &&str| app.settings.origin(key).is_some_and(|origin| origin.layer > Layer::Kept);
     let is_at = app.given.base_url.is_some() || app.given.api_key.is_some();
     keys.iter().any(is_given) || (is_at && keys == MODEL_KEYS)
 }
 
-/// Returns the reason for which a kept model cannot be used any more.
-pub(crate) async fn unusable(app: &AppContext, model: &ModelRef) -> Option<String> {
+/// Returns the reason why a kept model cannot be used any more; `None` for a usable one.
+pub(crate) async fn unusable_reason(app: &AppContext, model: &ModelRef) -> Option<String> {
     let endpoint = match app.endpoint_of(&model.provider).await {
         Ok(endpoint) => endpoint,
         Err(failure) => return Some(failure.message),
@@ -71,8 +71,8 @@ pub(crate) async fn unusable(app: &AppContext, model: &ModelRef) -> Option<Strin
     if let Some(end) = end {
         return Some(format!("it was shut down on {end}"));
     }
-    // A model server has only what was loaded into it. One that does not answer may do so later: another provider
-    // must not get the text instead.
+    // A local server has only the models loaded into it. If it does not answer, its model stays chosen: another
+    // provider must not get the text instead.
     if !matches!(endpoint.provider.vendor.access, Access::Local(_)) {
         return None;
     }

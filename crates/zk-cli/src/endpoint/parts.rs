@@ -1,4 +1,4 @@
-//! Models of parts: which one the settings name, whether they may, and its provider.
+//! Models of parts of zk, such as sub-agents: their choice by settings, their permission, and their provider.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,23 +17,23 @@ use crate::compose;
 use crate::exit::{Failure, Outcome};
 use crate::settings::{Layer, Settings};
 
-/// Model that is named for a part.
+/// Model chosen for a part.
 #[derive(Clone, Debug)]
 pub(crate) struct NamedPart {
-    /// Name of the model as written.
+    /// Name of the model, as written in the settings or the agent's file.
     pub(crate) model: String,
-    /// Origin of the name as text.
+    /// Place where the model is named, for messages.
     pub(crate) origin: String,
-    /// Whether the person chose it, not a file of the project or of a plugin.
+    /// Whether the person named the model, not a file of the project or of a plugin.
     pub(crate) is_of_person: bool,
 }
 
-/// Models that are named for parts, by the settings before the files of agents.
+/// Models of parts, by part; the settings override the files of agents.
 pub(crate) type NamedParts = BTreeMap<String, NamedPart>;
 
-/// Adds the models of the settings to those of agents, over which they go. A name that is neither a part nor one of
-/// `agents` is told.
-pub(crate) fn named(app: &AppContext, mut of_agents: NamedParts, agents: &[&str]) -> NamedParts {
+/// Adds the models of the settings to those of agents, which they override. Warns of a name that is neither a part nor
+/// in `agents`.
+pub(crate) fn named_parts(app: &AppContext, mut of_agents: NamedParts, agents: &[&str]) -> NamedParts {
     for (part, model) in app.settings.parts.iter() {
         let named = of_setting(&app.settings, &format!("parts.{part}"), model);
         let origin = &named.origin;
@@ -93,13 +93,13 @@ pub(crate) async fn open_all(
     opened
 }
 
-/// Opens the providers of parts, as a `/provider` command does.
+/// Opener of the parts' providers, which works like the `/provider` command.
 struct Opener {
     app: AppContext,
     own: Arc<dyn Provider>,
     scope: Scope,
     named: NamedParts,
-    /// Name of the provider that the conversation asks now.
+    /// Name of the provider that the conversation uses now.
     present: Arc<Mutex<String>>,
 }
 
@@ -111,7 +111,7 @@ impl PartOpener for Opener {
         let known = self.app.settings.known_providers();
         let id = known.model_id(provider.name(), &named.model);
         let model = compose::describe_model(&*provider, &id).await;
-        // Ids of gateways have slashes; at any other provider a strange prefix is a provider that is not there.
+        // Model ids of gateways have slashes; at any other provider, an unknown prefix names a missing provider.
         let has_slashes = known_models(provider.name()).any(|id| id.contains('/'));
         if let Some((prefix, _)) = named.model.split_once('/').filter(|_| !has_slashes)
             && prefix != provider.name()
@@ -165,7 +165,7 @@ impl Opener {
     }
 }
 
-/// Whether the settings of the person, not those of the project or the environment, name a provider.
+/// Whether the person's own settings, not the project's or the environment, name a provider.
 pub(crate) fn is_named_by_person(settings: &Settings, provider: &str) -> bool {
     settings.iter().any(|(path, entry)| {
         let is_of_person = match entry.origin.layer {

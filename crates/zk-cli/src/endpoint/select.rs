@@ -1,4 +1,4 @@
-//! Selection of the provider: the values that it takes, and its answers in the program's words.
+//! Selection of the provider from settings and credentials, and messages about its outcome.
 
 use zk_core::model::Model;
 use zk_providers::Vendor;
@@ -33,7 +33,7 @@ impl AppContext {
         Ok(selection(&self.settings, GivenValues::default(), stored).endpoint_of(name, reason)?)
     }
 
-    /// Returns the endpoint of a provider with this key.
+    /// Returns the endpoint of the provider `name`, with `key` as its credential.
     pub(crate) async fn endpoint_with_key(&self, name: &str, key: &str) -> Outcome<SelectedEndpoint> {
         let given = GivenValues { api_key: Some(key.into()), ..self.given.clone() };
         let reason = SelectionReason::Named { origin: name.to_owned() };
@@ -44,7 +44,7 @@ impl AppContext {
     /// Whether no provider is configured, or its credential is missing.
     pub(crate) async fn lacks_provider(&self) -> bool {
         // Backends have credentials of their own.
-        if backends::chosen(&self.settings, None).is_ok_and(|chosen| chosen.is_some()) {
+        if backends::initial_backend(&self.settings, None).is_ok_and(|chosen| chosen.is_some()) {
             return false;
         }
         let stored = match credentials::store(&self.work.machine) {
@@ -90,7 +90,7 @@ fn selection(settings: &Settings, given: GivenValues, stored: StoredCredentials)
 }
 
 /// Describes the reason for the selection of a provider.
-pub(crate) fn reason(endpoint: &SelectedEndpoint) -> String {
+pub(crate) fn selection_reason(endpoint: &SelectedEndpoint) -> String {
     let name = &endpoint.provider.name;
     match &endpoint.reason {
         SelectionReason::Named { origin } => origin.clone(),
@@ -105,8 +105,8 @@ pub(crate) fn reason(endpoint: &SelectedEndpoint) -> String {
     }
 }
 
-/// Message on a model that its provider does not have.
-pub(crate) fn not_there(model: &Model, unknown: &UnknownModel) -> String {
+/// Message about a model that its provider does not have, with similar names.
+pub(crate) fn unknown_model_message(model: &Model, unknown: &UnknownModel) -> String {
     let near = suggest::either(&unknown.near);
     format!(
         "{} does not know {}: did you mean {near}? `zk models` lists what it has",
@@ -114,8 +114,8 @@ pub(crate) fn not_there(model: &Model, unknown: &UnknownModel) -> String {
     )
 }
 
-/// Note on a model that is missing in its provider's table.
-pub(crate) fn note(unknown: &UnknownModel) -> String {
+/// Note on a model that is missing in the catalogue.
+pub(crate) fn unlisted_model_note(unknown: &UnknownModel) -> String {
     let hint = match unknown.near.as_slice() {
         [] => String::new(),
         near => format!("; did you mean {}?", suggest::either(near)),
@@ -187,7 +187,7 @@ fn nothing_configured(services: &[(&str, &str)], servers: &[LocalServer]) -> Str
     let usual = services.next().map(|(name, key)| format!(" Run `zk auth login {name}`, or set {key}."));
     let another = services.next().map(|(name, key)| format!(", such as `zk auth login {name}` or {key}"));
     let (usual, another) = (usual.unwrap_or_default(), another.unwrap_or_default());
-    let seen: String = servers.iter().filter_map(seen).collect();
+    let seen: String = servers.iter().filter_map(unusable_server_remark).collect();
     let all: Vec<String> =
         servers.iter().map(|server| format!("{} (port {})", server.name, server.port)).collect();
     format!(
@@ -200,7 +200,7 @@ fn nothing_configured(services: &[(&str, &str)], servers: &[LocalServer]) -> Str
 }
 
 /// Remark on a local server that was found but cannot be used.
-fn seen(server: &LocalServer) -> Option<String> {
+fn unusable_server_remark(server: &LocalServer) -> Option<String> {
     let LocalServer { name, port, state } = server;
     Some(match state {
         LocalServerState::Absent | LocalServerState::Ready => return None,

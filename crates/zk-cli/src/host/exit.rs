@@ -89,8 +89,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Describes an error of a library with flags, commands and settings of this program, which the library does
-/// not know.
+/// Message and exit code for an error of a library, with the flags, commands and settings of this program.
 pub(crate) trait Explain: std::error::Error {
     /// Exit code for the error.
     fn exit(&self) -> Exit;

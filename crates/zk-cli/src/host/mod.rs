@@ -1,4 +1,4 @@
-//! This process and its machine: environment, directories, signals, the end.
+//! This process and its machine: environment, directories, signals and exit codes.
 
 pub(crate) mod exit;
 pub(crate) mod hardening;

@@ -1,4 +1,4 @@
-//! A run without a person towards a goal: its beginning, further runs after failures, and its exit code.
+//! Unattended run towards a goal: its start, further runs after failures, and its exit code.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ impl Explain for GoalSpecError {
     }
 }
 
-/// Goal of a run.
+/// Goal of an unattended run.
 pub(super) struct GoalRun(Arc<Goals>);
 
 impl GoalRun {
@@ -60,14 +60,14 @@ impl GoalRun {
         Ok(RunOptions::resume())
     }
 
-    /// Options of the next run after one that failed, once its pause is over; `None` if there is none.
+    /// Waits, and returns the options of the run after a failed one; `None` if no run follows.
     pub(super) async fn next(
         &self,
         outcome: &RunOutcome,
         agent: &Agent,
         stop: &CancellationToken,
     ) -> Outcome<Option<RunOptions>> {
-        // No later run would end otherwise; the goal waits in the session.
+        // A later run would end with the same error; the goal waits in the session.
         let is_final = |error: &AgentError| matches!(Exit::of(error), Exit::Usage | Exit::Auth);
         if outcome.result.as_ref().is_err_and(is_final) {
             return Ok(None);
@@ -82,7 +82,7 @@ impl GoalRun {
         Ok(Some(RunOptions::resume()))
     }
 
-    /// Exit code and message for the state of the goal.
+    /// Exit code and message for the state of the goal; `None` if the run's own outcome counts.
     pub(super) fn ending(&self) -> Option<(Exit, Option<String>)> {
         let goal = self.0.goal()?;
         let told = |goal: &Goal| {
@@ -93,7 +93,7 @@ impl GoalRun {
             GoalState::Completed => Some((Exit::Done, None)),
             GoalState::Stuck => Some((Exit::Failed, told(&goal))),
             GoalState::Capped => Some((Exit::Limit, told(&goal))),
-            // The outcome of the run says more.
+            // The outcome of the run tells more than the state of the goal.
             GoalState::Active | GoalState::Paused | GoalState::Cleared => None,
         }
     }

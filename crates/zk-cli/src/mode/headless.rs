@@ -35,13 +35,13 @@ const STOPPED_FLUSH_LIMIT: Duration = Duration::from_secs(2);
 /// Longest wait for the output of a finished run to be read; practically unlimited.
 const FLUSH_LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// One run without a person.
+/// Performs one unattended run.
 pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     let Prompt { text, format, resume, schema, goal, verbose, .. } = prompt;
     let schema = schema.map(|file| read_schema(&app.work, &file)).transpose()?;
     let piped = piped_text(text.is_some() || goal.is_some())?;
     let is_piped = piped.is_some();
-    let text = join(text, piped).or_else(|| goal.clone());
+    let text = join_prompt(text, piped).or_else(|| goal.clone());
     if text.is_none() && resume.is_none() {
         return Err(Failure::usage("there is no prompt: zk -p \"what to do\", or pipe it to standard input"));
     }
@@ -85,7 +85,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         };
         let agent = match built.await {
             Ok(agent) => agent,
-            Err(failure) => return Err(abandon(None, &bus, &session, failure).await),
+            Err(failure) => return Err(close_all(None, &bus, &session, failure).await),
         };
         let text = match text {
             Some(text) => match prompt_command::prompt_of(&agent, &text, &stop).await {
@@ -97,7 +97,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
                     }
                     Some(prompt)
                 }
-                Err(failure) => return Err(abandon(Some(&agent), &bus, &session, failure).await),
+                Err(failure) => return Err(close_all(Some(&agent), &bus, &session, failure).await),
             },
             None => None,
         };
@@ -111,16 +111,16 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
             redactor: app.work.machine.redactor.clone(),
             denials: Arc::default(),
         };
-        head.listen(&bus);
-        let telling = head.tell();
+        head.register_listeners(&bus);
+        let telling = head.print_progress();
         let stderr = head.stderr.clone();
         app.work.machine.notices.route_to(move |text| stderr.line(Style::PLAIN, &format!("zk: {text}")));
         if matches!(format, Format::StreamJson | Format::ViewJson) {
-            head.say(&init(&app.work, &agent, &session));
+            head.print_line(&init_line(&app.work, &agent, &session));
         }
         let printing = match head.print_view() {
             Ok(printing) => printing,
-            Err(failure) => return Err(abandon(Some(&agent), &bus, &session, failure).await),
+            Err(failure) => return Err(close_all(Some(&agent), &bus, &session, failure).await),
         };
         let begun = async {
             let goal = GoalRun::begin(&agent, &app.settings, goal.as_deref(), text.is_none()).await?;
@@ -133,12 +133,12 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         };
         let (goal, options) = match begun.await {
             Ok(begun) => begun,
-            Err(failure) => return Err(abandon(Some(&agent), &bus, &session, failure).await),
+            Err(failure) => return Err(close_all(Some(&agent), &bus, &session, failure).await),
         };
         let options = options.behavior(Behavior { schema, ..Behavior::default() });
         let outcome = match head.drive_goal(&agent, options, goal.as_ref(), &stop).await {
             Ok(outcome) => outcome,
-            Err(failure) => return Err(abandon(Some(&agent), &bus, &session, failure).await),
+            Err(failure) => return Err(close_all(Some(&agent), &bus, &session, failure).await),
         };
         agent.close().await;
         bus.close().await;
@@ -157,15 +157,15 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
 }
 
 /// Joins the prompt and the text on standard input.
-fn join(prompt: Option<String>, input: Option<String>) -> Option<String> {
+fn join_prompt(prompt: Option<String>, input: Option<String>) -> Option<String> {
     match (prompt, input) {
         (Some(prompt), Some(input)) => Some(format!("{prompt}\n\n{input}")),
         (one, other) => one.or(other),
     }
 }
 
-/// Closes everything that was opened for a run that cannot start; returns the reason.
-async fn abandon(agent: Option<&Agent>, bus: &Bus, session: &Session, failure: Failure) -> Failure {
+/// Closes the agent, bus and session of a run that cannot start; returns the failure.
+async fn close_all(agent: Option<&Agent>, bus: &Bus, session: &Session, failure: Failure) -> Failure {
     if let Some(agent) = agent {
         agent.close().await;
     }
@@ -189,7 +189,7 @@ struct Headless {
 }
 
 impl Headless {
-    fn listen(&self, bus: &Bus) {
+    fn register_listeners(&self, bus: &Bus) {
         let denials = self.denials.clone();
         bus.scope("permission-denials").on_sync(move |decided: &PermissionDecided, _: &Cx| {
             if !decided.allowed {
@@ -208,7 +208,7 @@ impl Headless {
     }
 
     /// Prints progress to standard error until the bus is closed, if text output or `--verbose` is selected.
-    fn tell(&self) -> Option<JoinHandle<()>> {
+    fn print_progress(&self) -> Option<JoinHandle<()>> {
         if self.format != Format::Text && !self.verbose {
             return None;
         }
@@ -240,11 +240,11 @@ impl Headless {
         thread.map(Some).map_err(|error| Failure::failed(format!("cannot print the view: {error}")))
     }
 
-    fn say(&self, line: &serde_json::Value) {
+    fn print_line(&self, line: &serde_json::Value) {
         self.output.add(|out| write_value(line, &self.redactor, out));
     }
 
-    /// Drives the run, and those that follow after failures while a goal is not reached.
+    /// Performs the run, and further runs after failures until the goal is reached.
     async fn drive_goal(
         &self,
         agent: &Agent,
@@ -252,16 +252,16 @@ impl Headless {
         goal: Option<&GoalRun>,
         stop: &CancellationToken,
     ) -> Outcome<RunOutcome> {
-        let mut outcome = self.drive(agent, options, stop).await?;
+        let mut outcome = self.perform_run(agent, options, stop).await?;
         if let Some(goal) = goal {
             while let Some(options) = goal.next(&outcome, agent, stop).await? {
-                outcome = goal_run::join(outcome, self.drive(agent, options, stop).await?);
+                outcome = goal_run::join(outcome, self.perform_run(agent, options, stop).await?);
             }
         }
         Ok(outcome)
     }
 
-    async fn drive(
+    async fn perform_run(
         &self,
         agent: &Agent,
         options: RunOptions,
@@ -369,7 +369,7 @@ impl Headless {
     }
 }
 
-/// The JSON Schema that an answer is to follow.
+/// Reads the JSON Schema for the answer.
 fn read_schema(work: &Workplace, file: &Path) -> Outcome<serde_json::Value> {
     let cannot =
         |why: String| Failure::usage(format!("cannot use {} as a JSON Schema: {why}", file.display()));
@@ -397,8 +397,8 @@ fn widest_flag(denials: &[PermissionDenial]) -> String {
     }
 }
 
-/// The first line of `stream-json` and of `--view json`.
-fn init(work: &Workplace, agent: &Agent, session: &Session) -> serde_json::Value {
+/// Returns the first line of `stream-json` and `--view json`.
+fn init_line(work: &Workplace, agent: &Agent, session: &Session) -> serde_json::Value {
     let tools: Vec<String> =
         agent.bus().items::<dyn Tool>().iter().map(|tool| tool.name.to_string()).collect();
     json!({

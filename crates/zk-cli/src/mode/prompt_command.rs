@@ -1,4 +1,4 @@
-//! Commands that stand for a prompt, where nobody is there to see what others would show.
+//! Slash commands as prompts of unattended runs.
 
 use tokio_util::sync::CancellationToken;
 use zk_agent::Agent;
@@ -9,7 +9,7 @@ use zk_skills::{CommandFilesPlugin, Skills, typed_command};
 use crate::exit::{Failure, Outcome};
 use zk_chat::OWN_COMMANDS;
 
-/// Prefix of the commands for prompts of MCP servers.
+/// Prefix of the commands that stand for prompts of MCP servers.
 const OF_SERVERS: &str = "mcp_";
 
 /// Returns the prompt of the command in `text`, such as a prompt of an MCP server; `None` if it is no
@@ -42,7 +42,7 @@ pub(super) async fn prompt_of(
     }
     let Some((command, args)) = match_command(line, |name| typed_command(name, &cx)) else {
         if OWN_COMMANDS.contains(&name) {
-            return Err(for_conversations(name));
+            return Err(only_in_conversations(name));
         }
         if !is_of_server {
             return Ok(None);
@@ -65,13 +65,13 @@ pub(super) async fn prompt_of(
         Some(Ok(CommandOutcome::Prompt(prompt))) => Ok(Some(prompt)),
         Some(Ok(
             CommandOutcome::Done | CommandOutcome::Show(_) | CommandOutcome::Quit | CommandOutcome::Reload,
-        )) => Err(for_conversations(name)),
+        )) => Err(only_in_conversations(name)),
         Some(Err(error)) => Err(Failure::usage(format!("/{name}: {error}"))),
         // The following run is stopped as well, and reports it.
         None => Ok(None),
     }
 }
 
-fn for_conversations(name: &str) -> Failure {
+fn only_in_conversations(name: &str) -> Failure {
     Failure::usage(format!("/{name} is for conversations; `zk` on a terminal begins one"))
 }

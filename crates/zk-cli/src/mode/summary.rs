@@ -26,7 +26,8 @@ pub(crate) fn conversation_error(error: &AgentError) -> String {
     describe_conversation_error(error, &PHRASES)
 }
 
-/// Returns the choices without a conversation on a terminal, where the session is stored or not.
+/// Returns the next steps after a context overflow in an unattended run, for a stored session or none; `None` for other
+/// errors.
 pub(crate) fn choices_without_a_person(error: &AgentError, session: Option<&str>) -> Option<String> {
     choices(error)?;
     Some(match session {

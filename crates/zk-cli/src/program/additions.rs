@@ -1,4 +1,4 @@
-//! Additions of a team's own program to zk.
+//! Vendors, providers and plugins that a team's own program adds to zk.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! From a command line to the job it names.
+//! Start of the program: parses the command line, and runs its job.
 
 pub(crate) mod additions;
 pub(crate) mod builder;
@@ -29,7 +29,7 @@ use crate::{commands, host, mode};
 use result_line::print_result;
 use zk_exec::ProgramEnv;
 
-/// Prints the help of a subcommand, with the options that belong to it.
+/// Prints the help of a subcommand, with the options that belong to it; false if the error is no request for it.
 fn prints_help_of_subcommand(error: &clap::Error) -> bool {
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     error.kind() == ErrorKind::DisplayHelp && help::print(words)
@@ -117,7 +117,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     let Task { job, launch, endpoint, cwd, log } = task;
     let env = host::program_env();
     let dirs = host::zk_dirs(&env);
-    let cwd = directory(cwd)?;
+    let cwd = start_directory(cwd)?;
     let host_files = host_files(&env);
     let Project { root: project, foreign } = zk_skills::project(&cwd, &host_files);
     if let Some(git) = foreign {
@@ -226,7 +226,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     }
 }
 
-/// Trusts files of the person who runs this, also with `sudo`.
+/// Returns a reader that trusts files of the person who runs this, also with `sudo`.
 fn host_files(env: &ProgramEnv) -> LocalHostFiles {
     let files = LocalHostFiles::new();
     match env.text("SUDO_UID").and_then(|uid| uid.parse().ok()) {
@@ -235,7 +235,7 @@ fn host_files(env: &ProgramEnv) -> LocalHostFiles {
     }
 }
 
-fn directory(cwd: Option<PathBuf>) -> Outcome<PathBuf> {
+fn start_directory(cwd: Option<PathBuf>) -> Outcome<PathBuf> {
     let cwd = match cwd {
         Some(dir) => dir,
         None => std::env::current_dir().map_err(|error| {

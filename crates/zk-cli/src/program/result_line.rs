@@ -3,7 +3,7 @@ use zk_serve::print::RunResult;
 
 use crate::exit::{Failure, ending_of};
 
-/// Prints the result of a run that could not even begin, for programs.
+/// Prints the result of a run that failed before it began, for programs.
 pub(super) fn print_result(failure: &Failure) {
     let mut line = Vec::new();
     let result = RunResult::not_begun(ending_of(failure.exit), failure.message.clone());

@@ -1,4 +1,4 @@
-//! Bundles: their hooks and servers count as those of settings do; the rest is read where it is used.
+//! Bundles in the settings: their hooks and servers count like those of settings files.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::bundles;
 use crate::exit::{Failure, Outcome};
 use zk_exec::ProgramEnv;
 
-/// List of a project's settings file with directories of bundles.
+/// Key of the list of bundle directories in a project's settings file.
 pub(super) const LIST: &str = "plugin_dirs";
 
 /// Kind of a bundle of a project in the trust store.
@@ -36,7 +36,7 @@ pub(super) fn schema() -> Value {
     })
 }
 
-/// The directories of bundles that a project's settings file names, taken out of its table.
+/// Takes the list of bundle directories out of a project's settings table.
 pub(super) fn take(table: &mut toml::Table, path: &Path) -> Outcome<Vec<String>> {
     let Some(list) = table.remove(LIST) else { return Ok(Vec::new()) };
     serde_json::from_value(to_json(list)).map_err(|_| {
@@ -45,7 +45,7 @@ pub(super) fn take(table: &mut toml::Table, path: &Path) -> Outcome<Vec<String>>
     })
 }
 
-/// Refuses the list in the settings of a person, who adds plugins by a command.
+/// Refuses the list of bundle directories in a person's settings, since the person adds plugins by a command.
 pub(super) fn refuse(table: &toml::Table, path: &Path) -> Outcome<()> {
     match table.contains_key(LIST) {
         true => Err(Failure::usage(format!(
@@ -57,7 +57,7 @@ pub(super) fn refuse(table: &toml::Table, path: &Path) -> Outcome<()> {
     }
 }
 
-/// Question about a bundle of a project, without its end.
+/// Beginning of the trust question about a bundle of a project; the caller adds its end.
 pub(super) fn describe(found: &ProjectBundle) -> String {
     let name = visible_line(found.bundle.name());
     let about = found.bundle.manifest.description.as_deref().map(visible_line);
@@ -68,7 +68,7 @@ pub(super) fn describe(found: &ProjectBundle) -> String {
 /// Rows for a person who decides about trust in a bundle.
 fn rows(found: &ProjectBundle, project: &Path) -> Result<Vec<(String, toml::Value)>, String> {
     let bundle = &found.bundle;
-    let placed = bundles::unplaced(bundle);
+    let placed = bundles::bundle_without_directory(bundle);
     let hooks = bundles::hooks(&placed, project).map_err(|error| error.to_string())?;
     let (servers, wrong) = bundles::servers(&placed, project);
     if let Some(error) = wrong.first() {
@@ -96,7 +96,7 @@ fn rows(found: &ProjectBundle, project: &Path) -> Result<Vec<(String, toml::Valu
 }
 
 impl Settings {
-    /// Keeps bundles of a project, each approved or not by itself.
+    /// Adds bundles of a project, each with its own approval.
     pub(super) fn bundles_of_project(
         &mut self,
         dirs: Vec<String>,

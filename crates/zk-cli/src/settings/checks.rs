@@ -21,15 +21,15 @@ pub(super) fn schema(vendors: &Vendors) -> Outcome<Schema> {
     Ok(schema
         .free("plugins", "Settings of a plugin, which checks them itself.")
         .reserved("policy")
-        .rule(Arc::new(endpoint))
-        .rule(Arc::new(move |path, value, _| provider(path, value, &vendors)))
-        .rule(Arc::new(model))
-        .rule(Arc::new(memory))
-        .rule(Arc::new(rules)))
+        .rule(Arc::new(check_endpoint_key))
+        .rule(Arc::new(move |path, value, _| check_provider(path, value, &vendors)))
+        .rule(Arc::new(check_model))
+        .rule(Arc::new(check_memory))
+        .rule(Arc::new(check_rules)))
 }
 
 /// Checks for keys of an endpoint at the top level, where they have no effect.
-fn endpoint(path: &[String], _: &toml::Value, layer: Layer) -> Option<Check> {
+fn check_endpoint_key(path: &[String], _: &toml::Value, layer: Layer) -> Option<Check> {
     let [name] = path else { return None };
     if !ENDPOINT_KEYS.contains(&name.as_str()) {
         return None;
@@ -43,7 +43,7 @@ fn endpoint(path: &[String], _: &toml::Value, layer: Layer) -> Option<Check> {
 }
 
 /// Checks for a provider without settings that define it.
-fn provider(path: &[String], value: &toml::Value, vendors: &Vendors) -> Option<Check> {
+fn check_provider(path: &[String], value: &toml::Value, vendors: &Vendors) -> Option<Check> {
     let [table, name] = path else { return None };
     if table != "providers" || !value.is_table() || vendors.named(name).is_some() {
         return None;
@@ -55,7 +55,7 @@ fn provider(path: &[String], value: &toml::Value, vendors: &Vendors) -> Option<C
 }
 
 /// Checks for a model without its provider.
-fn model(path: &[String], _: &toml::Value, _: Layer) -> Option<Check> {
+fn check_model(path: &[String], _: &toml::Value, _: Layer) -> Option<Check> {
     let [table, model, _] = path else { return None };
     let is_named = model.split_once('/').is_some_and(|(provider, id)| !provider.is_empty() && !id.is_empty());
     if table != "models" || is_named {
@@ -68,7 +68,7 @@ fn model(path: &[String], _: &toml::Value, _: Layer) -> Option<Check> {
 }
 
 /// Checks for a project that switches the memory on: it may only be stricter than the person.
-fn memory(path: &[String], value: &toml::Value, layer: Layer) -> Option<Check> {
+fn check_memory(path: &[String], value: &toml::Value, layer: Layer) -> Option<Check> {
     let is_switch = path.iter().map(String::as_str).eq(["memory", "enabled"]);
     (is_switch && layer.is_project() && value.as_bool() == Some(true)).then(|| {
         Check::Ignored(
@@ -78,7 +78,7 @@ fn memory(path: &[String], value: &toml::Value, layer: Layer) -> Option<Check> {
 }
 
 /// Checks for permission rules that are valid but probably not meant so.
-fn rules(path: &[String], value: &toml::Value, _: Layer) -> Option<Check> {
+fn check_rules(path: &[String], value: &toml::Value, _: Layer) -> Option<Check> {
     if path.first().is_none_or(|table| table != "permissions") {
         return None;
     }

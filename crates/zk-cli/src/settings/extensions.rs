@@ -10,12 +10,12 @@ use zk_settings::to_json;
 use super::{File, Layer, ProjectFile, Settings, SettingsSources};
 use crate::exit::{Failure, Outcome};
 
-/// List that holds them.
+/// Key of the list of extensions in a settings file.
 const LIST: &str = "extensions";
 /// Kind of an extension of a project in the trust store.
 const KIND: &str = "extension";
 
-/// The extensions of a settings file, taken out of its table.
+/// Takes the extensions out of the table of a settings file.
 pub(super) fn take(table: &mut toml::Table, layer: Layer, path: &Path) -> Outcome<Vec<ExtensionConfig>> {
     let Some(list) = table.remove(LIST) else { return Ok(Vec::new()) };
     let origin = ExtensionOrigin { place: path.display().to_string(), is_project: layer.is_project() };
@@ -23,7 +23,7 @@ pub(super) fn take(table: &mut toml::Table, layer: Layer, path: &Path) -> Outcom
     read.map_err(|error| Failure::usage(format!("{}: {error}", origin.place)))
 }
 
-/// Question about an extension of a project; the caller adds its end.
+/// Beginning of the trust question about an extension of a project; the caller adds its end.
 pub(super) fn describe(extension: &ExtensionConfig) -> String {
     let (name, command) = (&extension.name, visible_line(&extension.command_line()));
     format!("this project wants to start an extension of zk: {name} (`{command}`).")

@@ -10,7 +10,7 @@ use zk_settings::to_json;
 use super::{Layer, Settings};
 use crate::exit::{Failure, Outcome};
 
-/// The table that holds them.
+/// Key of the table of hooks in a settings file.
 const TABLE: &str = "hooks";
 
 /// Settings files of Claude Code in a project, whose hooks zk uses.
@@ -41,10 +41,10 @@ impl Settings {
         self.hooks = self.managed_hooks.clone();
     }
 
-    /// Settings of a replay: nothing of them starts a program, sends a request, or writes a file.
+    /// Returns settings for a replay: they start no program, send no request, and write no file.
     pub(crate) fn for_replay(&self) -> Self {
         let mut settings = self.clone();
-        let is_elsewhere = self.context_elsewhere().is_some();
+        let is_elsewhere = self.remote_context_text().is_some();
         let sections = Arc::make_mut(&mut settings.sections);
         if is_elsewhere {
             sections.program.context = Some(ContextName::Process);

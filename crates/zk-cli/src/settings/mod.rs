@@ -82,18 +82,18 @@ impl Deref for Settings {
     }
 }
 
-/// A settings file of the project, or one server or extension in it, with its approval.
+/// Item of the project that needs an approval: a settings file, or one MCP server, extension or bundle.
 #[derive(Clone, Debug)]
 pub(crate) struct ProjectFile {
     file: File,
     hooks: HookSet,
-    /// The MCP server, if this is one of a `.mcp.json`.
+    /// MCP server of a `.mcp.json`, if the item is one.
     server: Option<ServerConfig>,
-    /// Scripts on this machine that the server runs.
+    /// Local scripts that the MCP server runs.
     scripts: Scripts,
-    /// The extension, if this is one.
+    /// Extension of a project, if the item is one.
     extension: Option<ExtensionConfig>,
-    /// The one bundle it is.
+    /// Bundle of a project, if the item is one.
     pub(crate) bundle: Option<Arc<ProjectBundle>>,
 }
 
@@ -105,7 +105,7 @@ impl ProjectFile {
 }
 
 impl ProjectFile {
-    /// Describes the one bundle, MCP server or extension, with its command or address.
+    /// Describes the bundle, MCP server or extension, with its command or address; `None` for a settings file.
     fn describe_part(&self) -> Option<String> {
         if let Some(bundle) = &self.bundle {
             return Some(bundles::describe(bundle));
@@ -125,7 +125,7 @@ impl ProjectFile {
         Some(format!("this project wants to start an MCP server: {name} (`{how}`)."))
     }
 
-    /// Warning that the file is ignored until it is approved.
+    /// Warning that the item is ignored until it is approved.
     fn warning(&self, project: &Path) -> String {
         let part = self.describe_part();
         let state = if self.bundle.is_some() { "Not used" } else { "Not started" };
@@ -133,7 +133,7 @@ impl ProjectFile {
         warned.unwrap_or_else(|| self.untrusted_warning(project))
     }
 
-    /// Question whether the file is trusted.
+    /// Question to the person whether to trust the item.
     pub(crate) fn question(&self, project: &Path) -> TrustRequest {
         let mut rows: Vec<String> =
             self.values.iter().map(|(name, value)| format!("{name} = {value}")).collect();
@@ -161,7 +161,7 @@ impl Deref for ProjectFile {
     }
 }
 
-/// Sources of the layers.
+/// Sources from which the layers of settings are read.
 pub(crate) struct SettingsSources<'a> {
     pub(crate) env: &'a ProgramEnv,
     pub(crate) dirs: &'a ZkDirs,
@@ -171,14 +171,14 @@ pub(crate) struct SettingsSources<'a> {
     pub(crate) trust: &'a dyn Trust,
     /// The file named on the command line.
     pub(crate) extra: Option<&'a Path>,
-    /// Sources that are used.
+    /// Sources that this start uses.
     pub(crate) scope: StartScope,
     /// Vendors, providers and plugins that a team added to the program.
     pub(crate) additions: Additions,
 }
 
 impl Settings {
-    /// Returns these settings with more paths that are hidden.
+    /// Returns a copy of these settings with more hidden paths.
     pub(crate) fn hiding(&self, paths: Vec<String>) -> Self {
         let mut settings = self.clone();
         Arc::make_mut(&mut settings.sections).sandbox.hidden.extend(paths);
@@ -206,8 +206,8 @@ impl Settings {
     ) -> Outcome<Vec<String>> {
         let mut settings = Self::empty(additions)?;
         let mut warnings = Vec::new();
-        settings.give(Layer::Default, variables::defaults(), &mut Vec::new())?;
-        settings.file(files, layer, path, true, &mut warnings)?;
+        settings.add_given_layer(Layer::Default, variables::defaults(), &mut Vec::new())?;
+        settings.add_file(files, layer, path, true, &mut warnings)?;
         settings.read_sections()?;
         Ok(warnings)
     }
@@ -228,12 +228,12 @@ impl Settings {
     pub(crate) fn read(sources: &SettingsSources<'_>, given: LayerValues) -> Outcome<(Self, Vec<String>)> {
         let mut settings = Self { scope: sources.scope, ..Self::empty(sources.additions.clone())? };
         let mut warnings = Vec::new();
-        settings.give(Layer::Default, variables::defaults(), &mut warnings)?;
+        settings.add_given_layer(Layer::Default, variables::defaults(), &mut warnings)?;
         let environment = variables::environment(sources.env, sources.additions.providers.vendors());
-        settings.give(Layer::Environment, environment, &mut warnings)?;
+        settings.add_given_layer(Layer::Environment, environment, &mut warnings)?;
         let user = sources.dirs.settings();
         if let Some(path) = user {
-            settings.file(sources.files, Layer::User, &path, false, &mut warnings)?;
+            settings.add_file(sources.files, Layer::User, &path, false, &mut warnings)?;
         }
         if sources.scope.has_own_parts() {
             settings.own_prompt_files(sources, &mut warnings)?;
@@ -242,10 +242,10 @@ impl Settings {
             settings.project_files(sources, &mut warnings)?;
         }
         if let Some(path) = sources.extra {
-            settings.file(sources.files, Layer::CommandLine, path, true, &mut warnings)?;
+            settings.add_file(sources.files, Layer::CommandLine, path, true, &mut warnings)?;
         }
-        settings.give(Layer::CommandLine, given, &mut warnings)?;
-        settings.file(sources.files, Layer::Managed, Path::new(MANAGED), false, &mut warnings)?;
+        settings.add_given_layer(Layer::CommandLine, given, &mut warnings)?;
+        settings.add_file(sources.files, Layer::Managed, Path::new(MANAGED), false, &mut warnings)?;
         settings.preset(sources, &mut warnings)?;
         settings.read_sections()?;
         warnings.extend(settings.models_of_nobody());
@@ -273,7 +273,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Returns a copy with values that were kept for this directory, each below what was given for this start.
+    /// Returns a copy with kept values of this directory, each with lower precedence than the values of this start.
     pub(crate) fn with_kept(&self, values: impl Iterator<Item = (&'static str, String)>) -> Outcome<Self> {
         let origin = Origin { layer: Layer::Kept, place: "chosen in a conversation".to_owned() };
         let mut kept = self.clone();
@@ -284,7 +284,7 @@ impl Settings {
         Ok(kept)
     }
 
-    fn file(
+    fn add_file(
         &mut self,
         files: &dyn HostFiles,
         layer: Layer,
@@ -344,7 +344,7 @@ impl Settings {
             return Ok(());
         }
         let file = File::new(name, "settings", layer, bytes).with_table(table).with_rows(hooks::rows(&hooks));
-        self.count_if_trusted(
+        self.apply_if_trusted(
             ProjectFile { hooks, ..ProjectFile::new(file) },
             sources,
             warnings,
@@ -376,8 +376,8 @@ impl Settings {
         self.project_files.push(ProjectFile { hooks, ..ProjectFile::new(file) });
     }
 
-    /// Adds a file of the project, and applies it if its bytes were approved.
-    fn count_if_trusted(
+    /// Adds an item of the project, and applies it if its bytes were approved.
+    fn apply_if_trusted(
         &mut self,
         mut found: ProjectFile,
         sources: &SettingsSources<'_>,
@@ -422,7 +422,12 @@ impl Settings {
         files.map(|file| file.warning(project)).collect()
     }
 
-    fn give(&mut self, layer: Layer, given: LayerValues, warnings: &mut Vec<String>) -> Outcome<()> {
+    fn add_given_layer(
+        &mut self,
+        layer: Layer,
+        given: LayerValues,
+        warnings: &mut Vec<String>,
+    ) -> Outcome<()> {
         Ok(self.merged.give(layer, given, warnings)?)
     }
 
@@ -466,7 +471,7 @@ impl Settings {
     }
 
     /// Returns the execution context as written in the settings, if it is another machine or container.
-    pub(crate) fn context_elsewhere(&self) -> Option<&str> {
+    pub(crate) fn remote_context_text(&self) -> Option<&str> {
         self.context_text().filter(|context| context.contains(':'))
     }
 

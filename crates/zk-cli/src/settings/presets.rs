@@ -9,10 +9,10 @@ use super::{Entry, File, Layer, Origin, ProjectFile, Settings, SettingsSources};
 use super::{hooks, mcp};
 use crate::exit::{Failure, Outcome};
 
-/// The presets that zk has itself.
+/// Names of the built-in presets.
 pub(crate) const BUILT_IN: [&str; 3] = ["build", PLAN_PRESET, "explore"];
 
-/// Preset in which the model plans.
+/// Name of the preset in which the model only plans.
 const PLAN_PRESET: &str = "plan";
 
 const PLAN: &str = "You are planning: you have tools that read, and none that change anything. Find out what there is to \
@@ -83,10 +83,10 @@ impl Settings {
         let Some(names) = self.merged.at(&preset).and_then(Entry::text).map(str::to_owned) else {
             return Ok(());
         };
-        names.split(',').try_for_each(|name| self.one_preset(name.trim(), sources, warnings))
+        names.split(',').try_for_each(|name| self.add_preset(name.trim(), sources, warnings))
     }
 
-    fn one_preset(
+    fn add_preset(
         &mut self,
         name: &str,
         sources: &SettingsSources<'_>,
@@ -143,7 +143,7 @@ impl Settings {
         fields.all(|(_, entry)| is_given(entry.origin.layer) || (own && entry.origin.layer == Layer::Preset))
     }
 
-    /// Adds a preset of the person; returns whether it exists.
+    /// Applies a preset of the person; returns whether it exists.
     fn own_preset(
         &mut self,
         sources: &SettingsSources<'_>,
@@ -166,7 +166,7 @@ impl Settings {
         Ok(true)
     }
 
-    /// Adds a preset of the project if exactly its bytes were approved; returns whether it exists.
+    /// Applies a preset of the project if exactly its bytes were approved; returns whether it exists.
     fn project_preset(
         &mut self,
         sources: &SettingsSources<'_>,
@@ -184,7 +184,7 @@ impl Settings {
         let file =
             File::new(relative, "preset", layer, bytes).with_table(table).with_rows(hooks::rows(&hooks));
         let file = ProjectFile { hooks, ..ProjectFile::new(file) };
-        self.count_if_trusted(file, sources, warnings, Precedence::Below)?;
+        self.apply_if_trusted(file, sources, warnings, Precedence::Below)?;
         Ok(true)
     }
 

@@ -5,7 +5,7 @@ use zk_settings::{Precedence, TextRead, read_text};
 use super::{File, Layer, Origin, ProjectFile, Settings, SettingsSources};
 use crate::exit::Outcome;
 
-/// Maximum size of such a file in bytes.
+/// Maximum size of a prompt file, in bytes.
 const MAX_BYTES: usize = 256 * 1024;
 
 /// Names of the prompt files in a project, and the key that each sets.
@@ -48,7 +48,7 @@ impl Settings {
                 TextRead::Text { text, bytes } => {
                     let table = toml::Table::from_iter([(key.to_owned(), text.into())]);
                     let file = File::new(name, KIND, Layer::Project, bytes).with_table(table);
-                    self.count_if_trusted(ProjectFile::new(file), sources, warnings, Precedence::Below)?;
+                    self.apply_if_trusted(ProjectFile::new(file), sources, warnings, Precedence::Below)?;
                 }
                 TextRead::Nothing => {}
                 TextRead::Foreign(warning) => warnings.push(warning),

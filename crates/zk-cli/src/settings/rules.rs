@@ -22,8 +22,8 @@ pub(crate) const TOOLS_OF_RUNS: [&str; 14] = [
     "tool_search",
 ];
 
-/// Reason why a permission rule is probably not meant as written; `None` if there is none. The base of its
-/// paths does not matter here.
+/// Returns the reason why a permission rule is probably not meant as written, if there is one. The base directory of
+/// its paths does not matter.
 pub(super) fn wrong_rule(path: &[String], rule: &toml::Value) -> Option<String> {
     let decision = path.last()?.parse().ok()?;
     let Some(text) = rule.as_str() else { return Some("a rule is a text in quotes".to_owned()) };
@@ -40,7 +40,7 @@ pub(crate) fn own_tools() -> impl Iterator<Item = &'static str> {
     zk_tools::NAMES.into_iter().chain(zk_skills::NAMES).chain(TOOLS_OF_RUNS).chain(["fetch"])
 }
 
-/// Reason why a rule with a tool's name, or a similar one, matches nothing.
+/// Returns the reason why a rule with a tool's name, or a similar one, matches nothing.
 fn about_tool(rule: &str) -> Option<String> {
     if let Some(name) = rule.strip_prefix("tool(").and_then(|rest| rest.strip_suffix(')')) {
         let is_near = |own: &&str| strsim::osa_distance(name, own) <= MAX_TOOL_ERRORS;

@@ -137,7 +137,7 @@ fn managed_settings_outrank_the_command_line() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("managed.toml");
     fs::write(&path, "[permissions]\nallow_all = false\n").unwrap();
-    settings.file(&zk_exec::LocalHostFiles::new(), Layer::Managed, &path, false, &mut warnings).unwrap();
+    settings.add_file(&zk_exec::LocalHostFiles::new(), Layer::Managed, &path, false, &mut warnings).unwrap();
     settings.read_sections().unwrap();
     assert!(!settings.permissions.allow_all);
     assert!(warnings[0].contains("overrules --allow-all"), "{warnings:?}");
@@ -151,7 +151,7 @@ fn managed(text: &str, user: &str, flags: &LayerValues) -> (Settings, Vec<String
     for (layer, text) in [(Layer::User, user), (Layer::Managed, text)] {
         let path = temp.path().join("settings.toml");
         fs::write(&path, text).unwrap();
-        settings.file(&files, layer, &path, false, &mut warnings).unwrap();
+        settings.add_file(&files, layer, &path, false, &mut warnings).unwrap();
         if layer == Layer::User {
             settings.give(Layer::CommandLine, flags.clone(), &mut warnings).unwrap();
         }
@@ -198,7 +198,7 @@ fn a_mode_that_does_not_exist_is_refused_also_in_the_settings_of_an_administrato
     let path = temp.path().join("managed.toml");
     fs::write(&path, "[permissions]\nmode = \"yolo\"\n").unwrap();
     let files = zk_exec::LocalHostFiles::new();
-    let error = settings.file(&files, Layer::Managed, &path, false, &mut Vec::new()).unwrap_err();
+    let error = settings.add_file(&files, Layer::Managed, &path, false, &mut Vec::new()).unwrap_err();
     assert!(error.message.contains("permissions.mode") && error.message.contains("yolo"), "{error}");
 }
 

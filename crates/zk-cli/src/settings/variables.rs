@@ -3,7 +3,7 @@ use zk_settings::LayerValues;
 
 use zk_exec::ProgramEnv;
 
-/// Defaults that are shown as settings.
+/// Returns the defaults that are listed as settings.
 pub(super) fn defaults() -> LayerValues {
     let mut given = LayerValues::default();
     let from = "zk";

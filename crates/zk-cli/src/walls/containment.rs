@@ -39,7 +39,7 @@ impl Sandboxes for ConfiguredSandboxes<'_> {
 pub(crate) fn select(work: &Workplace, settings: &Settings, allow_all: bool) -> Outcome<Containment> {
     let request = ContainmentRequest {
         context: settings.context_text(),
-        elsewhere: settings.context_elsewhere(),
+        elsewhere: settings.remote_context_text(),
         mode: named_mode(settings, allow_all)?,
         has_network: settings.sandbox.network == NetworkSetting::All,
     };

@@ -1,4 +1,4 @@
-//! Bounds of a conversation: where its commands run, what runs unasked, what was trusted, what is recorded.
+//! Limits of a conversation: containment of its commands, permission rules, approvals and audit.
 
 pub(crate) mod containment;
 pub(crate) mod place;

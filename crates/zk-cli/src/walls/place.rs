@@ -1,4 +1,4 @@
-//! Place of a conversation's commands and files, when that is not this machine.
+//! Execution of a conversation's commands in a container or on another machine, with its files there.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -46,19 +46,19 @@ impl ExecutionTarget {
 
     /// Returns the working directory of a conversation.
     pub(crate) fn cwd(work: &Workplace, settings: &Settings, bus: &Bus) -> PathBuf {
-        let there = if Self::is_elsewhere(settings) { bus.service::<dyn Files>() } else { None };
+        let there = if Self::is_on_another_machine(settings) { bus.service::<dyn Files>() } else { None };
         let roots = there.map(|files| files.roots());
         roots.and_then(|roots| roots.into_iter().next()).unwrap_or_else(|| work.cwd.clone())
     }
 
     /// Returns the current working directory on this machine, which a turn may have changed.
-    pub(crate) fn now(work: &Workplace, settings: &Settings, cx: &Cx) -> PathBuf {
-        let moved = if Self::is_elsewhere(settings) { None } else { TurnCwd::of(cx) };
+    pub(crate) fn current_dir(work: &Workplace, settings: &Settings, cx: &Cx) -> PathBuf {
+        let moved = if Self::is_on_another_machine(settings) { None } else { TurnCwd::of(cx) };
         moved.unwrap_or_else(|| work.cwd.clone())
     }
 
     /// Whether commands and files are on another machine.
-    pub(crate) fn is_elsewhere(settings: &Settings) -> bool {
+    pub(crate) fn is_on_another_machine(settings: &Settings) -> bool {
         match settings.context() {
             // The directory is mounted at its own path.
             ContextName::Process | ContextName::Sandbox | ContextName::Docker(_) => false,
@@ -66,7 +66,7 @@ impl ExecutionTarget {
         }
     }
 
-    /// The files of the place, with the directory of this machine where a session's large results are.
+    /// Returns the files of the place, with this machine's directory of the session's large results.
     pub(crate) fn with_outputs(self, local: WorkspaceFiles, outputs: &Path) -> Arc<dyn Files> {
         let remote = match self {
             Self::Here | Self::Docker(_) => return Arc::new(local),

@@ -1,4 +1,4 @@
-//! Permission rules of all layers, and what was approved for good.
+//! Permission rules of all layers, and permanent approvals.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::containment::widest_mode;
 use crate::sandbox;
 use crate::settings::{Layer as SettingsLayer, Settings};
 
-/// The path of commands if the environment has none.
+/// Search path of commands if the environment has none.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Returns the rules of the settings and of this project's approvals, and the reason if approvals cannot be

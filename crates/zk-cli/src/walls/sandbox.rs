@@ -10,7 +10,7 @@ use crate::settings::Settings;
 
 /// Creates the configured sandbox and tests it.
 pub(crate) fn start(work: &Workplace, settings: &Settings, environment: Environment) -> Outcome<SandboxExec> {
-    tested(work, settings, environment).map(|(exec, _)| exec)
+    start_with_self_test(work, settings, environment).map(|(exec, _)| exec)
 }
 
 /// Creates and tests the read-only sandbox, without a network, for commands that run without a question
@@ -20,7 +20,8 @@ pub(crate) fn start_for_reads(
     settings: &Settings,
     environment: Environment,
 ) -> Outcome<SandboxExec> {
-    test(&policy(work, settings).network(Network::None).deny_writes(), environment).map(|(exec, _)| exec)
+    start_and_test(&policy(work, settings).network(Network::None).deny_writes(), environment)
+        .map(|(exec, _)| exec)
 }
 
 /// Creates the configured sandbox. On a machine that refuses namespaces, it is limited to Landlock and
@@ -30,33 +31,33 @@ pub(crate) fn start_or_degrade(
     settings: &Settings,
     environment: Environment,
 ) -> Outcome<(SandboxExec, Option<String>)> {
-    match test(&policy(work, settings), environment.clone()) {
+    match start_and_test(&policy(work, settings), environment.clone()) {
         Ok((exec, _)) => Ok((exec, None)),
-        Err(failure) => match test(&policy(work, settings).landlock_only(), environment) {
+        Err(failure) => match start_and_test(&policy(work, settings).landlock_only(), environment) {
             Ok((exec, _)) => Ok((exec, Some(failure.message))),
             Err(_) => Err(failure),
         },
     }
 }
 
-/// Creates the configured sandbox; returns it with the result of its self-test.
-pub(crate) fn tested(
+/// Creates the configured sandbox and tests it; returns the result of the self-test, too.
+pub(crate) fn start_with_self_test(
     work: &Workplace,
     settings: &Settings,
     environment: Environment,
 ) -> Outcome<(SandboxExec, SelfTest)> {
-    test(&policy(work, settings), environment)
+    start_and_test(&policy(work, settings), environment)
 }
 
-fn test(policy: &SandboxPolicy, environment: Environment) -> Outcome<(SandboxExec, SelfTest)> {
+fn start_and_test(policy: &SandboxPolicy, environment: Environment) -> Outcome<(SandboxExec, SelfTest)> {
     let exec = SandboxExec::new(policy, environment, Supervision::of_this_program());
     let exec = exec.map_err(|error| Failure::usage(error.to_string()))?;
-    let found = exec.self_test_and_wait().map_err(failure)?;
+    let found = exec.self_test_and_wait().map_err(sandbox_failure)?;
     Ok((exec, found))
 }
 
-/// The error of a sandbox self-test, with the variables that move the state directory.
-fn failure(error: SandboxError) -> Failure {
+/// Converts an error of the sandbox's self-test; names the variables that move the state directory.
+fn sandbox_failure(error: SandboxError) -> Failure {
     match error {
         SandboxError::StateWithin { .. } => {
             Failure::failed(format!("{error}: set ZK_HOME or XDG_STATE_HOME to another directory"))
@@ -67,7 +68,7 @@ fn failure(error: SandboxError) -> Failure {
 
 /// Creates the policy of the sandbox, which excludes files that rules deny.
 fn policy(work: &Workplace, settings: &Settings) -> SandboxPolicy {
-    let policy = places(work, settings);
+    let policy = base_policy(work, settings);
     let (rules, _) = crate::policy::rules(work, settings);
     let writable = policy.writable_paths();
     let held: Vec<HeldPaths> = rules.iter().filter_map(|rule| HeldPaths::of(rule, &writable)).collect();
@@ -77,15 +78,16 @@ fn policy(work: &Workplace, settings: &Settings) -> SandboxPolicy {
     })
 }
 
-/// Marks the rules that the sandbox enforces.
+/// Marks the permission rules that the sandbox enforces.
 pub(crate) fn mark_held(work: &Workplace, settings: &Settings, rules: &mut Rules) {
-    let policy = places(work, settings);
+    let policy = base_policy(work, settings);
     let writable = policy.writable_paths();
     rules.iter_mut().filter(|rule| HeldPaths::of(rule, &writable).is_some()).for_each(Rule::hold);
 }
 
-/// Creates the policy for the working directories, their repository, and the paths of `[sandbox]`.
-fn places(work: &Workplace, settings: &Settings) -> SandboxPolicy {
+/// Creates the sandbox policy without permission rules: working directories, their repository, and the paths of
+/// `[sandbox]`.
+fn base_policy(work: &Workplace, settings: &Settings) -> SandboxPolicy {
     let mut policy = SandboxPolicy::new(&work.cwd).project(&work.project).limits(settings.limits.limits());
     policy = policy.grant_connections();
     let home = work.machine.env.path("HOME");
@@ -113,31 +115,31 @@ fn places(work: &Workplace, settings: &Settings) -> SandboxPolicy {
     work.roots().into_iter().skip(1).fold(policy, SandboxPolicy::writable)
 }
 
-/// Files of a copy whose originals are hidden or denied by their paths, to which a rule or setting with an absolute path
-/// does not reach.
+/// Returns the files of a copy whose originals are hidden or denied, since rules and settings with absolute paths do
+/// not reach the copy.
 pub(crate) fn hidden_in_copy(original: &Workplace, copy: &Path, settings: &Settings) -> Vec<String> {
     let (rules, _) = crate::policy::rules(original, settings);
     let held = rules.iter().filter_map(|rule| HeldPaths::of(rule, &[&original.project]));
     let denied = held.flat_map(|held| held.hidden).chain(hidden(&original.machine, settings));
-    let project = physical(&original.project);
+    let project = resolve_links(&original.project);
     // A path may lead to the original through links, and an entry of the original may be a link elsewhere.
     let of_copy = denied.flat_map(|path| {
         let as_given = in_copy(&path, &original.project, copy);
         let resolved =
-            in_copy(&physical(&path), &project, copy).filter(|found| as_given.as_ref() != Some(found));
+            in_copy(&resolve_links(&path), &project, copy).filter(|found| as_given.as_ref() != Some(found));
         as_given.into_iter().chain(resolved)
     });
     of_copy.filter_map(|path| path.into_os_string().into_string().ok()).collect()
 }
 
-/// Path with the links of its existing part resolved.
-fn physical(path: &Path) -> PathBuf {
+/// Resolves the links in the existing part of a path.
+fn resolve_links(path: &Path) -> PathBuf {
     let real =
         path.ancestors().find_map(|above| Some((above.canonicalize().ok()?, path.strip_prefix(above).ok()?)));
     real.map_or_else(|| path.to_owned(), |(real, rest)| real.components().chain(rest.components()).collect())
 }
 
-/// Path in a copy for a path below the original; the copy itself is none.
+/// Converts a path below the original to the path in the copy; `None` for the original itself.
 fn in_copy(path: &Path, original: &Path, copy: &Path) -> Option<PathBuf> {
     let below = path.strip_prefix(original).ok()?;
     (below.file_name().is_some()).then(|| copy.join(below))
@@ -149,7 +151,7 @@ pub(crate) fn with_git(machine: &Machine, tools: ToolsOptions) -> ToolsOptions {
     ToolsOptions { git_helper_urls: found.helper_urls, git_ssh_prefixes: found.ssh_prefixes, ..tools }
 }
 
-/// Paths of the setting `sandbox.hidden`, in every execution context.
+/// Returns the paths of the setting `sandbox.hidden`, which apply in every execution context.
 pub(crate) fn hidden(machine: &Machine, settings: &Settings) -> Vec<PathBuf> {
     settings.sandbox.hidden_paths(machine.env.path("HOME").as_deref())
 }
@@ -166,7 +168,7 @@ mod tests {
         std::fs::write(root.join("project/key"), "x").unwrap();
         std::os::unix::fs::symlink("project", root.join("link")).unwrap();
         for name in ["key", "missing/key"] {
-            let found = physical(&root.join("link").join(name));
+            let found = resolve_links(&root.join("link").join(name));
             assert_eq!(found, root.join("project").join(name));
             let copied = in_copy(&found, &root.join("project"), Path::new("/copy"));
             assert_eq!(copied, Some(Path::new("/copy").join(name)));

@@ -9,7 +9,7 @@ use zk_testkit::Script;
 
 use crate::zk::{LONG, Person, program, server};
 
-/// A host: what an SDK does, line by line.
+/// Host of the Agent SDK's protocol, which starts the program and reads its lines.
 pub(crate) struct Host {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -60,7 +60,7 @@ impl Host {
         self.send(&json!({"type": "control_response", "response": response}));
     }
 
-    /// The next line that is wanted.
+    /// Reads up to the next line that `is_wanted` accepts.
     pub(crate) fn until(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
         loop {
             let line =
@@ -72,7 +72,7 @@ impl Host {
         }
     }
 
-    /// The first line that is wanted, seen already or still to come.
+    /// Returns the first line that `is_wanted` accepts, among those read before or still to come.
     pub(crate) fn find(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
         let found = self.seen.iter().find(|line| is_wanted(line)).cloned();
         found.unwrap_or_else(|| self.until(is_wanted))
@@ -82,7 +82,7 @@ impl Host {
         self.stdin = None;
     }
 
-    /// Ends the program, and gives every line with the exit code.
+    /// Closes the input; returns every line and the exit code.
     pub(crate) fn rest(mut self) -> (Vec<Value>, i32) {
         self.stdin = None;
         while let Ok(line) = self.lines.recv_timeout(LONG) {
@@ -100,7 +100,7 @@ impl Host {
         self.until(|line| line["type"] == "result")
     }
 
-    /// Closes the input, and gives the exit code and standard error.
+    /// Closes the input; returns the exit code and standard error.
     pub(crate) fn end(mut self) -> (i32, String) {
         self.stdin = None;
         let output = self.child.wait_with_output().unwrap();

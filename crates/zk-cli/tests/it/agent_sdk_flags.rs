@@ -10,7 +10,7 @@ use zk_testkit::Script;
 use crate::agent_sdk::{Host, touching};
 use crate::zk::{Person, program, server, until};
 
-/// Texts that the host is told beside the conversation.
+/// Returns the messages to the host beside the conversation.
 fn told(host: &Host) -> String {
     let told = host.seen.iter().filter(|line| line["subtype"] == "informational");
     told.filter_map(|line| line["content"].as_str()).collect::<Vec<_>>().join("\n")

@@ -12,11 +12,11 @@ use zk_testkit::{Asked, FakeServer, Script, Turn};
 use crate::agent_sdk::Host;
 use crate::zk::{LONG, Person, server};
 
-/// A process of a dialogue a line: arguments, steps (`send`, `see`, `answer`, `end`), the exit code, and the session where a
-/// later process resumes it.
+/// Recorded processes, one per line: arguments, steps (`send`, `see`, `answer`, `end`), the exit code, and the session
+/// that a later process resumes.
 const RECORDINGS: &str = include_str!("recordings/agent_sdk.jsonl");
 
-/// Lines of which zk says fewer or more, by dialogue.
+/// Allowed differences in the number of lines of a kind, by dialogue.
 const DIFFERENCES: [(&str, &str, i64); 36] = [
     // The scripted answer here is stopped before its first word, so that none is told.
     ("09-interrupt", "assistant:text", -1),
@@ -67,7 +67,7 @@ const DIFFERENCES: [(&str, &str, i64); 36] = [
     ("31-session-store-mirror", "transcript_mirror", -3),
 ];
 
-/// Dialogues that are not played.
+/// Dialogues that are not replayed, with the reasons.
 const LEFT_OUT: [(&str, &str); 3] = [
     (
         "29-background-bash",
@@ -100,13 +100,13 @@ const FILES: [(&str, &str); 11] = [
     ("/home/u/plugin3/flatmcp/commands/f.md", "Flat."),
 ];
 
-/// A path of a recording, in the home of a person.
+/// Converts a path of a recording to one in the person's home.
 fn placed(path: &str, person: &Person) -> String {
     let place = PLACES.iter().find_map(|place| path.strip_prefix(place));
     place.map_or_else(|| path.to_owned(), |below| person.home().join(below).display().to_string())
 }
 
-/// Kind of a line, with what it is about.
+/// Returns the kind of a line, with its subtype or tool.
 fn shape(line: &Value) -> String {
     let text = |at: &str| line.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
     match text("/type").as_str() {
@@ -206,14 +206,14 @@ fn scripted(waits: Mutex<Receiver<()>>) -> Script {
     })
 }
 
-/// Id of the request that is this test's own.
+/// Id of the request that the test itself sends.
 const READ: &str = "read";
 
 fn is_read(line: &Value) -> bool {
     line.pointer("/response/request_id").is_some_and(|id| id == READ)
 }
 
-/// Keys that the SDKs need of a line.
+/// Returns the keys that the SDKs need in a line.
 fn needed(line: &Value) -> &'static [&'static str] {
     match (line["type"].as_str().unwrap_or_default(), line["subtype"].as_str().unwrap_or_default()) {
         ("assistant" | "user", _) => &["message", "session_id", "uuid", "parent_tool_use_id"],
@@ -249,7 +249,7 @@ fn needed(line: &Value) -> &'static [&'static str] {
     }
 }
 
-/// Answers to requests of a server in the host's process, which may come at any time.
+/// Answers to requests to MCP servers in the host's process, which may come at any time.
 struct Servers {
     answers: BTreeMap<String, VecDeque<Value>>,
     answered: Vec<Value>,
@@ -266,7 +266,7 @@ impl Servers {
         Self { answers, answered: Vec::new() }
     }
 
-    /// Reads lines until those that were seen are as wanted, and answers meanwhile.
+    /// Reads lines, and answers server requests meanwhile, until the lines so far are as wanted.
     fn until_seen(&mut self, host: &mut Host, is_wanted: impl Fn(&[Value]) -> bool) {
         loop {
             let asked = host.seen.iter().filter(|line| line["type"] == "control_request");
@@ -290,7 +290,7 @@ impl Servers {
     }
 }
 
-/// Kind of a request of such a server.
+/// Kind of a request to an MCP server in the host's process.
 const SERVER: &str = "ask/mcp_message";
 
 fn respond(host: &mut Host, request: &Value, mut response: Value) {
@@ -382,7 +382,7 @@ fn play(recording: &Value, stage: &mut Stage) -> (Vec<String>, i32) {
             }
         }
     }
-    // No step waits any more.
+    // Ends waiting steps of the script.
     let (closed, _) = channel();
     drop(std::mem::replace(&mut stage.go_on, closed));
     let (mut lines, code) = host.rest();

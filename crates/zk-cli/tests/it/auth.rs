@@ -14,7 +14,7 @@ fn hello() -> FakeServer {
     server(Script::answering(|_| zk_testkit::Turn::new().text("Hello.")))
 }
 
-/// The key that the request of `zk -p hi` shows.
+/// Returns the key in the request of `zk -p hi`.
 fn shown(person: &Person, server: &FakeServer, args: &[&str]) -> String {
     let before = server.requests().len();
     let ended = person.run(&[&["-p", "hi"], args].concat());
@@ -153,12 +153,12 @@ fn a_damaged_store_costs_only_what_is_in_it() {
     assert!(ended.stderr.contains("credentials.json.damaged-1"), "{}", ended.stderr);
 }
 
-/// An authorisation server that gives one pair of tokens for whatever it is asked.
+/// Starts an authorisation server that issues one pair of tokens for every request.
 fn issuer() -> (String, mpsc::Receiver<String>) {
     issuer_of(3600)
 }
 
-/// One whose first token is good for so many seconds, and the renewed one for an hour.
+/// Starts an authorisation server whose first token is valid for `first` seconds, and whose renewed token for an hour.
 fn issuer_of(first: u64) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -190,7 +190,7 @@ fn issuer_of(first: u64) -> (String, mpsc::Receiver<String>) {
     (url, seen)
 }
 
-/// Somebody whose Anthropic requests need a sign-in at `issuer`.
+/// Person whose Anthropic requests need a sign-in at `issuer`.
 fn signing_in(server: &FakeServer, issuer: &str) -> Person {
     let person = Person::new().with("ANTHROPIC_BASE_URL", &server.url());
     person.settings(&format!(
@@ -232,7 +232,7 @@ fn a_sign_in_by_the_browser_is_stored_and_used() {
     assert!(!status.stdout.contains("canary"));
 }
 
-/// Signs in with an answer that is pasted.
+/// Signs in with a pasted redirect address.
 fn sign_in(person: &Person) {
     let mut child = person.spawn(program(), &["auth", "login", "anthropic"], Stdio::piped());
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);

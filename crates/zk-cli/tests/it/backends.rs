@@ -158,8 +158,8 @@ fn card_and_rows(person: &Person) -> Option<(String, String)> {
     Some((card, all))
 }
 
-/// Rows from the first prompt to the last answer, without times, and without what is named to differ: another agent's
-/// permissions are told first, its command says that it left the sandbox, and prints how it ended.
+/// Returns the rows from the first prompt to the last answer, without times and expected differences: the other agent's
+/// permissions, its note about the sandbox, and its exit codes.
 fn conversation(rows: &str) -> Vec<String> {
     assert!(rows.contains("› make the file"), "{rows}");
     let (_, rows) = rows.split_once("› make the file").unwrap_or_default();
@@ -217,7 +217,7 @@ fn one_conversation_looks_the_same_with_the_built_in_agent_and_with_another_one(
     for part in ["$ echo made > made.txt", "y  Yes", "n  No", "this session", "why it asks"] {
         assert!(own_card.contains(part) && card.contains(part), "{part}: {own_card}\n{card}");
     }
-    // The named differences.
+    // Expected differences.
     for part in ["agent: inner", "inner runs without a sandbox", "its own permissions"] {
         assert!(!own_card.contains(part) && card.contains(part), "{part}: {own_card}\n{card}");
     }

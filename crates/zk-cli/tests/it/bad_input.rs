@@ -1,4 +1,4 @@
-//! Faults of a terminal, a clipboard, a file or a name: each gets a word, and the program goes on.
+//! Faults of a terminal, a clipboard, a file or a name: each gets a message, and the program continues.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -10,7 +10,7 @@ use crate::desk::Desk;
 use crate::terminal::Terminal;
 use crate::zk::{Person, program, server};
 
-/// Names of files that a terminal would act on, and the part of each that must not reach it.
+/// File names with terminal control sequences, and the part of each that must not reach the terminal.
 const NAMES: [(&str, &str); 8] = [
     ("erase\u{1b}[2J.txt", "\u{1b}[2J"),
     ("title\u{1b}]0;owned\u{7}.txt", "\u{1b}]0;owned"),
@@ -61,7 +61,7 @@ fn a_terminal_of_five_rows_of_twenty_columns_is_worked_at_and_says_where_a_quest
     desk.rest();
     for (width, height) in [(1, 1), (2, 40), (200, 2), (80, 24)] {
         desk.resize(Size::new(width, height));
-        // Sizes that come one by one.
+        // The sizes come one after the other.
         std::thread::sleep(std::time::Duration::from_millis(80));
     }
     desk.see("Ask anything");
@@ -73,7 +73,7 @@ fn a_terminal_of_five_rows_of_twenty_columns_is_worked_at_and_says_where_a_quest
 fn a_terminal_that_answers_no_query_is_drawn_on_in_every_way() {
     let server = server(Script::answering(respond));
     for screen in ["inline", "full", "plain"] {
-        // `script` answers nothing.
+        // `script` answers no queries.
         let person = Person::asking(&server).with("ZK_SCREEN", screen).with("TERM", "xterm-256color");
         let Some(mut terminal) = Terminal::open(&person, "--permission-mode ask 'hello'") else { return };
         terminal.expect("Answered.");

@@ -1,4 +1,4 @@
-//! Commands that are done while a run goes on, in plain lines.
+//! Commands that are carried out during a run, in plain lines.
 
 use serde_json::json;
 use zk_testkit::Script;

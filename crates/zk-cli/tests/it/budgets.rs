@@ -6,7 +6,7 @@ use zk_testkit::{Script, Turn};
 
 use crate::zk::{Person, server};
 
-/// Calls a tool for ever, ten thousand tokens each time.
+/// Script that calls a tool forever, with ten thousand tokens per request.
 fn endless() -> Script {
     Script::answering(|asked| {
         let usage = Usage { input: 9_000, output: 1_000, ..Usage::default() };

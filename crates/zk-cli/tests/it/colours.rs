@@ -1,4 +1,4 @@
-//! `NO_COLOR`.
+//! Output with the variable `NO_COLOR`.
 
 use serde_json::json;
 use zk_testkit::{FakeServer, Script, Turn};
@@ -6,7 +6,7 @@ use zk_testkit::{FakeServer, Script, Turn};
 use crate::terminal::Terminal;
 use crate::zk::{Person, server};
 
-/// Whether text chooses a colour: weight, slant and lines are none.
+/// Whether text sets a colour; bold, italic and underline are no colours.
 pub(crate) fn has_colour(text: &str) -> bool {
     text.split("\u{1b}[").skip(1).any(|rest| {
         let end = rest.find(|c: char| !c.is_ascii_digit() && !matches!(c, ';' | ':'));

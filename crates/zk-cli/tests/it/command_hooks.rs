@@ -6,7 +6,7 @@ use zk_testkit::Script;
 use crate::terminal::Terminal;
 use crate::zk::{Ended, Person, server};
 
-/// A model that writes a file, and then says what it was told.
+/// Script that writes a file, and then repeats the tool's result.
 fn writing() -> Script {
     Script::new()
         .turn(|turn| turn.call("write_file", json!({"path": "out.txt", "content": "model"})))

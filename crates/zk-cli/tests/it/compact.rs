@@ -1,4 +1,4 @@
-//! Compaction in sight: conversations and results that become smaller, through the program.
+//! Compaction of conversations and results, as the program shows it.
 
 use serde_json::{Value, json};
 use zk_core::model::Usage;

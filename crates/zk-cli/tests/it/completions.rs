@@ -5,7 +5,7 @@ use zk_testkit::Script;
 
 use crate::zk::{Person, path, program, server};
 
-/// Words that a shell offers for a command line whose last word is being typed; nothing where there is no such shell.
+/// Returns the words that a shell completes for a command line; `None` without this shell.
 fn offered(person: &Person, shell: &str, words: &[&str]) -> Option<String> {
     let (last, quoted) = (words.last()?, words.join(" "));
     let bin = program().parent()?.display();

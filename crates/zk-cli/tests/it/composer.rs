@@ -95,7 +95,7 @@ fn a_draft_outlives_a_crash_in_its_directory() {
     ["inline", "plain"].into_iter().for_each(check_draft_after_crash);
 }
 
-/// Takes the draft away and ends the conversation. The line editor of plain lines hears nothing between two lines.
+/// Clears the draft and ends the conversation. The line editor reads no keys between two lines.
 pub(crate) fn leave(terminal: &mut Terminal, screen: &str) {
     terminal.keys("\u{3}");
     if screen == "plain" {

@@ -25,22 +25,22 @@ use zk_skills::{SkillRoots, SkillsOptions, SkillsPlugin};
 use zk_testkit::{FakeMcpScript, Script, ScriptedProvider};
 use zk_tools::{FetchOptions, FetchPlugin};
 
-/// Number of calls that are tried; the whole campaign is 10,000.
+/// Number of generated calls; the whole campaign has 10,000.
 #[expect(clippy::disallowed_methods, reason = "a campaign is asked for in the environment")]
 fn cases() -> u32 {
     let asked = std::env::var("ZK_CAMPAIGN_CALLS").ok().and_then(|count| count.parse().ok());
     asked.unwrap_or(100)
 }
 
-/// A tool in all but its calls, whose arguments it records. Every call of it is asked about.
+/// Tool that records its arguments in place of running the wrapped tool. Every call needs approval.
 struct RecordsArgs {
     real: Arc<dyn Tool>,
     ran: Arc<Mutex<Vec<Value>>>,
-    /// File with what the server of the tool received, which then counts.
+    /// File with the arguments that the tool's server received, if it has one.
     received: Option<PathBuf>,
 }
 
-/// The arguments of the one call of a tool among the messages in a file, which is empty from here on.
+/// Returns the arguments of the only call in a file of messages, and empties the file.
 fn arguments_received(file: &Path) -> Value {
     let text = std::fs::read_to_string(file).unwrap();
     std::fs::write(file, "").unwrap();
@@ -102,8 +102,8 @@ fn served() -> Arc<dyn Tool> {
     })))
 }
 
-/// The tools of a server, the search for them and those for resources, the one for messages that left the context, and
-/// the one for an answer in a shape; with the bus that the server lives on, which keeps what it receives in the file.
+/// Returns the tools of a server, the search for them and for resources, the recall of messages that left the context,
+/// and the tool for structured answers; also the bus of the server, which records what it receives.
 async fn of_servers(place: &Path, received: &Path) -> (Vec<Arc<dyn Tool>>, Bus) {
     let mut definition = crate::mcp::recording(&FakeMcpScript::default(), received);
     definition["disclosure"] = json!("lazy");
@@ -276,7 +276,7 @@ fn what_ran_is_what_the_question_showed_for_sub_agents_pages_skills_and_servers_
     runtime.block_on(server.close());
 }
 
-/// Takes one call through its gate and runs it.
+/// Sends one call through its permission gate and runs it.
 async fn call(
     bus: &Bus,
     real: &Arc<dyn Tool>,

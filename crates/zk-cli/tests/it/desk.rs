@@ -15,7 +15,7 @@ use crate::zk::{LONG, Person};
 /// A choice is cut where a row of these ends in a mark.
 const FRAMES: [char; 5] = ['├', '┣', '└', '┗', '┃'];
 
-/// A question hears answers a little later than it was drawn.
+/// Time after which a drawn question accepts keys.
 const SETTLED: Duration = Duration::from_millis(620);
 
 pub(crate) struct Desk {
@@ -23,16 +23,16 @@ pub(crate) struct Desk {
     emulator: Foreign,
     device: File,
     pub(crate) size: Size,
-    /// Words about what is being done, for a failure.
+    /// Description of the current step, for failures.
     pub(crate) doing: String,
-    /// Number of the moment that is worked at.
+    /// Number of the current step.
     pub(crate) number: usize,
     /// Lines of the model that were seen, by what they say.
     seen: HashMap<&'static str, usize>,
 }
 
 impl Desk {
-    /// A command of a shell on a terminal; nothing where there is no `script`.
+    /// Runs a shell command on a terminal; `None` without `script`.
     pub(crate) fn open(person: &Person, command: &str) -> Option<Self> {
         let size = Size::new(80, 24);
         let command = format!("stty rows 24 cols 80; echo at=$(tty).; {command}; true");
@@ -138,7 +138,7 @@ impl Desk {
         self.see(shows);
     }
 
-    /// Empties what is typed.
+    /// Clears the draft.
     pub(crate) fn clear(&mut self) {
         self.keys("\u{15}");
         self.rest();
@@ -167,13 +167,13 @@ impl Desk {
         self.emulator.text().matches(text).count()
     }
 
-    /// Begins a moment.
+    /// Begins a step of the person's work.
     pub(crate) fn begin(&mut self, number: usize, doing: String) {
         (self.number, self.doing) = (number, doing);
         self.seen = ["Told: yes.", "Told: no."].map(|text| (text, self.count(text))).into();
     }
 
-    /// Waits for a line that this moment has not seen.
+    /// Waits for a line that was not on the screen when the step began.
     pub(crate) fn see_new(&mut self, text: &'static str) {
         let before = self.seen.get(text).copied().unwrap_or(0);
         let begun = Instant::now();
@@ -210,7 +210,7 @@ impl Desk {
         }
     }
 
-    /// Gives a question the moment that it is deaf for.
+    /// Waits until a drawn question accepts keys.
     pub(crate) fn settle(&self) {
         std::thread::sleep(SETTLED);
     }
@@ -224,7 +224,7 @@ impl Desk {
     }
 }
 
-/// A screen as one line, without the marks of rows that go on.
+/// Joins a screen to one line, without the marks of wrapped rows.
 fn unbroken(screen: &str) -> String {
     let rows = screen.lines().map(|row| row.trim_start_matches(['│', '┃', '↪', ' ']).trim_end());
     rows.collect::<Vec<_>>().join(" ")

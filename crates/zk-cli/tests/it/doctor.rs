@@ -44,7 +44,7 @@ fn what_a_server_has_is_counted() {
     }
 }
 
-/// Mode of a file, and puts another one in its place.
+/// Reads the mode of a file, and sets another one.
 fn mode(path: &Path) -> u32 {
     path.metadata().unwrap().permissions().mode() & 0o7777
 }

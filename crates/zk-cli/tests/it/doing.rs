@@ -6,7 +6,7 @@ use zk_testkit::{Script, Turn};
 use crate::terminal::Terminal;
 use crate::zk::{Person, server};
 
-/// Waits until the terminal shows a text, and gives a question the moment that it is deaf for.
+/// Waits until the terminal shows a text, and until a question accepts keys.
 fn settled(terminal: &mut Terminal, text: &str) {
     terminal.expect(text);
     std::thread::sleep(std::time::Duration::from_millis(700));

@@ -18,7 +18,7 @@ use crate::network::sandboxed;
 use crate::servers::{repository_with_commit, set_up};
 use crate::zk::{program, server, until};
 
-/// Sessions of a campaign: the variable says it for the whole one.
+/// Number of sessions, more in a campaign by a variable.
 #[expect(clippy::disallowed_methods, reason = "how a whole campaign is asked for")]
 fn sessions() -> u64 {
     std::env::var("ZK_SESSION_CAMPAIGN").ok().and_then(|text| text.parse().ok()).unwrap_or(10)
@@ -31,7 +31,7 @@ const COMMAND: &str =
 (for n in 1 2 3 4 5; do try; sleep 0.03; done) > /dev/null 2>&1 &
 for n in 1 2 3 4; do echo $n > work-$n; try; sleep 0.02; done 2> /dev/null; wait";
 
-/// Bytes of the files in a project, nothing for a directory, without what the work made.
+/// Returns the content of the files in a project, `None` for directories, without the files that the work made.
 fn look(project: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     let mut found = BTreeMap::new();
     let mut open = vec![project.to_owned()];
@@ -51,7 +51,7 @@ fn look(project: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     found
 }
 
-/// Names that the kernel tells of as they are made in some directories.
+/// Watcher of names that are created in some directories, by inotify.
 struct Watcher(OwnedFd);
 
 impl Watcher {

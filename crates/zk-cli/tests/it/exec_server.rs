@@ -1,4 +1,4 @@
-//! Commands and files of a zk elsewhere.
+//! Commands and files on another machine, through `zk exec-server`.
 
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
@@ -95,7 +95,7 @@ fn a_context_that_cannot_be_used_is_refused_with_what_to_write() {
     }
 }
 
-/// A program in the place of `ssh`: it runs here what it was to run there, in the directory `far`.
+/// Creates a program in place of `ssh`, which runs the remote command here, in the directory `far`.
 fn with_ssh(far: &Person, script: &str) -> (tempfile::TempDir, String) {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();

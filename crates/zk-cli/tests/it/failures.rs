@@ -14,7 +14,7 @@ fn anything() -> Script {
     Script::answering(|_| Turn::new().text("Hello, world."))
 }
 
-/// Every failure of a run: told on standard error, and as an object that a program can read.
+/// Checks a failed run: its message on standard error, and its JSON result.
 fn fails(person: &Person, code: i32, args: &[&str], words: &[&str]) -> Ended {
     let text = person.run(args);
     assert_eq!(text.code, code, "{}\n{}", text.stdout, text.stderr);

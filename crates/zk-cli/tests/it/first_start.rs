@@ -7,7 +7,7 @@ use zk_testkit::{FakeServer, Script, Turn};
 use crate::terminal::Terminal;
 use crate::zk::{Person, program};
 
-/// Somebody without a key, on a machine that reaches nobody and has no model server.
+/// Person without a key, on a machine without a network and model servers.
 fn newcomer(screen: &str) -> Option<Person> {
     for port in [11434, 8080, 1234, 8000] {
         if TcpListener::bind(("127.0.0.1", port)).is_err() {

@@ -16,10 +16,10 @@ use crate::histories::{Host, converse_on};
 use crate::terminal::Terminal;
 use crate::zk::{LONG, Person};
 
-/// A string that a terminal ignores, behind everything that was written before.
+/// String that a terminal ignores; it marks the end of everything written before.
 const MARK: &str = "\u{1b}_all of it\u{1b}\\";
 
-/// The program on a terminal that answers what it is asked, and breaks its lines anew.
+/// The program on an emulated terminal that answers queries and rewraps its lines.
 struct Foreigner {
     terminal: Terminal,
     emulator: Foreign,
@@ -27,7 +27,7 @@ struct Foreigner {
     device: String,
 }
 
-/// A process on a terminal: its id, and whether it is stopped.
+/// Process on a terminal: its id, and whether it is stopped.
 type Found = (Pid, bool);
 
 impl Foreigner {
@@ -42,7 +42,7 @@ impl Foreigner {
         Some(Self { terminal, emulator: Foreign::new(Size::new(80, 24)), device })
     }
 
-    /// Shows what was written, and answers it.
+    /// Passes the written bytes to the terminal, and answers queries.
     fn pump(&mut self) {
         let written = self.terminal.take();
         self.show(&written);
@@ -56,7 +56,7 @@ impl Foreigner {
         }
     }
 
-    /// Shows all that stopped processes wrote to the device.
+    /// Passes all bytes that stopped processes wrote to the device to the terminal.
     fn pump_all(&mut self, mut device: &File) {
         device.write_all(MARK.as_bytes()).unwrap();
         let (mut written, begun) = (String::new(), Instant::now());

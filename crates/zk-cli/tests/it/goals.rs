@@ -10,7 +10,7 @@ use zk_testkit::{Script, Turn};
 
 use crate::zk::{Person, program, server, until};
 
-/// Settings under which nothing waits.
+/// Settings without pauses between runs.
 const AT_ONCE: &str = "[goals]\npause_ms = 0\n";
 
 /// Model that reaches its goal with the answer of this number; the supervisor holds it for not achieved.

@@ -14,7 +14,7 @@ use crate::zk::{Person, server};
 /// Keys whose values differ from run to run.
 const VARIES: [&str; 8] = ["bytes", "chain", "delay", "digest", "hash", "host", "seed", "version"];
 
-/// Digits and letters of an id behind its kind and `_`.
+/// Length of an id after its kind and `_`, in characters.
 const ID_CHARS: usize = 17;
 
 fn corpus(path: &str) -> PathBuf {
@@ -161,7 +161,7 @@ fn sessions_of_earlier_programs_are_shown_and_gone_on_with() {
 /// Commits whose programs recorded a session in `/tmp/golden`.
 const PROGRAMS: [&str; 2] = ["0909d312", "775d64f9"];
 
-/// Name of that directory among sessions.
+/// Name of the recorded directory among the sessions.
 const DIRECTORY: &str = "golden-cffccfa9035d";
 
 #[test]

@@ -19,7 +19,7 @@ pub(crate) trait Host {
     /// Presses keys, by the names that tmux has for them, or types a text.
     fn keys(&mut self, keys: &[&str]);
 
-    /// All that scrolled away and is on the screen, lines joined that the terminal broke.
+    /// Returns the scrollback and the screen, with wrapped lines joined.
     fn history(&mut self) -> String;
 
     fn resize(&mut self, width: usize, height: usize);

@@ -352,13 +352,13 @@ fn in_the_background_it_wakes_up_once_a_second_and_in_front_again_it_hears_keys(
     assert_eq!(terminal.code(), Some(0));
 }
 
-/// Megabytes of a line that has no end: few, unless `ZK_LINE_MB` says otherwise.
+/// Size of a line without an end, in megabytes: small, unless `ZK_LINE_MB` says otherwise.
 #[expect(clippy::disallowed_methods, reason = "whoever runs a campaign says how large it is")]
 fn line_mb() -> u64 {
     std::env::var("ZK_LINE_MB").ok().and_then(|mb| mb.parse().ok()).unwrap_or(8)
 }
 
-/// The most memory that a process had, in megabytes.
+/// Returns the peak memory of a process, in megabytes.
 fn peak_mb(pid: Pid) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();

@@ -13,7 +13,7 @@ use crate::zk::{Person, server};
 
 const ESCAPE: &str = "\u{1b}";
 
-/// A server that takes the first word of its answer to be reason to wait for a while, and then answers.
+/// Starts a server that pauses after the first word of its answer.
 fn slow() -> FakeServer {
     server(Script::answering(|asked| {
         let answer = format!("Answer-{}", asked.messages.len());
@@ -24,7 +24,7 @@ fn slow() -> FakeServer {
     }))
 }
 
-/// A server that hears every request and never says a word.
+/// Starts a server that accepts every request and never answers.
 fn mute() -> (Person, TcpListener) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -223,7 +223,7 @@ fn what_was_queued_comes_back_to_the_prompt_of_a_run_that_was_stopped() {
     }
 }
 
-/// A server whose first answer is that it takes another one in 50 seconds.
+/// Starts a server whose first response asks to wait for 50 seconds.
 fn busy() -> FakeServer {
     let server =
         server(Script::answering(|asked| Turn::new().text(format!("Answer-{}", asked.messages.len()))));

@@ -13,7 +13,7 @@ use zk_testkit::{Asked, Script, Turn};
 
 use crate::zk::{Person, program, server, until};
 
-/// Number of sessions that are killed: the variable says it for the whole campaign.
+/// Number of killed sessions, more in a campaign by a variable.
 #[expect(clippy::disallowed_methods, reason = "how a whole campaign is asked for")]
 fn sessions() -> u64 {
     std::env::var("ZK_KILLED_SESSIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(4)
@@ -31,7 +31,7 @@ struct Tally {
     without_a_session: usize,
 }
 
-/// Batches with effects in each of three turns: every command leaves its mark in a file of its own.
+/// Script of three turns with several commands each, which leave their marks in files.
 fn batches(next: Arc<AtomicUsize>) -> Script {
     let respond = move |asked: &Asked| {
         let batches = asked.messages.iter().filter(|message| message.results().next().is_some()).count();

@@ -18,11 +18,11 @@ use zk_testkit::{Script, Step, Turn};
 
 use crate::zk::{LONG, Person, program, server};
 
-/// Most memory of the process at any moment, in bytes.
+/// Limit of the whole process's memory, in bytes.
 const PROCESS: u64 = 128 << 20;
 
-/// Part of that for the program itself, as it is shipped. An unoptimised one is several times as large, so
-/// what is mapped of its file is not counted.
+/// Share of the limit for the released program itself, in bytes. An unoptimised program is several times as large, so
+/// pages of its file are not counted.
 const PROGRAM: u64 = 16 << 20;
 
 /// Bytes that each endless stream sends before the test gives up.
@@ -126,7 +126,7 @@ async fn a_long_session_is_shown_and_counted_an_entry_at_a_time() {
     assert!(most > 0 && most < 48 << 20, "cost: {} MB", most >> 20);
 }
 
-/// The kinds of a session's entries, one after the other, as a number.
+/// Returns the number of a session's entries, and a hash of their kinds in order.
 async fn digest(store: &SqliteStore, id: &str) -> (usize, u64) {
     let found = Arc::<Mutex<(usize, DefaultHasher)>>::default();
     let seen = found.clone();

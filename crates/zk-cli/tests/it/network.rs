@@ -9,7 +9,7 @@ use zk_testkit::{CountingHost, FakeServer, Script, Turn};
 use crate::terminal::Terminal;
 use crate::zk::{Person, server};
 
-/// A model that wants to run `command` once, and then says what it was told.
+/// Starts a model that runs `command` once, and then repeats the result.
 pub(crate) fn wants(command: &str) -> FakeServer {
     let args = json!({ "command": command });
     server(Script::answering(move |asked| match asked.messages.len() {
@@ -39,7 +39,7 @@ fn repository_host() -> CountingHost {
     .unwrap()
 }
 
-/// Somebody whose commands run in the sandbox; nothing where this machine has none.
+/// Person whose commands run in the sandbox; `None` on a machine without one.
 pub(crate) fn sandboxed(server: &FakeServer) -> Option<Person> {
     let person = Person::asking(server).with("ZK_CONTEXT", "sandbox");
     let told = person.run(&["doctor"]).stdout;

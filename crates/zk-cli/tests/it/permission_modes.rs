@@ -13,7 +13,7 @@ use crate::zk::{Person, program, server};
 
 const BACK_TAB: &str = "\u{1b}[Z";
 
-/// A model that makes one call of the shell, and then says what it was told.
+/// Starts a model that calls the shell once, and then repeats the result.
 fn calls(args: Value) -> FakeServer {
     server(Script::answering(move |asked| match asked.messages.len() {
         1 => Turn::new().call("shell", args.clone()),

@@ -22,7 +22,7 @@ use crate::zk::{Person, server};
 /// Turns of each of the two runs.
 const TURNS: usize = 25;
 
-/// Takes out the marks that say how far a request is to be kept: they move on with the conversation.
+/// Removes the cache markers, which move on with the conversation.
 fn without_marks(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -34,7 +34,7 @@ fn without_marks(value: &mut Value) {
     }
 }
 
-/// The messages of a body, and everything else.
+/// Splits a request body into its messages and the rest.
 fn parts(body: &Value) -> (Vec<Value>, Value) {
     let mut body = body.clone();
     without_marks(&mut body);

@@ -8,7 +8,7 @@ use zk_testkit::{FakeServer, Script, Turn};
 use crate::terminal::Terminal;
 use crate::zk::{Person, server};
 
-/// A model that wants to run `command` once, and then says what it was told.
+/// Starts a model that runs `command` once, and then repeats the result.
 fn wants(command: &'static str) -> FakeServer {
     server(Script::answering(move |asked| match asked.messages.len() {
         1 => Turn::new().call("shell", json!({ "command": command })),

@@ -11,7 +11,7 @@ use crate::zk::{Person, program, server, until};
 /// Prompt of the shells in these tests.
 const PROMPT: &str = "ready> ";
 
-/// Somebody with the same prompt in every shell.
+/// Person with the same prompt in every shell.
 fn person(server: &FakeServer) -> Person {
     let person = Person::asking(server).with("HISTFILE", "/dev/null");
     std::fs::write(person.home().join(".bashrc"), format!("PS1='{PROMPT}'\nTHING=teapot\n")).unwrap();

@@ -207,7 +207,7 @@ async fn switching_often_between_stored_sessions_leaves_no_state_handler_task_or
     assert_eq!(open_files(&root), 0);
 }
 
-/// Gives each conversation a directory of its own.
+/// Opener that gives each conversation a directory of its own.
 struct Rooms {
     root: PathBuf,
 }

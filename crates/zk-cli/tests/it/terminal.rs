@@ -28,12 +28,12 @@ impl Drop for Terminal {
 }
 
 impl Terminal {
-    /// The program on a terminal; nothing where there is no `script`.
+    /// Runs the program on a terminal; `None` without `script`.
     pub(crate) fn open(person: &Person, args: &str) -> Option<Self> {
         Self::run(person, &format!("exec {} {args}", program().display()))
     }
 
-    /// A command of a shell on a terminal; nothing where there is no `script`.
+    /// Runs a shell command on a terminal; `None` without `script`.
     pub(crate) fn run(person: &Person, command: &str) -> Option<Self> {
         let script = Path::new("/usr/bin/script");
         if !script.exists() {
@@ -93,7 +93,7 @@ impl Terminal {
         }
     }
 
-    /// As [`Terminal::expect`], and gives what came before `text`.
+    /// Waits as [`Terminal::expect`] does; returns the output before `text`.
     pub(crate) fn until(&self, text: &str) -> String {
         self.see(text);
         let mut seen = self.seen.lock().unwrap();
@@ -103,7 +103,7 @@ impl Terminal {
         before
     }
 
-    /// Takes what was written and not expected yet.
+    /// Returns and forgets the output that was not expected yet.
     pub(crate) fn take(&self) -> String {
         std::mem::take(&mut self.seen.lock().unwrap())
     }

@@ -248,7 +248,7 @@ fn the_output_of_a_command_reaches_the_model_without_its_noise_unless_that_is_of
     assert!(text.contains("case_77 ... ok"), "{text}");
 }
 
-/// A setting that a text of the last of some calls depends on.
+/// Setting whose effect a text in the last calls shows.
 struct Reaches {
     /// Other settings, with it and without.
     beside: &'static str,

@@ -37,7 +37,7 @@ const HOSTILE: [(&str, &str); 24] = [
     ("unterminated", "\u{1b}]0;x"),
 ];
 
-/// All of it in one line. The unterminated one comes last: it would swallow the rest.
+/// Joins all hostile texts to one line. The unterminated one comes last, since it would swallow the rest.
 fn hostile() -> String {
     HOSTILE.iter().map(|(name, text)| format!("{name}:{text};")).collect()
 }

@@ -7,11 +7,11 @@ use zk_testkit::{FakeServer, Fault, RetryAfter, Script, Turn};
 use crate::terminal::Terminal;
 use crate::zk::{Person, server};
 
-/// The end of a passing line: nothing of it is left.
+/// Sequence that erases a temporary line.
 const ERASED: &str = "\r\u{1b}[K";
 const HINT: &str = " stops";
 
-/// A server whose first answer is that it takes another one after `seconds`.
+/// Starts a server whose first response asks to wait for `seconds`.
 fn busy(seconds: u64) -> FakeServer {
     let server =
         server(Script::answering(|asked| Turn::new().text(format!("Answer {}.", asked.messages.len()))));

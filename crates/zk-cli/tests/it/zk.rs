@@ -6,16 +6,16 @@ use assert_cmd::Command;
 use serde_json::Value;
 use zk_testkit::{FakeServer, Script};
 
-/// Far longer than anything here takes, for a machine that is busy.
+/// Time limit of every wait, far longer than needed, for a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
-/// A person: a home, a project and the environment the program sees.
+/// Person with a home, a project and the environment of the program.
 pub(crate) struct Person {
     temp: tempfile::TempDir,
     vars: Vec<(String, String)>,
 }
 
-/// End of the program.
+/// Exit code and output of the program.
 pub(crate) struct Ended {
     pub(crate) code: i32,
     pub(crate) stdout: String,
@@ -31,7 +31,7 @@ impl Ended {
             .collect()
     }
 
-    /// The last of them, which must be a result.
+    /// Returns the last JSON object, which must be a result.
     pub(crate) fn result(&self) -> Value {
         let last = self.lines().pop().unwrap_or_else(|| panic!("no result: {}", self.stderr));
         assert_eq!(last["type"], "result", "{last}");
@@ -40,7 +40,7 @@ impl Ended {
 }
 
 impl Person {
-    /// Somebody without a key.
+    /// Creates a person without a key.
     pub(crate) fn new() -> Self {
         let temp = tempfile::tempdir().unwrap();
         std::fs::create_dir(temp.path().join("home")).unwrap();
@@ -48,7 +48,7 @@ impl Person {
         Self { temp, vars: Vec::new() }
     }
 
-    /// Somebody whose Anthropic requests go to `server`.
+    /// Creates a person whose Anthropic requests go to `server`.
     pub(crate) fn asking(server: &FakeServer) -> Self {
         Self::new().with("ANTHROPIC_BASE_URL", &server.url()).with("ANTHROPIC_API_KEY", "test-key")
     }

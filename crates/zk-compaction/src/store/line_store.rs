@@ -41,12 +41,12 @@ pub trait LineStore: Send + Sync {
     fn read(&self, take: &mut dyn FnMut(KeptLine) -> bool) -> io::Result<()>;
 }
 
-/// Line about a message of an earlier conversation.
+/// Stored line about an omitted message of an earlier conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptLine {
     /// Time at which the message was left out, in milliseconds since 1970.
     pub time_ms: u64,
-    /// Id of its session; empty if that was not stored.
+    /// Id of the message's session; empty if that was not stored.
     pub session: String,
     /// Text of the line: role, text and calls.
     pub text: String,

@@ -128,7 +128,7 @@ impl KnownCalls {
     }
 }
 
-/// Whether a result has no content of its own.
+/// Whether a read's result is only the note that the file is unchanged since it was last read.
 fn is_note(result: &ToolResult) -> bool {
     match &result.content {
         ToolContent::Text(text) => {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{Block, Message, ToolContent};
 
-/// Size that an image counts for, as the bytes of text that take about as much context.
+/// Estimated context size of an image, as the number of bytes of text that use about as many tokens.
 const IMAGE_BYTES: usize = 4800;
 
 /// Estimates the share of a context window that these messages take, in bytes of text; a token is three to

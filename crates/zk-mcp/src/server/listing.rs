@@ -382,7 +382,7 @@ impl Server {
                 self.write_log(&format!("the name of its tool {} is taken: it is {name}", tool.name));
             }
             let spec = spec_of(&name, tool, disclosure);
-            let same = listed.tools.get(&name).filter(|old| old.is(tool, &spec));
+            let same = listed.tools.get(&name).filter(|old| old.is_unchanged_by(tool, &spec));
             let made = same.cloned().or_else(|| {
                 let server = self.this.upgrade().map(ServerRef::server)?;
                 Some(Arc::new(McpTool::new(server, tool, spec)))

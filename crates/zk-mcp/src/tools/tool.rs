@@ -59,8 +59,8 @@ impl McpTool {
         Self { server: self.server.clone(), name, title, spec, reads: self.reads }
     }
 
-    /// Whether this is the same tool, with this definition on the server and this specification.
-    pub(crate) fn is(&self, tool: &rmcp::model::Tool, spec: &ToolSpec) -> bool {
+    /// Whether the server's new definition and specification `spec` are those of this tool.
+    pub(crate) fn is_unchanged_by(&self, tool: &rmcp::model::Tool, spec: &ToolSpec) -> bool {
         self.name == tool.name && self.title == title_of(tool) && *self.spec == *spec
     }
 }

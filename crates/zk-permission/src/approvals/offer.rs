@@ -83,7 +83,7 @@ fn is_system_settings(directory: &Path) -> bool {
 fn project_code_approval(text: &str, at: AskedPlace<'_>) -> Option<ApprovalKind> {
     let code = if at.is_contained {
         let argv = plain_command(text).or_else(|| Some(filtered_command(text)?.0))?;
-        ProjectCode::contained(&argv)
+        ProjectCode::in_sandbox(&argv)
     } else {
         ProjectCode::bound(&plain_command(text)?, at.cwd, at.project)
     };
@@ -127,7 +127,7 @@ fn prefix_approval(text: &str, verdict: &Verdict, is_contained: bool) -> Option<
         script.commands.iter().find(|command| crate::shell::quote_all(&command.words) == subject)?;
     let name = command.words.first()?;
     // Outside of the sandbox this would allow anything in the project's files, also through an alias.
-    if is_runner(name) && (!is_contained || ProjectCode::contained(&command.words).is_some()) {
+    if is_runner(name) && (!is_contained || ProjectCode::in_sandbox(&command.words).is_some()) {
         return None;
     }
     let (_, count) = SUBCOMMANDS.iter().find(|(known, _)| known == name)?;

@@ -70,8 +70,8 @@ pub struct TreeWalk {
     pub reads_contents: bool,
     /// Whether it skips names that begin with a dot.
     pub skips_hidden: bool,
-    /// Whether file names become words of a text. A name with blanks, or one like a flag, then counts as
-    /// outside.
+    /// Whether the listed file names are passed on as words of a text, as to `xargs`. A name with blanks, or one like a
+    /// flag, then counts as outside of the project.
     pub splits_names: bool,
 }
 

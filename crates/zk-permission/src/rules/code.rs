@@ -157,8 +157,8 @@ fn runner_form(argv: &[String]) -> Option<(usize, &'static [&'static str])> {
 }
 
 impl ProjectCode {
-    /// Approval, in the sandbox, of commands with the same first words.
-    pub(crate) fn contained(argv: &[String]) -> Option<Self> {
+    /// Approval of commands with the same first words, as long as they run in the sandbox.
+    pub(crate) fn in_sandbox(argv: &[String]) -> Option<Self> {
         let (count, _) = runner_form(argv)?;
         Some(Self { words: argv.get(..count)?.to_vec(), bound: None })
     }

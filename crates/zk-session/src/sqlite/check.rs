@@ -97,7 +97,8 @@ impl<'a> Rows<'a> {
         Self { seq: from - 1, index: Some(index), ..Self::new(visit, Branches::Present) }
     }
 
-    /// Ranges of the rows that follow, up to row `last`.
+    /// Returns the ranges of row numbers that are still to be visited, up to row `last`, and updates the branch's
+    /// index.
     fn ranges(&mut self, conn: &Connection, last: i64) -> rusqlite::Result<Vec<RangeInclusive<i64>>> {
         let ranges = match self.branches {
             Branches::All => vec![1..=last],

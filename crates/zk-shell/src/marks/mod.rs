@@ -14,32 +14,32 @@ pub(crate) const OSC_NUMBER: &str = "7177";
 pub enum Mark {
     /// The shell waits for a line. It may have keys by which zk asks for the line and redraws it.
     Ready {
-        /// Whether the keys exist.
+        /// Whether the shell has these keys.
         has_keys: bool,
     },
     /// A command begins.
     Started {
         /// Text of the command, byte for byte.
         text: Vec<u8>,
-        /// Origin of the text.
+        /// Source of the text: the line or the history.
         source: TextSource,
     },
     /// The line goes on: the shell asks for more of it.
     Continued,
     /// Aliases and functions behind the words that zk asked for, as the shell prints them.
     Definitions(Vec<u8>),
-    /// The line before ended.
+    /// The last command ended.
     Ended {
-        /// Exit code.
+        /// Exit code of the command.
         code: i32,
-        /// Present directory.
+        /// Working directory of the shell after the command.
         dir: Vec<u8>,
     },
-    /// Present directory.
+    /// Working directory of the shell.
     Directory(Vec<u8>),
     /// Length of the line that is being edited.
     Line {
-        /// Length in the shell's own unit; zero for an empty line.
+        /// Length in the shell's own unit, such as characters; zero for an empty line.
         len: usize,
     },
 }
@@ -51,12 +51,12 @@ pub enum TextSource {
     Line,
     /// The shell's history, which joins the lines of a command that went on.
     History,
-    /// A history that did not take the command; the text may be another one's.
+    /// The shell's history, which did not take the command; the text may be that of another command.
     OlderHistory,
 }
 
 impl Mark {
-    /// Reads the part after the nonce; `None` for anything that no script writes.
+    /// Parses the part of a mark after the nonce; `None` for anything that no script writes.
     pub(crate) fn parse(body: &[u8]) -> Option<Self> {
         let (kind, rest) = body.split_first()?;
         let rest = rest.strip_prefix(b";")?;
@@ -83,7 +83,7 @@ fn number<T: std::str::FromStr>(digits: &[u8]) -> Option<T> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Resolves `%XX`.
+/// Decodes percent escapes (`%XX`).
 fn unescape(text: &[u8]) -> Option<Vec<u8>> {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;

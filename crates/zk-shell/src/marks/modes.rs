@@ -1,4 +1,4 @@
-/// Longest parameter list that is followed, in bytes.
+/// Longest parameter list of an escape sequence that is parsed, in bytes.
 const MAX_PARAMETER_BYTES: usize = 32;
 
 /// Private modes of the terminal as programs set them, read from their output: the alternate screen, and the
@@ -11,7 +11,7 @@ pub struct TerminalModes {
     pub brackets_pastes: bool,
     /// Whether the terminal reports its focus.
     pub reports_focus: bool,
-    /// Parameters of a sequence that is not complete.
+    /// Parameters of an escape sequence that is not complete.
     partial: Option<Vec<u8>>,
     state: State,
 }
@@ -26,7 +26,7 @@ enum State {
 }
 
 impl TerminalModes {
-    /// Follows output.
+    /// Updates the modes by output, however it is split.
     pub fn push(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -38,15 +38,15 @@ impl TerminalModes {
             }
             let Some((byte, behind)) = rest.split_first() else { return };
             rest = behind;
-            self.state = self.step(*byte);
+            self.state = self.next_state(*byte);
         }
     }
 
-    fn step(&mut self, byte: u8) -> State {
+    fn next_state(&mut self, byte: u8) -> State {
         match (self.state, byte) {
             (_, 0x1b) => State::Escape,
             (State::Escape, b'[') => State::Csi,
-            // A full reset.
+            // Full reset of the terminal (RIS).
             (State::Escape, b'c') => {
                 *self = Self::default();
                 State::Text
@@ -62,14 +62,14 @@ impl TerminalModes {
             }
             (State::Private, b'h' | b'l') => {
                 let partial = self.partial.take().unwrap_or_default();
-                partial.split(|byte| *byte == b';').for_each(|mode| self.set(mode, byte == b'h'));
+                partial.split(|byte| *byte == b';').for_each(|mode| self.set_mode(mode, byte == b'h'));
                 State::Text
             }
             (State::Text | State::Escape | State::Csi | State::Private, _) => State::Text,
         }
     }
 
-    fn set(&mut self, mode: &[u8], is_on: bool) {
+    fn set_mode(&mut self, mode: &[u8], is_on: bool) {
         match mode {
             b"47" | b"1047" | b"1049" => self.is_alternate = is_on,
             b"2004" => self.brackets_pastes = is_on,
@@ -78,7 +78,7 @@ impl TerminalModes {
         }
     }
 
-    /// Sequences that set the modes that a conversation has switched off.
+    /// Sequences that set these modes again after a conversation switched them off.
     #[must_use]
     pub fn restore(&self) -> String {
         let mut set = String::new();

@@ -3,10 +3,10 @@ use super::{Mark, OSC_NUMBER};
 /// Longest mark, in bytes; a longer one is dropped.
 const MAX_MARK_BYTES: usize = 1 << 20;
 
-/// End of a mark.
+/// Byte that ends a mark.
 const BEL: u8 = 7;
 
-/// Receiver of the parts of output.
+/// Receiver of the marks in output, and of the output without them.
 pub trait MarkSink {
     /// Output for the terminal, unchanged.
     fn pass(&mut self, bytes: &[u8]);
@@ -42,9 +42,9 @@ pub trait MarkSink {
 pub struct MarkScanner {
     /// Bytes with which every mark begins.
     start: Vec<u8>,
-    /// Number of bytes of `start` that were held back.
+    /// Number of bytes held back, which are the first ones of `start`.
     matched: usize,
-    /// Mark that is not complete.
+    /// Body of a mark whose end has not come yet.
     body: Option<Vec<u8>>,
 }
 
@@ -55,7 +55,7 @@ impl MarkScanner {
         Self { start: format!("\u{1b}]{OSC_NUMBER};{nonce};").into_bytes(), matched: 0, body: None }
     }
 
-    /// Takes output in.
+    /// Scans output of any length, and passes its parts to `sink`.
     pub fn push(&mut self, bytes: &[u8], sink: &mut impl MarkSink) {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -65,7 +65,7 @@ impl MarkScanner {
                 if body.len() + part.len() <= MAX_MARK_BYTES {
                     body.extend_from_slice(part);
                 } else {
-                    // No mark has this body, so that one that is too long is dropped.
+                    // A mark that is too long gets a body that no script writes, so it is dropped.
                     *body = vec![0];
                 }
                 match behind.split_first() {
@@ -78,7 +78,7 @@ impl MarkScanner {
                     None => behind,
                 }
             } else if self.matched > 0 {
-                self.go_on(rest, sink)
+                self.match_start(rest, sink)
             } else {
                 match memchr::memchr(0x1b, rest) {
                     Some(at) => {
@@ -98,8 +98,8 @@ impl MarkScanner {
         }
     }
 
-    /// Compares with the beginning of a mark. A difference releases what was held back.
-    fn go_on<'a>(&mut self, bytes: &'a [u8], sink: &mut impl MarkSink) -> &'a [u8] {
+    /// Compares the bytes with the beginning of a mark; at a difference, the bytes held back pass as output.
+    fn match_start<'a>(&mut self, bytes: &'a [u8], sink: &mut impl MarkSink) -> &'a [u8] {
         let expected = self.start.get(self.matched..).unwrap_or_default();
         let same = bytes.iter().zip(expected).take_while(|(one, other)| one == other).count();
         let is_different = same < expected.len() && same < bytes.len();
@@ -114,7 +114,7 @@ impl MarkScanner {
         bytes.get(same..).unwrap_or_default()
     }
 
-    /// Releases what was held back, at the end of the output.
+    /// Passes the bytes held back, at the end of the output.
     pub fn finish(&mut self, sink: &mut impl MarkSink) {
         if self.matched > 0 {
             sink.pass(self.start.get(..self.matched).unwrap_or_default());

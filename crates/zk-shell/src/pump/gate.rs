@@ -6,13 +6,13 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use super::write_all;
 use crate::start::{private_file, random_word};
 
-/// Output that is held in memory; more goes to a file, in bytes.
+/// Size limit of held output in memory, in bytes; more goes to a spill file.
 const MAX_HELD_BYTES: usize = 1 << 20;
 
-/// Output that is held at all, in bytes; beyond it the shell waits.
+/// Size limit of the spill file, in bytes; beyond it the shell waits.
 const MAX_SPILLED_BYTES: u64 = 64 << 20;
 
-/// Buffer of a replay, in bytes.
+/// Read buffer for the spill file, in bytes.
 const REPLAY_BYTES: usize = 64 * 1024;
 
 /// Buffer of the shell's output while the conversation draws, in memory and then in a spill file; opening it flushes in
@@ -20,9 +20,9 @@ const REPLAY_BYTES: usize = 64 * 1024;
 #[derive(Debug)]
 pub(crate) struct OutputGate {
     state: Mutex<State>,
-    /// Signals the opening.
+    /// Signals that the gate opens.
     opened: Condvar,
-    /// Private directory for held output; `None` keeps it in memory.
+    /// Private directory for the spill file; `None` keeps all output in memory.
     dir: Option<PathBuf>,
 }
 
@@ -33,7 +33,7 @@ struct State {
     held: Vec<u8>,
     /// Spill file of the output that follows the buffer, already unlinked.
     spilled: Option<File>,
-    /// Bytes in it.
+    /// Size of the spill file, in bytes.
     spilled_bytes: u64,
 }
 
@@ -42,7 +42,7 @@ impl OutputGate {
         Self { state: Mutex::default(), opened: Condvar::new(), dir }
     }
 
-    /// Writes output to the terminal, or holds it; waits for the opening where it cannot be held.
+    /// Writes output to the terminal, or holds it while the gate is closed; waits for the opening if there is no room.
     pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.state();
         if state.is_closed && self.hold(&mut state, bytes)? {
@@ -53,7 +53,7 @@ impl OutputGate {
         write_all(io::stdout(), bytes)
     }
 
-    /// Holds output; false if there is no room for it.
+    /// Adds output to the buffer or the spill file; false if there is no room for it.
     fn hold(&self, state: &mut State, bytes: &[u8]) -> io::Result<bool> {
         if state.spilled.is_none() {
             if state.held.len() + bytes.len() <= MAX_HELD_BYTES {
@@ -77,12 +77,12 @@ impl OutputGate {
         Ok(true)
     }
 
-    /// Holds output from now on.
+    /// Closes the gate: output is held from now on.
     pub(crate) fn close(&self) {
         self.state().is_closed = true;
     }
 
-    /// Replays what was held, and lets output through.
+    /// Opens the gate: writes the held output to the terminal, and lets further output through.
     pub(crate) fn open(&self) -> io::Result<()> {
         let mut state = self.state();
         state.is_closed = false;
@@ -106,7 +106,7 @@ impl OutputGate {
     fn spill_file(&self) -> Option<File> {
         let path = self.dir.as_ref()?.join(random_word().ok()?);
         let file = private_file(&path).ok()?;
-        // Nothing remains of it, however this process ends.
+        // Unlinked at once, so that no file remains, however this process ends.
         std::fs::remove_file(&path).ok()?;
         Some(file)
     }

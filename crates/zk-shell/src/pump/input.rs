@@ -10,13 +10,13 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::{PumpEvent, SharedState, write_all};
 use crate::line::{CallKeys, Phase, Press};
 
-/// Buffer of a read, in bytes.
+/// Read buffer for typed keys, in bytes.
 const READ_BYTES: usize = 16 * 1024;
 
-/// Time for the shell to tell whether its line is empty.
+/// Time limit for the shell to report whether its line is empty.
 pub(crate) const REPORT_WAIT: Duration = Duration::from_secs(1);
 
-/// Hidden key that makes the shell report its line.
+/// Hidden key that makes the shell report the length of its line.
 pub(crate) const REPORT_KEY: &[u8] = b"\x1b[7177~";
 
 /// Owner of the terminal's input: shell, conversation, or nobody after the end.
@@ -46,20 +46,20 @@ impl Input {
 
     /// Gives the input to the shell.
     pub(crate) fn give_to_shell(&self) {
-        self.set(Owner::Shell);
+        self.set_owner(Owner::Shell);
     }
 
-    /// Takes the input from the shell.
-    pub(crate) fn take(&self) {
-        self.set(Owner::Conversation);
+    /// Gives the input to the conversation.
+    pub(crate) fn give_to_conversation(&self) {
+        self.set_owner(Owner::Conversation);
     }
 
-    /// Ends the reading.
+    /// Closes the input, which ends the reading thread.
     pub(crate) fn close(&self) {
-        self.set(Owner::Nobody);
+        self.set_owner(Owner::Nobody);
     }
 
-    fn set(&self, owner: Owner) {
+    fn set_owner(&self, owner: Owner) {
         *self.owner() = owner;
         self.changed.notify_all();
         // The write fails only if the reading thread has ended.
@@ -70,7 +70,7 @@ impl Input {
         self.owner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the shell has the input; false if nobody will.
+    /// Waits until the shell has the input; false if the input was closed.
     fn wait_for_shell(&self) -> bool {
         let owner = self.owner();
         let waits = |owner: &mut Owner| *owner == Owner::Conversation;
@@ -103,7 +103,7 @@ pub(crate) fn run_input(
         let read = match rustix::io::read(&stdin, &mut buffer) {
             Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => continue,
             Ok(0) | Err(_) => {
-                // The session may be over.
+                // The receiver is gone if the session has ended.
                 let _ = events.send(PumpEvent::Gone);
                 return;
             }
@@ -122,13 +122,14 @@ pub(crate) fn run_input(
             let _ = events.send(PumpEvent::Called);
             continue;
         }
-        shared.line().forwarded(bytes);
-        // A shell that ends reads no more.
+        shared.line().record_typed(bytes);
+        // A shell that is ending reads nothing, so an error is ignored.
         let _ = write_all(terminal, bytes);
     }
 }
 
-/// Asks the shell for its line. A shell that does not answer in time may have text in it.
+/// Asks the shell whether its line is empty; false for a shell that does not answer in time, since it may have text in
+/// it.
 fn is_line_empty(terminal: &File, shared: &SharedState) -> bool {
     shared.line().reported = None;
     if write_all(terminal, REPORT_KEY).is_err() {
@@ -138,7 +139,7 @@ fn is_line_empty(terminal: &File, shared: &SharedState) -> bool {
     let mut line = shared.line();
     loop {
         if let Some(len) = line.reported {
-            // Text before the prompt may have begun a line that goes on.
+            // Text that was typed before the prompt may have begun a line that goes on.
             return len == 0 && matches!(line.phase, Phase::Ready { .. });
         }
         let left = end.saturating_duration_since(Instant::now());

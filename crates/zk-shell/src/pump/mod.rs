@@ -1,4 +1,4 @@
-//! Bytes between the terminal of zk and the terminal of the shell.
+//! Copying of bytes between the terminal of zk and the terminal of the shell.
 
 mod gate;
 mod input;
@@ -22,10 +22,10 @@ use crate::line::Line;
 use crate::marks::TerminalModes;
 use crate::record::Recorder;
 
-/// Longest single wait for a terminal that takes no bytes; less than a second.
+/// Longest single wait for a terminal that takes no bytes; below one second.
 const MAX_POLL_TIME: Duration = Duration::from_millis(50);
 
-/// Event of a shell's terminal.
+/// Event of the shell's terminal, for the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PumpEvent {
     /// The person calls the agent.
@@ -103,10 +103,10 @@ fn write_until(to: BorrowedFd<'_>, bytes: &[u8], end: Option<Instant>) -> io::Re
     Ok(())
 }
 
-/// Shared state behind one pointer.
+/// State that the pumps, the conversation and the tools share, behind one pointer.
 pub(crate) type SharedState = Arc<Shared>;
 
-/// Waits until a mark makes `is_so` true; false after the time limit.
+/// Waits until `is_so` holds, checked after each mark; false after the time limit.
 pub(crate) async fn wait_for(shared: &Shared, limit: Duration, is_so: impl Fn() -> bool) -> bool {
     let waiting = async {
         loop {

@@ -10,22 +10,22 @@ use super::{OutputGate, PumpEvent, SharedState};
 use crate::marks::{Mark, MarkScanner, MarkSink};
 use crate::record::ExchangeEnd;
 
-/// Buffer of a read, in bytes.
+/// Read buffer for the shell's output, in bytes.
 const READ_BYTES: usize = 64 * 1024;
 
 /// Time without output after which the output of an ended shell is complete, in nanoseconds; background
 /// processes may hold the terminal open.
 const LAST_OUTPUT_WAIT_NS: i64 = 20_000_000;
 
-/// Sink of one shell's output.
+/// Sink for the scanned output of one shell.
 struct Tap<'a> {
     gate: &'a OutputGate,
     shared: &'a SharedState,
     is_lost: bool,
 }
 
-/// Passes the output of the shell on, on this thread, and follows its marks. `ended` becomes readable when the
-/// shell has exited.
+/// Copies the output of the shell to the terminal, on this thread, and applies its marks. `ended` becomes readable when
+/// the shell has exited.
 pub(crate) fn run_output(
     terminal: &File,
     ended: &UnixStream,
@@ -65,7 +65,7 @@ pub(crate) fn run_output(
         // The terminal of a shell that ends is closed a moment before its exit code is known.
         let _ = poll(&mut [PollFd::new(ended, PollFlags::IN)], None);
     }
-    // The session may be over.
+    // The receiver is gone if the session has ended.
     let _ = events.send(PumpEvent::Ended);
 }
 
@@ -80,12 +80,12 @@ impl MarkSink for Tap<'_> {
         let enters_full_screen = is_alternate && !was_alternate;
         {
             let mut recorder = self.shared.recorder();
-            recorder.output(bytes);
+            recorder.record_output(bytes);
             if enters_full_screen {
-                recorder.full_screen();
+                recorder.record_full_screen();
             }
             if is_alternate {
-                recorder.screen(bytes);
+                recorder.record_drawing(bytes);
             } else if was_alternate {
                 recorder.leave_full_screen();
             }
@@ -97,15 +97,15 @@ impl MarkSink for Tap<'_> {
         {
             let mut line = self.shared.line();
             if let Mark::Started { text, source } = &mark {
-                let command = line.command(text, *source);
-                self.shared.recorder().started(command, line.is_by_agent);
+                let command = line.started_command(text, *source);
+                self.shared.recorder().record_start(command, line.is_by_agent);
             }
-            line.mark(&mark);
+            line.apply_mark(&mark);
         }
         match mark {
             Mark::Ended { code, dir } => {
                 let mut recorder = self.shared.recorder();
-                recorder.stop(ExchangeEnd::Code(code));
+                recorder.record_end(ExchangeEnd::Code(code));
                 follow(&mut recorder, dir);
             }
             Mark::Directory(dir) => follow(&mut self.shared.recorder(), dir),
@@ -119,7 +119,7 @@ impl MarkSink for Tap<'_> {
     }
 }
 
-/// Follows the shell into its directory, so that multiplexers open panes there.
+/// Changes to the shell's directory, so that multiplexers open panes there.
 fn follow(recorder: &mut crate::record::Recorder, dir: Vec<u8>) {
     let dir = PathBuf::from(std::ffi::OsString::from_vec(dir));
     let text = dir.to_string_lossy().into_owned();

@@ -20,7 +20,7 @@ struct State {
 }
 
 impl RawMode {
-    /// Records the present modes.
+    /// Reads the current modes of the terminal on standard input.
     pub(crate) fn of_stdin() -> io::Result<Self> {
         Ok(Self(Arc::new(State { usual: tcgetattr(io::stdin())? })))
     }

@@ -1,19 +1,19 @@
-/// Output that is kept from each end of a command's output, in bytes.
+/// Size limit of the kept beginning, and of the kept end, of a command's output, in bytes.
 const MAX_END_BYTES: usize = 64 * 1024;
 
 /// Beginning and end of a command's output, in bounded memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Capture {
     head: Vec<u8>,
-    /// Ring of the last bytes behind `head`.
+    /// Ring buffer of the last bytes after `head`.
     tail: Vec<u8>,
-    /// Position of the oldest byte in a full ring.
+    /// Position of the oldest byte in a full ring buffer.
     at: usize,
     total: u64,
 }
 
 impl Capture {
-    /// Adds output.
+    /// Adds output of the command.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let room = MAX_END_BYTES - self.head.len();
@@ -36,7 +36,7 @@ impl Capture {
         }
     }
 
-    /// Beginning, and end without the beginning.
+    /// Kept beginning and kept end of the output, without an overlap.
     pub(crate) fn parts(&self) -> (Vec<u8>, Vec<u8>) {
         let (newer, older) = self.tail.split_at(self.at.min(self.tail.len()));
         (self.head.clone(), [older, newer].concat())
@@ -47,8 +47,8 @@ impl Capture {
         self.total - (self.head.len() + self.tail.len()) as u64
     }
 
-    /// Memory that is used, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
+    /// Size of the kept output, in bytes.
+    pub(crate) fn kept_bytes(&self) -> usize {
         self.head.len() + self.tail.len()
     }
 }

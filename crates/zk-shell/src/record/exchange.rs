@@ -7,24 +7,24 @@ use super::render::render_output;
 /// Command of the shell with its outcome.
 #[derive(Clone, Debug)]
 pub(crate) struct Exchange {
-    /// Number in this instance, from 1.
+    /// Number of the command in this zk instance, from 1.
     pub(crate) number: u64,
-    /// Command; `None` if the shell did not tell it for certain.
+    /// Command line; `None` if the shell did not report it for certain.
     pub(crate) command: Option<String>,
     /// Whether the command stands in the history's form, which joins lines.
     pub(crate) is_joined: bool,
-    /// Directory in which it was started; `None` if unknown.
+    /// Directory in which the command was started; `None` if unknown.
     pub(crate) dir: Option<String>,
-    /// End of the command.
+    /// Exit code of the command, if the shell reported one.
     pub(crate) end: ExchangeEnd,
-    /// Time from start to end.
+    /// Running time of the command.
     pub(crate) duration: Duration,
-    /// Whether it drew on the alternate screen, whose content is not recorded.
+    /// Whether the command drew on the alternate screen, whose content is not recorded.
     pub(crate) is_full_screen: bool,
     pub(crate) output: Capture,
-    /// Columns and rows of the terminal.
+    /// Columns and rows of the terminal at the end of the command.
     pub(crate) size: (u16, u16),
-    /// Nonce of the marks, which is left out.
+    /// Nonce of the marks, which is removed from all texts.
     pub(crate) nonce: Arc<str>,
 }
 
@@ -47,12 +47,12 @@ impl Exchange {
         let (head, tail) = self.output.parts();
         let dropped = self.output.dropped();
         if dropped == 0 {
-            return render_output(&without(&self.nonce, &[head, tail].concat()), self.size);
+            return render_output(&without_nonce(&self.nonce, &[head, tail].concat()), self.size);
         }
-        let (head, tail) = (without(&self.nonce, &head), without(&self.nonce, &tail));
+        let (head, tail) = (without_nonce(&self.nonce, &head), without_nonce(&self.nonce, &tail));
         let mut lines = render_output(&head, self.size);
         lines.push(format!("[{dropped} bytes were not recorded]"));
-        // The cut may be within a line or a sequence.
+        // The place at which output was dropped may be within a line or an escape sequence.
         let tail =
             tail.iter().position(|byte| *byte == b'\n').and_then(|at| tail.get(at + 1..)).unwrap_or(&tail);
         lines.extend(render_output(tail, self.size));
@@ -61,7 +61,7 @@ impl Exchange {
 }
 
 /// Output or text in which the nonce is replaced, before lines are broken.
-pub(super) fn without(nonce: &str, text: &[u8]) -> Vec<u8> {
+pub(super) fn without_nonce(nonce: &str, text: &[u8]) -> Vec<u8> {
     if nonce.is_empty() {
         return text.to_vec();
     }

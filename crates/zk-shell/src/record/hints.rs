@@ -1,20 +1,20 @@
 use super::Exchange;
 use crate::marks::{Mark, MarkScanner, MarkSink, TextSource};
 
-/// Nonce of the marks of remote hosts. Everybody knows it, so that such marks are hints.
+/// Nonce of the marks of remote hosts. It is public, so such marks are only hints.
 pub(crate) const HINT_NONCE: &str = "hint";
 
-/// Hints of one command that are told.
+/// Most hints that the model gets at one prompt.
 pub(crate) const MAX_HINTS: usize = 30;
 
-/// Command that the other side of a connection says it ran. Any output can say so.
+/// Command that a remote host claims it ran. Any output can claim so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RemoteHint {
-    /// Text; `None` if the other side did not tell it for certain.
+    /// Command line; `None` if the remote host did not report it for certain.
     pub(crate) command: Option<String>,
-    /// Directory behind the command.
+    /// Working directory of the remote shell after the command.
     pub(crate) dir: Option<String>,
-    /// Exit code.
+    /// Exit code that the remote shell reported.
     pub(crate) code: Option<i32>,
 }
 

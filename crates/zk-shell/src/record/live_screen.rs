@@ -2,11 +2,11 @@ use std::num::NonZeroU16;
 
 use vt100::Parser;
 
-/// Output of a full-screen program that is kept, in bytes; beyond it the older half goes.
+/// Size limit of a full-screen program's kept output, in bytes; beyond it the older half is dropped.
 const MAX_DRAWN_BYTES: usize = 512 * 1024;
 
-/// Output that a full-screen program drew since it has the alternate screen, for the screen as it stands now. It is
-/// kept only as long as the program draws, and is part of no record.
+/// Output of a full-screen program since it switched to the alternate screen, from which the current screen is
+/// rendered. It is kept only while the program draws, and is part of no record.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LiveScreen {
     drawn: Vec<u8>,
@@ -14,13 +14,13 @@ pub(crate) struct LiveScreen {
 }
 
 impl LiveScreen {
-    /// Adds output. The memory is bounded.
+    /// Adds output of the program, in bounded memory.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let newest = bytes.get(bytes.len().saturating_sub(MAX_DRAWN_BYTES / 2)..).unwrap_or_default();
         self.is_cut |= newest.len() < bytes.len();
         if self.drawn.len() + newest.len() > MAX_DRAWN_BYTES {
             let half = self.drawn.len() / 2;
-            // A sequence is not cut.
+            // Drops up to the next escape sequence, so that none is cut.
             let from = memchr::memchr(0x1b, self.drawn.get(half..).unwrap_or_default());
             self.drawn.drain(..from.map_or(self.drawn.len(), |at| half + at));
             self.is_cut = true;

@@ -1,4 +1,4 @@
-//! Record of the commands in the shell: for the model, if it is asked.
+//! Record of the commands in the shell, which the model gets at the next prompt.
 
 mod capture;
 mod exchange;

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::capture::Capture;
-use super::exchange::without;
+use super::exchange::without_nonce;
 use super::live_screen::LiveScreen;
 use super::{Exchange, ExchangeEnd};
 use crate::line::StartedCommand;
 
-/// Commands that are remembered where no setting says otherwise.
+/// Default number of commands that are remembered.
 pub(crate) const MAX_COMMANDS: NonZeroU32 = NonZeroU32::new(1_000).unwrap();
 
-/// Bytes of output that are remembered where no setting says otherwise.
+/// Default size of the output that is remembered, in bytes.
 pub(crate) const MAX_OUTPUT_BYTES: u32 = 4 << 20;
 
 /// Limits of a record.
@@ -25,7 +25,7 @@ pub(crate) struct RecordLimits {
 }
 
 impl RecordLimits {
-    /// Limits as settings name them.
+    /// Converts the limits of the settings.
     pub(crate) fn new(commands: NonZeroU32, output_bytes: u32) -> Self {
         let size = |limit: u32| usize::try_from(limit).unwrap_or(usize::MAX);
         Self { commands: size(commands.get()), output_bytes: size(output_bytes) }
@@ -53,23 +53,23 @@ pub(crate) struct Recorder {
     limits: RecordLimits,
     running: Option<Running>,
     exchanges: VecDeque<Exchange>,
-    /// Number of the newest command.
+    /// Number of the last ended command.
     last: u64,
-    /// Number of the newest command that the model was told.
+    /// Number of the last command that the model was told about.
     told: u64,
     dir: Option<String>,
-    /// Directory that the model was told.
+    /// Working directory that the model was told last.
     told_dir: Option<String>,
     size: (u16, u16),
-    /// Word that is in no text that leaves the recorder.
+    /// Nonce of the marks, which is removed from every recorded text.
     nonce: Arc<str>,
-    /// Last command of the agent.
+    /// Last ended command of the agent.
     by_agent: Option<Exchange>,
 }
 
 #[derive(Debug)]
 struct Running {
-    /// Command, whose end is not known.
+    /// Running command; its exit code is unknown.
     exchange: Exchange,
     since: Instant,
     /// Alternate screen, while the command draws on it.
@@ -79,13 +79,13 @@ struct Running {
 
 impl Recorder {
     /// Records the beginning of a command; one that the person keeps out of the record is not recorded.
-    pub(crate) fn started(&mut self, command: StartedCommand, is_by_agent: bool) {
-        self.stop(ExchangeEnd::Unknown);
+    pub(crate) fn record_start(&mut self, command: StartedCommand, is_by_agent: bool) {
+        self.record_end(ExchangeEnd::Unknown);
         let StartedCommand { text, is_joined, is_private } = command;
         if is_private || self.state == CaptureState::Off {
             return;
         }
-        let command = text.map(|text| without(&self.nonce, text.as_bytes()));
+        let command = text.map(|text| without_nonce(&self.nonce, text.as_bytes()));
         let command = command.map(|text| String::from_utf8_lossy(&text).into_owned());
         let exchange = Exchange {
             number: 0,
@@ -102,8 +102,8 @@ impl Recorder {
         self.running = Some(Running { exchange, since: Instant::now(), screen: None, is_by_agent });
     }
 
-    /// Records output of the present command.
-    pub(crate) fn output(&mut self, bytes: &[u8]) {
+    /// Records output of the running command.
+    pub(crate) fn record_output(&mut self, bytes: &[u8]) {
         if self.state == CaptureState::Off {
             return;
         }
@@ -112,8 +112,8 @@ impl Recorder {
         }
     }
 
-    /// Records that the present command draws on the alternate screen. Its output is not kept.
-    pub(crate) fn full_screen(&mut self) {
+    /// Records that the running command draws on the alternate screen. Its output is not kept.
+    pub(crate) fn record_full_screen(&mut self) {
         if let Some(running) = &mut self.running {
             running.exchange.is_full_screen = true;
             running.exchange.output = Capture::default();
@@ -121,34 +121,34 @@ impl Recorder {
         }
     }
 
-    /// Follows what the present command draws on the alternate screen, for as long as it does.
-    pub(crate) fn screen(&mut self, bytes: &[u8]) {
+    /// Adds output of the running command to its alternate screen, while it draws there.
+    pub(crate) fn record_drawing(&mut self, bytes: &[u8]) {
         if let Some(screen) = self.running.as_mut().and_then(|running| running.screen.as_mut()) {
             screen.push(bytes);
         }
     }
 
-    /// Forgets the alternate screen, which the present command has left.
+    /// Forgets the alternate screen, which the running command has left.
     pub(crate) fn leave_full_screen(&mut self) {
         if let Some(running) = &mut self.running {
             running.screen = None;
         }
     }
 
-    /// Alternate screen of the present command, and the terminal's columns and rows.
+    /// Alternate screen of the running command, and the terminal's columns and rows.
     pub(crate) fn live_screen(&self) -> Option<(LiveScreen, (u16, u16))> {
         Some((self.running.as_ref()?.screen.clone()?, self.size))
     }
 
-    /// Records the end of the present command.
-    pub(crate) fn stop(&mut self, end: ExchangeEnd) {
+    /// Records the end of the running command.
+    pub(crate) fn record_end(&mut self, end: ExchangeEnd) {
         let Some(running) = self.running.take() else { return };
         let Running { exchange, since, screen: _, is_by_agent } = running;
         self.last += 1;
         let ended =
             Exchange { number: self.last, end, duration: since.elapsed(), size: self.size, ..exchange };
         if is_by_agent {
-            // The tool's result tells the model.
+            // The tool's result tells the model about this command.
             self.by_agent = Some(ended);
             return;
         }
@@ -156,12 +156,12 @@ impl Recorder {
         while self.exchanges.len() > self.limits.commands {
             self.exchanges.pop_front();
         }
-        let mut bytes: usize = self.exchanges.iter().map(|exchange| exchange.output.bytes()).sum();
+        let mut bytes: usize = self.exchanges.iter().map(|exchange| exchange.output.kept_bytes()).sum();
         for exchange in &mut self.exchanges {
             if bytes <= self.limits.output_bytes {
                 break;
             }
-            bytes -= exchange.output.bytes();
+            bytes -= exchange.output.kept_bytes();
             exchange.output = Capture::default();
         }
     }
@@ -171,26 +171,26 @@ impl Recorder {
         self.by_agent.take()
     }
 
-    /// The command that runs, as far as it is recorded.
+    /// Running command, as far as it is recorded.
     pub(crate) fn running(&self) -> Option<Exchange> {
         let Running { exchange, since, .. } = self.running.as_ref()?;
         let (number, duration) = (self.last + 1, since.elapsed());
         Some(Exchange { number, duration, size: self.size, ..exchange.clone() })
     }
 
-    /// The newest command of the person.
+    /// Last ended command of the person.
     pub(crate) fn newest(&self) -> Option<Exchange> {
         self.exchanges.back().cloned()
     }
 
     /// Sets the directory that the conversation was opened in, which the model knows.
-    pub(crate) fn begin_in(&mut self, dir: String) {
+    pub(crate) fn set_initial_dir(&mut self, dir: String) {
         self.told_dir = Some(dir.clone());
         self.dir = Some(dir);
     }
 
-    /// Sets the nonce of the marks, with which output could imitate them.
-    pub(crate) fn hide(&mut self, nonce: &str) {
+    /// Sets the nonce that is removed from recorded texts, since output with it could imitate marks.
+    pub(crate) fn set_nonce(&mut self, nonce: &str) {
         self.nonce = nonce.into();
     }
 
@@ -208,24 +208,24 @@ impl Recorder {
     }
 
     /// Commands that the model was not told yet, oldest first.
-    pub(crate) fn news(&self) -> Vec<Exchange> {
+    pub(crate) fn untold_commands(&self) -> Vec<Exchange> {
         self.exchanges.iter().filter(|exchange| exchange.number > self.told).cloned().collect()
     }
 
-    /// Present directory, if the model was told another one.
-    pub(crate) fn new_dir(&self) -> Option<String> {
+    /// Working directory, if the model was told another one last.
+    pub(crate) fn untold_dir(&self) -> Option<String> {
         let is_new = self.state == CaptureState::On && self.dir != self.told_dir;
         self.dir.clone().filter(|_| is_new)
     }
 
     /// Marks the commands up to this number, and a directory, as told.
-    pub(crate) fn tell(&mut self, number: u64, dir: Option<String>) {
+    pub(crate) fn mark_told(&mut self, number: u64, dir: Option<String>) {
         self.told = self.told.max(number);
         self.told_dir = dir.or_else(|| self.told_dir.take());
     }
 
-    /// Forgets all commands, the running one and the agent's as well; returns the number of ended ones.
-    pub(crate) fn forget(&mut self) -> usize {
+    /// Forgets all commands, also the running one and the agent's; returns the number of ended ones.
+    pub(crate) fn forget_commands(&mut self) -> usize {
         let count = self.exchanges.len();
         self.running = None;
         self.by_agent = None;
@@ -233,8 +233,8 @@ impl Recorder {
         count
     }
 
-    /// Sets the limits of what is remembered.
-    pub(crate) fn limit(&mut self, limits: RecordLimits) {
+    /// Sets the limits of the record.
+    pub(crate) fn set_limits(&mut self, limits: RecordLimits) {
         self.limits = limits;
     }
 
@@ -242,7 +242,7 @@ impl Recorder {
     pub(crate) fn set_state(&mut self, state: CaptureState) {
         self.state = state;
         if state == CaptureState::Off {
-            self.forget();
+            self.forget_commands();
         }
     }
 
@@ -262,11 +262,11 @@ mod tests {
     #[test]
     fn the_nonce_is_in_no_record() {
         let mut recorder = Recorder::default();
-        recorder.hide("0123456789abcdef");
+        recorder.set_nonce("0123456789abcdef");
         recorder.set_size((20, 5));
-        recorder.started(command("echo 0123456789abcdef"), false);
-        recorder.output(b"__zk_nonce=0123456789abcdef\r\n");
-        recorder.stop(ExchangeEnd::Code(0));
+        recorder.record_start(command("echo 0123456789abcdef"), false);
+        recorder.record_output(b"__zk_nonce=0123456789abcdef\r\n");
+        recorder.record_end(ExchangeEnd::Code(0));
         let told = recorder.newest().unwrap();
         assert_eq!(told.command.as_deref(), Some("echo [nonce]"));
         assert_eq!(told.output_lines(), ["__zk_nonce=[nonce]"]);
@@ -275,13 +275,14 @@ mod tests {
     #[test]
     fn the_oldest_commands_and_outputs_beyond_the_limits_are_forgotten() {
         let mut recorder = Recorder::default();
-        recorder.limit(RecordLimits { commands: 3, output_bytes: 10 });
+        recorder.set_limits(RecordLimits { commands: 3, output_bytes: 10 });
         for n in 0..5 {
-            recorder.started(command(&format!("c{n}")), false);
-            recorder.output(b"12345");
-            recorder.stop(ExchangeEnd::Code(0));
+            recorder.record_start(command(&format!("c{n}")), false);
+            recorder.record_output(b"12345");
+            recorder.record_end(ExchangeEnd::Code(0));
         }
-        let kept: Vec<_> = recorder.news().iter().map(|kept| (kept.number, kept.output.bytes())).collect();
+        let kept: Vec<_> =
+            recorder.untold_commands().iter().map(|kept| (kept.number, kept.output.kept_bytes())).collect();
         assert_eq!(kept, [(3, 0), (4, 5), (5, 5)]);
     }
 
@@ -289,9 +290,9 @@ mod tests {
     fn nothing_outlasts_forgetting() {
         let mut recorder = Recorder::default();
         for is_by_agent in [false, true, false] {
-            recorder.started(command("ls"), is_by_agent);
+            recorder.record_start(command("ls"), is_by_agent);
         }
-        assert_eq!(recorder.forget(), 1);
+        assert_eq!(recorder.forget_commands(), 1);
         let left = (recorder.running(), recorder.newest(), recorder.take_by_agent());
         assert!(matches!(left, (None, None, None)), "{left:?}");
     }

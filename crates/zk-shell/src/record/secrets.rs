@@ -1,6 +1,6 @@
 use zk_core::service::{REDACTED, Redactor};
 
-/// Ends of names whose values are secrets, in lower case.
+/// Suffixes of variable names whose values are secrets, in lower case.
 const SECRET_NAMES: [&str; 10] = [
     "password",
     "passwd",
@@ -23,13 +23,13 @@ pub(crate) fn redact_shell_text(text: &str, redactor: Option<&Redactor>) -> Stri
         if at > 0 {
             clean.push('\n');
         }
-        push_line(&mut clean, line);
+        push_redacted_line(&mut clean, line);
     }
     clean
 }
 
 /// Adds a line, with the values of its secret variables replaced.
-fn push_line(clean: &mut String, line: &str) {
+fn push_redacted_line(clean: &mut String, line: &str) {
     let mut rest = line;
     while let Some((before, value)) = rest.split_once('=') {
         clean.push_str(before);
@@ -39,7 +39,7 @@ fn push_line(clean: &mut String, line: &str) {
         let name = before.get(start..).unwrap_or(before).to_ascii_lowercase();
         let is_dumped = rest.len() == line.len()
             && ["", "export ", "declare -x ", "typeset -x "].contains(&before.get(..start).unwrap_or("?"));
-        // A reference to a secret is none. A dump has values alone.
+        // A reference such as `$TOKEN` is no secret. A dump of the environment has no references.
         let is_reference = !is_dumped && value.starts_with('$') && behind_quoted(value).is_none();
         rest = value;
         if !is_reference && SECRET_NAMES.iter().any(|secret| name.ends_with(secret)) {
@@ -51,8 +51,8 @@ fn push_line(clean: &mut String, line: &str) {
     clean.push_str(rest);
 }
 
-/// Bytes of a value: a word that begins with a quoted text, a whole line of a dump, or a plain word. A quote that is
-/// open at the end of the line has the rest of it.
+/// Length of a value in bytes: of a word that begins with a quoted text, of a whole line of a dump, or of a plain word.
+/// An open quote reaches to the end of the line.
 fn value_len(value: &str, is_dumped: bool) -> usize {
     let Some(mut rest) = behind_quoted(value) else {
         return if is_dumped { value.len() } else { plain_len(value) };
@@ -71,7 +71,7 @@ fn value_len(value: &str, is_dumped: bool) -> usize {
     }
 }
 
-/// Bytes of a word without quotes.
+/// Length of a word without quotes, in bytes.
 fn plain_len(text: &str) -> usize {
     text.find(|c: char| c.is_whitespace() || "&;|)'\"".contains(c)).unwrap_or(text.len())
 }

@@ -8,35 +8,35 @@ use crate::ShellKind;
 use crate::pump::{OutputGate, SharedState};
 use crate::settings::ChordKey;
 
-/// Shell of last resort.
+/// Shell that runs if no other one starts.
 const LAST_SHELL: &str = "/bin/sh";
 
-/// Time after which start files without a prompt are reported, and within which an end counts as one at the start.
+/// Time after which start files without a prompt are reported. An end of the shell within it counts as a failed start.
 pub(crate) const START_WAIT: Duration = Duration::from_secs(10);
 
-/// Replacement of a shell that ends, or goes on for ever, before its first prompt: plain shells without start files.
+/// Fallback for a shell that ends, or shows no prompt, at its start: plain shells without start files.
 #[derive(Debug)]
 pub(crate) struct Rescue {
     /// Program of the shell.
     program: PathBuf,
     /// Key that calls the agent.
     chord: ChordKey,
-    /// Start of the shell.
+    /// Time at which the shell started.
     pub(crate) since: Instant,
-    /// Process of the shell; 0 before its start, after its end, and for a plain shell.
+    /// Process id of the shell; 0 before its start, after its end, and for a plain shell.
     pid: AtomicU32,
     /// Whether the shell has marks, so that a first prompt is known.
     is_marked: bool,
-    /// Whether the person wants the replacement.
+    /// Whether the person asked for a plain shell.
     is_wanted: AtomicBool,
-    /// Whether the person was told about start files that go on.
+    /// Whether the person was told that the start files run without an end.
     is_offered: AtomicBool,
     /// Plain shells, the preferred one first.
     plain: Vec<PersonCommand>,
 }
 
 impl Rescue {
-    /// Plain shells in place of `command`.
+    /// Creates the fallback for the shell of `command`.
     pub(crate) fn of(
         command: &PersonCommand,
         kind: Option<ShellKind>,
@@ -46,7 +46,7 @@ impl Rescue {
         let bare = |program: &Path| {
             let mut plain = PersonCommand::new(program, command.cwd.clone());
             plain.env.clone_from(&command.env);
-            // Variables that name start files.
+            // These variables name start files.
             plain.env.retain(|(name, _)| name != "ENV" && name != "BASH_ENV");
             plain
         };
@@ -71,17 +71,22 @@ impl Rescue {
     }
 
     /// Plain shells, the preferred one first.
-    pub(crate) fn plain(&self) -> &[PersonCommand] {
+    pub(crate) fn plain_shells(&self) -> &[PersonCommand] {
         &self.plain
     }
 
-    /// Notes the process of the shell that may be replaced.
-    pub(crate) fn begin(&self, pid: u32) {
+    /// Sets the process id of the shell that a plain shell may replace.
+    pub(crate) fn set_pid(&self, pid: u32) {
         self.pid.store(pid, Ordering::SeqCst);
     }
 
-    /// Waits for the end of the shell, and of a plain one in its place; returns the exit code. Blocks.
-    pub(crate) fn wait(&self, terminal: &mut PersonTerminal, gate: &OutputGate, shared: &SharedState) -> u8 {
+    /// Waits for the end of the shell, and of plain shells that replace it; returns the exit code. Blocks.
+    pub(crate) fn wait_for_shell(
+        &self,
+        terminal: &mut PersonTerminal,
+        gate: &OutputGate,
+        shared: &SharedState,
+    ) -> u8 {
         let mut code = terminal.wait().unwrap_or(1);
         self.pid.store(0, Ordering::SeqCst);
         for plain in &self.plain {
@@ -104,14 +109,14 @@ impl Rescue {
         code
     }
 
-    /// Tells the person about start files that go on, unless a prompt came or somebody uses the shell.
-    pub(crate) fn offer(&self, gate: &OutputGate, shared: &SharedState) {
+    /// Tells the person that the start files run without an end, unless a prompt came or somebody uses the shell.
+    pub(crate) fn offer_plain_shell(&self, gate: &OutputGate, shared: &SharedState) {
         let pid = self.pid.load(Ordering::SeqCst);
         if pid == 0
             || !self.is_marked
             || !shared.line().is_unused()
             || shared.modes().is_alternate
-            || self.has_become(pid)
+            || self.runs_another_program(pid)
         {
             return;
         }
@@ -126,19 +131,20 @@ impl Rescue {
         let _ = gate.write(notice.as_bytes());
     }
 
-    /// Process that the chord ends now, so that a plain shell takes its place; `None` if it calls the agent.
-    pub(crate) fn takes_over(&self, shared: &SharedState) -> Option<u32> {
+    /// Id of the process that the chord ends now, so that a plain shell replaces it; `None` if the chord calls the
+    /// agent.
+    pub(crate) fn process_to_replace(&self, shared: &SharedState) -> Option<u32> {
         let pid = self.pid.load(Ordering::SeqCst);
         let is_stuck = self.is_offered.swap(false, Ordering::SeqCst)
             && pid != 0
             && shared.line().is_unused()
-            && !self.has_become(pid);
+            && !self.runs_another_program(pid);
         self.is_wanted.store(is_stuck, Ordering::SeqCst);
         is_stuck.then_some(pid)
     }
 
     /// Whether the process runs another program by now, such as a terminal multiplexer.
-    fn has_become(&self, pid: u32) -> bool {
+    fn runs_another_program(&self, pid: u32) -> bool {
         let Ok(now) = std::fs::read_link(format!("/proc/{pid}/exe")) else { return false };
         self.program.canonicalize().is_ok_and(|program| program != now)
     }
@@ -158,9 +164,9 @@ mod tests {
         );
         let shared = SharedState::default();
         for (pid, expected) in [(1, Some(1)), (0, None)] {
-            rescue.begin(pid);
+            rescue.set_pid(pid);
             rescue.is_offered.store(true, Ordering::SeqCst);
-            assert_eq!(rescue.takes_over(&shared), expected);
+            assert_eq!(rescue.process_to_replace(&shared), expected);
             assert_eq!(rescue.is_wanted.load(Ordering::SeqCst), expected.is_some());
         }
     }
@@ -169,13 +175,13 @@ mod tests {
     fn a_plain_shell_reads_no_start_files() {
         let command = PersonCommand::new("/usr/bin/zsh", "/").env("ENV", "/evil").env("HOME", "/home/me");
         let rescue = Rescue::of(&command, Some(ShellKind::Zsh), true, ChordKey::default());
-        let [own, last] = rescue.plain() else { panic!("{rescue:?}") };
+        let [own, last] = rescue.plain_shells() else { panic!("{rescue:?}") };
         assert_eq!(
             (own.program.as_path(), &own.args[..]),
             (Path::new("/usr/bin/zsh"), &["-f".into(), "-i".into()][..])
         );
         assert_eq!(last.program, Path::new(LAST_SHELL));
         assert!([own, last].iter().all(|plain| plain.env == [("HOME".into(), "/home/me".into())]));
-        assert_eq!(Rescue::of(&command, None, false, ChordKey::default()).plain().len(), 1);
+        assert_eq!(Rescue::of(&command, None, false, ChordKey::default()).plain_shells().len(), 1);
     }
 }

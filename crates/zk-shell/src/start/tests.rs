@@ -84,7 +84,7 @@ impl Shell {
             .env("PATH", "/usr/bin:/bin")
             .env("TERM", "xterm-256color")
             .env("LC_ALL", "C.UTF-8");
-        let command = with_marks(command, kind, false, "n0nce", &dir).unwrap();
+        let command = command_with_marks(command, kind, false, "n0nce", &dir).unwrap();
         let terminal = PersonTerminal::start(&command, io::stdin()).unwrap();
         let (mut reading, keys) = (terminal.handle().unwrap(), terminal.handle().unwrap());
         let (sender, output) = channel();
@@ -115,12 +115,12 @@ impl Shell {
 
     fn ready(&mut self) {
         for mark in self.wait(|marks| matches!(marks.last(), Some(Mark::Ready { .. }))) {
-            self.line.mark(&mark);
+            self.line.apply_mark(&mark);
         }
     }
 
     fn press(&mut self, bytes: &[u8]) {
-        self.line.forwarded(bytes);
+        self.line.record_typed(bytes);
         self.keys.write_all(bytes).unwrap();
     }
 
@@ -135,7 +135,7 @@ impl Shell {
         for mark in self.wait(|marks| matches!(marks.last(), Some(Mark::Ready { .. }))) {
             match &mark {
                 Mark::Started { text, source } => {
-                    let command = self.line.command(text, *source);
+                    let command = self.line.started_command(text, *source);
                     told.text = command.text;
                     told.is_joined = command.is_joined;
                 }
@@ -146,7 +146,7 @@ impl Shell {
                 Mark::Directory(dir) => told.dir = String::from_utf8_lossy(dir).into_owned(),
                 Mark::Ready { .. } | Mark::Continued | Mark::Definitions(_) | Mark::Line { .. } => {}
             }
-            self.line.mark(&mark);
+            self.line.apply_mark(&mark);
         }
         told
     }
@@ -381,7 +381,7 @@ fn a_line_that_goes_on_is_told_and_its_text_is_in_the_form_of_the_history() {
         for line in ["for x in a\r", "do false\r"] {
             shell.press(line.as_bytes());
             for mark in shell.wait(|marks| marks.last() == Some(&Mark::Continued)) {
-                shell.line.mark(&mark);
+                shell.line.apply_mark(&mark);
             }
             assert_eq!(shell.line.phase, crate::line::Phase::Continued { has_keys: true });
         }

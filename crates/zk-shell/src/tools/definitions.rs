@@ -8,28 +8,28 @@ use crate::pump::{Shared, wait_for, write_within};
 use crate::shell_access::ShellAccess;
 use crate::start::private_file;
 
-/// Hidden key that makes the shell tell the aliases and functions behind the words in the file [`ASKED_FILE`].
+/// Hidden key that makes the shell print the aliases and functions behind the words in the file [`ASKED_FILE`].
 const DEFINE_KEY: &[u8] = b"\x1b[7179~";
 
 /// Name of the file with the words, in the private directory of the instance.
 const ASKED_FILE: &str = "ask";
 
-/// Time for the shell to tell its definitions.
+/// Time limit for the shell to print its definitions.
 const DEFINE_WAIT: Duration = Duration::from_secs(1);
 
-/// Words of one command that are asked for.
+/// Most words of one command that are asked for.
 const MAX_WORDS: usize = 32;
 
 /// Longest word that is asked for, in bytes.
 const MAX_WORD_BYTES: usize = 64;
 
-/// Rounds of questions: an alias may stand for another one.
+/// Most rounds of questions, since an alias may stand for another one.
 const MAX_ROUNDS: usize = 3;
 
-/// Bytes of an answer from which on the shell may have cut it.
+/// Size of an answer, in bytes, from which on the shell may have cut it.
 const MAX_TOLD_BYTES: usize = 16_384;
 
-/// Lines that a person is shown.
+/// Most lines of definitions that a person is shown.
 const MAX_LINES: usize = 200;
 
 /// Aliases and functions of the live shell behind the words of a command.
@@ -37,15 +37,16 @@ const MAX_LINES: usize = 200;
 pub(super) enum Definitions {
     /// Definitions as the shell prints them, empty if there are none, and whether every word was asked for.
     Known { text: String, is_complete: bool },
-    /// The shell did not tell.
+    /// The shell printed no definitions.
     Unknown,
 }
 
 impl Definitions {
-    /// Asks the shell, by a key that runs nothing of the person's. The shell must be at an empty line.
+    /// Asks the shell for the definitions, by a key that runs no command of the person. The shell must be at an empty
+    /// line.
     pub(super) async fn ask(shared: &Shared, access: &ShellAccess, command: &str) -> Self {
         let (mut known, mut asked) = (String::new(), BTreeSet::new());
-        let (mut words, mut is_complete) = (words(command), is_all_asked(command));
+        let (mut words, mut is_complete) = (words(command), asks_for_all_names(command));
         for _ in 0..MAX_ROUNDS {
             words.retain(|word| asked.insert(word.clone()));
             if words.is_empty() {
@@ -54,7 +55,8 @@ impl Definitions {
             let Some(told) = ask_once(shared, access, &words).await else { return Self::Unknown };
             is_complete &= told.len() < MAX_TOLD_BYTES;
             let told: Vec<&str> = told.lines().filter(|line| !line.trim().is_empty()).collect();
-            is_complete &= told.iter().filter(|line| line.starts_with("alias ")).all(|line| is_uncut(line));
+            is_complete &=
+                told.iter().filter(|line| line.starts_with("alias ")).all(|line| fits_word_limits(line));
             words = told
                 .iter()
                 .filter(|line| line.starts_with("alias "))
@@ -69,7 +71,7 @@ impl Definitions {
         Self::Known { text: known, is_complete }
     }
 
-    /// Lines for the person who is asked about the command; none if no word stands for anything else.
+    /// Lines for the person who is asked about the command; empty if no word is an alias or a function.
     pub(super) fn lines(&self) -> Vec<String> {
         let (known, is_complete) = match self {
             Self::Unknown => {
@@ -95,18 +97,18 @@ impl Definitions {
 }
 
 /// Whether [`words`] has all names of a command: none is cut, and none may be spelled by quotes or expansions.
-fn is_all_asked(command: &str) -> bool {
-    is_uncut(command) && !command.contains(['\'', '"', '\\', '$'])
+fn asks_for_all_names(command: &str) -> bool {
+    fits_word_limits(command) && !command.contains(['\'', '"', '\\', '$'])
 }
 
-/// Whether [`words`] leaves out nothing by its limits.
-fn is_uncut(text: &str) -> bool {
-    let parts: BTreeSet<&str> = names(text).collect();
+/// Whether the limits of [`words`] leave out no word of the text.
+fn fits_word_limits(text: &str) -> bool {
+    let parts: BTreeSet<&str> = possible_names(text).collect();
     parts.len() <= MAX_WORDS && parts.iter().all(|word| word.len() <= MAX_WORD_BYTES)
 }
 
 /// Parts of a text that may be names, of any length.
-fn names(text: &str) -> impl Iterator<Item = &str> {
+fn possible_names(text: &str) -> impl Iterator<Item = &str> {
     let is_of_name = |c: char| c.is_alphanumeric() || "_.+-:@%,~/".contains(c);
     text.split(move |c| !is_of_name(c)).filter(|word| !word.is_empty() && !word.starts_with('-'))
 }
@@ -114,11 +116,11 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
 /// Words that may be names of aliases or functions. All are asked for, since zsh has aliases at any place.
 fn words(command: &str) -> Vec<String> {
     let mut seen = BTreeSet::new();
-    let words = names(command).filter(|word| word.len() <= MAX_WORD_BYTES && seen.insert(*word));
+    let words = possible_names(command).filter(|word| word.len() <= MAX_WORD_BYTES && seen.insert(*word));
     words.take(MAX_WORDS).map(str::to_owned).collect()
 }
 
-/// One question to the shell; `None` if it has no key for it, has text in its line, or does not answer in time.
+/// Asks the shell once; `None` if it has no key for it, has text in its line, or does not answer in time.
 async fn ask_once(shared: &Shared, access: &ShellAccess, words: &[String]) -> Option<String> {
     {
         let mut line = shared.line();
@@ -137,7 +139,7 @@ async fn ask_once(shared: &Shared, access: &ShellAccess, words: &[String]) -> Op
 }
 
 fn write_words(file: &Path, text: &str) -> std::io::Result<()> {
-    // The file of the question before.
+    // Removes the file of the previous question.
     let _ = std::fs::remove_file(file);
     private_file(file)?.write_all(text.as_bytes())
 }
@@ -162,7 +164,7 @@ mod tests {
         for (command, expected) in
             [("ll -a /tmp", true), (&*many, false), ("l\"l\"", false), ("\\ll", false), ("$x", false)]
         {
-            assert_eq!(is_all_asked(command), expected, "{command}");
+            assert_eq!(asks_for_all_names(command), expected, "{command}");
         }
     }
 

@@ -22,19 +22,19 @@ const END_WAIT: Duration = Duration::from_secs(30);
 /// Time for the shell to draw a prompt.
 const PROMPT_WAIT: Duration = Duration::from_millis(500);
 
-/// Commands whose definitions are kept between the question and the call: several calls may wait at once.
+/// Most commands whose definitions are kept between the question and the call, since several calls may wait at once.
 const MAX_SHOWN: usize = 8;
 
-/// Lines of output in the result.
+/// Most lines of output in the tool's result.
 const RESULT_LINES: usize = 400;
 
 /// Beginning and end of a bracketed paste.
 const PASTE: (&str, &str) = ("\u{1b}[200~", "\u{1b}[201~");
 
-/// Time for the shell to take a whole paste.
+/// Time limit for the shell to read a whole paste.
 const WRITE_WAIT: Duration = Duration::from_secs(5);
 
-/// Time for the shell to take the keys that remove a paste.
+/// Time limit for the shell to read the keys that remove a paste.
 const CLEAR_WAIT: Duration = Duration::from_millis(500);
 
 /// Keys that remove a part of a paste: Ctrl-C, the end of a paste for a shell that does not heed it, and Ctrl-U.
@@ -76,11 +76,11 @@ struct Args {
 enum Outcome {
     Ended(Option<i32>),
     StillRunning,
-    /// The shell took the whole command, and has not begun it.
+    /// The shell read the whole command, and has not begun it.
     NotAtPrompt,
-    /// The shell did not take the whole command.
+    /// The shell did not read the whole command.
     NotTaken,
-    /// The shell has text in its line, or did not tell.
+    /// The shell has text in its line, or did not report whether it has.
     LineNotEmpty,
 }
 
@@ -127,13 +127,13 @@ impl Tool for RunInShell {
         let command = args.get("command").and_then(Value::as_str)?;
         let definitions = Definitions::ask(&self.shared, &self.access, command).await;
         let lines = definitions.lines();
-        self.note_shown(command, definitions);
+        self.keep_shown_definitions(command, definitions);
         (!lines.is_empty()).then_some(Display::Lines { lines })
     }
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let Args { command } = call.parse()?;
-        check(&command)?;
+        check_paste(&command)?;
         if self.shared.line().phase == (Phase::Ready { has_keys: false }) {
             return Err(ToolError::failed(NO_KEYS));
         }
@@ -145,7 +145,7 @@ impl Tool for RunInShell {
                 "the user's shell takes no bracketed paste, so that a command could arrive changed",
             ));
         }
-        let shown = self.take_shown(&command);
+        let shown = self.take_shown_definitions(&command);
         if let Some(shown) = shown
             && Definitions::ask(&self.shared, &self.access, &command).await != shown
         {
@@ -179,7 +179,7 @@ impl Tool for RunInShell {
 }
 
 impl RunInShell {
-    fn note_shown(&self, command: &str, definitions: Definitions) {
+    fn keep_shown_definitions(&self, command: &str, definitions: Definitions) {
         let mut shown = self.shown();
         if shown.len() >= MAX_SHOWN {
             shown.remove(0);
@@ -187,8 +187,8 @@ impl RunInShell {
         shown.push((command.to_owned(), definitions));
     }
 
-    /// Takes what was shown last for a command.
-    fn take_shown(&self, command: &str) -> Option<Definitions> {
+    /// Takes the definitions that were shown last for a command.
+    fn take_shown_definitions(&self, command: &str) -> Option<Definitions> {
         let mut shown = self.shown();
         let at = shown.iter().rposition(|(shown, _)| shown == command)?;
         Some(shown.remove(at).1)
@@ -199,8 +199,8 @@ impl RunInShell {
     }
 }
 
-/// Refuses a command that a paste would not carry exactly.
-fn check(command: &str) -> Result<(), ToolError> {
+/// Refuses a command that a paste would change.
+fn check_paste(command: &str) -> Result<(), ToolError> {
     let is_unsafe = |c: char| c.is_control() && c != '\n' && c != '\t';
     if command.trim().is_empty() {
         return Err(ToolError::invalid("the command is empty"));
@@ -233,17 +233,17 @@ fn has_history_expansion(command: &str) -> bool {
 /// Runs the command while the shell has the terminal.
 async fn run(shared: SharedState, access: ShellAccess, command: String) -> std::io::Result<Outcome> {
     let outcome = match show_shell(&shared, &access) {
-        Ok(()) => enter(&shared, &access, &command).await,
+        Ok(()) => enter_command(&shared, &access, &command).await,
         Err(error) => Err(error),
     };
-    access.input.take();
+    access.input.give_to_conversation();
     access.gate.close();
     access.raw.leave();
     write_all(std::io::stdout(), b"\r\n")?;
     outcome
 }
 
-/// Gives the terminal to the shell, without the keys.
+/// Lets the shell draw on the terminal; its input stays with the conversation.
 fn show_shell(shared: &Shared, access: &ShellAccess) -> std::io::Result<()> {
     access.raw.enter()?;
     write_all(std::io::stdout(), shared.modes().restore().as_bytes())?;
@@ -252,7 +252,7 @@ fn show_shell(shared: &Shared, access: &ShellAccess) -> std::io::Result<()> {
 }
 
 /// Enters the command at an empty line, and waits for its end.
-async fn enter(shared: &Shared, access: &ShellAccess, command: &str) -> std::io::Result<Outcome> {
+async fn enter_command(shared: &Shared, access: &ShellAccess, command: &str) -> std::io::Result<Outcome> {
     if !is_line_empty(shared, &access.terminal).await? {
         return Ok(Outcome::LineNotEmpty);
     }
@@ -263,7 +263,7 @@ async fn enter(shared: &Shared, access: &ShellAccess, command: &str) -> std::io:
         line.is_by_agent = true;
         (line.ended, line.prompts)
     };
-    let outcome = paste(shared, access, command, (ended, prompts)).await;
+    let outcome = paste_and_wait(shared, access, command, (ended, prompts)).await;
     if matches!(outcome, Ok(Outcome::NotAtPrompt | Outcome::NotTaken) | Err(_)) {
         shared.line().is_by_agent = false;
     }
@@ -271,7 +271,7 @@ async fn enter(shared: &Shared, access: &ShellAccess, command: &str) -> std::io:
 }
 
 /// Pastes the command, and waits for its end; `ended` and `prompts` were counted before.
-async fn paste(
+async fn paste_and_wait(
     shared: &Shared,
     access: &ShellAccess,
     command: &str,
@@ -283,7 +283,7 @@ async fn paste(
     let written = tokio::task::spawn_blocking(move || {
         let written = write_within(&*sender, pasted.as_bytes(), WRITE_WAIT);
         if written.is_err() {
-            // A part of the paste stays in no line.
+            // Removes the part of the paste that arrived from the line.
             let _ = write_within(&*sender, CLEAR_LINE, CLEAR_WAIT);
         }
         written
@@ -346,13 +346,13 @@ mod tests {
         {
             let (zk, mut shell) = terminal();
             let shared = SharedState::default();
-            shared.line().forwarded(b"rm -rf ");
-            shared.line().mark(&Mark::Ready { has_keys });
+            shared.line().record_typed(b"rm -rf ");
+            shared.line().apply_mark(&Mark::Ready { has_keys });
             let answering = shared.clone();
             let answer = std::thread::spawn(move || {
                 let mut asked = vec![0; REPORT_KEY.len()];
                 if let (Ok(()), Some(len)) = (shell.read_exact(&mut asked), said) {
-                    answering.line().mark(&Mark::Line { len });
+                    answering.line().apply_mark(&Mark::Line { len });
                     answering.changed.notify_waiters();
                 }
                 shell
@@ -393,7 +393,7 @@ mod tests {
             ("^a^b", false),
             ("true\n ^a^b", false),
         ] {
-            assert_eq!(check(command).is_ok(), is_fine, "{command:?}");
+            assert_eq!(check_paste(command).is_ok(), is_fine, "{command:?}");
         }
     }
 }

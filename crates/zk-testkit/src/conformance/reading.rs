@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 use zk_core::model::{Block, ProviderError, StopReason, ToolCall};
 use zk_core::service::{EventStream, StreamEvent};
 
-/// Content and outcome of a stream.
+/// Content of a stream, and its stop reason or error.
 pub(super) struct Reading {
     pub(super) blocks: Vec<Block>,
     pub(super) outcome: Result<StopReason, ProviderError>,
@@ -20,8 +20,9 @@ impl Reading {
         })
     }
 
-    /// Compares two results; the error describes the difference. Ids that the provider generates may differ.
-    pub(super) fn same(&self, other: &Self) -> Result<(), String> {
+    /// Compares this reading with `other`; the error describes the difference. Ids that the provider generates may
+    /// differ.
+    pub(super) fn check_same(&self, other: &Self) -> Result<(), String> {
         let stop = |reading: &Self| reading.outcome.as_ref().ok().cloned();
         let texts = |reading: &Self| {
             let text = |block: &Block| block.as_text().map(str::to_owned);
@@ -53,7 +54,7 @@ pub(super) async fn read(mut events: EventStream) -> Result<Reading, String> {
         let outcome = match event {
             Ok(StreamEvent::Done { stop, .. }) => Ok(stop),
             Ok(event) => {
-                shape.take(event)?;
+                shape.check_event(event)?;
                 continue;
             }
             Err(error) => Err(error),
@@ -73,14 +74,14 @@ pub(super) async fn read(mut events: EventStream) -> Result<Reading, String> {
 #[derive(Default)]
 struct Shape {
     started: bool,
-    /// Deltas of the incomplete blocks.
+    /// Joined deltas of each incomplete block.
     deltas: BTreeMap<u32, String>,
     open: Option<u32>,
     blocks: Vec<Block>,
 }
 
 impl Shape {
-    fn take(&mut self, event: StreamEvent) -> Result<(), String> {
+    fn check_event(&mut self, event: StreamEvent) -> Result<(), String> {
         match event {
             StreamEvent::Start { .. } if std::mem::replace(&mut self.started, true) => {
                 Err("it starts twice".to_owned())
@@ -89,12 +90,14 @@ impl Shape {
                 if delta.is_empty() {
                     return Err(format!("an empty piece of block {block}"));
                 }
-                self.open(block)?;
+                self.open_block(block)?;
                 self.deltas.entry(block).or_default().push_str(&delta);
                 Ok(())
             }
-            StreamEvent::ToolCall { block, .. } | StreamEvent::ToolArgs { block, .. } => self.open(block),
-            StreamEvent::Block { block, content } => self.close(block, content),
+            StreamEvent::ToolCall { block, .. } | StreamEvent::ToolArgs { block, .. } => {
+                self.open_block(block)
+            }
+            StreamEvent::Block { block, content } => self.close_block(block, content),
             StreamEvent::Start { .. }
             | StreamEvent::Usage(_)
             | StreamEvent::Report(_)
@@ -103,7 +106,7 @@ impl Shape {
         }
     }
 
-    fn open(&mut self, block: u32) -> Result<(), String> {
+    fn open_block(&mut self, block: u32) -> Result<(), String> {
         if !self.started {
             return Err(format!("block {block} comes before the start"));
         }
@@ -115,7 +118,7 @@ impl Shape {
         Ok(())
     }
 
-    fn close(&mut self, block: u32, content: Block) -> Result<(), String> {
+    fn close_block(&mut self, block: u32, content: Block) -> Result<(), String> {
         let next = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
         if block != next {
             return Err(format!("block {block} is complete, and block {next} is not"));

@@ -20,40 +20,40 @@ pub fn repair(pace: Option<Duration>) -> Script {
                 .call("shell", json!({"command": TEST}))
         })
         .respond(|asked| {
-            let output = answer(asked, "shell");
+            let output = result_text(asked, "shell");
             match output.lines().find(|line| line.starts_with("FAIL")) {
                 Some(line) => Turn::new()
                     .text(format!("A test fails: \"{line}\". I read the tests, and look for the function."))
                     .call("read_file", json!({"path": "test.sh"}))
                     .call("grep", json!({"pattern": "basket_total", "output_mode": "content"})),
-                None => lost("No test fails here"),
+                None => give_up("No test fails here"),
             }
         })
         .respond(|asked| {
-            if answer(asked, "grep").contains(LIBRARY) {
+            if result_text(asked, "grep").contains(LIBRARY) {
                 Turn::new().text("It is in the library.").call("read_file", json!({"path": LIBRARY}))
             } else {
-                lost("The function is not where I expected it")
+                give_up("The function is not where I expected it")
             }
         })
         .respond(|asked| {
-            if answer(asked, "read_file").contains(WRONG) {
+            if result_text(asked, "read_file").contains(WRONG) {
                 Turn::new()
                     .text("The loop reads the quantity of each item and never uses it. I multiply by it.")
                     .call("edit", json!({"path": LIBRARY, "old_string": WRONG, "new_string": RIGHT}))
             } else {
-                lost("The library does not hold the line I expected")
+                give_up("The library does not hold the line I expected")
             }
         })
         .turn(|t| t.text("Now the tests again.").call("shell", json!({"command": TEST})))
         .respond(|asked| {
-            if answer(asked, "shell").contains("all tests passed") {
+            if result_text(asked, "shell").contains("all tests passed") {
                 Turn::new().text(
                     "All tests pass. `basket_total` in `lib/basket.sh` added up the prices and ignored the \
                      quantities; it multiplies them now. Nothing else changed.",
                 )
             } else {
-                lost("The tests still fail")
+                give_up("The tests still fail")
             }
         });
     match pace {
@@ -62,10 +62,10 @@ pub fn repair(pace: Option<Duration>) -> Script {
     }
 }
 
-fn answer(asked: &Asked, tool: &str) -> String {
+fn result_text(asked: &Asked, tool: &str) -> String {
     asked.result_of(tool).map(|result| result.text).unwrap_or_default()
 }
 
-fn lost(what: &str) -> Turn {
+fn give_up(what: &str) -> Turn {
     Turn::new().text(format!("{what}, so this script ends here."))
 }

@@ -8,14 +8,14 @@ use zk_core::service::{Job, Lease, LegEnd, Legs, RunStatus};
 
 type LegFuture = Pin<Box<dyn Future<Output = LegEnd> + Send>>;
 
-/// Leg that began: its run and its token.
+/// Run and lease token of a leg that began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BegunLeg {
     pub(super) run: RunId,
     pub(super) token: u64,
 }
 
-/// Legs that a function plays. They write down what began.
+/// Legs that a function runs; the begun ones are recorded.
 pub(super) struct FnLegs {
     play: Box<dyn Fn(Job, Lease) -> LegFuture + Send + Sync>,
     begun: Mutex<Vec<BegunLeg>>,
@@ -32,13 +32,13 @@ impl FnLegs {
         })
     }
 
-    /// Legs that are done at once.
-    pub(super) fn done() -> Arc<Self> {
+    /// Legs that complete at once.
+    pub(super) fn completing() -> Arc<Self> {
         Self::new(|_, _| async { LegEnd::Done(RunStatus::Completed) })
     }
 
-    /// Legs that end as the list says, one after another, and are done afterwards.
-    pub(super) fn ends(ends: impl IntoIterator<Item = LegEnd>) -> Arc<Self> {
+    /// Legs that end as listed, one after another, and complete afterwards.
+    pub(super) fn ending_with(ends: impl IntoIterator<Item = LegEnd>) -> Arc<Self> {
         let ends = Mutex::new(ends.into_iter().collect::<std::collections::VecDeque<_>>());
         Self::new(move |_, _| {
             let next = ends.lock().unwrap_or_else(PoisonError::into_inner).pop_front();

@@ -21,7 +21,7 @@ use legs::FnLegs;
 /// Longest time for one check.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Pause between two looks at a condition.
+/// Pause between two checks of a condition.
 const LOOK_PAUSE: Duration = Duration::from_millis(10);
 
 /// Reader of all bytes that an engine stores at a place.
@@ -30,9 +30,9 @@ pub type StoredBytes = Arc<dyn Fn(u32) -> Vec<u8> + Send + Sync>;
 /// Options of [`check_engine`].
 #[derive(Clone)]
 pub struct EngineOptions {
-    /// Length of the leases in the checks: the shorter, the sooner they are done.
+    /// Length of the leases in the checks; shorter leases make the checks faster.
     pub lease: Duration,
-    /// Reads all that the engine stores, to search it for texts that it must not have.
+    /// Reads all stored bytes of the engine, to search them for texts that it must not have.
     pub stored: Option<StoredBytes>,
 }
 
@@ -70,31 +70,31 @@ where
     F: Future<Output = Arc<dyn Engine>>,
 {
     let mut suite = EngineSuite { make, options, place: 0, found: Conformance::default() };
-    suite.check("a run is submitted once", runs::submitted_once).await;
-    suite.check("runs begin by priority, then in order", runs::order).await;
-    suite.check("a filter lists the runs that it describes", runs::filters).await;
-    suite.check("an unknown run is an error", runs::unknown).await;
-    suite.check("a finished run is not woken, and stays as it is", runs::finished).await;
-    suite.check("a failure stays listed with its reason", runs::failure).await;
-    suite.check("a leg that panics fails its run alone", runs::panics).await;
-    suite.check("a job holds ids alone, and no other text is stored", runs::no_texts).await;
-    suite.check("a worker takes the runs of its queues", workers::queues).await;
-    suite.check("a worker runs as many legs as it may", workers::many_legs).await;
-    suite.check("two workers have two names", workers::names).await;
-    suite.check("a lease that is renewed holds", workers::renewed).await;
-    suite.check("a dead worker's run goes on with a larger token", workers::dead).await;
-    suite.check("a thawed worker loses its leg and changes nothing", workers::thawed).await;
-    suite.check("a stopped worker hands its legs over", workers::stopped).await;
-    suite.check("a drained worker stops", workers::drained).await;
-    suite.check("a parked run goes on when it is woken", waits::parked).await;
-    suite.check("a run that is woken twice has one more leg", waits::woken_twice).await;
-    suite.check("a run that is woken while it runs does not stay parked", waits::woken_early).await;
-    suite.check("a run parked until a time goes on then", waits::until_time).await;
-    suite.check("a parked run is cancelled at once", waits::cancelled_parked).await;
-    suite.check("a running leg is told of the cancellation", waits::cancelled_running).await;
-    suite.check("a parent goes on when its children have ended", waits::children).await;
-    suite.check("a cancellation reaches all descendants", waits::descendants).await;
-    suite.check("a schedule submits runs until it is removed", waits::schedule).await;
+    suite.check("a run is submitted once", runs::check_single_submission).await;
+    suite.check("runs begin by priority, then in order", runs::check_start_order).await;
+    suite.check("a filter lists the runs that it describes", runs::check_filters).await;
+    suite.check("an unknown run is an error", runs::check_unknown_run).await;
+    suite.check("a finished run is not woken, and stays as it is", runs::check_finished_run).await;
+    suite.check("a failure stays listed with its reason", runs::check_failed_run).await;
+    suite.check("a leg that panics fails its run alone", runs::check_panicking_leg).await;
+    suite.check("a job holds ids alone, and no other text is stored", runs::check_stored_texts).await;
+    suite.check("a worker takes the runs of its queues", workers::check_queues).await;
+    suite.check("a worker runs as many legs as it may", workers::check_parallel_legs).await;
+    suite.check("two workers have two names", workers::check_worker_names).await;
+    suite.check("a lease that is renewed holds", workers::check_lease_renewal).await;
+    suite.check("a dead worker's run goes on with a larger token", workers::check_dead_worker).await;
+    suite.check("a thawed worker loses its leg and changes nothing", workers::check_thawed_worker).await;
+    suite.check("a stopped worker hands its legs over", workers::check_stopped_worker).await;
+    suite.check("a drained worker stops", workers::check_drained_worker).await;
+    suite.check("a parked run goes on when it is woken", waits::check_waking).await;
+    suite.check("a run that is woken twice has one more leg", waits::check_double_wake).await;
+    suite.check("a run that is woken while it runs does not stay parked", waits::check_early_wake).await;
+    suite.check("a run parked until a time goes on then", waits::check_parking_until_time).await;
+    suite.check("a parked run is cancelled at once", waits::check_cancelled_parked_run).await;
+    suite.check("a running leg is told of the cancellation", waits::check_cancelled_leg).await;
+    suite.check("a parent goes on when its children have ended", waits::check_wait_for_children).await;
+    suite.check("a cancellation reaches all descendants", waits::check_cancelled_descendants).await;
+    suite.check("a schedule submits runs until it is removed", waits::check_schedule).await;
     suite.found
 }
 
@@ -120,13 +120,13 @@ where
         };
         let outcome = tokio::time::timeout(LIMIT, check(case)).await;
         let outcome = outcome.unwrap_or_else(|_| Err(format!("no end within {} s", LIMIT.as_secs())));
-        self.found.note(name, outcome);
+        self.found.add_result(name, outcome);
     }
 }
 
 type Outcome = Result<(), String>;
 
-/// Two engines over one place.
+/// Two engines over the same stored runs, as in two processes.
 struct EngineCase {
     engine: Arc<dyn Engine>,
     other: Arc<dyn Engine>,
@@ -135,26 +135,27 @@ struct EngineCase {
 }
 
 impl EngineCase {
+    /// Options of a worker with this name and the lease of the checks.
     fn take(&self, worker: &str) -> Result<Take, String> {
         let take = Take::new(EngineName::new(worker).map_err(failed("name a worker"))?);
         Ok(Take { lease: self.options.lease, ..take })
     }
 
-    /// Submits a run with an id of its own.
+    /// Submits the run `run`, which has its own session.
     async fn submit(&self, run: &str) -> Result<Job, String> {
         let job = job(run)?;
         self.engine.submit(job.clone()).await.map_err(failed("submit a run"))?;
         Ok(job)
     }
 
-    /// State of a run, as the other engine lists it.
-    async fn run(&self, run: &RunId) -> Result<EngineRun, String> {
+    /// Returns the state of a run, as the other engine lists it.
+    async fn listed_run(&self, run: &RunId) -> Result<EngineRun, String> {
         let listed = self.other.list(&RunFilter::run(run.clone())).await.map_err(failed("list a run"))?;
         listed.into_iter().next().ok_or_else(|| format!("run {run} is not listed"))
     }
 
     /// Waits until a run is in a phase.
-    async fn until(&self, run: &RunId, phase: RunPhase) -> Result<EngineRun, String> {
+    async fn wait_for_phase(&self, run: &RunId, phase: RunPhase) -> Result<EngineRun, String> {
         loop {
             let found = self.run(run).await?;
             if found.phase == phase {
@@ -167,7 +168,7 @@ impl EngineCase {
         }
     }
 
-    /// Serves on this engine until all that is ready is done.
+    /// Serves on this engine until no run is ready.
     async fn serve_once(&self, worker: &str, legs: Arc<FnLegs>) -> Outcome {
         let take = Take { once: true, ..self.take(worker)? };
         self.engine.serve(take, legs, CancellationToken::new()).await.map_err(failed("serve"))
@@ -184,7 +185,7 @@ impl EngineCase {
     }
 }
 
-/// Worker in a task; dropped, it dies without a word.
+/// Worker in a task. Dropping it aborts the task, as when a process is killed.
 struct Serving {
     stop: CancellationToken,
     task: Option<JoinHandle<Result<(), EngineError>>>,
@@ -198,14 +199,14 @@ impl Serving {
         Self { stop, task: Some(task) }
     }
 
-    /// Ends the worker as a signal would.
+    /// Stops the worker, as a signal would, and waits for its end.
     async fn stop(self) -> Outcome {
         self.stop.cancel();
-        self.ended().await
+        self.wait_for_end().await
     }
 
-    /// Waits until the worker ended.
-    async fn ended(mut self) -> Outcome {
+    /// Waits for the end of the worker.
+    async fn wait_for_end(mut self) -> Outcome {
         let Some(task) = self.task.take() else { return Ok(()) };
         task.await.map_err(|error| format!("the worker broke off: {error}"))?.map_err(failed("serve"))
     }
@@ -226,7 +227,7 @@ fn name(text: &str) -> Result<EngineName, String> {
 }
 
 /// Waits until `holds`.
-async fn until(holds: impl Fn() -> bool) {
+async fn wait_until(holds: impl Fn() -> bool) {
     while !holds() {
         tokio::time::sleep(LOOK_PAUSE).await;
     }
@@ -238,7 +239,7 @@ fn ensure(holds: bool, rule: impl fmt::Display) -> Outcome {
 }
 
 /// Returns an error with both values, unless they are equal.
-fn equal<T: PartialEq + fmt::Debug>(rule: &str, found: &T, expected: &T) -> Outcome {
+fn ensure_equal<T: PartialEq + fmt::Debug>(rule: &str, found: &T, expected: &T) -> Outcome {
     ensure(found == expected, format_args!("{rule}: {found:?} instead of {expected:?}"))
 }
 

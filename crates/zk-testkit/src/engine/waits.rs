@@ -8,45 +8,45 @@ use zk_core::service::{
 };
 
 use super::legs::FnLegs;
-use super::{EngineCase, Outcome, ensure, equal, failed, job, name, until};
+use super::{EngineCase, Outcome, ensure, ensure_equal, failed, job, name, wait_until};
 
 fn question() -> Wait {
     Wait::Answer("e_question".into())
 }
 
-pub(super) async fn parked(case: EngineCase) -> Outcome {
+pub(super) async fn check_waking(case: EngineCase) -> Outcome {
     let job = case.submit("r_1").await?;
-    let legs = FnLegs::ends([LegEnd::Parked(question()), LegEnd::Parked(Wait::Mail)]);
+    let legs = FnLegs::ending_with([LegEnd::Parked(question()), LegEnd::Parked(Wait::Mail)]);
     case.serve_once("w", legs.clone()).await?;
-    let found = case.run(job.run()).await?;
-    equal("the phase", &found.phase, &RunPhase::Parked)?;
-    equal("the wait", &found.wait, &Some(question()))?;
+    let found = case.listed_run(job.run()).await?;
+    ensure_equal("the phase", &found.phase, &RunPhase::Parked)?;
+    ensure_equal("the wait", &found.wait, &Some(question()))?;
     case.serve_once("w", legs.clone()).await?;
-    equal("legs before it is woken", &legs.begun().len(), &1)?;
+    ensure_equal("legs before it is woken", &legs.begun().len(), &1)?;
     case.other.wake(job.run()).await.map_err(failed("wake"))?;
     case.serve_once("w", legs.clone()).await?;
-    equal("the wait", &case.run(job.run()).await?.wait, &Some(Wait::Mail))?;
+    ensure_equal("the wait", &case.listed_run(job.run()).await?.wait, &Some(Wait::Mail))?;
     case.other.wake(job.run()).await.map_err(failed("wake"))?;
     case.serve_once("another", legs.clone()).await?;
-    let found = case.run(job.run()).await?;
-    equal("the phase", &found.phase, &RunPhase::Done)?;
-    equal("the wait", &found.wait, &None)?;
+    let found = case.listed_run(job.run()).await?;
+    ensure_equal("the phase", &found.phase, &RunPhase::Done)?;
+    ensure_equal("the wait", &found.wait, &None)?;
     let tokens: Vec<u64> = legs.begun().iter().map(|leg| leg.token).collect();
     ensure(tokens.is_sorted_by(|one, next| one < next), format_args!("tokens {tokens:?} grow"))
 }
 
-pub(super) async fn woken_twice(case: EngineCase) -> Outcome {
+pub(super) async fn check_double_wake(case: EngineCase) -> Outcome {
     let job = case.submit("r_1").await?;
-    let legs = FnLegs::ends([LegEnd::Parked(question()), LegEnd::Parked(question())]);
+    let legs = FnLegs::ending_with([LegEnd::Parked(question()), LegEnd::Parked(question())]);
     case.serve_once("w", legs.clone()).await?;
     case.engine.wake(job.run()).await.map_err(failed("wake"))?;
     case.other.wake(job.run()).await.map_err(failed("wake again"))?;
     case.serve_once("w", legs.clone()).await?;
-    equal("legs", &legs.begun().len(), &2)?;
-    equal("the phase", &case.run(job.run()).await?.phase, &RunPhase::Parked)
+    ensure_equal("legs", &legs.begun().len(), &2)?;
+    ensure_equal("the phase", &case.listed_run(job.run()).await?.phase, &RunPhase::Parked)
 }
 
-pub(super) async fn woken_early(case: EngineCase) -> Outcome {
+pub(super) async fn check_early_wake(case: EngineCase) -> Outcome {
     let job = case.submit("r_1").await?;
     let (other, is_first) = (case.other.clone(), AtomicBool::new(true));
     let legs = FnLegs::new(move |job: Job, _| {
@@ -62,31 +62,31 @@ pub(super) async fn woken_early(case: EngineCase) -> Outcome {
         }
     });
     case.serve_once("w", legs.clone()).await?;
-    equal("legs", &legs.begun().len(), &2)?;
-    equal("the phase", &case.run(job.run()).await?.phase, &RunPhase::Done)
+    ensure_equal("legs", &legs.begun().len(), &2)?;
+    ensure_equal("the phase", &case.listed_run(job.run()).await?.phase, &RunPhase::Done)
 }
 
-pub(super) async fn until_time(case: EngineCase) -> Outcome {
+pub(super) async fn check_parking_until_time(case: EngineCase) -> Outcome {
     let time = SystemTime::now() + Duration::from_millis(1_200);
     let job = case.submit("r_1").await?;
-    let worker = case.start(case.take("w")?, FnLegs::ends([LegEnd::Parked(Wait::Until(time))]));
-    case.until(job.run(), RunPhase::Done).await?;
+    let worker = case.start(case.take("w")?, FnLegs::ending_with([LegEnd::Parked(Wait::Until(time))]));
+    case.wait_for_phase(job.run(), RunPhase::Done).await?;
     ensure(SystemTime::now() >= time, "the run went on before its time")?;
     worker.stop().await
 }
 
-pub(super) async fn cancelled_parked(case: EngineCase) -> Outcome {
+pub(super) async fn check_cancelled_parked_run(case: EngineCase) -> Outcome {
     let job = case.submit("r_1").await?;
-    let legs = FnLegs::ends([LegEnd::Parked(question())]);
+    let legs = FnLegs::ending_with([LegEnd::Parked(question())]);
     case.serve_once("w", legs.clone()).await?;
     case.other.cancel(job.run()).await.map_err(failed("cancel"))?;
-    equal("the phase", &case.run(job.run()).await?.phase, &RunPhase::Cancelled)?;
+    ensure_equal("the phase", &case.listed_run(job.run()).await?.phase, &RunPhase::Cancelled)?;
     case.other.cancel(job.run()).await.map_err(failed("cancel again"))?;
     case.serve_once("w", legs.clone()).await?;
-    equal("legs", &legs.begun().len(), &1)
+    ensure_equal("legs", &legs.begun().len(), &1)
 }
 
-pub(super) async fn cancelled_running(case: EngineCase) -> Outcome {
+pub(super) async fn check_cancelled_leg(case: EngineCase) -> Outcome {
     // One leg ends as it should, the other parks regardless.
     for (run, end) in [("r_1", LegEnd::Done(RunStatus::Aborted)), ("r_2", LegEnd::Parked(question()))] {
         let job = case.submit(run).await?;
@@ -98,9 +98,9 @@ pub(super) async fn cancelled_running(case: EngineCase) -> Outcome {
             }
         });
         let worker = case.start(case.take("w")?, legs);
-        case.until(job.run(), RunPhase::Running).await?;
+        case.wait_for_phase(job.run(), RunPhase::Running).await?;
         case.other.cancel(job.run()).await.map_err(failed("cancel"))?;
-        case.until(job.run(), RunPhase::Cancelled).await?;
+        case.wait_for_phase(job.run(), RunPhase::Cancelled).await?;
         worker.stop().await?;
     }
     Ok(())
@@ -111,7 +111,7 @@ fn child(run: &str, parent: &RunId) -> Result<Job, String> {
     job(run)?.with_parent(parent).map_err(failed("set a parent"))
 }
 
-pub(super) async fn children(case: EngineCase) -> Outcome {
+pub(super) async fn check_wait_for_children(case: EngineCase) -> Outcome {
     let parent = case.submit("r_parent").await?;
     let (first, second) = (RunId::from("r_child1"), RunId::from("r_child2"));
     let names = [first, second.clone()];
@@ -122,20 +122,28 @@ pub(super) async fn children(case: EngineCase) -> Outcome {
     }
     let take = |queue| Ok::<_, String>(Take { once: true, queues: vec![name(queue)?], ..case.take("w")? });
     let serve = |take, legs| case.engine.serve(take, legs, CancellationToken::new());
-    serve(take("default")?, FnLegs::ends([waits.clone()])).await.map_err(failed("serve"))?;
-    equal("the parent", &case.run(parent.run()).await?.phase, &RunPhase::Parked)?;
+    serve(take("default")?, FnLegs::ending_with([waits.clone()])).await.map_err(failed("serve"))?;
+    ensure_equal("the parent", &case.listed_run(parent.run()).await?.phase, &RunPhase::Parked)?;
     let one = Take { max_legs: 1, ..take("children")? };
     let ends = [LegEnd::Done(RunStatus::Completed), LegEnd::Parked(Wait::Mail)];
-    serve(one, FnLegs::ends(ends)).await.map_err(failed("serve"))?;
-    equal("the parent of one that is parked", &case.run(parent.run()).await?.phase, &RunPhase::Parked)?;
+    serve(one, FnLegs::ending_with(ends)).await.map_err(failed("serve"))?;
+    ensure_equal(
+        "the parent of one that is parked",
+        &case.listed_run(parent.run()).await?.phase,
+        &RunPhase::Parked,
+    )?;
     case.engine.cancel(&second).await.map_err(failed("cancel a child"))?;
-    equal("the parent of ended children", &case.run(parent.run()).await?.phase, &RunPhase::Queued)?;
+    ensure_equal(
+        "the parent of ended children",
+        &case.listed_run(parent.run()).await?.phase,
+        &RunPhase::Queued,
+    )?;
     // Children that have ended are no reason to wait.
-    serve(take("default")?, FnLegs::ends([waits])).await.map_err(failed("serve"))?;
-    equal("the parent", &case.run(parent.run()).await?.phase, &RunPhase::Done)
+    serve(take("default")?, FnLegs::ending_with([waits])).await.map_err(failed("serve"))?;
+    ensure_equal("the parent", &case.listed_run(parent.run()).await?.phase, &RunPhase::Done)
 }
 
-pub(super) async fn descendants(case: EngineCase) -> Outcome {
+pub(super) async fn check_cancelled_descendants(case: EngineCase) -> Outcome {
     let top = case.submit("r_top").await?;
     let mut parent = top.run().clone();
     for name in ["r_child", "r_grandchild"] {
@@ -151,20 +159,24 @@ pub(super) async fn descendants(case: EngineCase) -> Outcome {
         LegEnd::Done(RunStatus::Aborted)
     });
     let worker = case.start(case.take("w")?, legs);
-    case.until(top.run(), RunPhase::Parked).await?;
-    case.until(&RunId::from("r_child"), RunPhase::Parked).await?;
-    case.until(&parent, RunPhase::Running).await?;
+    case.wait_for_phase(top.run(), RunPhase::Parked).await?;
+    case.wait_for_phase(&RunId::from("r_child"), RunPhase::Parked).await?;
+    case.wait_for_phase(&parent, RunPhase::Running).await?;
     case.other.cancel(top.run()).await.map_err(failed("cancel"))?;
     for run in [top.run(), &RunId::from("r_child"), &parent] {
-        case.until(run, RunPhase::Cancelled).await?;
+        case.wait_for_phase(run, RunPhase::Cancelled).await?;
     }
     let late = child("r_late", top.run())?;
     case.engine.submit(late.clone()).await.map_err(failed("submit a child"))?;
-    equal("a child of a cancelled run", &case.run(late.run()).await?.phase, &RunPhase::Cancelled)?;
+    ensure_equal(
+        "a child of a cancelled run",
+        &case.listed_run(late.run()).await?.phase,
+        &RunPhase::Cancelled,
+    )?;
     worker.stop().await
 }
 
-pub(super) async fn schedule(case: EngineCase) -> Outcome {
+pub(super) async fn check_schedule(case: EngineCase) -> Outcome {
     let template = SessionId::from("s_template");
     let plan = Schedule {
         name: name("nightly")?,
@@ -178,33 +190,33 @@ pub(super) async fn schedule(case: EngineCase) -> Outcome {
     };
     case.engine.schedule(plan.clone()).await.map_err(failed("add a schedule"))?;
     case.engine.schedule(plan.clone()).await.map_err(failed("add a schedule again"))?;
-    equal(
+    ensure_equal(
         "schedules",
         &case.other.schedules().await.map_err(failed("list schedules"))?,
         &vec![plan.clone()],
     )?;
-    let legs = FnLegs::done();
+    let legs = FnLegs::completing();
     // Two workers submit each run once.
     let workers =
         [case.start(case.take("a")?, legs.clone()), case.start_other(case.take("b")?, legs.clone())];
-    until(|| legs.begun().len() >= 2).await;
+    wait_until(|| legs.begun().len() >= 2).await;
     let is_there = case.other.unschedule(&plan.name).await.map_err(failed("remove a schedule"))?;
     ensure(is_there, "the schedule is not there")?;
     for worker in workers {
         worker.stop().await?;
     }
-    equal("schedules", &case.other.schedules().await.map_err(failed("list schedules"))?, &Vec::new())?;
+    ensure_equal("schedules", &case.other.schedules().await.map_err(failed("list schedules"))?, &Vec::new())?;
     ensure(
         !case.other.unschedule(&plan.name).await.map_err(failed("remove a schedule"))?,
         "a removed schedule is removed",
     )?;
     let runs = case.other.list(&RunFilter::default()).await.map_err(failed("list"))?;
     for run in &runs {
-        equal("the template", &run.job.template(), &Some(&template))?;
-        equal("the preset", &run.job.preset(), &Some(&name("review")?))?;
-        equal("legs", &run.legs, &1)?;
+        ensure_equal("the template", &run.job.template(), &Some(&template))?;
+        ensure_equal("the preset", &run.job.preset(), &Some(&name("review")?))?;
+        ensure_equal("legs", &run.legs, &1)?;
     }
     let mut sessions: Vec<&SessionId> = runs.iter().map(|run| run.job.session()).collect();
     sessions.dedup();
-    equal("sessions of the runs", &sessions.len(), &runs.len())
+    ensure_equal("sessions of the runs", &sessions.len(), &runs.len())
 }

@@ -60,13 +60,13 @@ impl Recorder {
     /// All events so far.
     #[must_use]
     pub fn events(&self) -> Vec<Recorded> {
-        self.seen().clone()
+        self.recording().clone()
     }
 
     /// Names of all events so far.
     #[must_use]
     pub fn names(&self) -> Vec<&'static str> {
-        self.seen().iter().map(|event| event.name).collect()
+        self.recording().iter().map(|event| event.name).collect()
     }
 
     /// Data of each `E` so far.
@@ -78,7 +78,7 @@ impl Recorder {
     /// Data of each event called `name` so far.
     #[must_use]
     pub fn named(&self, name: &str) -> Vec<Value> {
-        self.seen().iter().filter(|event| event.name == name).map(|event| event.data.clone()).collect()
+        self.recording().iter().filter(|event| event.name == name).map(|event| event.data.clone()).collect()
     }
 
     /// Waits for an event called `name`; returns at once if it was already recorded.
@@ -87,7 +87,7 @@ impl Recorder {
             let more = self.inner.more.notified();
             tokio::pin!(more);
             more.as_mut().enable();
-            if self.seen().iter().any(|event| event.name == name) {
+            if self.recording().iter().any(|event| event.name == name) {
                 return;
             }
             more.await;
@@ -96,7 +96,7 @@ impl Recorder {
 
     /// Clears the recording.
     pub fn clear(&self) {
-        self.seen().clear();
+        self.recording().clear();
     }
 
     /// Readable transcript of a run: one line for each event, with its most important fields.
@@ -105,17 +105,17 @@ impl Recorder {
     /// durations and repeated counters are left out; deltas of a stream are joined.
     #[must_use]
     pub fn transcript(&self) -> String {
-        transcript::tell(&self.seen())
+        transcript::render_transcript(&self.recording())
     }
 
-    fn seen(&self) -> MutexGuard<'_, Vec<Recorded>> {
+    fn recording(&self) -> MutexGuard<'_, Vec<Recorded>> {
         self.inner.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn see(&self, event: &dyn AnyEvent, cx: &Cx) {
+    fn record_event(&self, event: &dyn AnyEvent, cx: &Cx) {
         let data = event.to_json().unwrap_or_else(|error| Value::String(format!("not JSON: {error}")));
         let origin = cx.origin();
-        self.seen().push(Recorded {
+        self.recording().push(Recorded {
             name: event.name(),
             agent: origin.agent.clone(),
             depth: origin.depth,
@@ -132,7 +132,7 @@ impl Plugin for Recorder {
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         let recorder = self.clone();
-        scope.observe_at(Reach::Descendants, move |event, cx| recorder.see(event, cx));
+        scope.observe_at(Reach::Descendants, move |event, cx| recorder.record_event(event, cx));
         Ok(())
     }
 }

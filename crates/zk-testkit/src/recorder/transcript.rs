@@ -27,27 +27,27 @@ const LEFT_OUT: &[&str] = &[
 
 const MAX_LINE_CHARS: usize = 72;
 
-pub(super) fn tell(events: &[Recorded]) -> String {
+pub(super) fn render_transcript(events: &[Recorded]) -> String {
     let mut ids = Ids::default();
     let mut lines: Vec<String> = Vec::new();
     let mut at = 0;
     while let Some(event) = events.get(at) {
-        let run = 1 + events.iter().skip(at + 1).take_while(|next| continues(event, next)).count();
+        let run = 1 + events.iter().skip(at + 1).take_while(|next| is_next_delta(event, next)).count();
         let joined;
         let event = if run > 1 {
-            joined = join(events.iter().skip(at).take(run));
+            joined = join_deltas(events.iter().skip(at).take(run));
             joined.as_ref().unwrap_or(event)
         } else {
             event
         };
-        lines.push(line(event, &mut ids));
+        lines.push(event_line(event, &mut ids));
         at += run;
     }
     lines.join("\n")
 }
 
 /// Whether `next` is the next delta of the same stream as `event`.
-fn continues(event: &Recorded, next: &Recorded) -> bool {
+fn is_next_delta(event: &Recorded, next: &Recorded) -> bool {
     event.name == next.name
         && event.depth == next.depth
         && event.agent == next.agent
@@ -55,7 +55,7 @@ fn continues(event: &Recorded, next: &Recorded) -> bool {
         && event.data.get("call_id") == next.data.get("call_id")
 }
 
-fn join<'a>(events: impl Iterator<Item = &'a Recorded>) -> Option<Recorded> {
+fn join_deltas<'a>(events: impl Iterator<Item = &'a Recorded>) -> Option<Recorded> {
     let mut joined: Option<Recorded> = None;
     let mut text = String::new();
     for event in events {
@@ -69,7 +69,7 @@ fn join<'a>(events: impl Iterator<Item = &'a Recorded>) -> Option<Recorded> {
     Some(joined)
 }
 
-fn line(event: &Recorded, ids: &mut Ids) -> String {
+fn event_line(event: &Recorded, ids: &mut Ids) -> String {
     let mut out = "  ".repeat(event.depth as usize);
     if event.depth > 0 {
         out.push_str(&format!("[{}] ", event.agent));
@@ -93,11 +93,11 @@ fn fields_of(fields: &Map<String, Value>, ids: &mut Ids) -> String {
         parts.push(call_name(call, ids));
     }
     for (key, field) in fields {
-        if key == "call" || LEFT_OUT.contains(&key.as_str()) || says_nothing(field) {
+        if key == "call" || LEFT_OUT.contains(&key.as_str()) || is_empty_value(field) {
             continue;
         }
         match (key.as_str(), field) {
-            ("call_id", Value::String(id)) => parts.push(ids.short(id)),
+            ("call_id", Value::String(id)) => parts.push(ids.short_id(id)),
             (_, Value::Bool(true)) => parts.push(key.clone()),
             _ => parts.push(format!("{key}={}", value(field, ids))),
         }
@@ -105,14 +105,14 @@ fn fields_of(fields: &Map<String, Value>, ids: &mut Ids) -> String {
     parts.join(" ")
 }
 
-fn says_nothing(value: &Value) -> bool {
+fn is_empty_value(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
         Value::Number(number) => number.as_f64() == Some(0.0),
         Value::String(text) => text.is_empty(),
         Value::Array(items) => items.is_empty(),
         Value::Object(fields) => {
-            fields.iter().all(|(key, field)| LEFT_OUT.contains(&key.as_str()) || says_nothing(field))
+            fields.iter().all(|(key, field)| LEFT_OUT.contains(&key.as_str()) || is_empty_value(field))
         }
         Value::Bool(true) => false,
     }
@@ -121,7 +121,7 @@ fn says_nothing(value: &Value) -> bool {
 fn call_name(call: &Map<String, Value>, ids: &mut Ids) -> String {
     let text = |key: &str| call.get(key).and_then(Value::as_str).unwrap_or_default();
     let (name, shown) = (text("name"), text("display_name"));
-    let id = ids.short(text("call_id"));
+    let id = ids.short_id(text("call_id"));
     if shown.is_empty() || shown == name { format!("{name}{id}") } else { format!("{name}{id} as {shown}") }
 }
 
@@ -151,11 +151,11 @@ fn object(fields: &Map<String, Value>, ids: &mut Ids) -> String {
         Some("thinking") => return format!("thinking {}", quoted(text("text").unwrap_or_default())),
         Some("tool_call") => {
             let args = fields.get("args").map(ToString::to_string).unwrap_or_default();
-            let id = ids.short(text("id").unwrap_or_default());
-            return format!("{}{id} {}", text("name").unwrap_or_default(), cut(&args));
+            let id = ids.short_id(text("id").unwrap_or_default());
+            return format!("{}{id} {}", text("name").unwrap_or_default(), shortened(&args));
         }
         Some("tool_result") => {
-            let id = ids.short(text("call_id").unwrap_or_default());
+            let id = ids.short_id(text("call_id").unwrap_or_default());
             let content = fields.get("content").map(|content| value(content, ids)).unwrap_or_default();
             let failed = fields.get("is_error") == Some(&Value::Bool(true));
             return format!("result{id}{} {content}", if failed { " error" } else { "" });
@@ -166,10 +166,10 @@ fn object(fields: &Map<String, Value>, ids: &mut Ids) -> String {
 }
 
 fn quoted(text: &str) -> String {
-    format!("{:?}", cut(text))
+    format!("{:?}", shortened(text))
 }
 
-fn cut(text: &str) -> String {
+fn shortened(text: &str) -> String {
     match text.char_indices().nth(MAX_LINE_CHARS) {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or(text)),
         None => text.to_owned(),
@@ -183,7 +183,7 @@ struct Ids {
 }
 
 impl Ids {
-    fn short(&mut self, id: &str) -> String {
+    fn short_id(&mut self, id: &str) -> String {
         if id.is_empty() {
             return String::new();
         }

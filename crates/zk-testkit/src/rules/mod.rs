@@ -160,7 +160,7 @@ pub fn check_with(strictness: &Strictness, body: &Value) -> Result<(), Violation
 
 type Checked<T = ()> = Result<T, Violation>;
 
-fn broken<T>(rule: Rule, message: impl Into<String>) -> Checked<T> {
+fn reject<T>(rule: Rule, message: impl Into<String>) -> Checked<T> {
     Err(Violation::new(rule, message))
 }
 

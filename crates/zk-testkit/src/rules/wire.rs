@@ -8,7 +8,7 @@ use zk_core::model::{
     WireReady, WireRules,
 };
 
-use super::{Checked, Rule, broken, has_nul, is_blank, is_tool_name};
+use super::{Checked, Rule, has_nul, is_blank, is_tool_name, reject};
 
 /// Checks that `ready` is acceptable for any provider with `rules`: roles alternate from user to user, every
 /// call has one result directly after it, results come first, nothing is empty, ids and names are valid, ids
@@ -29,35 +29,35 @@ pub fn check_wire(ready: &WireReady, rules: &WireRules) -> Result<(), super::Vio
     match (messages.first(), messages.last()) {
         (Some(first), Some(last)) => {
             if first.role != Role::User {
-                return broken(Rule::FirstNotUser, "messages[0] is not the user's");
+                return reject(Rule::FirstNotUser, "messages[0] is not the user's");
             }
             let is_paused = matches!(last.stop, Some(StopReason::PauseTurn | StopReason::Compaction));
             if last.role != Role::User && !(rules.resumes && is_paused) {
-                return broken(Rule::LastNotUser, "the last message is not the user's");
+                return reject(Rule::LastNotUser, "the last message is not the user's");
             }
         }
-        _ => return broken(Rule::NoMessages, "there are no messages"),
+        _ => return reject(Rule::NoMessages, "there are no messages"),
     }
     let mut used: HashSet<&CallId> = HashSet::new();
     let mut open: Vec<&CallId> = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         let expected = if at % 2 == 0 { Role::User } else { Role::Assistant };
         if message.role != expected {
-            return broken(Rule::SameRole, format!("messages[{at}] has the role of the message before it"));
+            return reject(Rule::SameRole, format!("messages[{at}] has the role of the message before it"));
         }
         if message.content.is_empty() {
-            return broken(Rule::EmptyMessage, format!("messages[{at}] has no content"));
+            return reject(Rule::EmptyMessage, format!("messages[{at}] has no content"));
         }
         match message.role {
-            Role::User => answers(message, at, &std::mem::take(&mut open), rules)?,
-            Role::Assistant => open = asks(message, at, &mut used, rules)?,
+            Role::User => check_user(message, at, &std::mem::take(&mut open), rules)?,
+            Role::Assistant => open = check_assistant(message, at, &mut used, rules)?,
         }
     }
     Ok(())
 }
 
 /// Checks an assistant message; returns its calls.
-fn asks<'a>(
+fn check_assistant<'a>(
     message: &'a Message,
     at: usize,
     used: &mut HashSet<&'a CallId>,
@@ -70,13 +70,13 @@ fn asks<'a>(
         match block {
             Block::Text(text) => {
                 speaks = true;
-                self::text(&text.text, text.wire.as_ref(), &place, rules)?;
+                self::check_text(&text.text, text.wire.as_ref(), &place, rules)?;
             }
             Block::ToolCall(call) => {
                 speaks = true;
-                self::call(call, message, &place, rules)?;
+                self::check_call(call, message, &place, rules)?;
                 if !used.insert(&call.id) {
-                    return broken(Rule::DuplicateId, format!("{place}: the id {} was used before", call.id));
+                    return reject(Rule::DuplicateId, format!("{place}: the id {} was used before", call.id));
                 }
                 open.push(&call.id);
             }
@@ -89,36 +89,36 @@ fn asks<'a>(
                     ThinkingReplay::Echo => own,
                 };
                 if !may_go {
-                    return broken(Rule::Thinking, format!("{place}: this thinking must not be sent"));
+                    return reject(Rule::Thinking, format!("{place}: this thinking must not be sent"));
                 }
             }
-            Block::Image(image) if rules.image_in_answer && is_taken(block, rules) => {
+            Block::Image(image) if rules.image_in_answer && is_accepted_media(block, rules) => {
                 speaks = true;
-                own(image.wire.as_ref(), &place, rules)?;
+                check_wire_data(image.wire.as_ref(), &place, rules)?;
             }
             Block::Image(_) | Block::Document(_) => {
-                return broken(Rule::Media, format!("{place}: this answer may not carry it"));
+                return reject(Rule::Media, format!("{place}: this answer may not carry it"));
             }
             Block::ToolResult(_) => {
-                return broken(Rule::Role, format!("{place}: a result in an assistant message"));
+                return reject(Rule::Role, format!("{place}: a result in an assistant message"));
             }
             Block::Provider(block) => {
                 speaks = true;
-                own(Some(&block.wire), &place, rules)?;
+                check_wire_data(Some(&block.wire), &place, rules)?;
             }
             Block::Compaction(_) => {
-                return broken(Rule::Foreign, format!("{place}: no provider knows compaction markers"));
+                return reject(Rule::Foreign, format!("{place}: no provider knows compaction markers"));
             }
         }
     }
     if !speaks {
-        return broken(Rule::EmptyMessage, format!("messages[{at}] says nothing"));
+        return reject(Rule::EmptyMessage, format!("messages[{at}] says nothing"));
     }
     Ok(open)
 }
 
 /// Checks that a user message begins with the results of exactly `open`.
-fn answers(message: &Message, at: usize, open: &[&CallId], rules: &WireRules) -> Checked {
+fn check_user(message: &Message, at: usize, open: &[&CallId], rules: &WireRules) -> Checked {
     let mut waiting = open.to_vec();
     let mut others = false;
     for (part, block) in message.content.iter().enumerate() {
@@ -126,7 +126,7 @@ fn answers(message: &Message, at: usize, open: &[&CallId], rules: &WireRules) ->
         match block {
             Block::ToolResult(result) => {
                 if others {
-                    return broken(Rule::ResultsNotFirst, format!("{place}: a result after other content"));
+                    return reject(Rule::ResultsNotFirst, format!("{place}: a result after other content"));
                 }
                 let Some(found) = waiting.iter().position(|id| **id == result.call_id) else {
                     let rule = if open.contains(&&result.call_id) {
@@ -134,36 +134,36 @@ fn answers(message: &Message, at: usize, open: &[&CallId], rules: &WireRules) ->
                     } else {
                         Rule::OrphanResult
                     };
-                    return broken(
+                    return reject(
                         rule,
                         format!("{place}: nothing waits for a result of {}", result.call_id),
                     );
                 };
                 waiting.remove(found);
-                self::result(result, &place, rules)?;
+                self::check_result(result, &place, rules)?;
                 continue;
             }
-            Block::Text(text) => self::text(&text.text, text.wire.as_ref(), &place, rules)?,
-            Block::Image(_) | Block::Document(_) if !is_taken(block, rules) => {
-                return broken(Rule::Media, format!("{place}: the model cannot take it"));
+            Block::Text(text) => self::check_text(&text.text, text.wire.as_ref(), &place, rules)?,
+            Block::Image(_) | Block::Document(_) if !is_accepted_media(block, rules) => {
+                return reject(Rule::Media, format!("{place}: the model cannot take it"));
             }
             Block::Image(_) | Block::Document(_) => {}
             Block::ToolCall(_) | Block::Thinking(_) | Block::Provider(_) => {
-                return broken(Rule::Role, format!("{place}: only the model says this"));
+                return reject(Rule::Role, format!("{place}: only the model says this"));
             }
             Block::Compaction(_) => {
-                return broken(Rule::Foreign, format!("{place}: no provider knows compaction markers"));
+                return reject(Rule::Foreign, format!("{place}: no provider knows compaction markers"));
             }
         }
         others = true;
     }
     match waiting.first() {
         None => Ok(()),
-        Some(id) => broken(Rule::UnansweredCall, format!("messages[{at}] does not answer {id}")),
+        Some(id) => reject(Rule::UnansweredCall, format!("messages[{at}] does not answer {id}")),
     }
 }
 
-fn is_taken(block: &Block, rules: &WireRules) -> bool {
+fn is_accepted_media(block: &Block, rules: &WireRules) -> bool {
     match block {
         Block::Image(image) => {
             let media = rules.media;
@@ -177,69 +177,69 @@ fn is_taken(block: &Block, rules: &WireRules) -> bool {
     }
 }
 
-fn text(text: &str, wire: Option<&WireData>, place: &str, rules: &WireRules) -> Checked {
+fn check_text(text: &str, wire: Option<&WireData>, place: &str, rules: &WireRules) -> Checked {
     if is_blank(text) {
-        return broken(Rule::EmptyText, format!("{place}: the text is empty"));
+        return reject(Rule::EmptyText, format!("{place}: the text is empty"));
     }
     if text.contains('\0') {
-        return broken(Rule::Nul, format!("{place}: the text contains NUL"));
+        return reject(Rule::Nul, format!("{place}: the text contains NUL"));
     }
-    own(wire, place, rules)
+    check_wire_data(wire, place, rules)
 }
 
-fn own(wire: Option<&WireData>, place: &str, rules: &WireRules) -> Checked {
+fn check_wire_data(wire: Option<&WireData>, place: &str, rules: &WireRules) -> Checked {
     match wire {
         Some(wire) if wire.origin != rules.target => {
-            broken(Rule::Foreign, format!("{place}: carries data of {}", wire.origin))
+            reject(Rule::Foreign, format!("{place}: carries data of {}", wire.origin))
         }
         Some(_) | None => Ok(()),
     }
 }
 
-fn call(call: &ToolCall, message: &Message, place: &str, rules: &WireRules) -> Checked {
+fn check_call(call: &ToolCall, message: &Message, place: &str, rules: &WireRules) -> Checked {
     // The target accepts ids that it issued itself in any form.
     let id = call.id.as_str();
     let is_given =
         message.origin.as_ref() == Some(&rules.target) && !id.is_empty() && !call.id.is_made_here();
     if !rules.ids.allows(id) && !is_given {
-        return broken(Rule::IllegalId, format!("{place}: the id `{}` is not legal", call.id));
+        return reject(Rule::IllegalId, format!("{place}: the id `{}` is not legal", call.id));
     }
     if !is_tool_name(&call.name) {
-        return broken(Rule::ToolName, format!("{place}: the name `{}` is not legal", call.name));
+        return reject(Rule::ToolName, format!("{place}: the name `{}` is not legal", call.name));
     }
     if !matches!(call.args, Value::Object(_)) || call.malformed.is_some() {
-        return broken(Rule::Arguments, format!("{place}: the arguments are not an object"));
+        return reject(Rule::Arguments, format!("{place}: the arguments are not an object"));
     }
     if has_nul(&call.args) {
-        return broken(Rule::Nul, format!("{place}: the arguments contain NUL"));
+        return reject(Rule::Nul, format!("{place}: the arguments contain NUL"));
     }
-    own(call.wire.as_ref(), place, rules)
+    check_wire_data(call.wire.as_ref(), place, rules)
 }
 
-fn result(result: &ToolResult, place: &str, rules: &WireRules) -> Checked {
+fn check_result(result: &ToolResult, place: &str, rules: &WireRules) -> Checked {
     let blocks = match &result.content {
         ToolContent::Text(text) if text.is_empty() => {
-            return broken(Rule::EmptyText, format!("{place}: the result is empty"));
+            return reject(Rule::EmptyText, format!("{place}: the result is empty"));
         }
         ToolContent::Text(text) if text.contains('\0') => {
-            return broken(Rule::Nul, format!("{place}: the result contains NUL"));
+            return reject(Rule::Nul, format!("{place}: the result contains NUL"));
         }
         ToolContent::Text(_) => return Ok(()),
         ToolContent::Blocks(blocks) if blocks.is_empty() => {
-            return broken(Rule::EmptyMessage, format!("{place}: the result has no content"));
+            return reject(Rule::EmptyMessage, format!("{place}: the result has no content"));
         }
         ToolContent::Blocks(blocks) => blocks,
     };
     for block in blocks {
         match block {
-            Block::Text(text) => self::text(&text.text, text.wire.as_ref(), place, rules)?,
+            Block::Text(text) => self::check_text(&text.text, text.wire.as_ref(), place, rules)?,
             Block::Image(_) | Block::Document(_) if result.is_error => {
-                return broken(Rule::MediaInError, format!("{place}: media in a failed result"));
+                return reject(Rule::MediaInError, format!("{place}: media in a failed result"));
             }
             Block::Image(_) | Block::Document(_)
-                if !rules.image_in_tool_result || !is_taken(block, rules) =>
+                if !rules.image_in_tool_result || !is_accepted_media(block, rules) =>
             {
-                return broken(Rule::Media, format!("{place}: media in a result"));
+                return reject(Rule::Media, format!("{place}: media in a result"));
             }
             Block::Image(_) | Block::Document(_) => {}
             Block::ToolCall(_)
@@ -247,7 +247,7 @@ fn result(result: &ToolResult, place: &str, rules: &WireRules) -> Checked {
             | Block::Thinking(_)
             | Block::Compaction(_)
             | Block::Provider(_) => {
-                return broken(Rule::Shape, format!("{place}: a result carries only text and media"));
+                return reject(Rule::Shape, format!("{place}: a result carries only text and media"));
             }
         }
     }

@@ -6,8 +6,8 @@ use super::reply::Reply;
 use super::shared::Shared;
 use crate::rules::Dialect;
 
-pub(super) fn models(shared: &Shared, dialect: Dialect) -> Reply {
-    let all: Vec<Value> = shared.options.models.iter().map(|id| describe(dialect, id)).collect();
+pub(super) fn model_list(shared: &Shared, dialect: Dialect) -> Reply {
+    let all: Vec<Value> = shared.options.models.iter().map(|id| model_json(dialect, id)).collect();
     let body = match dialect {
         Dialect::Anthropic => json!({
             "data": all,
@@ -21,7 +21,7 @@ pub(super) fn models(shared: &Shared, dialect: Dialect) -> Reply {
     Reply::json(200, body.to_string())
 }
 
-fn describe(dialect: Dialect, id: &str) -> Value {
+fn model_json(dialect: Dialect, id: &str) -> Value {
     match dialect {
         Dialect::Anthropic => {
             json!({"type": "model", "id": id, "display_name": id, "created_at": "2026-01-01T00:00:00Z"})
@@ -40,11 +40,11 @@ fn describe(dialect: Dialect, id: &str) -> Value {
     }
 }
 
-pub(super) fn one(dialect: Dialect, id: &str) -> Reply {
-    Reply::json(200, describe(dialect, id).to_string())
+pub(super) fn model_entry(dialect: Dialect, id: &str) -> Reply {
+    Reply::json(200, model_json(dialect, id).to_string())
 }
 
-pub(super) fn count(dialect: Dialect, tokens: usize) -> Reply {
+pub(super) fn token_count(dialect: Dialect, tokens: usize) -> Reply {
     let body = match dialect {
         Dialect::Gemini | Dialect::Ollama => json!({ "totalTokens": tokens }),
         Dialect::Responses | Dialect::Codex => {
@@ -56,7 +56,7 @@ pub(super) fn count(dialect: Dialect, tokens: usize) -> Reply {
 }
 
 /// Ollama's description of a model.
-pub(super) fn shown() -> Reply {
+pub(super) fn model_details() -> Reply {
     let body = json!({
         "capabilities": ["completion", "tools", "thinking", "vision"],
         "details": {"family": "fake"},

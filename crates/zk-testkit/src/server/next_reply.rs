@@ -9,7 +9,7 @@ use zk_core::model::ErrorKind;
 use super::fault::{Fault, RetryAfter};
 use super::formats::breaking;
 use super::formats::frames;
-use super::formats::pieces::{Part, Piece, Telling};
+use super::formats::pieces::{Part, Piece, Rendering};
 use super::refusal::{self, Refusal};
 use super::reply::{Answer, Reply};
 use super::requests::admission::{Admitted, Form};
@@ -18,9 +18,9 @@ use crate::rules::Dialect;
 use crate::script::{Step, Turn};
 
 /// Response for faults that do not depend on the script.
-pub(crate) fn at_once(dialect: Dialect, fault: &Fault, number: usize) -> Option<Answer> {
+pub(crate) fn reply_for_fault(dialect: Dialect, fault: &Fault, number: usize) -> Option<Answer> {
     let error = |status: u16, message: &str, after: RetryAfter| {
-        Answer::Reply(Refusal::new(dialect, status, message).after(after).reply(number))
+        Answer::Reply(Refusal::new(dialect, status, message).with_retry_after(after).reply(number))
     };
     Some(match fault {
         Fault::RateLimited(after) => error(
@@ -75,11 +75,13 @@ pub(crate) fn next_reply(
     let turn = match shared.next_turn(dialect, json, number) {
         Ok(turn) => turn,
         Err(why) => {
-            return Answer::Reply(Refusal::new(dialect, 400, &why).code(Some("script_ended")).reply(number));
+            return Answer::Reply(
+                Refusal::new(dialect, 400, &why).with_code(Some("script_ended")).reply(number),
+            );
         }
     };
     if fault.is_some_and(|fault| !fault.completes()) {
-        shared.hold(turn.clone());
+        shared.repeat_turn_later(turn.clone());
     }
     let turn = match fault {
         Some(Fault::GiantDelta(bytes)) => Turn::new().chunks(["x".repeat(*bytes)]),
@@ -94,7 +96,12 @@ pub(crate) fn next_reply(
                     .map_or(RetryAfter::No, |wait| RetryAfter::Millis(wait.as_secs_f64() * 1000.0));
                 let code = error.code.as_deref().or(class.code);
                 let message = refusal::message(dialect, error);
-                Answer::Reply(Refusal::new(dialect, status, &message).code(code).after(after).reply(number))
+                Answer::Reply(
+                    Refusal::new(dialect, status, &message)
+                        .with_code(code)
+                        .with_retry_after(after)
+                        .reply(number),
+                )
             }
             None if error.kind == ErrorKind::Stalled => Answer::Never,
             None if error.kind == ErrorKind::Malformed => {
@@ -111,7 +118,7 @@ pub(crate) fn next_reply(
         }
     };
     let usage = (wants_usage && fault != Some(&Fault::MissingUsage)).then(|| turn.total_usage());
-    let telling = Telling {
+    let rendering = Rendering {
         model,
         number,
         usage,
@@ -119,10 +126,10 @@ pub(crate) fn next_reply(
         reasoning: shared.options.reasoning(dialect),
     };
     let id = refusal::request_id_header(dialect).map(|name| (name, refusal::request_id(number)));
-    let whole = frames::whole(dialect, &turn, telling);
-    shared.log().ledger.enter(dialect, model, &whole);
+    let whole = frames::response_body(dialect, &turn, rendering);
+    shared.log().ledger.record_tokens(dialect, model, &whole);
     let reply = if streams {
-        let pieces = frames::stream(dialect, &turn, telling);
+        let pieces = frames::stream(dialect, &turn, rendering);
         Reply::stream(dialect, breaking::acts(dialect, pieces, fault, number))
     } else {
         let whole = if admitted.form == Form::List { Value::from(vec![whole]) } else { whole };

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::reply::{Act, Reply};
 
-/// Pause after which the client reads the next piece separately.
+/// Pause between two pieces, so that the client reads them separately.
 const BETWEEN: Duration = Duration::from_millis(1);
 
 /// Raw response to a request for any path.

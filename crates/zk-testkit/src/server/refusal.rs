@@ -79,11 +79,11 @@ impl<'a> Refusal<'a> {
         Self { dialect, status, message, code: None, after: RetryAfter::No }
     }
 
-    pub(super) fn code(self, code: Option<&'a str>) -> Self {
+    pub(super) fn with_code(self, code: Option<&'a str>) -> Self {
         Self { code, ..self }
     }
 
-    pub(super) fn after(self, after: RetryAfter) -> Self {
+    pub(super) fn with_retry_after(self, after: RetryAfter) -> Self {
         Self { after, ..self }
     }
 
@@ -92,7 +92,7 @@ impl<'a> Refusal<'a> {
         let reply = Reply::json(self.status, self.body(number).to_string())
             .with_header(request_id_header(self.dialect).map(|name| (name, request_id(number))));
         match self.dialect {
-            // Gemini has this in the body.
+            // Gemini has the time to wait in the body.
             Dialect::Gemini => reply,
             Dialect::Anthropic | Dialect::Chat | Dialect::Responses | Dialect::Codex | Dialect::Ollama => {
                 reply.with_header(self.after.header())
@@ -108,16 +108,16 @@ impl<'a> Refusal<'a> {
                 "error": {"type": anthropic_type(self.status), "message": self.message},
                 "request_id": request_id(number),
             }),
-            Dialect::Chat | Dialect::Responses => self.openai(),
+            Dialect::Chat | Dialect::Responses => self.openai_body(),
             // Codex explains limits in detail; other errors are a sentence.
-            Dialect::Codex if self.status == 429 || self.code.is_some() => self.openai(),
+            Dialect::Codex if self.status == 429 || self.code.is_some() => self.openai_body(),
             Dialect::Codex => json!({"detail": self.message}),
-            Dialect::Gemini => self.google(),
+            Dialect::Gemini => self.google_body(),
             Dialect::Ollama => json!({"error": self.message}),
         }
     }
 
-    fn google(self) -> Value {
+    fn google_body(self) -> Value {
         let kind = |name: &str| format!("type.googleapis.com/google.rpc.{name}");
         let mut details = Vec::new();
         match self.code {
@@ -150,7 +150,7 @@ impl<'a> Refusal<'a> {
         json!({ "error": error })
     }
 
-    fn openai(self) -> Value {
+    fn openai_body(self) -> Value {
         let (kind, usual) = match self.status {
             401 => ("invalid_request_error", Some("invalid_api_key")),
             404 => ("invalid_request_error", Some("model_not_found")),

@@ -15,7 +15,7 @@ use hyper::body::Frame;
 use super::socket::Socket;
 use crate::rules::Dialect;
 
-/// Act of a response's body.
+/// Step in sending a response's body.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
     Send(Bytes),
@@ -29,7 +29,7 @@ pub(super) enum Act {
     Hang,
 }
 
-/// Way in which a request is answered.
+/// Answer of the server to a request: a response, none at all, or a reset connection.
 pub(super) enum Answer {
     Reply(Reply),
     Never,
@@ -129,18 +129,18 @@ async fn perform(acts: &mut VecDeque<Act>, socket: &Socket) -> Option<Result<Fra
                 return Some(Ok(Frame::data(bytes)));
             }
             Act::Raw(bytes) => {
-                settle().await;
+                let_client_read().await;
                 socket.write_raw(bytes);
-                settle().await;
+                let_client_read().await;
                 return Some(Err(Broken));
             }
             Act::Reset => {
-                settle().await;
+                let_client_read().await;
                 socket.reset_on_close();
                 return Some(Err(Broken));
             }
             Act::Cut => {
-                settle().await;
+                let_client_read().await;
                 return Some(Err(Broken));
             }
             Act::Hang => {
@@ -151,12 +151,12 @@ async fn perform(acts: &mut VecDeque<Act>, socket: &Socket) -> Option<Result<Fra
     }
 }
 
-/// Lets earlier bytes reach the client.
-async fn settle() {
+/// Waits, so that the client reads the earlier bytes first.
+async fn let_client_read() {
     tokio::time::sleep(Duration::from_millis(5)).await;
 }
 
-/// Guard that notices an abandoned response.
+/// Guard that counts a response as abandoned if it is dropped before its end.
 struct Watch {
     left: Arc<AtomicUsize>,
     over: bool,

@@ -10,9 +10,9 @@ use hyper::{Request, Response};
 use serde_json::{Value, json};
 
 use super::lists;
-use super::next_reply::{at_once, next_reply};
+use super::next_reply::{next_reply, reply_for_fault};
 use super::reply::{Answer, Body, Broken, Reply};
-use super::requests::admission::{Brief, Sent, admitted, authorised, known};
+use super::requests::admission::{Brief, Sent, admit, check_key, check_model};
 use super::requests::received::Received;
 use super::requests::route::{Route, route};
 use super::shared::Shared;
@@ -29,16 +29,16 @@ pub(super) async fn serve(
     let route = route(&head.method, head.uri.path(), &head.headers);
     let is_raw = !shared.options.raw.is_empty();
     let number = match route {
-        _ if is_raw => Some(shared.count()),
-        Route::Generate(_) => Some(shared.count()),
+        _ if is_raw => Some(shared.next_number()),
+        Route::Generate(_) => Some(shared.next_number()),
         Route::CountTokens(_) | Route::Models(_) | Route::Model(..) | Route::Show | Route::Unknown => None,
     };
     let sent = Sent { uri: &head.uri, headers: &head.headers, body: &body, number };
-    let (answer, violation) = match raw(&shared, number) {
+    let (answer, violation) = match raw_reply(&shared, number) {
         Some(reply) => (Answer::Reply(reply), None),
-        None => answer(&shared, &route, &sent),
+        None => route_request(&shared, &route, &sent),
     };
-    shared.keep(Received {
+    shared.record_request(Received {
         number,
         method: head.method.to_string(),
         path: head.uri.path().to_owned(),
@@ -64,7 +64,7 @@ pub(super) async fn serve(
 }
 
 /// Raw reply to the `number`th request, if the test provides one.
-fn raw(shared: &Shared, number: Option<usize>) -> Option<Reply> {
+fn raw_reply(shared: &Shared, number: Option<usize>) -> Option<Reply> {
     let replies = &shared.options.raw;
     let reply = replies.get(number?.checked_sub(1)?).or(replies.last())?;
     Some(reply.reply())
@@ -75,29 +75,32 @@ fn headers(headers: &HeaderMap) -> Vec<(String, String)> {
     headers.iter().map(|(name, value)| (name.to_string(), text(value.as_bytes()))).collect()
 }
 
-fn answer(shared: &Shared, route: &Route, sent: &Sent<'_>) -> (Answer, Option<Violation>) {
+fn route_request(shared: &Shared, route: &Route, sent: &Sent<'_>) -> (Answer, Option<Violation>) {
     let brief = match route {
         Route::Unknown => Ok(Reply::json(404, json!({"error": "not found"}).to_string())),
-        Route::Models(dialect) => {
-            authorised(shared, *dialect, sent).map(|()| lists::models(shared, *dialect)).map_err(Brief::from)
-        }
-        Route::Model(dialect, model) => {
-            known(shared, *dialect, model, sent).map(|()| lists::one(*dialect, model)).map_err(Brief::from)
-        }
+        Route::Models(dialect) => check_key(shared, *dialect, sent)
+            .map(|()| lists::model_list(shared, *dialect))
+            .map_err(Brief::from),
+        Route::Model(dialect, model) => check_model(shared, *dialect, model, sent)
+            .map(|()| lists::model_entry(*dialect, model))
+            .map_err(Brief::from),
         Route::Show => {
             let json: Value = serde_json::from_slice(sent.body).unwrap_or_default();
             let model = json.get("model").and_then(Value::as_str).unwrap_or_default();
-            known(shared, Dialect::Ollama, model, sent).map(|()| lists::shown()).map_err(Brief::from)
+            check_model(shared, Dialect::Ollama, model, sent)
+                .map(|()| lists::model_details())
+                .map_err(Brief::from)
         }
         Route::CountTokens(dialect) => {
-            admitted(shared, *dialect, sent).map(|_| lists::count(*dialect, sent.body.len() / 4))
+            admit(shared, *dialect, sent).map(|_| lists::token_count(*dialect, sent.body.len() / 4))
         }
         Route::Generate(dialect) => {
-            let fault = shared.fault(sent.id());
-            if let Some(answer) = fault.as_ref().and_then(|fault| at_once(*dialect, fault, sent.id())) {
+            let fault = shared.fault_of(sent.id());
+            if let Some(answer) = fault.as_ref().and_then(|fault| reply_for_fault(*dialect, fault, sent.id()))
+            {
                 return (answer, None);
             }
-            match admitted(shared, *dialect, sent) {
+            match admit(shared, *dialect, sent) {
                 Ok(admitted) => {
                     return (next_reply(shared, *dialect, &admitted, fault.as_ref(), sent.id()), None);
                 }

@@ -37,7 +37,7 @@ impl Options {
     }
 }
 
-/// State that all connections share.
+/// State that all connections of a server share.
 pub(super) struct Shared {
     pub(super) options: Options,
     pub(super) playback: Playback,
@@ -65,22 +65,22 @@ impl Shared {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub(super) fn next_number(&self) -> usize {
         let mut log = self.log();
         log.count += 1;
         log.count
     }
 
-    pub(super) fn keep(&self, request: Received) {
+    pub(super) fn record_request(&self, request: Received) {
         self.log().requests.push(request);
     }
 
-    pub(super) fn fault(&self, number: usize) -> Option<Fault> {
+    pub(super) fn fault_of(&self, number: usize) -> Option<Fault> {
         let log = self.log();
         log.faults.get(&number).or(log.always.as_ref()).cloned()
     }
 
-    pub(super) fn hold(&self, turn: Turn) {
+    pub(super) fn repeat_turn_later(&self, turn: Turn) {
         self.log().held = Some(turn);
     }
 
@@ -102,6 +102,6 @@ impl Shared {
             Dialect::Gemini => |number, _| format!("fn{number}"),
             Dialect::Anthropic => |number, _| format!("toolu_{number}"),
         };
-        self.playback.next(&decode::asked(dialect, body, number), name)
+        self.playback.next(&decode::decode_request(dialect, body, number), name)
     }
 }

@@ -11,32 +11,32 @@ use zk_core::service::{
 use super::{Case, Outcome, ensure, failed};
 
 /// Filter that matches every session.
-pub(super) fn every() -> SessionFilter {
+pub(super) fn all_sessions() -> SessionFilter {
     SessionFilter { unanswered: true, ..SessionFilter::default() }
 }
 
-/// Entry with a message.
+/// Converts a message to an entry.
 pub(super) fn entry(message: Message) -> EntryKind {
     EntryKind::Message { message: message.shared(), usage: None }
 }
 
-/// Prompt.
-pub(super) fn says(text: &str) -> EntryKind {
+/// Entry with a prompt of the person.
+pub(super) fn prompt_entry(text: &str) -> EntryKind {
     entry(Message::user_text(text))
 }
 
-/// Prompt, answer with a call, and result of the call.
+/// Entries of the `n`th turn: prompt, answer with a call, and result of the call.
 pub(super) fn turn(n: usize) -> Vec<EntryKind> {
     let id = format!("call_{n}");
     let call = ToolCall::new(&*id, "shell", json!({ "n": n }));
     vec![
-        says(&format!("prompt {n}")),
+        prompt_entry(&format!("prompt {n}")),
         entry(Message::assistant(vec![Block::text(format!("answer {n}")), Block::ToolCall(call)])),
         entry(Message::user(vec![Block::result(&*id, "done", false)])),
     ]
 }
 
-/// Entries of different kinds, with texts that a format may break.
+/// Entries of different kinds, with texts that a storage format may damage.
 pub(super) fn any_kinds() -> Vec<EntryKind> {
     let texts = [
         "",
@@ -45,7 +45,7 @@ pub(super) fn any_kinds() -> Vec<EntryKind> {
         "grüße, 日本語, हिन्दी, עברית, 👩‍👩‍👧‍👦, \u{10ffff}, e\u{301}",
         "\"\\/{}[]'$1; DROP TABLE entries; --\n{\"entry\":\"message\"}\n",
     ];
-    let mut kinds: Vec<EntryKind> = texts.into_iter().map(says).collect();
+    let mut kinds: Vec<EntryKind> = texts.into_iter().map(prompt_entry).collect();
     kinds.extend([
         EntryKind::Model { model: ModelRef::new("p", "m/with: signs") },
         EntryKind::RunStart { run_id: "r_1".into() },
@@ -62,12 +62,12 @@ pub(super) fn any_kinds() -> Vec<EntryKind> {
 }
 
 impl Case<'_> {
-    pub(super) fn here(&self) -> &Path {
+    pub(super) fn first_dir(&self) -> &Path {
         let [here, _] = &self.options.directories;
         here
     }
 
-    pub(super) fn there(&self) -> &Path {
+    pub(super) fn second_dir(&self) -> &Path {
         let [_, there] = &self.options.directories;
         there
     }
@@ -78,12 +78,13 @@ impl Case<'_> {
     }
 
     pub(super) async fn create_as(&self, id: Option<&str>) -> Result<Arc<dyn OpenSession>, String> {
-        let new = NewSession { id: id.map(SessionId::from), cwd: self.here().to_path_buf(), parent: None };
+        let new =
+            NewSession { id: id.map(SessionId::from), cwd: self.first_dir().to_path_buf(), parent: None };
         self.store.create(new).await.map_err(failed("create a session"))
     }
 
     /// Stores a session of `turns` turns, closes it and returns its id.
-    pub(super) async fn stored(&self, turns: usize) -> Result<SessionId, String> {
+    pub(super) async fn store_session(&self, turns: usize) -> Result<SessionId, String> {
         let session = self.create().await?;
         for n in 0..turns {
             add(&*session, turn(n)).await?;
@@ -97,8 +98,8 @@ impl Case<'_> {
     }
 
     /// Returns the listed session with this id.
-    pub(super) async fn listed(&self, id: &SessionId) -> Result<SessionInfo, String> {
-        let found = self.list(&every()).await?.into_iter().find(|info| info.id == *id);
+    pub(super) async fn find_listed(&self, id: &SessionId) -> Result<SessionInfo, String> {
+        let found = self.list(&all_sessions()).await?.into_iter().find(|info| info.id == *id);
         found.ok_or_else(|| format!("{id} is not listed"))
     }
 
@@ -124,7 +125,7 @@ pub(super) async fn entries(session: &dyn OpenSession) -> Result<Vec<Entry>, Str
 }
 
 /// Checks that each entry follows the one before it, and that ids are distinct.
-pub(super) fn chained(entries: &[Entry]) -> Outcome {
+pub(super) fn ensure_chained(entries: &[Entry]) -> Outcome {
     let mut parent = None;
     let mut ids = std::collections::HashSet::new();
     for (at, entry) in entries.iter().enumerate() {

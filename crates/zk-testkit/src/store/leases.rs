@@ -3,10 +3,10 @@ use zk_core::service::{
     Durability, Lease, MAX_MAIL_BYTES, Mail, MailKind, OpenSession, SessionStore, StoreError,
 };
 
-use super::data::{add, chained, entries, says, turn};
-use super::{Case, Outcome, ensure, equal, failed};
+use super::data::{add, ensure_chained, entries, prompt_entry, turn};
+use super::{Case, Outcome, ensure, ensure_equal, failed};
 
-/// Outcome of a check of leases or mail; `None` by a store that says that it has none.
+/// Outcome of a check of leases or mail; `None` if the store declares that it has none.
 pub(super) type LeaseOutcome = Result<Option<()>, String>;
 
 macro_rules! or_skip {
@@ -18,16 +18,16 @@ macro_rules! or_skip {
     };
 }
 
-fn fenced(id: &SessionId, doing: &str, error: Option<StoreError>) -> Outcome {
+fn ensure_fenced(id: &SessionId, doing: &str, error: Option<StoreError>) -> Outcome {
     match error {
-        Some(StoreError::Fenced { id: named }) => equal("id in Fenced", &named, id),
+        Some(StoreError::Fenced { id: named }) => ensure_equal("id in Fenced", &named, id),
         Some(error) => Err(format!("{doing} under an older lease is not Fenced, but: {error}")),
         None => Err(format!("{doing} under an older lease succeeds")),
     }
 }
 
 async fn append(session: &dyn OpenSession, text: &str) -> Option<StoreError> {
-    session.append(vec![says(text)], Durability::Disk).await.err()
+    session.append(vec![prompt_entry(text)], Durability::Disk).await.err()
 }
 
 async fn open(
@@ -38,34 +38,34 @@ async fn open(
     store.open_leased(id, &Lease::new(token)).await.map_err(failed("open a session under a lease"))
 }
 
-/// Two legs have one session open: the older one writes nothing from the moment at which the newer one opened it.
-pub(super) async fn fences(one: Case<'_>, other: Case<'_>) -> LeaseOutcome {
-    let id = one.stored(1).await?;
+/// Checks that an older leg writes nothing once a newer leg opened the session.
+pub(super) async fn check_fenced_append(one: Case<'_>, other: Case<'_>) -> LeaseOutcome {
+    let id = one.store_session(1).await?;
     let old = or_skip!(one.store.open_leased(&id, &Lease::new(7)).await, "open a session under a lease");
     add(&*old, turn(1)).await?;
     let new = open(other.store, &id, 8).await?;
-    fenced(&id, "an append", append(&*old, "late").await)?;
-    fenced(&id, "an append", append(&*old, "later").await)?;
-    fenced(&id, "opening", one.store.open_leased(&id, &Lease::new(7)).await.err())?;
-    equal("number of entries", &entries(&*new).await?.len(), &6)?;
+    ensure_fenced(&id, "an append", append(&*old, "late").await)?;
+    ensure_fenced(&id, "an append", append(&*old, "later").await)?;
+    ensure_fenced(&id, "opening", one.store.open_leased(&id, &Lease::new(7)).await.err())?;
+    ensure_equal("number of entries", &entries(&*new).await?.len(), &6)?;
     add(&*new, turn(2)).await?;
-    fenced(&id, "an append", append(&*old, "latest").await)?;
+    ensure_fenced(&id, "an append", append(&*old, "latest").await)?;
     old.close().await.map_err(failed("close a fenced session"))?;
     drop(old);
     add(&*new, turn(3)).await?;
     new.close().await.map_err(failed("close a session"))?;
     let all = one.read(&id).await?;
-    equal("number of entries", &all.len(), &12)?;
-    chained(&all)?;
-    // The token outlives its writer.
-    fenced(&id, "opening", other.store.open_leased(&id, &Lease::new(7)).await.err())?;
+    ensure_equal("number of entries", &all.len(), &12)?;
+    ensure_chained(&all)?;
+    // The lease token stays in force after its writer closed the session.
+    ensure_fenced(&id, "opening", other.store.open_leased(&id, &Lease::new(7)).await.err())?;
     drop(open(one.store, &id, 8).await?);
     Ok(Some(()))
 }
 
-/// A person's program and a leg exclude each other.
-pub(super) async fn excludes(one: Case<'_>, other: Case<'_>) -> LeaseOutcome {
-    let id = one.stored(1).await?;
+/// Checks that a leg and a writer without a lease exclude each other.
+pub(super) async fn check_exclusion(one: Case<'_>, other: Case<'_>) -> LeaseOutcome {
+    let id = one.store_session(1).await?;
     let leg = or_skip!(one.store.open_leased(&id, &Lease::new(1)).await, "open a session under a lease");
     let in_use = |error: Option<StoreError>, doing: &str| match error {
         Some(StoreError::InUse { .. }) => Ok(()),
@@ -73,37 +73,37 @@ pub(super) async fn excludes(one: Case<'_>, other: Case<'_>) -> LeaseOutcome {
     };
     in_use(other.store.open(&id).await.err(), "opening a session of a leg")?;
     in_use(other.store.delete(&id).await.err(), "deleting a session of a leg")?;
-    ensure(other.listed(&id).await?.lock.is_some(), "a listing shows no lock of a leg")?;
+    ensure(other.find_listed(&id).await?.lock.is_some(), "a listing shows no lock of a leg")?;
     leg.close().await.map_err(failed("close a session"))?;
     drop(leg);
-    ensure(other.listed(&id).await?.lock.is_none(), "a listing shows the lock of a leg that ended")?;
+    ensure(other.find_listed(&id).await?.lock.is_none(), "a listing shows the lock of a leg that ended")?;
     let person = other.open(&id).await?;
     in_use(one.store.open_leased(&id, &Lease::new(2)).await.err(), "a leg of an open session")?;
     add(&*person, turn(1)).await?;
     person.close().await.map_err(failed("close a session"))?;
     let leg = open(one.store, &id, 2).await?;
-    equal("number of entries", &entries(&*leg).await?.len(), &6)?;
+    ensure_equal("number of entries", &entries(&*leg).await?.len(), &6)?;
     Ok(Some(()))
 }
 
-/// Mail waits in its order, is taken once with its entries, and nothing is posted twice.
-pub(super) async fn mail(one: Case<'_>, other: Case<'_>) -> LeaseOutcome {
-    let id = one.stored(1).await?;
+/// Checks that mail keeps its order, is taken once with its entries, and is posted only once.
+pub(super) async fn check_mail(one: Case<'_>, other: Case<'_>) -> LeaseOutcome {
+    let id = one.store_session(1).await?;
     let steer = Mail::new(MailKind::Steer { text: "first".to_owned() });
     or_skip!(other.store.post_mail(&id, &steer).await, "post mail");
     let session = one.open(&id).await?;
     let stop = Mail::new(MailKind::Abort { reason: None });
     other.store.post_mail(&id, &stop).await.map_err(failed("post mail to an open session"))?;
     let waiting = async || session.mail().await.map_err(failed("read mail"));
-    equal("waiting mail", &waiting().await?, &vec![steer.clone(), stop.clone()])?;
+    ensure_equal("waiting mail", &waiting().await?, &vec![steer.clone(), stop.clone()])?;
     let taken = vec![steer.id.clone(), "l_unknown".into()];
-    let taking = session.append_taking(vec![says("first")], taken, Durability::Process).await;
+    let taking = session.append_taking(vec![prompt_entry("first")], taken, Durability::Process).await;
     taking.map_err(failed("append entries that take mail"))?;
-    equal("waiting mail", &waiting().await?, &vec![stop.clone()])?;
-    equal("number of entries", &entries(&*session).await?.len(), &4)?;
+    ensure_equal("waiting mail", &waiting().await?, &vec![stop.clone()])?;
+    ensure_equal("number of entries", &entries(&*session).await?.len(), &4)?;
     for again in [&steer, &stop] {
         match other.store.post_mail(&id, again).await {
-            Err(StoreError::PostedBefore { mail, .. }) => equal("id of the mail", &mail, &again.id)?,
+            Err(StoreError::PostedBefore { mail, .. }) => ensure_equal("id of the mail", &mail, &again.id)?,
             posted => return Err(format!("mail posted twice is not PostedBefore: {posted:?}")),
         }
     }
@@ -120,19 +120,19 @@ pub(super) async fn mail(one: Case<'_>, other: Case<'_>) -> LeaseOutcome {
     session.close().await.map_err(failed("close a session"))?;
     drop(session);
     let session = one.open(&id).await?;
-    equal("mail after reopening", &session.mail().await.map_err(failed("read mail"))?, &vec![stop])?;
+    ensure_equal("mail after reopening", &session.mail().await.map_err(failed("read mail"))?, &vec![stop])?;
     Ok(Some(()))
 }
 
-/// A fenced append takes no mail.
-pub(super) async fn fenced_mail(one: Case<'_>, other: Case<'_>) -> LeaseOutcome {
-    let id = one.stored(1).await?;
+/// Checks that a fenced append takes no mail.
+pub(super) async fn check_fenced_mail(one: Case<'_>, other: Case<'_>) -> LeaseOutcome {
+    let id = one.store_session(1).await?;
     let old = or_skip!(one.store.open_leased(&id, &Lease::new(1)).await, "open a session under a lease");
     let steer = Mail::new(MailKind::Steer { text: "once".to_owned() });
     or_skip!(one.store.post_mail(&id, &steer).await, "post mail");
     let new = open(other.store, &id, 2).await?;
-    let late = old.append_taking(vec![says("once")], vec![steer.id.clone()], Durability::Disk).await;
-    fenced(&id, "an append", late.err())?;
-    equal("waiting mail", &new.mail().await.map_err(failed("read mail"))?, &vec![steer])?;
+    let late = old.append_taking(vec![prompt_entry("once")], vec![steer.id.clone()], Durability::Disk).await;
+    ensure_fenced(&id, "an append", late.err())?;
+    ensure_equal("waiting mail", &new.mail().await.map_err(failed("read mail"))?, &vec![steer])?;
     Ok(Some(()))
 }

@@ -67,46 +67,59 @@ where
     F: Future<Output = Arc<dyn SessionStore>>,
 {
     let mut suite = Suite { make, options, place: 0, found: Conformance::default() };
-    suite.check("appended entries come back in order, also after reopening", log::order).await;
-    suite.check("a session without entries does not exist", log::empty).await;
-    suite.check("a prepared session exists with its first entries", log::prepared).await;
-    suite.check("an append of no entries adds none", log::no_entries).await;
-    suite.check("each durability stores", log::durabilities).await;
-    suite.check("entries of each kind, text and size come back unchanged", log::contents).await;
-    suite.check("a thousand entries come back", log::many).await;
-    suite.check("appends of many tasks form one chain, and none is split", log::tasks).await;
-    suite.check("a scan visits all entries of a read, until it is stopped", log::scan).await;
-    suite.check("the last entries are the end of a read", log::last).await;
-    suite.check("the entries to continue from end with the last ones", log::live).await;
-    suite.check("a snapshot is read while the session is open", log::snapshot).await;
-    suite.check("the leaf moves to any entry, and the other branches stay", tree::moves).await;
-    suite.check("a leaf of an unknown entry adds nothing", tree::unknown_leaf).await;
-    suite.check("labels are entries, and the last one counts", tree::labels).await;
-    suite.check("one writer at a time", writers::one_writer).await;
-    suite.check("a dropped handle frees its session", writers::dropped).await;
-    suite.check("a closed session takes no more entries", writers::closed).await;
-    suite.check("an id is taken once", writers::ids).await;
-    suite.check("an unknown session is an error that offers a similar id", writers::unknown).await;
-    suite.check("an open session is not deleted", writers::delete_open).await;
-    suite.check("a deleted session is gone", writers::delete).await;
-    suite.check("two sessions are written side by side", writers::side_by_side).await;
-    suite.check("a listing is newest first, by directory, up to a limit", listing::order).await;
-    suite.check("a listing omits unanswered sessions unless asked", listing::unanswered).await;
-    suite.check("a listing names the parent session", listing::parent).await;
-    suite.check("a listing tells an open session from an interrupted one", listing::states).await;
+    suite.check("appended entries come back in order, also after reopening", log::check_entry_order).await;
+    suite.check("a session without entries does not exist", log::check_empty_session).await;
+    suite.check("a prepared session exists with its first entries", log::check_prepared_session).await;
+    suite.check("an append of no entries adds none", log::check_empty_append).await;
+    suite.check("each durability stores", log::check_durabilities).await;
+    suite.check("entries of each kind, text and size come back unchanged", log::check_entry_contents).await;
+    suite.check("a thousand entries come back", log::check_many_entries).await;
+    suite
+        .check("appends of many tasks form one chain, and none is split", log::check_concurrent_appends)
+        .await;
+    suite.check("a scan visits all entries of a read, until it is stopped", log::check_scan).await;
+    suite.check("the last entries are the end of a read", log::check_last_entries).await;
+    suite.check("the entries to continue from end with the last ones", log::check_entries_to_continue).await;
+    suite.check("a snapshot is read while the session is open", log::check_snapshot_while_open).await;
+    suite.check("the leaf moves to any entry, and the other branches stay", tree::check_leaf_moves).await;
+    suite.check("a leaf of an unknown entry adds nothing", tree::check_unknown_leaf).await;
+    suite.check("labels are entries, and the last one counts", tree::check_labels).await;
+    suite.check("one writer at a time", writers::check_single_writer).await;
+    suite.check("a dropped handle frees its session", writers::check_dropped_handle).await;
+    suite.check("a closed session takes no more entries", writers::check_closed_session).await;
+    suite.check("an id is taken once", writers::check_taken_id).await;
+    suite
+        .check("an unknown session is an error that offers a similar id", writers::check_unknown_session)
+        .await;
+    suite.check("an open session is not deleted", writers::check_delete_while_open).await;
+    suite.check("a deleted session is gone", writers::check_delete).await;
+    suite.check("two sessions are written side by side", writers::check_two_sessions).await;
+    suite.check("a listing is newest first, by directory, up to a limit", listing::check_listing_order).await;
+    suite.check("a listing omits unanswered sessions unless asked", listing::check_unanswered).await;
+    suite.check("a listing names the parent session", listing::check_parent).await;
+    suite
+        .check("a listing tells an open session from an interrupted one", listing::check_session_states)
+        .await;
     if options.tells_branches {
-        suite.check("a listing tells the branch", listing::branch).await;
+        suite.check("a listing tells the branch", listing::check_branch).await;
     }
     if options.renames {
-        suite.check("a title is changed and given back", listing::rename).await;
+        suite.check("a title is changed and given back", listing::check_rename).await;
     }
     if options.shares {
-        suite.check_two("two stores see one another's sessions and locks", writers::two_stores).await;
+        suite.check_two("two stores see one another's sessions and locks", writers::check_two_stores).await;
     }
-    suite.check_leases("an append under an older lease is fenced and writes nothing", leases::fences).await;
-    suite.check_leases("a leg and a writer without a lease exclude each other", leases::excludes).await;
-    suite.check_leases("mail is taken once, with its entries", leases::mail).await;
-    suite.check_leases("a fenced append takes no mail", leases::fenced_mail).await;
+    suite
+        .check_leases(
+            "an append under an older lease is fenced and writes nothing",
+            leases::check_fenced_append,
+        )
+        .await;
+    suite
+        .check_leases("a leg and a writer without a lease exclude each other", leases::check_exclusion)
+        .await;
+    suite.check_leases("mail is taken once, with its entries", leases::check_mail).await;
+    suite.check_leases("a fenced append takes no mail", leases::check_fenced_mail).await;
     suite.found
 }
 
@@ -125,7 +138,7 @@ where
     async fn check(&mut self, name: &'static str, check: impl AsyncFnOnce(Case<'_>) -> Outcome) {
         self.place += 1;
         let store = (self.make)(self.place).await;
-        self.finish(name, check(Case { store: &*store, options: self.options })).await;
+        self.run_check(name, check(Case { store: &*store, options: self.options })).await;
     }
 
     async fn check_two(
@@ -136,10 +149,10 @@ where
         self.place += 1;
         let (one, other) = ((self.make)(self.place).await, (self.make)(self.place).await);
         let case = |store| Case { store, options: self.options };
-        self.finish(name, check(case(&*one), case(&*other))).await;
+        self.run_check(name, check(case(&*one), case(&*other))).await;
     }
 
-    /// Checks an ability of leases or mail, with two stores of one place if they share it; skipped by a store without it.
+    /// Checks leases or mail, with two stores of one place if they share it; skipped by a store without that ability.
     async fn check_leases(
         &mut self,
         name: &'static str,
@@ -152,21 +165,21 @@ where
         let outcome = tokio::time::timeout(LIMIT, check(case(&*one), case(&*other))).await;
         match outcome.unwrap_or_else(|_| Err(format!("no end within {} s", LIMIT.as_secs()))) {
             Ok(None) => self.found.skipped.push(name),
-            Ok(Some(())) => self.found.note(name, Ok(())),
-            Err(why) => self.found.note(name, Err(why)),
+            Ok(Some(())) => self.found.add_result(name, Ok(())),
+            Err(why) => self.found.add_result(name, Err(why)),
         }
     }
 
-    async fn finish(&mut self, name: &'static str, check: impl Future<Output = Outcome>) {
+    async fn run_check(&mut self, name: &'static str, check: impl Future<Output = Outcome>) {
         let outcome = tokio::time::timeout(LIMIT, check).await;
         let outcome = outcome.unwrap_or_else(|_| Err(format!("no end within {} s", LIMIT.as_secs())));
-        self.found.note(name, outcome);
+        self.found.add_result(name, outcome);
     }
 }
 
 type Outcome = Result<(), String>;
 
-/// Store under check.
+/// Store that is checked, and its abilities.
 #[derive(Clone, Copy)]
 struct Case<'a> {
     store: &'a dyn SessionStore,
@@ -179,7 +192,7 @@ fn ensure(holds: bool, rule: impl fmt::Display) -> Outcome {
 }
 
 /// Returns an error with both values, unless they are equal.
-fn equal<T: PartialEq + fmt::Debug>(rule: &str, found: &T, expected: &T) -> Outcome {
+fn ensure_equal<T: PartialEq + fmt::Debug>(rule: &str, found: &T, expected: &T) -> Outcome {
     ensure(found == expected, format_args!("{rule}: {} instead of {}", brief(found), brief(expected)))
 }
 

@@ -7,15 +7,15 @@ use std::time::Duration;
 use serde_json::Value;
 use zk_testkit::FakeServer;
 
-/// Answer, as far as it came.
+/// Part of a response that arrived.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) head: String,
-    /// The body without the framing, as far as it is well framed.
+    /// Body without the chunk framing, up to the first framing error.
     pub(crate) body: Vec<u8>,
     /// Number of chunks that the body was sent in.
     pub(crate) chunks: usize,
-    /// End of the answer.
+    /// End of the response.
     pub(crate) end: End,
 }
 
@@ -47,7 +47,7 @@ impl Answer {
         self.head.lines().find_map(|line| line.strip_prefix(&prefix))
     }
 
-    /// The data of the events that are JSON.
+    /// Data of all events that are JSON.
     pub(crate) fn events(&self) -> Vec<Value> {
         let text = self.text();
         let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
@@ -67,23 +67,23 @@ pub(crate) fn post(server: &FakeServer, path: &str, body: &Value) -> Answer {
     send(server, "POST", path, "authorization: Bearer secret\r\n", body.to_string().as_bytes())
 }
 
-/// Sends a request and reads until the connection ends; a server that should have said more may take its time.
+/// Sends a request and reads until the connection ends, with a long time limit for silence.
 pub(crate) fn send(server: &FakeServer, method: &str, path: &str, headers: &str, body: &[u8]) -> Answer {
     send_for(PATIENT, server, method, path, headers, body)
 }
 
-/// As [`chat`], to a server that is known to send no end.
+/// Sends a request as [`chat`] does, to a server that leaves the connection open.
 pub(crate) fn chat_until_silent(server: &FakeServer, body: &Value) -> Answer {
     let headers = "authorization: Bearer secret\r\n";
     send_for(MOMENT, server, "POST", "/v1/chat/completions", headers, body.to_string().as_bytes())
 }
 
-/// As [`anthropic`], to a server that is known to fall silent.
+/// Sends a request as [`anthropic`] does, to a server that leaves the connection open.
 pub(crate) fn anthropic_until_silent(server: &FakeServer, body: &Value) -> Answer {
     send_for(MOMENT, server, "POST", "/v1/messages", ANTHROPIC, body.to_string().as_bytes())
 }
 
-/// The longest silence between two reads.
+/// Longest time between two reads.
 const PATIENT: Duration = Duration::from_secs(60);
 const MOMENT: Duration = Duration::from_secs(1);
 
@@ -126,7 +126,7 @@ fn send_for(
     Answer { status, head, body, chunks, end: framing.unwrap_or(end) }
 }
 
-/// The chunks of a body, and how they ended if they did.
+/// Splits a chunked body; returns its chunks, and its end if it has one.
 fn unframe(mut framed: &[u8]) -> (Vec<&[u8]>, Option<End>) {
     let mut body = Vec::new();
     loop {

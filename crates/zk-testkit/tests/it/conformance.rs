@@ -10,7 +10,7 @@ use zk_testkit::{Conformance, WireSamples, check_provider};
 
 type Event = Result<StreamEvent, ProviderError>;
 
-/// Answers every request with the same events, whatever the server says.
+/// Provider that answers every request with the same events, without asking the server.
 struct Deaf(Vec<Event>);
 
 impl Provider for Deaf {

@@ -1,4 +1,4 @@
-//! Which schemas of answers the providers take.
+//! Schemas of answers that the providers accept and reject.
 
 use serde_json::{Value, json};
 use zk_testkit::rules::{Dialect, Rule, Violation, check};
@@ -17,7 +17,7 @@ fn with(pointer: &str, value: Value) -> Value {
     crate::rules::with(schema(), pointer, value)
 }
 
-/// Checks whether a provider takes an answer of this schema.
+/// Checks a request for an answer with this schema.
 fn asked(dialect: Dialect, schema: &Value) -> Result<(), Violation> {
     let user = json!([{"role": "user", "content": "go"}]);
     let body = match dialect {

@@ -176,7 +176,7 @@ fn a_computed_turn_sees_what_was_asked() {
     assert_eq!(parts(&whole(&server, OLD, &body).json())[0]["text"], "S/f+g/42/go");
 }
 
-/// The request that answers the call of [`rich`], with what the model said as `change` makes it.
+/// Sends a request with the result of the call in [`rich`], and with the model's content as `change` makes it.
 fn answered(model: &str, change: impl FnOnce(&mut Value)) -> (FakeServer, Answer) {
     let server = FakeServer::start(rich().turn(|t| t.text("done"))).unwrap();
     let response = whole(&server, NEW, &hello()).json();

@@ -181,7 +181,7 @@ fn a_computed_turn_sees_what_was_asked() {
     assert_eq!(response["output"][0]["content"][0]["text"], "S/f/42/go");
 }
 
-/// The request that answers the call of [`rich`], with its items as `change` makes them.
+/// Sends a request with the result of the call in [`rich`], and with its items as `change` makes them.
 fn answered(change: impl FnOnce(&mut Vec<Value>)) -> (FakeServer, Answer) {
     let server = FakeServer::start(rich().turn(|t| t.text("done"))).unwrap();
     let mut output = ask(&server).events().pop().unwrap()["response"]["output"].take();

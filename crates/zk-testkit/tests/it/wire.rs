@@ -1,4 +1,4 @@
-//! Ten thousand histories through the one door to the wire.
+//! Normalisation of ten thousand generated histories for each wire format.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -193,7 +193,7 @@ fn said(content: Vec<Block>, stop: Option<StopReason>, origin: ModelRef) -> Mess
     Message { stop, origin: Some(origin), ..Message::assistant(content) }
 }
 
-/// Anything at all.
+/// Messages with any blocks in any order.
 fn noise() -> impl Strategy<Value = Vec<Message>> {
     (any::<bool>(), vec(any_block(), 0..5), stop(), origin()).prop_map(
         |(assistant, content, stop, origin)| {
@@ -202,7 +202,7 @@ fn noise() -> impl Strategy<Value = Vec<Message>> {
     )
 }
 
-/// Calls and their results, with what goes wrong between them.
+/// Calls and their results, with the faults that may occur between them.
 fn exchange() -> impl Strategy<Value = Vec<Message>> {
     let calls = prop::sample::subsequence(&IDS[..], 1..4).prop_flat_map(|ids| {
         let calls = ids.iter().map(|id| call(id)).collect::<Vec<_>>();
@@ -250,7 +250,7 @@ fn bytes(ready: &WireReady) -> Vec<u8> {
     serde_json::to_vec(ready.messages()).unwrap()
 }
 
-/// Whether the request that ends here says something about the future: what it stands in for may still come.
+/// Whether the end of the request has a placeholder for messages that may still come.
 fn is_provisional(ready: &WireReady) -> bool {
     let stands_in = |block: &Block| match block {
         Block::Text(text) => text.text == CONTINUE,

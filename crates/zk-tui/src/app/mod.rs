@@ -412,7 +412,7 @@ impl App {
         bytes
     }
 
-    /// The size of the terminal that it draws for.
+    /// Size of the terminal, in columns and rows, for which the screen is drawn.
     #[must_use]
     pub fn size(&self) -> Size {
         self.screen.size()

@@ -8,7 +8,7 @@ const PAGE_COLUMNS: usize = 100;
 
 impl Screen {
     /// Writes a page in Markdown: drawn as wide as the terminal, or as plain text for a program.
-    pub fn page(&mut self, markdown: &str) {
+    pub fn write_page(&mut self, markdown: &str) {
         let is_terminal = self.output_reader() == Reader::Terminal;
         let width = if is_terminal { Modes::size().width } else { PAGE_COLUMNS };
         let mut page = Markdown::new(width);

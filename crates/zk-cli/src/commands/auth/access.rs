@@ -17,7 +17,7 @@ use crate::commands::config::{change_file, settings_file};
 use crate::credentials;
 use crate::exit::Failure;
 
-/// Access to the providers of the settings and of the program.
+/// Access of a conversation to the providers of the settings and of the program.
 pub(crate) struct Access(pub(crate) AppContext);
 
 #[async_trait]

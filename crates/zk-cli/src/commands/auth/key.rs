@@ -1,4 +1,4 @@
-//! A key that is checked and stored.
+//! Check and storage of an API key.
 
 use zk_auth::{Credential, CredentialStore};
 use zk_providers::select::{KeyCheck, SelectedEndpoint, check_key};
@@ -12,19 +12,19 @@ use crate::{compose, credentials};
 /// not be checked.
 pub(super) async fn store_key(app: &AppContext, name: &str, key: &str) -> Outcome<Option<String>> {
     if key.starts_with('!') || key.starts_with("env:") {
-        return Err(Failure::usage(messages::no_key(name)));
+        return Err(Failure::usage(messages::unusable_key(name)));
     }
-    let remark = match check(app, name, key).await? {
+    let remark = match check_at_provider(app, name, key).await? {
         KeyCheck::Accepted => None,
-        KeyCheck::Refused(why) => return Err(Failure::auth(messages::refused(name, &why))),
-        KeyCheck::Unknown => Some(messages::unknown(name)),
-        KeyCheck::Unreachable(why) => Some(messages::unreachable(name, &why)),
+        KeyCheck::Refused(why) => return Err(Failure::auth(messages::rejected_key(name, &why))),
+        KeyCheck::Unknown => Some(messages::unverified_key(name)),
+        KeyCheck::Unreachable(why) => Some(messages::unreachable_provider(name, &why)),
     };
     store(app, name, &Credential::ApiKey(key.into())).await?;
     Ok(remark)
 }
 
-async fn check(app: &AppContext, name: &str, key: &str) -> Outcome<KeyCheck> {
+async fn check_at_provider(app: &AppContext, name: &str, key: &str) -> Outcome<KeyCheck> {
     // A provider without an address may get one later.
     let Ok(endpoint) = app.endpoint_with_key(name, key).await else { return Ok(KeyCheck::Unknown) };
     let open = SelectedEndpoint { credential: None, ..endpoint.clone() };
@@ -38,7 +38,7 @@ async fn check(app: &AppContext, name: &str, key: &str) -> Outcome<KeyCheck> {
 pub(super) async fn store(app: &AppContext, name: &str, credential: &Credential) -> Outcome<()> {
     let store = credentials::store(&app.work.machine)?;
     if let Some(aside) = store.put(name, credential).await.map_err(Failure::failed)? {
-        let warning = messages::set_aside(&aside.reason, &aside.path);
+        let warning = messages::damaged_store(&aside.reason, &aside.path);
         app.work.machine.notices.show(&warning);
     }
     Ok(())

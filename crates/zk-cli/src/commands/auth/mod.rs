@@ -29,7 +29,7 @@ use status::status;
 
 pub(crate) use access::Access;
 pub(crate) use setup::setup;
-pub(super) use sign_in::{SIGN_IN_LIMIT, open, pasted};
+pub(super) use sign_in::{SIGN_IN_LIMIT, open_browser, read_pasted_code};
 
 pub(crate) fn auth(app: &AppContext, action: AuthAction) -> Outcome<Exit> {
     match action {
@@ -55,7 +55,7 @@ fn login(app: &AppContext, provider: Option<String>, key: bool, browser: bool) -
             let chosen = zk_chat::sign_in(&access, &machine.terminal())?;
             return chosen.map(|_| Exit::Done).ok_or_else(|| Failure::new(Exit::Interrupted, NOTHING_STORED));
         }
-        None => named(settings, None)?,
+        None => chosen_provider(settings, None)?,
     };
     let client = credentials::client(settings, &name)?.filter(|_| !key);
     let credential = match client {
@@ -69,7 +69,7 @@ fn login(app: &AppContext, provider: Option<String>, key: bool, browser: bool) -
             }
             let key = read_key(&name)?;
             if let Some(remark) = runtime()?.block_on(key::store_key(app, &name, &key))? {
-                print_stderr(&messages::not_checked(&remark));
+                print_stderr(&messages::unchecked_key(&remark));
             }
             Credential::ApiKey(key.into())
         }
@@ -80,13 +80,13 @@ fn login(app: &AppContext, provider: Option<String>, key: bool, browser: bool) -
         }
     };
     let store = credentials::store(machine)?;
-    print(machine, &[format!("{name}: {}, in {}", what(&credential), store.path().display())])
+    print(machine, &[format!("{name}: {}, in {}", describe_credential(&credential), store.path().display())])
 }
 
 /// Reads a key, typed without an echo or piped to standard input.
 fn read_key(name: &str) -> Outcome<String> {
     let key = if std::io::stdin().is_terminal() {
-        secret::read(&format!("Key for {name} (it is not shown): ")).map_err(not_stored)?
+        secret::read(&format!("Key for {name} (it is not shown): ")).map_err(read_failure)?
     } else {
         piped_text(false)?.unwrap_or_default()
     };
@@ -100,8 +100,8 @@ fn read_key(name: &str) -> Outcome<String> {
     Ok(key.to_owned())
 }
 
-/// Failure of reading a key, such as a cancelled one.
-fn not_stored(error: TerminalError) -> Failure {
+/// Converts a failure to read a key, such as a cancelled input.
+fn read_failure(error: TerminalError) -> Failure {
     match error {
         TerminalError::GivenUp => Failure::new(Exit::Interrupted, NOTHING_STORED),
         error => error.into(),
@@ -111,7 +111,7 @@ fn not_stored(error: TerminalError) -> Failure {
 fn logout(machine: &Machine, settings: &Settings, provider: Option<String>) -> Outcome<Exit> {
     let name = match provider.or_else(|| settings.program.provider.clone()) {
         Some(name) => name,
-        None => named(settings, None)?,
+        None => chosen_provider(settings, None)?,
     };
     let store = credentials::store(machine)?;
     let removed = runtime()?.block_on(store.remove(&name)).map_err(Failure::failed)?;
@@ -122,7 +122,7 @@ fn logout(machine: &Machine, settings: &Settings, provider: Option<String>) -> O
 }
 
 /// Describes a credential without its secrets.
-fn what(credential: &Credential) -> String {
+fn describe_credential(credential: &Credential) -> String {
     let tokens = match credential {
         Credential::ApiKey(_) => return "a key".to_owned(),
         Credential::OAuth(tokens) => tokens,
@@ -137,11 +137,11 @@ fn what(credential: &Credential) -> String {
     format!("signed in{account} at {}{end}", tokens.issuer)
 }
 
-/// Returns the provider of the command line or of the settings.
-fn named(settings: &Settings, provider: Option<String>) -> Outcome<String> {
+/// Returns the provider that the command line or the settings name.
+fn chosen_provider(settings: &Settings, provider: Option<String>) -> Outcome<String> {
     let name = provider.or_else(|| settings.program.provider.clone()).ok_or_else(|| {
         let names = settings.known_providers().names();
-        Failure::usage(messages::which(&suggest::either(&names)))
+        Failure::usage(messages::missing_provider(&suggest::either(&names)))
     })?;
     Ok(settings.known_providers().find(&name)?.name)
 }

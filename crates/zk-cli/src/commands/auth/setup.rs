@@ -10,7 +10,7 @@ use crate::args::{Format, Prompt};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode;
 
-/// Test question for a newly set-up provider.
+/// Question that tests a newly set-up provider.
 const QUESTION: &str = "Say hello in one short sentence.";
 
 /// Lets the person choose a provider, and asks it one question.
@@ -24,14 +24,14 @@ pub(crate) fn setup(app: &AppContext) -> Outcome<Exit> {
     let access: Arc<dyn ProviderAccess> = Arc::new(Access(app.clone()));
     let is_usable = !runtime()?.block_on(access.is_missing());
     if is_usable {
-        print_stderr(&format!("{} can be used as it is: Esc keeps it.", now_used(app)?));
+        print_stderr(&format!("{} can be used as it is: Esc keeps it.", selected_provider(app)?));
     }
     let app = match zk_chat::set_up(&access, &app.work.machine.terminal())? {
         Some(_) => app.reread()?.0,
         None if is_usable => app.clone(),
         None => return Err(Failure::new(Exit::Interrupted, "nothing was chosen, and nothing is changed")),
     };
-    let used = now_used(&app)?;
+    let used = selected_provider(&app)?;
     print_stderr(&format!("Asking {used}: {QUESTION}"));
     let question = Prompt {
         goal: None,
@@ -50,7 +50,7 @@ pub(crate) fn setup(app: &AppContext) -> Outcome<Exit> {
 }
 
 /// Returns the name of the selected provider.
-fn now_used(app: &AppContext) -> Outcome<String> {
+fn selected_provider(app: &AppContext) -> Outcome<String> {
     let endpoint = runtime()?.block_on(app.endpoint())?;
     Ok(endpoint.provider.name)
 }

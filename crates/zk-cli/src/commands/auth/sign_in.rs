@@ -22,7 +22,7 @@ pub(super) async fn sign_in(machine: &Machine, client: OAuthClient, browser: boo
     };
     let login = Login::begin(client, Http::new()).await.map_err(failed)?;
     print_stderr(&format!("Open this address and sign in:\n\n{}\n", login.url()));
-    if browser && !open(machine, &[], login.url()).await {
+    if browser && !open_browser(machine, &[], login.url()).await {
         print_stderr("zk: no browser could be opened; open the address yourself");
     }
     if std::io::stdin().is_terminal() {
@@ -32,15 +32,14 @@ pub(super) async fn sign_in(machine: &Machine, client: OAuthClient, browser: boo
     }
     let code = tokio::select! {
         code = login.callback(SIGN_IN_LIMIT) => code,
-        code = pasted(&login) => code,
+        code = read_pasted_code(&login) => code,
     };
     let tokens = login.exchange(code.map_err(failed)?).await.map_err(failed)?;
     Ok(Credential::OAuth(tokens))
 }
 
-/// Returns the first line on standard input that is a valid answer. At its end, the browser may still deliver
-/// one.
-pub(in crate::commands) async fn pasted(login: &Login) -> Result<AuthorizationCode, AuthError> {
+/// Returns the code of the first valid line on standard input. If the input ends, waits for the browser to deliver one.
+pub(in crate::commands) async fn read_pasted_code(login: &Login) -> Result<AuthorizationCode, AuthError> {
     let (lines, mut read) = mpsc::unbounded_channel();
     // A separate thread reads, so that the program can end while a read is blocked.
     let reader = std::thread::Builder::new().name("paste".to_owned()).spawn(move || {
@@ -67,7 +66,7 @@ pub(in crate::commands) async fn pasted(login: &Login) -> Result<AuthorizationCo
 
 /// Opens an address in the person's browser, without a shell; returns whether that worked. `opener` is a
 /// program and its first arguments, `xdg-open` if empty.
-pub(in crate::commands) async fn open(machine: &Machine, opener: &[String], url: &str) -> bool {
+pub(in crate::commands) async fn open_browser(machine: &Machine, opener: &[String], url: &str) -> bool {
     let mut environment = Environment::filtered(machine.env.without_secrets());
     for name in ["BROWSER", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY", "XDG_CURRENT_DESKTOP"] {
         if let Some(value) = machine.env.get(name) {

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use zk_providers::select::{CredentialSource, StoredCredentials};
 
 use super::super::print_words as print;
-use super::what;
+use super::describe_credential;
 use crate::app::{AppContext, runtime};
 use crate::credentials;
 use crate::exit::{Exit, Outcome};
@@ -18,7 +18,7 @@ pub(super) fn status(app: &AppContext, provider: Option<String>) -> Outcome<Exit
     let asked = all.len() == 1;
     let states: Vec<(String, Option<String>)> = all
         .into_iter()
-        .map(|name| (state(app, &stored, &name), name))
+        .map(|name| (credential_state(app, &stored, &name), name))
         .map(|(state, name)| (name, state))
         .collect();
     let missing = states.iter().all(|(_, state)| state.is_none());
@@ -34,16 +34,20 @@ pub(super) fn status(app: &AppContext, provider: Option<String>) -> Outcome<Exit
     Ok(if missing { Exit::Auth } else { Exit::Done })
 }
 
-/// Returns the credential that would be used for a provider, and its place.
-pub(super) fn state(app: &AppContext, stored: &StoredCredentials, name: &str) -> Option<String> {
+/// Describes the credential that requests to a provider would use, and its place.
+pub(super) fn credential_state(app: &AppContext, stored: &StoredCredentials, name: &str) -> Option<String> {
     let Ok(provider) = app.settings.known_providers().find(name) else {
-        return stored.get(name).map(|credential| format!("{}, unused: unknown provider", what(credential)));
+        return stored
+            .get(name)
+            .map(|credential| format!("{}, unused: unknown provider", describe_credential(credential)));
     };
     let (key, place) = app.credential(&provider, stored)?;
     let what = match key {
         CredentialSource::Key(_) => "a key".to_owned(),
         CredentialSource::Bearer(_) => "a token".to_owned(),
-        CredentialSource::StoredKey | CredentialSource::SignIn { .. } => what(stored.get(name)?),
+        CredentialSource::StoredKey | CredentialSource::SignIn { .. } => {
+            describe_credential(stored.get(name)?)
+        }
     };
     Some(format!("{what} ({place})"))
 }

@@ -9,14 +9,14 @@ use zk_core::service::{StateFiles as _, make_private_dir};
 use zk_exec::{Environment, LocalStateFiles, ProcessExec};
 use zk_tui::term::print_stderr;
 
-use super::{UNAPPROVED, lock_of, make_directory_of, settings_file, text_of};
+use super::{UNAPPROVED, lock_path, make_directory_of, settings_file, text_of};
 use crate::additions::Additions;
 use crate::app::Machine;
 use crate::commands::print_words as print;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::Settings;
 
-/// Edited text of a settings file, stored in zk's own directory with the text it started from.
+/// Draft of a settings file: its edited text, and the text that the edit started from.
 struct Draft {
     text: PathBuf,
     base: PathBuf,
@@ -35,7 +35,7 @@ impl Draft {
         Ok(Self { text: dir.join(format!("{name}.toml")), base: dir.join(format!("{name}.base")) })
     }
 
-    /// Starts with the text `now`, or continues with a rejected draft that started from the same text.
+    /// Fills the draft with the text `now`, or keeps a rejected draft that started from the same text.
     fn open(&self, now: &str) -> Outcome<()> {
         let kept = text_of(&self.text)?;
         let base = text_of(&self.base)?;
@@ -56,7 +56,7 @@ impl Draft {
     }
 
     fn remove(&self) {
-        // A draft that cannot be removed is only offered again.
+        // If removing fails, the next edit only offers the draft again.
         for file in [&self.text, &self.base] {
             let _ = std::fs::remove_file(file);
         }
@@ -91,7 +91,7 @@ pub(crate) fn config_edit(
                 "{failure}\nnothing was changed; `zk config edit` continues with this text"
             ))
         })?;
-    let locked = files.lock(&lock_of(&path)).map_err(Failure::failed)?;
+    let locked = files.lock(&lock_path(&path)).map_err(Failure::failed)?;
     if text_of(&path)? != before {
         return Err(Failure::failed(format!(
             "{} was changed meanwhile and stays as it is; your text is in {}",

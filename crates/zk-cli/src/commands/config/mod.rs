@@ -37,7 +37,7 @@ pub(crate) fn config_change(
     project: bool,
 ) -> Outcome<Exit> {
     let (layer, path) = settings_file(&app.work.machine, &app.work.project, project)?;
-    let value = value.map(|value| typed(app, key, &value, layer)).transpose()?;
+    let value = value.map(|value| parse_value(app, key, &value, layer)).transpose()?;
     let mut tables: Vec<&str> = key.split('.').collect();
     let name = tables.pop().unwrap_or_default();
     let place = |error| Failure::usage(format!("{}: {error}", path.display()));
@@ -81,7 +81,7 @@ pub(super) fn change_file(
 ) -> Outcome<()> {
     make_directory_of(path, layer)?;
     let files = LocalStateFiles::default();
-    let _locked = files.lock(&lock_of(path)).map_err(Failure::failed)?;
+    let _locked = files.lock(&lock_path(path)).map_err(Failure::failed)?;
     let after = change(&text_of(path)?)?;
     files.replace(path, after.as_bytes()).map_err(Failure::failed)
 }
@@ -103,12 +103,12 @@ fn text_of(path: &Path) -> Outcome<String> {
 }
 
 /// Path of the lock file of a settings file.
-fn lock_of(path: &Path) -> PathBuf {
+fn lock_path(path: &Path) -> PathBuf {
     path.with_extension("toml.lock")
 }
 
 /// Parses a value for its key: as TOML if that fits, otherwise as a string.
-fn typed(app: &AppContext, key: &str, value: &str, layer: Layer) -> Outcome<toml::Value> {
+fn parse_value(app: &AppContext, key: &str, value: &str, layer: Layer) -> Outcome<toml::Value> {
     let path: Vec<String> = key.split('.').map(str::to_owned).collect();
     if path.iter().any(String::is_empty) {
         return Err(Failure::usage(format!(

@@ -11,7 +11,7 @@ use super::{print, print_text};
 use crate::app::{Workplace, runtime};
 use crate::args::actions::{CostAction, CostBy};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::sessions::{refused, store};
+use crate::sessions::{store, store_failure};
 use totals::{Summed, Totals, sum_up};
 use why::why;
 
@@ -36,12 +36,12 @@ fn totals(work: &Workplace, by: CostBy, all: bool, as_json: bool) -> Outcome<Exi
     let store = store(&work.machine)?;
     let filter = SessionFilter { cwd: (!all).then(|| work.cwd.clone()), limit: None, unanswered: true };
     let summed = runtime()?.block_on(sum_up(&store, &filter, by));
-    let Summed { totals: Totals { sums, total, .. }, left_out, damaged } = summed.map_err(refused)?;
-    damaged.iter().for_each(|notice| tell(notice));
+    let Summed { totals: Totals { sums, total, .. }, left_out, damaged } = summed.map_err(store_failure)?;
+    damaged.iter().for_each(|notice| show_notice(notice));
     if as_json {
         let rows: Vec<Value> = sums.iter().map(|(name, sum)| sum.json(name)).collect();
         let text = serde_json::to_string_pretty(&Value::Array(rows)).map_err(Failure::failed)?;
-        left_out.iter().for_each(|notice| tell(notice));
+        left_out.iter().for_each(|notice| show_notice(notice));
         return print_text(&work.machine, &text);
     }
     let columns =
@@ -60,7 +60,7 @@ fn totals(work: &Workplace, by: CostBy, all: bool, as_json: bool) -> Outcome<Exi
     print(&work.machine, &lines)
 }
 
-/// Shows a notice about missing figures.
-fn tell(notice: &str) {
+/// Shows a notice about figures that are missing in the sums.
+fn show_notice(notice: &str) {
     print_stderr(&format!("zk: {}", visible_line(notice)));
 }

@@ -18,7 +18,7 @@ pub(crate) const SAVINGS: &str = "output-savings";
 
 /// Stores an entry in the session for each `PrefixBreak`, at which the provider's prompt cache misses; also
 /// for sub-agents.
-pub(crate) fn note_breaks(bus: &Bus) {
+pub(crate) fn record_prefix_breaks(bus: &Bus) {
     let scope = bus.scope(SOURCE);
     let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
     scope.on_async_with_at(
@@ -39,7 +39,7 @@ pub(crate) fn note_breaks(bus: &Bus) {
 
 /// Stores an entry in the session for each run whose command outputs were shortened, with the bytes before
 /// and after.
-pub(crate) fn note_savings(bus: &Bus) {
+pub(crate) fn record_savings(bus: &Bus) {
     let scope = bus.scope(SOURCE);
     let saved = Arc::new(Mutex::new((0_u64, 0_u64)));
     let counted = saved.clone();

@@ -101,7 +101,7 @@ pub(super) struct Answered<'a> {
 }
 
 /// Returns the answer recorded in an entry, if any.
-pub(super) fn answer(entry: &Entry) -> Option<Answered<'_>> {
+pub(super) fn answer_of(entry: &Entry) -> Option<Answered<'_>> {
     match &entry.kind {
         EntryKind::Message { usage: Some(turn), .. } => Some(Answered { turn, side_call: None }),
         EntryKind::Usage { usage: turn, side_call } => Some(Answered { turn, side_call: side_call.as_ref() }),

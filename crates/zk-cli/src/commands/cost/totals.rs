@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zk_core::service::{Entry, EntryVisitor, SessionFilter, SessionStore, SideCallOf, StoreError};
 use zk_tui::plain::lines::shorten;
 
-use super::sums::{Answered, Outputs, Sum, answer};
+use super::sums::{Answered, Outputs, Sum, answer_of};
 use crate::args::actions::CostBy;
 
-/// Name of the conversation's own answers.
+/// Row name for the answers of the conversation itself, not of a plugin or part.
 const CONVERSATION: &str = "the conversation";
 
 /// Sums of sessions, by session, model, day, plugin or part.
@@ -19,7 +19,7 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    pub(super) fn by(by: CostBy) -> Self {
+    pub(super) fn new(by: CostBy) -> Self {
         Self { by, sums: BTreeMap::new(), total: Sum::default() }
     }
 
@@ -32,7 +32,7 @@ impl Totals {
 
     /// Adds the usage and savings of an entry of `session`.
     pub(super) fn add(&mut self, session: &str, entry: &Entry) {
-        if let Some(Answered { turn, side_call }) = answer(entry) {
+        if let Some(Answered { turn, side_call }) = answer_of(entry) {
             let name = match (self.by, side_call) {
                 (CostBy::Session, _) => session.to_owned(),
                 (CostBy::Model, _) => turn.model.to_string(),
@@ -91,12 +91,12 @@ pub(super) async fn sum_up(
     filter: &SessionFilter,
     by: CostBy,
 ) -> Result<Summed, StoreError> {
-    let mut all = Summed { totals: Totals::by(by), left_out: Vec::new(), damaged: Vec::new() };
+    let mut all = Summed { totals: Totals::new(by), left_out: Vec::new(), damaged: Vec::new() };
     for info in store.list(filter).await? {
         let session = format!("{}  {}", info.id, shorten(&info.title.replace('\n', " ")));
-        let summed = Arc::new(Mutex::new(Totals::by(by)));
+        let summed = Arc::new(Mutex::new(Totals::new(by)));
         let visit = visiting(&summed, move |totals, entry| totals.add(&session, entry));
-        // Branches that were left were paid for, too.
+        // Answers on abandoned branches cost money, too.
         match store.scan_tree(&info.id, visit).await {
             Ok(scan) => {
                 all.totals.merge(&lock(&summed));

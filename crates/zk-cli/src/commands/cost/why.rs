@@ -8,19 +8,19 @@ use zk_tui::{dollars, thousands};
 use super::super::print;
 use super::NAME_COLUMNS;
 use super::records::{BREAK, DEPTH, SOURCE};
-use super::sums::{Answered, Outputs, Sum, answer};
-use super::tell;
+use super::show_notice;
+use super::sums::{Answered, Outputs, Sum, answer_of};
 use super::totals::{lock, visiting};
 use crate::app::{Machine, runtime};
 use crate::exit::{Exit, Outcome};
-use crate::sessions::{given, refused, store};
+use crate::sessions::{require_id, store, store_failure};
 
 pub(super) fn why(machine: &Machine, id: &str) -> Outcome<Exit> {
     let store = store(machine)?;
     let found = Arc::new(Mutex::new((Sum::default(), Vec::new())));
     let visitor = || {
         visiting(&found, |(sum, breaks): &mut (Sum, Vec<String>), entry| {
-            if let Some(Answered { turn, .. }) = answer(entry) {
+            if let Some(Answered { turn, .. }) = answer_of(entry) {
                 sum.add(turn);
             }
             if let Some(saved) = Outputs::of(entry) {
@@ -30,14 +30,14 @@ pub(super) fn why(machine: &Machine, id: &str) -> Outcome<Exit> {
                 && custom.source == SOURCE
                 && custom.kind == BREAK
             {
-                breaks.push(visible_line(&describe(entry.time_ms, &custom.data.value())));
+                breaks.push(visible_line(&describe_break(entry.time_ms, &custom.data.value())));
             }
         })
     };
     let scan = runtime()?.block_on(async {
-        scan_matching(&store, given(id, "`zk cost why`")?, visitor).await.map_err(refused)
+        scan_matching(&store, require_id(id, "`zk cost why`")?, visitor).await.map_err(store_failure)
     })?;
-    scan.notices.iter().for_each(|notice| tell(notice));
+    scan.notices.iter().for_each(|notice| show_notice(notice));
     let (sum, breaks) = &*lock(&found);
     let mut lines = vec![sum.line(scan.info.id.as_str(), NAME_COLUMNS)];
     if breaks.is_empty() {
@@ -52,8 +52,8 @@ pub(super) fn why(machine: &Machine, id: &str) -> Outcome<Exit> {
     print(machine, &lines)
 }
 
-/// One break in words.
-pub(super) fn describe(time_ms: u64, data: &Value) -> String {
+/// Describes one prefix break in words.
+pub(super) fn describe_break(time_ms: u64, data: &Value) -> String {
     let part = &data["part"];
     let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
     let of = |source: &Value| source.as_str().map(|of| format!(" of `{of}`")).unwrap_or_default();

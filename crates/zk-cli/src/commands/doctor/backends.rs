@@ -8,13 +8,13 @@ use super::findings::{Finding, fine, warning};
 use crate::app::AppContext;
 use crate::compose;
 
-/// Time for an agent to start: a package runner may have to get its package.
+/// Time limit for an agent's start, in which a package runner may have to download it.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// Starts each backend of the settings, and ends it again.
-pub(super) async fn backends(app: &AppContext) -> Vec<Finding> {
+pub(super) async fn check_backends(app: &AppContext) -> Vec<Finding> {
     let children = Environment::filtered(app.work.machine.env.without_secrets());
-    let plain = Arc::new(compose::process(&app.settings, children));
+    let plain = Arc::new(compose::process_exec(&app.settings, children));
     let mut findings = Vec::new();
     for backend in compose::backends::all(&app.work, &app.settings, plain.clone()) {
         let name = visible_line(backend.name());

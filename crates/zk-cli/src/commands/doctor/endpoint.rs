@@ -12,7 +12,7 @@ use crate::{compose, select};
 /// Time limit of an endpoint that lists its models.
 pub(super) const LIST_TIMEOUT: Duration = Duration::from_secs(2);
 
-pub(super) async fn endpoint(app: &AppContext) -> Vec<Finding> {
+pub(super) async fn check_endpoint(app: &AppContext) -> Vec<Finding> {
     let endpoint = match app.endpoint().await {
         Ok(endpoint) => endpoint,
         Err(error) => return vec![failure(format!("provider: {error}"))],
@@ -24,7 +24,7 @@ pub(super) async fn endpoint(app: &AppContext) -> Vec<Finding> {
         Some(CredentialSource::SignIn { .. }) => "you are signed in",
         None => "no key is set",
     };
-    let (name, why) = (&endpoint.provider.name, select::reason(&endpoint));
+    let (name, why) = (&endpoint.provider.name, select::selection_reason(&endpoint));
     let mut findings = vec![fine(match endpoint.provider.prebuilt {
         Some(_) => format!("provider: {name}, a part of this program ({why})"),
         None => format!("provider: {name} at {}, {key} ({why})", endpoint.base_url),
@@ -37,11 +37,11 @@ pub(super) async fn endpoint(app: &AppContext) -> Vec<Finding> {
         }
     };
     let place = if endpoint.base_url.is_empty() { &endpoint.provider.name } else { &endpoint.base_url };
-    findings.push(reach(&app.settings, &*provider, place).await);
+    findings.push(check_reach(&app.settings, &*provider, place).await);
     findings
 }
 
-pub(super) async fn reach(settings: &Settings, provider: &dyn Provider, url: &str) -> Finding {
+pub(super) async fn check_reach(settings: &Settings, provider: &dyn Provider, url: &str) -> Finding {
     match tokio::time::timeout(LIST_TIMEOUT, provider.list_models(&Bus::new().cx())).await {
         Err(_) => failure(format!("endpoint: {url} did not answer within {} s", LIST_TIMEOUT.as_secs())),
         Ok(Err(error)) => failure(format!("endpoint: {error}")),

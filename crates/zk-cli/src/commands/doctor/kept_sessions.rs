@@ -5,7 +5,7 @@ use crate::app::Workplace;
 use crate::sessions;
 use crate::settings::Settings;
 
-pub(super) async fn sessions(work: &Workplace, settings: &Settings) -> Finding {
+pub(super) async fn check_sessions(work: &Workplace, settings: &Settings) -> Finding {
     if !settings.program.sessions {
         return fine("sessions: not kept, by the settings");
     }

@@ -9,10 +9,11 @@ use crate::app::Machine;
 use crate::commands::print_words as print;
 use crate::exit::{Exit, Failure, Outcome};
 
-/// Flaws that are shown one by one.
+/// Most flaws that are listed one by one.
 const MAX_SHOWN: usize = 20;
 
-/// Flaws of zk's own files. Copies of plugins and outputs of commands have the modes that they came with.
+/// Returns the flaws of zk's own files, such as wrong modes and leftovers. Copies of plugins and outputs of commands
+/// are not checked.
 fn flaws(machine: &Machine) -> Vec<StateFlaw> {
     let opaque: Vec<_> = machine.dirs.plugins().into_iter().chain(machine.dirs.outputs()).collect();
     match &machine.dirs.state {
@@ -21,11 +22,11 @@ fn flaws(machine: &Machine) -> Vec<StateFlaw> {
     }
 }
 
-/// Tells what is wrong with zk's own files. A directory that is not there yet is made once something is kept.
-pub(super) fn told(machine: &Machine) -> Vec<Finding> {
+/// Returns findings about zk's own files. A missing directory is not reported, since zk creates it when it is needed.
+pub(super) fn state_findings(machine: &Machine) -> Vec<Finding> {
     let flaws: Vec<StateFlaw> = flaws(machine).into_iter().filter(|flaw| !flaw.is_absent()).collect();
     let mut told: Vec<Finding> =
-        shown(&flaws).into_iter().map(|line| warning(format!("own files: {line}"))).collect();
+        flaw_lines(&flaws).into_iter().map(|line| warning(format!("own files: {line}"))).collect();
     let mendable = flaws.iter().filter(|flaw| flaw.is_mendable()).count();
     if mendable > 0 {
         told.push(warning(format!(
@@ -35,7 +36,7 @@ pub(super) fn told(machine: &Machine) -> Vec<Finding> {
     told
 }
 
-fn shown(flaws: &[StateFlaw]) -> Vec<String> {
+fn flaw_lines(flaws: &[StateFlaw]) -> Vec<String> {
     let mut lines: Vec<String> =
         flaws.iter().take(MAX_SHOWN).map(|flaw| visible_line(&flaw.to_string())).collect();
     if flaws.len() > MAX_SHOWN {
@@ -50,14 +51,14 @@ fn shown(flaws: &[StateFlaw]) -> Vec<String> {
 /// If nobody can be asked and `--yes` is not there, or if something could not be mended.
 pub(super) fn mend(machine: &Machine, is_agreed: bool) -> Outcome<()> {
     let (mendable, others): (Vec<_>, Vec<_>) = flaws(machine).into_iter().partition(StateFlaw::is_mendable);
-    let mut lines = shown(&others);
+    let mut lines = flaw_lines(&others);
     if mendable.is_empty() {
         lines.push("There is nothing to mend.".to_owned());
         return print(machine, &lines).map(|_| ());
     }
-    lines.extend(shown(&mendable));
+    lines.extend(flaw_lines(&mendable));
     print(machine, &lines)?;
-    if !is_agreed && !agrees(&mendable)? {
+    if !is_agreed && !ask_to_mend(&mendable)? {
         return print(machine, &["Nothing was changed.".to_owned()]).map(|_| ());
     }
     let total = mendable.len();
@@ -72,7 +73,7 @@ pub(super) fn mend(machine: &Machine, is_agreed: bool) -> Outcome<()> {
     }
 }
 
-fn agrees(flaws: &[StateFlaw]) -> Outcome<bool> {
+fn ask_to_mend(flaws: &[StateFlaw]) -> Outcome<bool> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Err(Failure::usage(
             "nobody can be asked here, so nothing was changed: `zk doctor --fix --yes` does what is shown",

@@ -20,9 +20,9 @@ use crate::containment;
 use crate::exit::{Exit, Outcome};
 use crate::sandbox;
 use crate::settings::Settings;
-use endpoint::endpoint;
+use endpoint::check_endpoint;
 use findings::{Finding, Health, failure, fine, warning};
-use kept_sessions::sessions;
+use kept_sessions::check_sessions;
 use programs::{PROGRAMS, program_found};
 
 /// Checks everything that a run needs, after the mends that were asked for. The exit code is 1 if a run would fail.
@@ -46,36 +46,39 @@ pub(crate) fn run(app: &AppContext, args: DoctorArgs) -> Outcome<Exit> {
         env!("CARGO_PKG_VERSION"),
         visible_line(&app.work.cwd.display().to_string())
     )));
-    tell(settings(&app.work.machine));
-    mend::told(&app.work.machine).into_iter().for_each(&mut tell);
-    tell(hooks(&app.settings));
-    tell(plugins(&app.settings));
+    tell(check_settings(&app.work.machine));
+    mend::state_findings(&app.work.machine).into_iter().for_each(&mut tell);
+    tell(check_hooks(&app.settings));
+    tell(check_plugins(&app.settings));
     let runtime = runtime()?;
-    for finding in runtime.block_on(endpoint(app)) {
+    for finding in runtime.block_on(check_endpoint(app)) {
         tell(finding);
     }
-    runtime.block_on(parts::parts(app)).into_iter().for_each(&mut tell);
-    for finding in runtime.block_on(backends::backends(app)) {
+    runtime.block_on(parts::check_parts(app)).into_iter().for_each(&mut tell);
+    for finding in runtime.block_on(backends::check_backends(app)) {
         tell(finding);
     }
-    tell(runtime.block_on(sessions(&app.work, &app.settings)));
-    runtime.block_on(session_care::session_care(&app.work, &app.settings)).into_iter().for_each(&mut tell);
+    tell(runtime.block_on(check_sessions(&app.work, &app.settings)));
+    runtime
+        .block_on(session_care::check_session_care(&app.work, &app.settings))
+        .into_iter()
+        .for_each(&mut tell);
     for (program, used) in PROGRAMS {
         tell(program_found(&app.work.machine, program, used));
     }
-    for finding in sandbox(&app.work, &app.settings) {
+    for finding in check_sandbox(&app.work, &app.settings) {
         tell(finding);
     }
-    tell(permissions(&app.work, &app.settings));
-    tell(terminal(&app.work.machine));
+    tell(check_permissions(&app.work, &app.settings));
+    tell(check_terminal(&app.work.machine));
     screen.finish()?;
     Ok(if healthy { Exit::Done } else { Exit::Failed })
 }
 
-/// Sets a sandbox up as `--run-in sandbox` does.
-fn sandbox(work: &Workplace, settings: &Settings) -> Vec<Finding> {
+/// Tests the sandbox that `--run-in sandbox` uses.
+fn check_sandbox(work: &Workplace, settings: &Settings) -> Vec<Finding> {
     let environment = zk_exec::Environment::filtered(work.machine.env.without_secrets());
-    let report = sandbox::tested(work, settings, environment).and_then(|(exec, test)| {
+    let report = sandbox::start_with_self_test(work, settings, environment).and_then(|(exec, test)| {
         let report = exec.start().map_err(crate::exit::Failure::failed)?;
         Ok((report, test))
     });
@@ -85,7 +88,7 @@ fn sandbox(work: &Workplace, settings: &Settings) -> Vec<Finding> {
             let whole = report.missing().next().is_none();
             let tested = format!("tested: {0} of {0} escapes stopped{when}", test.held.len());
             let text = match whole {
-                true => format!("sandbox: works ({tested}); {}", bounds(work, settings)),
+                true => format!("sandbox: works ({tested}); {}", describe_limits(work, settings)),
                 false => format!("sandbox: works in part ({tested}): {report}"),
             };
             let limits =
@@ -97,7 +100,7 @@ fn sandbox(work: &Workplace, settings: &Settings) -> Vec<Finding> {
 }
 
 /// Describes the limits of commands in a sandbox with all layers.
-fn bounds(work: &Workplace, settings: &Settings) -> String {
+fn describe_limits(work: &Workplace, settings: &Settings) -> String {
     let network = if settings.sandbox.network == NetworkSetting::None { "no network; " } else { "" };
     let roots: Vec<String> =
         work.roots().iter().map(|root| visible_line(&root.display().to_string())).collect();
@@ -105,14 +108,14 @@ fn bounds(work: &Workplace, settings: &Settings) -> String {
 }
 
 /// Reports which calls run without a question, and in which context.
-fn permissions(work: &Workplace, settings: &Settings) -> Finding {
+fn check_permissions(work: &Workplace, settings: &Settings) -> Finding {
     match containment::select(work, settings, settings.permissions.allow_all) {
         Ok(containment) => fine(format!("permissions: {}", containment.describe())),
         Err(error) => failure(format!("permissions: {}", error.message)),
     }
 }
 
-fn settings(machine: &Machine) -> Finding {
+fn check_settings(machine: &Machine) -> Finding {
     match machine.dirs.settings() {
         Some(path) if path.exists() => fine(format!("settings: {}", path.display())),
         Some(path) => fine(format!("settings: none of your own; they would be in {}", path.display())),
@@ -120,7 +123,7 @@ fn settings(machine: &Machine) -> Finding {
     }
 }
 
-fn hooks(settings: &Settings) -> Finding {
+fn check_hooks(settings: &Settings) -> Finding {
     let counted = settings.hooks().hooks.len();
     let untrusted: usize = settings.untrusted_hooks().map(|set| set.hooks.len()).sum();
     let unusable = settings.hooks().hooks.iter().filter(|hook| hook.unusable.is_some()).count();
@@ -135,7 +138,7 @@ fn hooks(settings: &Settings) -> Finding {
     }
 }
 
-fn plugins(settings: &Settings) -> Finding {
+fn check_plugins(settings: &Settings) -> Finding {
     let loaded = settings.bundles();
     let list = "`zk plugin list` shows them";
     match (loaded.bundles.len(), loaded.problems.len()) {
@@ -148,7 +151,7 @@ fn plugins(settings: &Settings) -> Finding {
     }
 }
 
-fn terminal(machine: &Machine) -> Finding {
+fn check_terminal(machine: &Machine) -> Finding {
     if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
         fine(format!("terminal: {}", machine.env.text("TERM").unwrap_or("unknown")))
     } else {

@@ -1,4 +1,4 @@
-//! Models of parts, and the model that was kept for this directory.
+//! Checks of the models for parts of zk, and of the model that was kept for this directory.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::app::AppContext;
 use crate::{agents, compose, kept, parts, select};
 
 /// Checks the model of each part, and proposes one if there is none.
-pub(super) async fn parts(app: &AppContext) -> Vec<Finding> {
+pub(super) async fn check_parts(app: &AppContext) -> Vec<Finding> {
     let mut findings = kept_choice(app).await.into_iter().collect::<Vec<_>>();
     // Without a provider there is a failure already.
     let Ok(endpoint) = app.endpoint().await else { return findings };
@@ -20,7 +20,7 @@ pub(super) async fn parts(app: &AppContext) -> Vec<Finding> {
     };
     let (options, of_agents) = agents::options(app, own.name(), true);
     let names: Vec<&str> = options.agents.iter().map(|agent| &*agent.name).collect();
-    let named = parts::named(app, of_agents, &names);
+    let named = parts::named_parts(app, of_agents, &names);
     if named.is_empty() {
         findings.extend(proposal(app, &own));
         return findings;
@@ -30,7 +30,9 @@ pub(super) async fn parts(app: &AppContext) -> Vec<Finding> {
             Ok(model) => {
                 let text = format!("part {part}: {}{}", model.reference(), price(&model));
                 match app.settings.known_providers().unknown_model(&model) {
-                    Some(unknown) => warning(visible_line(&format!("{text}: {}", select::note(&unknown)))),
+                    Some(unknown) => {
+                        warning(visible_line(&format!("{text}: {}", select::unlisted_model_note(&unknown))))
+                    }
                     None => fine(visible_line(&text)),
                 }
             }
@@ -62,7 +64,7 @@ fn price(model: &Model) -> String {
     })
 }
 
-/// Reports the model that a conversation here begins with because it was chosen in one before.
+/// Reports the model that a conversation in this directory begins with, since the person chose it in an earlier one.
 async fn kept_choice(app: &AppContext) -> Option<Finding> {
     let choice = match kept::choice(app) {
         Ok(choice) => choice?,
@@ -72,7 +74,7 @@ async fn kept_choice(app: &AppContext) -> Option<Finding> {
     };
     let model = choice.model?;
     let name = visible_line(&model.to_string());
-    Some(match kept::unusable(app, &model).await {
+    Some(match kept::unusable_reason(app, &model).await {
         None => {
             fine(format!("kept model: conversations here begin with {name}, which was chosen in one before"))
         }

@@ -3,7 +3,7 @@ use std::path::Path;
 use super::findings::{Finding, failure, fine, warning};
 use crate::app::Machine;
 
-/// Use of a program.
+/// Need for a program: required or optional.
 #[derive(Clone, Copy)]
 pub(super) enum Requirement {
     Needed(&'static str),

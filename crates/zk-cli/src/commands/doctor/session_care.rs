@@ -7,8 +7,8 @@ use crate::commands::size;
 use crate::sessions;
 use crate::settings::Settings;
 
-/// Sizes of the sessions, their search index and the trash, and the last removal of leftovers.
-pub(super) async fn session_care(work: &Workplace, settings: &Settings) -> Option<Finding> {
+/// Reports the sizes of the sessions, their search index and the trash, and the last removal of leftovers.
+pub(super) async fn check_session_care(work: &Workplace, settings: &Settings) -> Option<Finding> {
     let place = sessions::place(work, settings);
     let is_kept = settings.program.sessions && work.machine.stores.name().is_none();
     let root = work.machine.dirs.sessions().filter(|root| is_kept && root.is_dir())?;

@@ -23,10 +23,10 @@ pub(crate) fn registry(app: &AppContext) -> Outcome<Exit> {
                     RegistrationKind::Observer => "observer".to_owned(),
                     RegistrationKind::Handler => "handler".to_owned(),
                     RegistrationKind::Tombstone => "tombstone".to_owned(),
-                    RegistrationKind::Item(kind) => last(kind),
-                    RegistrationKind::Decorator(kind) => format!("decorator of {}", last(kind)),
-                    RegistrationKind::Service(kind) => format!("service {}", last(kind)),
-                    RegistrationKind::Watcher(kind) => format!("watcher of {}", last(kind)),
+                    RegistrationKind::Item(kind) => short_type_name(kind),
+                    RegistrationKind::Decorator(kind) => format!("decorator of {}", short_type_name(kind)),
+                    RegistrationKind::Service(kind) => format!("service {}", short_type_name(kind)),
+                    RegistrationKind::Watcher(kind) => format!("watcher of {}", short_type_name(kind)),
                 };
                 let stage = one.stage.map_or(String::new(), |stage| format!(" ({stage:?})").to_lowercase());
                 format!("{kind:<16} {:<22} {}{stage}  {}", one.name, one.source, one.location)
@@ -60,7 +60,7 @@ pub(crate) fn command_hooks(machine: &Machine, settings: &Settings) -> Outcome<E
     print(machine, &lines)
 }
 
-/// A type's name without its modules.
-fn last(name: &str) -> String {
+/// Returns the name of a type without its module path.
+fn short_type_name(name: &str) -> String {
     name.rsplit("::").next().unwrap_or(name).to_lowercase()
 }

@@ -9,7 +9,7 @@ use crate::commands::print_text;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::host;
 
-/// Sessions that are offered.
+/// Most sessions that the completion offers.
 const MAX_SESSIONS: usize = 50;
 
 /// Prints the script by which a shell completes command lines of zk.
@@ -29,7 +29,7 @@ pub(crate) fn manual_pages(dir: &Path) -> Outcome<Exit> {
     Ok(Exit::Done)
 }
 
-/// Words for completion that need files of the person.
+/// Returns the completion's word lists that need files of the person, such as sessions.
 pub(crate) fn known_words() -> KnownWords {
     KnownWords { sessions, pages: super::page_names }
 }

@@ -12,15 +12,15 @@ use crate::app::terminal;
 use crate::args::help;
 use crate::exit::{Exit, Failure, Outcome};
 pub(crate) use completions::{completions, known_words, manual_pages};
-use pages::{Page, pages, text, unpacked, without_targets};
+use pages::{Page, pages, text, unpack_pages, without_targets};
 use zk_exec::ProgramEnv;
 
-/// Names of pages that a miss lists at most.
+/// Most pages that the message about a missing topic names.
 const MAX_NAMED: usize = 8;
 
 /// Prints the page or the help of the command that `topic` names, or lists the pages.
 pub(crate) fn help(env: &ProgramEnv, topic: &[String]) -> Outcome<Exit> {
-    let unpacked = unpacked()?;
+    let unpacked = unpack_pages()?;
     let pages = pages(&unpacked);
     let mut screen = Screen::stdout(&terminal(env));
     let word = topic.join(" ");
@@ -28,21 +28,21 @@ pub(crate) fn help(env: &ProgramEnv, topic: &[String]) -> Outcome<Exit> {
     match (page, help::text(topic)) {
         _ if topic.is_empty() => list(&pages, &mut screen),
         (Some(page), of_command) => {
-            screen.page(&without_targets(&text(page)?));
+            screen.write_page(&without_targets(&text(page)?));
             if of_command.is_some() {
                 screen.line(Style::DIM, &format!("Options of the command: zk {word} --help"));
             }
         }
         (None, Some(of_command)) => of_command.lines().for_each(|line| screen.line(Style::PLAIN, line)),
-        (None, None) => return Err(Failure::usage(missing(&pages, &word))),
+        (None, None) => return Err(Failure::usage(missing_topic_message(&pages, &word))),
     }
     screen.finish()?;
     Ok(Exit::Done)
 }
 
-/// Names of all pages that are no decision.
+/// Names of all pages except the decision records.
 fn page_names() -> Vec<String> {
-    let unpacked = unpacked().unwrap_or_default();
+    let unpacked = unpack_pages().unwrap_or_default();
     pages(&unpacked).iter().filter(|page| !page.is_decision()).map(|page| page.topic().to_owned()).collect()
 }
 
@@ -63,8 +63,8 @@ fn list(pages: &[Page<'_>], screen: &mut Screen) {
     );
 }
 
-/// Words on a topic that is not there, with what is near.
-fn missing(pages: &[Page<'_>], word: &str) -> String {
+/// Returns the message about a missing topic, with similar page names.
+fn missing_topic_message(pages: &[Page<'_>], word: &str) -> String {
     let wanted = word.to_lowercase();
     let near = pages.iter().map(|page| (strsim::osa_distance(&wanted, page.topic()), page.topic()));
     let near = near.filter(|(distance, _)| *distance <= wanted.chars().count() / 3).min();

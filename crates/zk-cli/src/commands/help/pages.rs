@@ -5,12 +5,12 @@ use flate2::read::DeflateDecoder;
 use crate::exit::{Failure, Outcome};
 use crate::reference_pages;
 
-/// Pages as the build script packed them.
+/// Compressed pages, from the build script.
 const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pages"));
 
 /// Page of the documentation.
 pub(super) struct Page<'a> {
-    /// Reader whom it is for.
+    /// Part of the documentation, by its readers.
     pub(super) part: &'a str,
     /// Path below `docs/`, without `.md`.
     pub(super) name: &'a str,
@@ -19,7 +19,7 @@ pub(super) struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Name without its folder, and for a decision its number.
+    /// Name without its folder; for a decision record, its number.
     pub(super) fn topic(&self) -> &str {
         let name = self.name.rsplit('/').next().unwrap_or(self.name);
         if self.is_decision() { name.split('-').next().unwrap_or(name) } else { name }
@@ -36,7 +36,7 @@ impl Page<'_> {
     }
 }
 
-pub(super) fn unpacked() -> Outcome<String> {
+pub(super) fn unpack_pages() -> Outcome<String> {
     let mut text = String::new();
     DeflateDecoder::new(PACKED)
         .read_to_string(&mut text)
@@ -54,7 +54,7 @@ pub(super) fn pages(unpacked: &str) -> Vec<Page<'_>> {
         .collect()
 }
 
-/// Text of a page; some are made from what the program is.
+/// Returns the text of a page; reference pages are generated.
 pub(super) fn text(page: &Page<'_>) -> Outcome<String> {
     if !page.text.is_empty() {
         return Ok(page.text.to_owned());
@@ -63,7 +63,7 @@ pub(super) fn text(page: &Page<'_>) -> Outcome<String> {
     Ok(made.remove(format!("docs/{}.md", page.name).as_str()).unwrap_or_default())
 }
 
-/// The page without targets of links, which are files of the site; addresses stay.
+/// Removes link targets that are files of the documentation site; addresses stay.
 pub(super) fn without_targets(page: &str) -> String {
     let mut written = String::with_capacity(page.len());
     let mut rest = page;

@@ -1,19 +1,20 @@
-//! Blocks of code and commands of the documentation: each is what its language says. Rust is compiled elsewhere: `cargo xtask
-//! tidy` finds each block in an example or a test.
+//! Checks that code blocks and commands of the documentation are valid in their language. Rust is not checked here:
+//! `cargo xtask tidy` finds each block in an example or a test.
 
 use clap::error::ErrorKind;
 use clap::{Command, Parser};
 
-use super::pages::{pages, unpacked};
+use super::pages::{pages, unpack_pages};
 use crate::args::cli::Cli;
 use crate::args::help;
 use crate::settings::tests::{warnings_of, warnings_of_project};
 
-/// Languages of blocks that something else checks or nothing can: tests of extensions and SDKs, editors of others, pictures.
+/// Languages of code blocks that other tests check or nothing can: tests of extensions and SDKs, configurations of
+/// editors, pictures.
 const UNCHECKED: [&str; 9] =
     ["rust", "rust,ignore", "text", "lua", "python", "typescript", "js", "markdown", "toml,manifest"];
 
-/// Block of a page, or a command in its prose.
+/// Code block of a page, or a command in its prose.
 struct Block<'a> {
     place: String,
     language: &'a str,
@@ -45,7 +46,7 @@ fn blocks<'a>(name: &str, page: &'a str) -> (Vec<Block<'a>>, Vec<Block<'a>>) {
     (blocks, spans)
 }
 
-/// Fault of a block, in words.
+/// Returns the fault of a code block in words, if it has one.
 fn fault(block: &Block<'_>) -> Option<String> {
     match block.language {
         "toml" => {
@@ -65,7 +66,7 @@ fn fault(block: &Block<'_>) -> Option<String> {
     }
 }
 
-/// Fault of a line of a shell: the command lines of zk in it have to be ones.
+/// Returns the fault of a shell line: its command lines of zk have to be valid.
 fn fault_of_command(line: &str) -> Option<String> {
     commands(line).into_iter().find_map(|words| {
         let is_assignment =
@@ -82,7 +83,7 @@ fn fault_of_command(line: &str) -> Option<String> {
     })
 }
 
-/// Simple commands of a line, each in its words: enough of a shell for the documentation.
+/// Splits a line into its simple commands and their words, well enough for the documentation.
 fn commands(line: &str) -> Vec<Vec<String>> {
     let mut commands = vec![Vec::new()];
     let (mut word, mut quote, mut is_word) = (String::new(), None, false);
@@ -110,7 +111,8 @@ fn commands(line: &str) -> Vec<Vec<String>> {
     commands
 }
 
-/// Fault of a command in prose, such as `zk trust status|add|remove`: its subcommands and its flags have to be there.
+/// Returns the fault of a command in prose, such as `zk trust status|add|remove`: its subcommands and flags have to
+/// exist.
 fn fault_of_span(span: &str, root: &Command) -> Option<String> {
     let mut at = vec![root];
     let mut is_path = true;
@@ -152,7 +154,7 @@ fn is_name(word: &str) -> bool {
 
 #[test]
 fn every_block_and_every_command_of_the_documentation_is_what_its_language_says() {
-    let unpacked = unpacked().unwrap();
+    let unpacked = unpack_pages().unwrap();
     let of_docs = pages(&unpacked).into_iter().filter(|page| !page.is_decision());
     let of_docs = of_docs.map(|page| (page.name.to_owned(), page.text.to_owned()));
     // Packages have no page beside the crate.

@@ -7,7 +7,7 @@ use zk_providers::{Efforts, Shutdown, known_shutdown};
 
 use crate::exit::{Failure, Outcome};
 
-/// A model of the list.
+/// Row of a model in the list.
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Listed {
     #[serde(flatten)]
@@ -43,7 +43,7 @@ impl Listed {
 
     fn cells(&self) -> [String; COLUMNS] {
         let model = &self.model;
-        let count = |count: Option<u64>| count.map_or_else(|| "?".to_owned(), short);
+        let count = |count: Option<u64>| count.map_or_else(|| "?".to_owned(), short_count);
         let rates = model.prices.as_ref().map(|prices| prices.rates);
         let price = rates.map_or_else(|| "?".to_owned(), |rates| format!("{}/{}", rates.input, rates.output));
         let thinking = match model.capabilities.thinking {
@@ -64,7 +64,7 @@ impl Listed {
     }
 
     /// Remark on the announced shutdown of a model.
-    fn end(&self, now: SystemTime) -> Option<String> {
+    fn shutdown_remark(&self, now: SystemTime) -> Option<String> {
         match self.shutdown {
             Some(end) if !end.is_past(now) => Some(format!("until {end}")),
             // A shutdown date is ignored as long as the server lists the model.
@@ -81,7 +81,7 @@ pub(super) fn merge(live: Vec<Listed>, known: Vec<Listed>) -> Vec<Listed> {
     live.into_iter().map(|live| Listed { live: true, ..live }).chain(known).collect()
 }
 
-/// Number of columns.
+/// Number of columns of the table.
 const COLUMNS: usize = 7;
 
 const HEAD: [&str; COLUMNS] = ["model", "window", "output", "$/M in/out", "thinking", "vision", "from"];
@@ -90,7 +90,7 @@ const HEAD: [&str; COLUMNS] = ["model", "window", "output", "$/M in/out", "think
 const MAX_ID_COLUMNS: usize = 22;
 
 /// Formats a number of tokens in at most five characters.
-fn short(count: u64) -> String {
+fn short_count(count: u64) -> String {
     match count {
         0..10_000 => count.to_string(),
         10_000..1_000_000 => format!("{}k", count / 1000),
@@ -113,7 +113,7 @@ pub(super) fn lines(listed: &[(String, Vec<Listed>)], named: bool) -> Vec<String
         let mut rows = vec![(None, HEAD.map(str::to_owned))];
         for model in models {
             let mut cells = model.cells();
-            let end = model.end(now);
+            let end = model.shutdown_remark(now);
             let [id, ..] = &mut cells;
             // A long id and a shutdown date have their own row.
             let is_long = id.chars().count() > MAX_ID_COLUMNS || end.is_some();
@@ -211,13 +211,13 @@ mod tests {
             ..Listed::from_catalogue(Model::unknown("openai", "o1"), &Efforts::default())
         };
         let later = UNIX_EPOCH + Duration::from_secs(4_000_000_000);
-        let end = |live, now| o1(live).end(now);
+        let end = |live, now| o1(live).shutdown_remark(now);
         assert_eq!(end(false, UNIX_EPOCH).as_deref(), Some("until 2026-10-23"));
         assert_eq!(end(true, UNIX_EPOCH).as_deref(), Some("until 2026-10-23"));
         assert_eq!(end(false, later).as_deref(), Some("shut down 2026-10-23"));
         assert_eq!(end(true, later), None);
         assert!(serde_json::to_string(&o1(false)).unwrap().contains("\"shutdown\":\"2026-10-23\""));
-        assert_eq!(known("b").end(later), None);
+        assert_eq!(known("b").shutdown_remark(later), None);
     }
 
     #[test]

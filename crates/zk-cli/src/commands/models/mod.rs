@@ -17,7 +17,7 @@ use crate::settings::Settings;
 pub(crate) fn models(app: &AppContext, filter: &[String], json: bool) -> Outcome<Exit> {
     let filter: Vec<String> =
         filter.iter().flat_map(|text| text.split_whitespace()).map(str::to_lowercase).collect();
-    let mut listed = all(app)?;
+    let mut listed = models_of_all(app)?;
     let named = listed.len() > 1;
     if named && filter.is_empty() && !json {
         return print(&app.work.machine, &list::counts(&listed));
@@ -44,7 +44,7 @@ pub(crate) fn models(app: &AppContext, filter: &[String], json: bool) -> Outcome
 }
 
 /// Collects the models of all providers.
-fn all(app: &AppContext) -> Outcome<Vec<(String, Vec<Listed>)>> {
+fn models_of_all(app: &AppContext) -> Outcome<Vec<(String, Vec<Listed>)>> {
     let runtime = runtime()?;
     let named = app
         .settings
@@ -56,7 +56,7 @@ fn all(app: &AppContext) -> Outcome<Vec<(String, Vec<Listed>)>> {
     let endpoint = match (runtime.block_on(app.endpoint()), named) {
         (Ok(endpoint), _) => endpoint,
         (Err(failure), Some(named)) if failure.exit == Exit::Auth => {
-            let known = known(&app.settings, &named.name);
+            let known = catalogue_models(&app.settings, &named.name);
             if known.is_empty() {
                 return Err(failure);
             }
@@ -65,18 +65,19 @@ fn all(app: &AppContext) -> Outcome<Vec<(String, Vec<Listed>)>> {
         }
         (Err(failure), None) if failure.exit == Exit::Auth => {
             term::print_stderr("zk: no provider is configured: this is the catalogue");
-            let listed =
-                known_providers().iter().map(|name| ((*name).to_owned(), known(&app.settings, name)));
+            let listed = known_providers()
+                .iter()
+                .map(|name| ((*name).to_owned(), catalogue_models(&app.settings, name)));
             return Ok(listed.collect());
         }
         (Err(failure), _) => return Err(failure),
     };
-    let models = runtime.block_on(of(&app.work.machine, &app.settings, &app.shared, &endpoint))?;
+    let models = runtime.block_on(models_at(&app.work.machine, &app.settings, &app.shared, &endpoint))?;
     Ok(vec![(endpoint.provider.name, models)])
 }
 
-/// Returns the models that an endpoint lists; at the vendor's own address, also those of the catalogue.
-async fn of(
+/// Returns the models that the server at an endpoint lists; at the vendor's own address, also those of the catalogue.
+async fn models_at(
     machine: &Machine,
     settings: &Settings,
     shared: &Shared,
@@ -85,7 +86,7 @@ async fn of(
     let provider = compose::provider(machine, settings, shared, endpoint).await?;
     let name = &endpoint.provider.name;
     let live = provider.list_models(&Bus::new().cx()).await;
-    let known = known(settings, name);
+    let known = catalogue_models(settings, name);
     let why = match live {
         Ok(Some(live)) => {
             let is_usual = endpoint.is_usual();
@@ -107,7 +108,7 @@ async fn of(
 }
 
 /// Returns the models of the catalogue and of the settings, without requests.
-fn known(settings: &Settings, provider: &str) -> Vec<Listed> {
+fn catalogue_models(settings: &Settings, provider: &str) -> Vec<Listed> {
     let said = settings.models(provider);
     let mut ids: Vec<&str> = known_models(provider).collect();
     ids.extend(said.ids());
@@ -118,7 +119,7 @@ fn known(settings: &Settings, provider: &str) -> Vec<Listed> {
     ids.into_iter().map(|id| with_efforts(model(id), &said)).collect()
 }
 
-/// Adds the effort levels of the settings, or else of the table, to a model.
+/// Creates a row for a model, with the effort levels of the settings, or else of the catalogue.
 fn with_efforts(model: Model, said: &Overrides) -> Listed {
     let own = said.get(&model.id).and_then(|said| said.efforts.clone());
     let efforts = own.unwrap_or_else(|| known_efforts(&model.provider, &model.id));

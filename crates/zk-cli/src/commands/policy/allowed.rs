@@ -6,13 +6,13 @@ use crate::exit::{Failure, Outcome};
 use crate::policy;
 
 /// Returns the names of the permanently allowed calls in this project.
-pub(super) fn calls(work: &Workplace) -> Outcome<Vec<String>> {
+pub(super) fn allowed_calls(work: &Workplace) -> Outcome<Vec<String>> {
     let all = work.machine.trust.approved(&work.project).map_err(Failure::failed)?;
     let calls = all.into_iter().filter(|(kind, _)| kind == PermissionGate::TRUST_KIND);
     Ok(calls.map(|(_, name)| name).collect())
 }
 
-/// Permanent approval.
+/// Permanent approval of calls in this project.
 pub(super) enum Allowed {
     /// A rule in the file of approvals.
     Rule(Approval),
@@ -60,11 +60,11 @@ impl Allowed {
 }
 
 /// Lists the approvals of this project: rules in the order of their approval, then calls.
-pub(super) fn here(work: &Workplace) -> Outcome<Vec<Allowed>> {
+pub(super) fn project_approvals(work: &Workplace) -> Outcome<Vec<Allowed>> {
     let rules = match policy::approvals(&work.machine) {
         Some(store) => store.list().map_err(Failure::failed)?,
         None => Vec::new(),
     };
     let rules = rules.into_iter().filter(|approval| approval.project == work.project).map(Allowed::Rule);
-    Ok(rules.chain(calls(work)?.into_iter().map(Allowed::Call)).collect())
+    Ok(rules.chain(allowed_calls(work)?.into_iter().map(Allowed::Call)).collect())
 }

@@ -4,15 +4,15 @@ use zk_core::service::{CallJudge, Trust, TrustItem, visible_lines};
 use zk_permission::{Decision, PermissionGate, Verdict};
 
 use super::super::print_words as print;
-use super::allowed::calls;
+use super::allowed::allowed_calls;
 use crate::app::Workplace;
 use crate::containment;
 use crate::exit::{Exit, Outcome};
 use crate::settings::Settings;
 use crate::{compose, policy};
 
-/// Judges a call and prints the verdict. With `args`, a permanent approval of this exact call applies too.
-pub(super) fn judged(
+/// Judges a call and prints the verdict. With `args`, a permanent approval of exactly this call counts, too.
+pub(super) fn print_verdict(
     work: &Workplace,
     settings: &Settings,
     tool: &str,
@@ -24,7 +24,7 @@ pub(super) fn judged(
     let mode = containment.mode;
     let (judge, _) = policy::judge(work, settings, &containment, true);
     let verdict = judge.verdict(tool, effects, &work.cwd);
-    let is_remembered = asks_by_no_rule(&verdict)
+    let is_remembered = can_be_approved(&verdict)
         && args.is_some_and(|args| is_remembered(work, settings, tool, args, effects));
     let decision = if is_remembered { Decision::Allow } else { verdict.decision };
     let mut lines = vec![format!("{decision} (mode {mode})")];
@@ -50,8 +50,8 @@ pub(super) fn judged(
     print(&work.machine, &lines)
 }
 
-/// Whether a stored approval can decide the call. It cannot for a denied call, or if a rule asks every time.
-fn asks_by_no_rule(verdict: &Verdict) -> bool {
+/// Whether a stored approval can allow the call: not if the call is denied, or a rule asks every time.
+fn can_be_approved(verdict: &Verdict) -> bool {
     verdict.decision == Decision::Ask
         && !verdict.reasons.iter().any(|reason| reason.decision == Decision::Ask && reason.rule.is_some())
 }
@@ -63,7 +63,7 @@ fn is_remembered(work: &Workplace, settings: &Settings, tool: &str, args: &Value
         return false;
     };
     // Stored names have secrets redacted, so calls are compared by their bytes.
-    let names = calls(work).unwrap_or_default();
+    let names = allowed_calls(work).unwrap_or_default();
     let items = names.iter().map(|name| TrustItem {
         project: &work.project,
         kind: PermissionGate::TRUST_KIND,

@@ -12,7 +12,7 @@ use crate::args::actions::PolicyAction;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::policy;
 use crate::settings::Settings;
-use allowed::{Allowed, calls, here};
+use allowed::{Allowed, allowed_calls, project_approvals};
 use verdicts::{test, test_host, test_tool};
 
 /// Explains which calls may run, and revokes approvals.
@@ -38,7 +38,7 @@ fn list(work: &Workplace, settings: &Settings) -> Outcome<Exit> {
     if let Some(problem) = problem {
         return Err(Failure::failed(problem));
     }
-    let approved = here(work)?;
+    let approved = project_approvals(work)?;
     for (number, allowed) in (1..).zip(&approved) {
         let text = visible_lines(&allowed.describe()).join(" ");
         let day = match allowed {
@@ -46,7 +46,7 @@ fn list(work: &Workplace, settings: &Settings) -> Outcome<Exit> {
             Allowed::Call(_) => String::new(),
         };
         lines.push(format!("{number}. {text} ({day}`zk policy revoke {number}`)"));
-        lines.extend(examples(&allowed.explain()).map(|row| format!(" {row}")));
+        lines.extend(example_lines(&allowed.explain()).map(|row| format!(" {row}")));
     }
     if lines.is_empty() {
         lines.push(
@@ -69,14 +69,14 @@ fn explain(work: &Workplace, settings: &Settings, text: Option<&str>) -> Outcome
         Rule::parse(Layer::CommandLine, Decision::Allow, text, &base)
     });
     let lines: Vec<String> = match given {
-        Some(rule) => explained(&rule.map_err(|error| Failure::usage(error.to_string()))?),
+        Some(rule) => explain_lines(&rule.map_err(|error| Failure::usage(error.to_string()))?),
         None => {
-            let calls = calls(work)?.into_iter().map(Allowed::Call);
+            let calls = allowed_calls(work)?.into_iter().map(Allowed::Call);
             let calls = calls.flat_map(|call| {
                 let heading = visible_lines(&call.describe()).join(" ");
-                std::iter::once(heading).chain(rows(&call.explain()))
+                std::iter::once(heading).chain(explanation_lines(&call.explain()))
             });
-            rules.iter().flat_map(explained).chain(calls).collect()
+            rules.iter().flat_map(explain_lines).chain(calls).collect()
         }
     };
     if lines.is_empty() {
@@ -85,19 +85,19 @@ fn explain(work: &Workplace, settings: &Settings, text: Option<&str>) -> Outcome
     print(&work.machine, &lines)
 }
 
-fn explained(rule: &Rule) -> Vec<String> {
+fn explain_lines(rule: &Rule) -> Vec<String> {
     let mut lines = visible_lines(&format!("{} ({})", rule.text, rule.layer));
-    lines.extend(rows(&rule.explain()));
+    lines.extend(explanation_lines(&rule.explain()));
     lines
 }
 
 /// Formats an explanation with its examples.
-fn rows(explanation: &Explanation) -> Vec<String> {
+fn explanation_lines(explanation: &Explanation) -> Vec<String> {
     let says = format!("  {}", visible_lines(&explanation.says).join(" "));
-    std::iter::once(says).chain(examples(explanation)).collect()
+    std::iter::once(says).chain(example_lines(explanation)).collect()
 }
 
-fn examples(explanation: &Explanation) -> impl Iterator<Item = String> {
+fn example_lines(explanation: &Explanation) -> impl Iterator<Item = String> {
     let shown = |text: &str| visible_lines(text).join(" ");
     let matches = explanation.matches.iter().map(move |text| format!("  matches        {}", shown(text)));
     let misses = explanation.misses.iter();
@@ -105,7 +105,7 @@ fn examples(explanation: &Explanation) -> impl Iterator<Item = String> {
 }
 
 fn revoke(work: &Workplace, which: &str) -> Outcome<Exit> {
-    let approved = here(work)?;
+    let approved = project_approvals(work)?;
     let by_number = which.parse::<usize>().ok().and_then(|number| approved.get(number.checked_sub(1)?));
     let found = by_number.or_else(|| approved.iter().find(|allowed| allowed.text() == which));
     let Some(found) = found else {

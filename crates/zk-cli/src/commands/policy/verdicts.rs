@@ -5,7 +5,7 @@ use zk_core::service::{CallPlace, Tool};
 use zk_permission::quote_all;
 use zk_tools::{ToolsOptions, ToolsPlugin};
 
-use super::judged::judged;
+use super::judged::print_verdict;
 use crate::app::Workplace;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::sandbox;
@@ -24,7 +24,7 @@ pub(super) fn test(work: &Workplace, settings: &Settings, command: &[String]) ->
     let args = json!({ "command": text });
     // The effects are those of the command line that the tool runs, which may have a prefix from the
     // settings.
-    judged(
+    print_verdict(
         work,
         settings,
         "shell",
@@ -56,7 +56,7 @@ pub(super) fn test_tool(work: &Workplace, settings: &Settings, name: &str, args:
     let args: Value = serde_json::from_str(&text).map_err(|error| {
         Failure::usage(format!("the arguments of `{name}` are not JSON: {error}: {text}"))
     })?;
-    judged(
+    print_verdict(
         work,
         settings,
         name,
@@ -94,5 +94,5 @@ pub(super) fn test_host(work: &Workplace, settings: &Settings, host: &str) -> Ou
         return Err(Failure::usage(text));
     }
     let effects = Effects::one(Effect::Network { hosts: vec![host.to_owned()] });
-    judged(work, settings, "fetch", &|_| Ok(effects.clone()), None)
+    print_verdict(work, settings, "fetch", &|_| Ok(effects.clone()), None)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use zk_serve::acp::{AcpOptions, serve_acp};
 
-use super::exec_server::pipes_until_written;
+use super::exec_server::stdio_stream_until_written;
 use crate::app::{AppContext, runtime};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::Launcher;
@@ -17,7 +17,7 @@ pub(crate) fn acp(app: AppContext) -> Outcome<Exit> {
     let (exit, written) = runtime()?.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::failed)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(Failure::failed)?;
-        let (pipes, written) = pipes_until_written().map_err(Failure::failed)?;
+        let (pipes, written) = stdio_stream_until_written().map_err(Failure::failed)?;
         let (from, to) = pipes.into_split();
         let options = AcpOptions { version: env!("CARGO_PKG_VERSION").to_owned(), ..AcpOptions::default() };
         let stop = options.stop.clone();

@@ -20,14 +20,14 @@ pub(crate) fn agent_sdk(app: &AppContext, mut words: Vec<String>) -> Outcome<Exi
     let args = SdkArgs::read(words);
     let to_stderr = args.has("debug-to-stderr");
     let children = Environment::filtered(machine.env.without_secrets());
-    let own = Arc::new(compose::process(&app.settings, children));
+    let own = Arc::new(compose::process_exec(&app.settings, children));
     let options = SdkOptions {
         cwd: app.work.cwd.clone(),
         config_dir: machine.env.path("CLAUDE_CONFIG_DIR"),
         home: machine.env.path("HOME"),
         host_files: Arc::new(machine.host_files.clone()),
         own_programs: own.clone(),
-        works_elsewhere: ExecutionTarget::is_elsewhere(&app.settings),
+        works_elsewhere: ExecutionTarget::is_on_another_machine(&app.settings),
         reads_session_state: machine.env.get("CLAUDE_CODE_SDK_READS_SESSION_STATE").is_some(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         redactor: machine.redactor.clone(),

@@ -22,7 +22,9 @@ pub(crate) fn exec_server(app: &AppContext, listen: Option<&str>) -> Outcome<Exi
     let socket = listen.map(socket_path).transpose().map_err(|error| Failure::usage(error.to_string()))?;
     let environment = Environment::filtered(app.work.machine.env.without_secrets());
     let served = match app.settings.context() {
-        ContextName::Process => LocalExec::Process(Arc::new(compose::process(&app.settings, environment))),
+        ContextName::Process => {
+            LocalExec::Process(Arc::new(compose::process_exec(&app.settings, environment)))
+        }
         ContextName::Sandbox => {
             LocalExec::Sandbox(Arc::new(sandbox::start(&app.work, &app.settings, environment)?))
         }
@@ -43,7 +45,7 @@ pub(crate) fn exec_server(app: &AppContext, listen: Option<&str>) -> Outcome<Exi
                     print_stderr(&format!("zk: serving {} at {}", app.work.cwd.display(), socket.display()));
                     server.serve(served.bounded(), files).await.map_err(Failure::failed)
                 }
-                None => serve_pipes(&app.work.machine, served.bounded(), files).await,
+                None => serve_stdio(&app.work.machine, served.bounded(), files).await,
             }
         };
         let ended = tokio::select! {
@@ -62,11 +64,11 @@ fn bind(socket: &Path) -> Outcome<ExecServer> {
 }
 
 /// Serves the program at the other end of standard input and output.
-async fn serve_pipes(machine: &Machine, exec: Arc<dyn BoundedExec>, files: Arc<dyn Files>) -> Outcome<()> {
+async fn serve_stdio(machine: &Machine, exec: Arc<dyn BoundedExec>, files: Arc<dyn Files>) -> Outcome<()> {
     let dir = SocketDir::make(&machine.env.runtime_dir()).map_err(Failure::failed)?;
     let socket = dir.socket();
     let server = bind(&socket)?;
-    let (from, to) = pipes().map_err(Failure::failed)?.into_split();
+    let (from, to) = stdio_stream().map_err(Failure::failed)?.into_split();
     tokio::select! {
         done = server.serve(exec, files) => done.map_err(Failure::failed),
         done = serve_tunnel(&socket, from, to) => done.map_err(Failure::failed),
@@ -75,12 +77,12 @@ async fn serve_pipes(machine: &Machine, exec: Arc<dyn BoundedExec>, files: Arc<d
 
 /// Returns standard input and output as one stream. Separate threads copy them, so that a blocked read does
 /// not delay the program's end.
-pub(crate) fn pipes() -> io::Result<tokio::net::UnixStream> {
-    Ok(pipes_until_written()?.0)
+pub(crate) fn stdio_stream() -> io::Result<tokio::net::UnixStream> {
+    Ok(stdio_stream_until_written()?.0)
 }
 
-/// Returns the same stream, and a receiver that ends once everything is written.
-pub(super) fn pipes_until_written() -> io::Result<(tokio::net::UnixStream, mpsc::Receiver<()>)> {
+/// Returns standard input and output as one stream, and a receiver that ends once everything is written.
+pub(super) fn stdio_stream_until_written() -> io::Result<(tokio::net::UnixStream, mpsc::Receiver<()>)> {
     let (own, other) = UnixStream::pair()?;
     let (input, output) =
         (rustix::io::dup(rustix::stdio::stdin())?, rustix::io::dup(rustix::stdio::stdout())?);

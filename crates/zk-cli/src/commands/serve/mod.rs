@@ -12,7 +12,7 @@ mod worker;
 #[cfg(feature = "acp")]
 pub(crate) use acp::acp;
 pub(crate) use agent_sdk::agent_sdk;
-pub(crate) use exec_server::{exec_server, pipes};
+pub(crate) use exec_server::{exec_server, stdio_stream};
 pub(crate) use rpc::{rpc, rpc_schema};
 pub(crate) use serve_sessions::serve_sessions;
 pub(crate) use web::web;

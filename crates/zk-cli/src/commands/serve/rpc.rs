@@ -9,7 +9,7 @@ use zk_exec::LocalStateFiles;
 use zk_serve::rpc::{RpcAccessFile, RpcOptions, RpcServer, RpcSocket, RpcTokens, RpcWebSocket};
 use zk_tui::term::print_stderr;
 
-use super::exec_server::pipes_until_written;
+use super::exec_server::stdio_stream_until_written;
 use crate::app::{AppContext, Machine, runtime};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::Launcher;
@@ -25,7 +25,7 @@ pub(crate) fn rpc(app: &AppContext, socket: Option<&Path>, websocket: Option<Soc
         return runtime()?.block_on(until_signal(&server, listen(app, &server, socket, websocket)));
     }
     let (exit, written) = runtime()?.block_on(async {
-        let (pipes, written) = pipes_until_written().map_err(Failure::failed)?;
+        let (pipes, written) = stdio_stream_until_written().map_err(Failure::failed)?;
         let serving = async {
             let (from, to) = pipes.into_split();
             server.serve_parent(from, to).await;

@@ -12,7 +12,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::session_stores::TOKEN_FILE;
 use crate::sessions;
 
-/// Most bytes of a file with a token.
+/// Size limit of a token file, in bytes.
 const MAX_TOKEN_FILE_BYTES: usize = 4096;
 
 /// Serves the sessions of this user to other zk, until a signal ends it.

@@ -16,7 +16,7 @@ use crate::mode::WorkerAgents;
 use crate::signals::{self, exit_of};
 use zk_chat::Interrupts;
 
-/// Serves runs until a signal ends it: their legs are handed over to other workers.
+/// Serves runs until a signal ends it; their legs are then handed over to other workers.
 pub(crate) fn worker(app: &AppContext, args: &WorkerArgs) -> Outcome<Exit> {
     let worker = match &args.name {
         Some(given) => name(given)?,

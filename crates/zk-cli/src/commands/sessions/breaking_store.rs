@@ -10,7 +10,7 @@ use zk_core::service::{
 };
 use zk_session::MemoryStore;
 
-/// A store whose disk fails behind the first `entries` of session `id` when they are visited.
+/// Store whose disk fails after the first `entries` of session `id` were visited.
 pub(in crate::commands) struct BreakingStore {
     pub(in crate::commands) inner: MemoryStore,
     pub(in crate::commands) id: SessionId,

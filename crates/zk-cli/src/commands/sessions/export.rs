@@ -16,9 +16,9 @@ use super::list::time_ms;
 use crate::app::{AppContext, runtime};
 use crate::args::actions::DocumentFormat;
 use crate::exit::{Exit, Explain, Failure, Outcome};
-use crate::sessions::{given, refused, store};
+use crate::sessions::{require_id, store, store_failure};
 
-/// Document to write.
+/// Session to export, and form of its document.
 pub(super) struct Document<'a> {
     pub(super) id: &'a str,
     pub(super) format: Option<DocumentFormat>,
@@ -30,7 +30,7 @@ type Output = Box<dyn Write + Send>;
 
 /// Writes a session as a document.
 pub(super) fn export(app: &AppContext, document: &Document<'_>) -> Outcome<Exit> {
-    let id = given(document.id, "`zk sessions export`")?;
+    let id = require_id(document.id, "`zk sessions export`")?;
     let file = document.output.filter(|path| path.as_os_str() != "-");
     let format = match document.format {
         Some(DocumentFormat::Jsonl) => ExportFormat::Jsonl,
@@ -54,9 +54,9 @@ pub(super) fn export(app: &AppContext, document: &Document<'_>) -> Outcome<Exit>
                 ControlFlow::Continue(())
             })
         };
-        let info = scan_matching(&store, id, visitor).await.map_err(refused)?.info;
+        let info = scan_matching(&store, id, visitor).await.map_err(store_failure)?.info;
         let totals = totals.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let facts = facts(&info, totals, document.tree);
+        let facts = document_facts(&info, totals, document.tree);
         let output: Output = match file {
             Some(path) => Box::new(BufWriter::new(create_document(&app.work.cwd.join(path))?)),
             None => Box::new(BufWriter::new(io::stdout())),
@@ -71,7 +71,7 @@ pub(super) fn export(app: &AppContext, document: &Document<'_>) -> Outcome<Exit>
             (Ok(_), None) => Ok(Exit::Done),
             (Err(Failure { exit: Exit::BrokenPipe, .. }), None) => Ok(Exit::BrokenPipe),
             (Err(failure), file) => {
-                // A part of a document cannot pass for the whole.
+                // A partly written document must not pass for a whole one.
                 if let Some(path) = file {
                     let _ = std::fs::remove_file(app.work.cwd.join(path));
                 }
@@ -81,7 +81,7 @@ pub(super) fn export(app: &AppContext, document: &Document<'_>) -> Outcome<Exit>
     })
 }
 
-/// Format that the name of a file tells: the usual one for a name without an ending.
+/// Returns the format for the ending of a file name; the default one for a name without an ending.
 fn format_of(path: &Path) -> Outcome<ExportFormat> {
     match (ExportFormat::of_name(path), path.extension()) {
         (Some(format), _) => Ok(format),
@@ -93,7 +93,7 @@ fn format_of(path: &Path) -> Outcome<ExportFormat> {
     }
 }
 
-fn facts(info: &SessionInfo, totals: Totals, tree: bool) -> DocumentFacts {
+fn document_facts(info: &SessionInfo, totals: Totals, tree: bool) -> DocumentFacts {
     DocumentFacts {
         session: Some(info.id.to_string()),
         title: info.title.clone(),
@@ -130,9 +130,9 @@ async fn write(
     if let Some(error) = failed {
         return Err(error.into());
     }
-    let scan = scanned.map_err(refused)?;
+    let scan = scanned.map_err(store_failure)?;
     if let Some(exporter) = exporter {
-        // A document for people ends with it.
+        // Markdown and HTML documents contain the notice.
         if let (ExportFormat::Jsonl, Some(notice)) = (format, exporter.notice()) {
             print_stderr(&format!("zk: {notice}"));
         }

@@ -1,4 +1,4 @@
-//! The conversations of this machine, over processes.
+//! Conversations of all processes on this machine.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::compose::sessions::goals;
 use crate::exit::{Exit, Explain, Failure, Outcome};
 use crate::mode;
 
-/// Longest wait for a conversation to do what it was asked; it looks once a second.
+/// Longest wait for a conversation to carry out a request, which it polls once a second.
 const REQUEST_WAIT: Duration = Duration::from_secs(5);
 const REQUEST_PAUSE: Duration = Duration::from_millis(100);
 
@@ -69,7 +69,7 @@ pub(crate) fn fleet(app: &AppContext, action: Option<FleetAction>, json: bool) -
                 return print(machine, &[told]);
             }
             let is_stopped = |now: &FleetView| !now.state.is_alive() || !now.entry.is_running;
-            wait(&dir, &view, is_stopped, "does not stop")?;
+            wait_until_done(&dir, &view, is_stopped, "does not stop")?;
             print(machine, &[format!("{} stopped", view.entry.id)])
         }
         FleetAction::Answer { id, answer } => {
@@ -81,14 +81,14 @@ pub(crate) fn fleet(app: &AppContext, action: Option<FleetAction>, json: bool) -
             let (id, digest) = (question.id, question.digest);
             dir.send(&view, &FleetRequest::Answer { id, digest, answer })?;
             let is_answered = |now: &FleetView| now.entry.questions.iter().all(|open| open.id != id);
-            wait(&dir, &view, is_answered, "does not take the answer")?;
+            wait_until_done(&dir, &view, is_answered, "does not take the answer")?;
             print(machine, &[format!("{} has the answer", entry.id)])
         }
         FleetAction::Attach { id } => attach(app, &dir.find(&id)?),
     }
 }
 
-/// Goes on with the session of a conversation whose process is gone.
+/// Continues the session of a conversation whose process is gone.
 fn attach(app: &AppContext, view: &FleetView) -> Outcome<Exit> {
     let entry = &view.entry;
     if view.state.is_alive() {
@@ -121,8 +121,13 @@ fn attach(app: &AppContext, view: &FleetView) -> Outcome<Exit> {
     mode::run(app, prompt)
 }
 
-/// Waits until a conversation is as it was asked to be.
-fn wait(dir: &FleetDir, view: &FleetView, is_done: impl Fn(&FleetView) -> bool, what: &str) -> Outcome<()> {
+/// Waits until a conversation has carried out a request, as `is_done` checks; `what` completes the error message.
+fn wait_until_done(
+    dir: &FleetDir,
+    view: &FleetView,
+    is_done: impl Fn(&FleetView) -> bool,
+    what: &str,
+) -> Outcome<()> {
     let begun = Instant::now();
     loop {
         match dir.find(&view.entry.id) {

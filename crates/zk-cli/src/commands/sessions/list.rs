@@ -32,7 +32,7 @@ pub(super) fn row(session: &SessionInfo) -> Value {
     row
 }
 
-/// Milliseconds since 1970.
+/// Returns a time in milliseconds since 1970.
 pub(super) fn time_ms(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

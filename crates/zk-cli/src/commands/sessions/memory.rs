@@ -1,4 +1,4 @@
-//! `zk memory`: what is remembered, and changes to it.
+//! `zk memory`: lists and changes the remembered facts.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -21,7 +21,7 @@ impl Explain for MemoryError {
     }
 }
 
-/// Carries out one command about the memory.
+/// Runs one command about the memory.
 pub(crate) fn memory(app: &AppContext, action: MemoryAction) -> Outcome<Exit> {
     let store = compose::sessions::memory::store(&app.work)
         .ok_or_else(|| Failure::usage("the memory has no place here: set HOME or ZK_HOME"))?;
@@ -29,7 +29,7 @@ pub(crate) fn memory(app: &AppContext, action: MemoryAction) -> Outcome<Exit> {
     let lines = match action {
         MemoryAction::List { all, proposed, json } => list(&store, here, (all, proposed), json)?,
         MemoryAction::Add { text, everywhere } => {
-            on_terminal("a fact is kept", "/remember")?;
+            require_terminal("a fact is kept", "/remember")?;
             let scope = if everywhere { FactScope::Everywhere } else { FactScope::Project(here.clone()) };
             let place = scope.describe(here);
             let fact = NewFact { text, scope, origin: FactOrigin::Person, session: None };
@@ -41,13 +41,13 @@ pub(crate) fn memory(app: &AppContext, action: MemoryAction) -> Outcome<Exit> {
         MemoryAction::Show { id } => report::show(&store.fact(id)?, here),
         MemoryAction::Forget { id } | MemoryAction::Reject { id } => report::forgotten(&store.forget(id)?),
         MemoryAction::Edit { id, text } => {
-            on_terminal("a fact is changed", "/memory edit")?;
+            require_terminal("a fact is changed", "/memory edit")?;
             let fact = store.edit(id, &text)?;
             vec![visible_line(&format!("{id} says now: {}", fact.text))]
         }
         MemoryAction::Why => report::why(store.last_recall(here, None)?.as_ref(), here),
         MemoryAction::Accept { id } => {
-            on_terminal("a proposal is accepted", "/memory accept")?;
+            require_terminal("a proposal is accepted", "/memory accept")?;
             let fact = store.accept(id)?;
             vec![visible_line(&format!("kept: {}", fact.text))]
         }
@@ -60,8 +60,8 @@ pub(crate) fn memory(app: &AppContext, action: MemoryAction) -> Outcome<Exit> {
     print(&app.work.machine, &lines)
 }
 
-/// Refuses what only a person may do: a command of a model has no terminal of the person.
-fn on_terminal(what: &str, command: &str) -> Outcome<()> {
+/// Fails without a terminal, for commands that only a person may run: a model's command has no terminal.
+fn require_terminal(what: &str, command: &str) -> Outcome<()> {
     if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
         return Ok(());
     }

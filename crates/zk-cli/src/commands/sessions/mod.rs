@@ -23,7 +23,7 @@ use zk_tui::term::print_stderr;
 use crate::app::{AppContext, runtime};
 use crate::args::actions::SessionsAction;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::sessions::{given, place, refused, store};
+use crate::sessions::{place, require_id, store, store_failure};
 pub(crate) use fleet::fleet;
 use list::row;
 pub(crate) use memory::memory;
@@ -52,7 +52,7 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
                 let mut listed = store
                     .list(&SessionFilter { cwd, limit: None, unanswered: true })
                     .await
-                    .map_err(refused)?;
+                    .map_err(store_failure)?;
                 // Interrupted prompts and unreadable files are listed. A session without any answer yet is
                 // not.
                 listed.retain(|info| info.answered || info.interrupted || info.unreadable.is_some());
@@ -70,15 +70,15 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
                 Ok(plain(lines))
             }
             SessionsAction::Show { id, tree: true } => {
-                show::tree(&store, given(&id, "`zk sessions show`")?).await.map(plain)
+                show::tree(&store, require_id(&id, "`zk sessions show`")?).await.map(plain)
             }
             SessionsAction::Show { id, tree: false } => {
                 show::show(&app.work.machine, &id).await.map(|()| Vec::new())
             }
             SessionsAction::Copy { id } => {
-                let id = given(&id, "`zk sessions copy`")?;
+                let id = require_id(&id, "`zk sessions copy`")?;
                 let nothing = || -> EntryVisitor { Box::new(|_, _| ControlFlow::Break(())) };
-                let found = scan_matching(&store, id, nothing).await.map_err(refused)?.info;
+                let found = scan_matching(&store, id, nothing).await.map_err(store_failure)?.info;
                 let copied = place(&app.work, &app.settings).copy(&found.id, found.cwd, None).await?;
                 let SessionCopy { id: copy, notices } = copied;
                 for notice in &notices {
@@ -86,7 +86,7 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
                 }
                 Ok(plain(vec![format!("copied as {copy}; `zk --resume {copy}` goes on with it")]))
             }
-            // They print by themselves.
+            // These commands print their own output.
             SessionsAction::Care(_) | SessionsAction::Export { .. } | SessionsAction::Import { .. } => {
                 Ok(Vec::new())
             }

@@ -1,5 +1,4 @@
-//! `zk sessions show`: a session in lines, run by run: memory is bounded by the largest run, since what is kept of a run is
-//! placed by counting from its beginning.
+//! `zk sessions show`: prints a session run by run, so that memory is bounded by the largest run.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,20 +11,21 @@ use zk_tui::term::print_stderr;
 
 use crate::app::Machine;
 use crate::exit::{Failure, Outcome};
-use crate::sessions::{given, refused, store};
+use crate::sessions::{require_id, store, store_failure};
 use zk_chat::{parent_remark, tree_lines};
 
 /// Prints a session.
 pub(super) async fn show(machine: &Machine, id: &str) -> Outcome<()> {
-    show_on(Screen::stdout(&machine.terminal()), &store(machine)?, given(id, "`zk sessions show`")?).await
+    show_on(Screen::stdout(&machine.terminal()), &store(machine)?, require_id(id, "`zk sessions show`")?)
+        .await
 }
 
 /// Lines of a session's tree.
 pub(super) async fn tree(store: &dyn SessionStore, id: &str) -> Outcome<Vec<String>> {
     let nothing = || -> EntryVisitor { Box::new(|_, _| ControlFlow::Break(())) };
-    let found = scan_matching(store, id, nothing).await.map_err(refused)?.info.id;
+    let found = scan_matching(store, id, nothing).await.map_err(store_failure)?.info.id;
     let outline = Arc::<Mutex<SessionOutline>>::default();
-    let scan = store.scan_tree(&found, SessionOutline::visitor(&outline)).await.map_err(refused)?;
+    let scan = store.scan_tree(&found, SessionOutline::visitor(&outline)).await.map_err(store_failure)?;
     for notice in &scan.notices {
         print_stderr(&format!("zk: {notice}"));
     }
@@ -34,25 +34,25 @@ pub(super) async fn tree(store: &dyn SessionStore, id: &str) -> Outcome<Vec<Stri
 }
 
 pub(super) async fn show_on(screen: Screen, store: &dyn SessionStore, id: &str) -> Outcome<()> {
-    let shown = Arc::new(Mutex::new(Some(Shown::on(screen))));
+    let shown = Arc::new(Mutex::new(Some(Shown::new(screen))));
     let visitor = || -> EntryVisitor {
         let shown = shown.clone();
         Box::new(move |entry, _| match &mut *shown.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(shown) => shown.take(entry),
+            Some(shown) => shown.add_entry(entry),
             None => ControlFlow::Break(()),
         })
     };
     let scanned = scan_matching(store, id, visitor).await;
     let shown = shown.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(mut shown) = shown else { return Err(Failure::failed("the session was shown already")) };
-    shown.flush();
+    shown.print_run();
     let Shown { mut screen, entries, .. } = shown;
     let scan = match scanned {
         Ok(scan) => scan,
-        Err(error) if entries == 0 => return Err(refused(error)),
+        Err(error) if entries == 0 => return Err(store_failure(error)),
         Err(error) => {
             screen.finish()?;
-            let Failure { exit, message } = refused(error);
+            let Failure { exit, message } = store_failure(error);
             let place =
                 format!("the session is shown up to its entry number {entries}, and the rest is missing");
             return Err(Failure::new(exit, format!("{place}: {message}; show it again when that is mended")));
@@ -73,31 +73,31 @@ pub(super) async fn show_on(screen: Screen, store: &dyn SessionStore, id: &str) 
     Ok(())
 }
 
-/// The run that is being read, and its screen.
+/// State of the printing: the run that is being read, and the screen.
 struct Shown {
     screen: Screen,
     /// Session entries of the current run.
     run: Vec<Entry>,
-    /// Number of entries of all runs.
+    /// Number of entries read so far, of all runs.
     entries: usize,
 }
 
 impl Shown {
-    fn on(screen: Screen) -> Self {
+    fn new(screen: Screen) -> Self {
         Self { screen, run: Vec::new(), entries: 0 }
     }
 
-    fn take(&mut self, entry: Entry) -> ControlFlow<()> {
+    fn add_entry(&mut self, entry: Entry) -> ControlFlow<()> {
         if matches!(entry.kind, EntryKind::RunStart { .. }) {
-            self.flush();
+            self.print_run();
         }
         self.run.push(entry);
         self.entries += 1;
-        // A reader that closed the output ends the reading.
+        // Stops if the reader of the output is gone.
         if self.screen.is_broken() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    fn flush(&mut self) {
+    fn print_run(&mut self) {
         for block in zk_view::rebuild(&std::mem::take(&mut self.run)) {
             lines::block(&block).iter().for_each(|(style, line)| self.screen.line(*style, line));
         }

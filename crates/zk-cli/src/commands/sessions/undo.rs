@@ -12,25 +12,25 @@ use zk_view::{DiffLine, DiffReader};
 use crate::app::{AppContext, runtime};
 use crate::compose;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::sessions::{given, place, refused, store};
+use crate::sessions::{place, require_id, store, store_failure};
 
-/// Takes back what the last `count` prompts of a session changed, after a look at the diff.
+/// Restores the files that the last `count` prompts of a session changed, after a look at the diff.
 pub(crate) fn undo(app: &AppContext, count: usize, yes: bool, session: Option<&str>) -> Outcome<Exit> {
     let journal = journal(app, session)?;
-    let plan = journal.plan_undo(count).map_err(failed)?;
-    bring_back(app, &journal, &plan, yes)
+    let plan = journal.plan_undo(count).map_err(undo_failure)?;
+    restore_after_consent(app, &journal, &plan, yes)
 }
 
-/// Takes the last undo of a session back, after a look at the diff.
+/// Reverts the last undo of a session, after a look at the diff.
 pub(crate) fn redo(app: &AppContext, yes: bool, session: Option<&str>) -> Outcome<Exit> {
     let journal = journal(app, session)?;
-    let plan = journal.plan_redo().map_err(failed)?;
-    bring_back(app, &journal, &plan, yes)
+    let plan = journal.plan_redo().map_err(undo_failure)?;
+    restore_after_consent(app, &journal, &plan, yes)
 }
 
-fn bring_back(app: &AppContext, journal: &Journal, plan: &Plan, yes: bool) -> Outcome<Exit> {
+fn restore_after_consent(app: &AppContext, journal: &Journal, plan: &Plan, yes: bool) -> Outcome<Exit> {
     let mut screen = Screen::stdout(&app.work.machine.terminal());
-    draw(&mut screen, &journal.plan_diff(plan, &app.work.cwd));
+    print_diff(&mut screen, &journal.plan_diff(plan, &app.work.cwd));
     plan.refusals().for_each(|line| screen.line(Style::YELLOW, &visible_line(&line)));
     if plan.is_interrupted {
         let text = "zk ended in the middle of a call, so that changes of others may be among these";
@@ -42,21 +42,21 @@ fn bring_back(app: &AppContext, journal: &Journal, plan: &Plan, yes: bool) -> Ou
         return Ok(Exit::Done);
     }
     screen.finish()?;
-    if !yes && !agrees(&plan.title)? {
+    if !yes && !ask_to_restore(&plan.title)? {
         zk_tui::term::print_stderr("no file was changed");
         return Ok(Exit::Done);
     }
-    let restored = journal.apply(plan).map_err(failed)?;
+    let restored = journal.apply(plan).map_err(undo_failure)?;
     report(app, &restored)
 }
 
-/// Prints what the turns of a prompt changed; without a number, of the last prompt that changed files.
+/// Prints the file changes of a prompt's turns; without a number, of the last prompt that changed files.
 pub(crate) fn turn_diff(app: &AppContext, turn: Option<u64>, session: Option<&str>) -> Outcome<Exit> {
     let journal = journal(app, session)?;
-    let changes = journal.turn_changes(turn).map_err(failed)?;
+    let changes = journal.turn_changes(turn).map_err(undo_failure)?;
     let mut screen = Screen::stdout(&app.work.machine.terminal());
     for change in changes {
-        draw(&mut screen, &journal.diff(&change, &app.work.cwd));
+        print_diff(&mut screen, &journal.diff(&change, &app.work.cwd));
     }
     screen.finish()?;
     Ok(Exit::Done)
@@ -67,8 +67,8 @@ fn journal(app: &AppContext, session: Option<&str>) -> Outcome<Journal> {
     let store = store(&app.work.machine)?;
     let id = runtime()?.block_on(async {
         match session {
-            Some(id) => find_matching(&store, given(id, "--session")?).await.map_err(refused),
-            None => match latest(&store, &app.work.cwd).await.map_err(refused)? {
+            Some(id) => find_matching(&store, require_id(id, "--session")?).await.map_err(store_failure),
+            None => match latest(&store, &app.work.cwd).await.map_err(store_failure)? {
                 Some(info) => Ok(info.id),
                 None => Err(Failure::usage(format!(
                     "there is no session of {}; `zk sessions list --all` lists those of other directories",
@@ -81,13 +81,13 @@ fn journal(app: &AppContext, session: Option<&str>) -> Outcome<Journal> {
     let outputs =
         outputs.ok_or_else(|| Failure::usage("sessions have no place here: set HOME or ZK_HOME"))?;
     let journal = compose::sessions::undo::journal(&app.work, &app.settings, &outputs);
-    for line in journal.recover().map_err(failed)? {
+    for line in journal.recover().map_err(undo_failure)? {
         zk_tui::term::print_stderr(&format!("zk: {line}"));
     }
     Ok(journal)
 }
 
-fn agrees(title: &str) -> Outcome<bool> {
+fn ask_to_restore(title: &str) -> Outcome<bool> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Err(Failure::usage(format!("{title}: nobody can be asked here; run it again with --yes")));
     }
@@ -104,8 +104,8 @@ fn report(app: &AppContext, restored: &Restored) -> Outcome<Exit> {
     Ok(Exit::Done)
 }
 
-/// Draws a unified diff.
-fn draw(screen: &mut Screen, diff: &str) {
+/// Prints a unified diff in colours.
+fn print_diff(screen: &mut Screen, diff: &str) {
     let mut reader = DiffReader::default();
     for line in diff.lines() {
         let style = match reader.line(line) {
@@ -119,11 +119,11 @@ fn draw(screen: &mut Screen, diff: &str) {
     }
 }
 
-fn failed(error: UndoError) -> Failure {
+fn undo_failure(error: UndoError) -> Failure {
     match error {
         UndoError::NothingToUndo | UndoError::NothingToRedo | UndoError::NoTurn(_) => {
             Failure::usage(error.to_string())
         }
-        error => Failure::failed(error.to_string()),
+        error => Failure::undo_failure(error.to_string()),
     }
 }

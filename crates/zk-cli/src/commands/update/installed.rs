@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use zk_exec::ProgramEnv;
 
-/// Way by which this program came to its place.
+/// Installation method of this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Installed {
     Npm,
@@ -20,7 +20,7 @@ pub(super) enum Installed {
     Unknown,
 }
 
-/// Parts of a path that belong to one way alone, the more particular ones first.
+/// Path parts that identify one installation method, the most specific first.
 const PLACES: [(&str, Installed); 6] = [
     ("/_npx/", Installed::Npx),
     ("/node_modules/@zk-agent/", Installed::Npm),
@@ -30,21 +30,27 @@ const PLACES: [(&str, Installed); 6] = [
     ("/Cellar/zk/", Installed::Homebrew),
 ];
 
-/// File that cargo keeps at the top of the folder that it builds in.
+/// Name of a file that cargo keeps at the top of its build directory.
 const CARGO_OUTPUT_MARK: &str = ".rustc_info.json";
-/// Folders between a program that cargo built and that top: the profile, and the target if one was named.
+/// Most directory levels between a program that cargo built and the top of the build directory: the profile, and the
+/// target if one was named.
 const CARGO_OUTPUT_DEPTH: usize = 3;
 
 impl Installed {
-    /// Way of the program at `path`, by its place and by what lies beside it.
+    /// Returns the installation method of the program at `path`, judged by its directory and the files beside it.
     pub(super) fn of(path: &Path, env: &ProgramEnv) -> Self {
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let home = env.path("HOME");
         let cargo = env.path("CARGO_HOME").or_else(|| Some(home.as_ref()?.join(".cargo")));
-        Self::by(&real, home.as_deref(), cargo.as_deref(), &|path| path.exists())
+        Self::detect(&real, home.as_deref(), cargo.as_deref(), &|path| path.exists())
     }
 
-    fn by(real: &Path, home: Option<&Path>, cargo: Option<&Path>, exists: &dyn Fn(&Path) -> bool) -> Self {
+    fn detect(
+        real: &Path,
+        home: Option<&Path>,
+        cargo: Option<&Path>,
+        exists: &dyn Fn(&Path) -> bool,
+    ) -> Self {
         let text = real.to_string_lossy();
         if let Some((_, way)) = PLACES.iter().find(|(part, _)| text.contains(part)) {
             return *way;
@@ -54,7 +60,7 @@ impl Installed {
         }
         let dir = real.parent().unwrap_or(Path::new("/"));
         let is_in = |of: Option<PathBuf>| of.is_some_and(|of| of == dir);
-        // `cargo install` and an unpacked archive may have one folder: cargo keeps a list.
+        // Directory of programs that `cargo install` installed.
         if is_in(cargo.map(|cargo| cargo.join("bin"))) {
             return Self::Cargo;
         }
@@ -73,7 +79,7 @@ impl Installed {
         if is_in(home.map(|home| home.join(".local/bin"))) { Self::Script } else { Self::Unknown }
     }
 
-    /// Origin of the program, for the end of a sentence.
+    /// Describes the installation method, for the end of a sentence.
     pub(super) fn from(self) -> &'static str {
         match self {
             Self::Npm => "from npm",
@@ -92,7 +98,7 @@ impl Installed {
         }
     }
 
-    /// Advice on how the release `version` takes its place.
+    /// Returns the command or advice that installs the release `version` by this method.
     pub(super) fn advice(self, version: &str) -> String {
         match self {
             Self::Npm => format!("npm install -g @zk-agent/zk@{version}"),
@@ -138,8 +144,9 @@ mod tests {
             ("/home/a/.local/bin/zk", "", Installed::Script),
             ("/opt/zk", "", Installed::Unknown),
         ] {
-            let found =
-                Installed::by(Path::new(path), Some(home), Some(cargo), &|path| path == Path::new(beside));
+            let found = Installed::detect(Path::new(path), Some(home), Some(cargo), &|path| {
+                path == Path::new(beside)
+            });
             assert_eq!(found, way, "{path}");
             assert!(!way.advice("0.2.0").is_empty() && !way.from().is_empty());
         }

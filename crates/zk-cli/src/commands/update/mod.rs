@@ -1,4 +1,4 @@
-//! Whether there is a newer release, and how this installation gets it.
+//! `zk update --check`: looks for a newer release, and tells how to install it.
 
 mod installed;
 mod newest;
@@ -14,7 +14,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use installed::Installed;
 use newest::newest;
 
-/// Address that knows the newest release, unless the settings name another.
+/// Address of the newest release's description, unless the settings name another.
 const RELEASES_URL: &str = "https://api.github.com/repos/zk-agent/zk/releases/latest";
 
 /// Asks for the newest release and tells how to get it. Nothing is downloaded.

@@ -7,12 +7,12 @@ use zk_core::service::visible_line;
 
 use crate::exit::{Failure, Outcome};
 
-/// Size limit of an answer, in bytes: one release with the names of its files.
+/// Size limit of the description of a release, in bytes.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
-/// Time limit of the whole answer.
+/// Time limit for reading the description of a release.
 const ANSWER_LIMIT: Duration = Duration::from_secs(15);
 
-/// Release as the answer has it, in the fields that GitHub gives one.
+/// Description of a release in the fields of GitHub's API.
 #[derive(Deserialize)]
 struct Answer {
     tag_name: String,
@@ -23,7 +23,7 @@ struct Answer {
 /// Newest release.
 pub(super) struct Release {
     pub(super) version: Version,
-    /// Address of a page about it.
+    /// Address of the release's web page.
     pub(super) page: Option<String>,
 }
 

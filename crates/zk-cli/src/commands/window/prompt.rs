@@ -40,7 +40,9 @@ pub(crate) fn prompt_command(app: &AppContext, action: &PromptAction) -> Outcome
                 lines.push(String::new());
             }
         };
-        for section in section_texts(&cx, &prompt::own(&app.settings)).await.map_err(Failure::failed)? {
+        for section in
+            section_texts(&cx, &prompt::own_prompt(&app.settings)).await.map_err(Failure::failed)?
+        {
             part(&format!("section {}", section.id), &section.source, &section.text, &section.text, true);
         }
         for tool in cx.items::<dyn Tool>() {

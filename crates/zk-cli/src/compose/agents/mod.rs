@@ -22,7 +22,7 @@ pub(super) fn definition(fields: AgentFields) -> AgentDefinition {
 }
 
 /// Parses the agents of `--agents`: JSON, or a file with JSON.
-pub(crate) fn given(text: &str, files: &dyn HostFiles) -> Outcome<Vec<AgentDefinition>> {
+pub(crate) fn parse_agents(text: &str, files: &dyn HostFiles) -> Outcome<Vec<AgentDefinition>> {
     let usage = |why: String| {
         let shape = "{\"NAME\": {\"description\": \"…\", \"prompt\": \"…\"}}";
         Failure::usage(format!("--agents: {why}; give {shape}, or a file of it"))
@@ -115,7 +115,7 @@ pub(crate) fn options(app: &AppContext, provider: &str, is_attended: bool) -> (S
         ));
     }
     let options = app.settings.agents.options();
-    // A run without a person ends with its answer, so nothing goes on behind it.
+    // A run without a person ends with its answer, so no agent continues in the background.
     let background = options.background && is_attended;
     (SpawnOptions { agents, background, ..options }, models)
 }

@@ -39,8 +39,8 @@ pub(crate) fn plugin(
     Some(copies.below(roots))
 }
 
-/// Returns the plugins that keep an agent in its copy: files, commands and judge as those of the
-/// conversation, with the copy in the place of the project.
+/// Returns the plugins that confine an agent to its copy: files, commands and permission judge as in the conversation,
+/// with the copy in place of the project.
 fn walls(
     work: &Workplace,
     settings: &Settings,
@@ -70,10 +70,11 @@ fn walls(
         Err(_) => {
             judge.restrict_reads();
             let children = Environment::filtered(work.machine.env.without_secrets());
-            Some(Arc::new(super::super::process(settings, children)))
+            Some(Arc::new(super::super::process_exec(settings, children)))
         }
     };
-    // The files outside of the conversation's workspace, all of the machine's, are asked about there alone.
+    // Only the conversation itself may ask to read files outside of its workspace, so the agent gets the files of its
+    // copy here.
     let outside: Arc<dyn Files> = Arc::new(files(&work, settings).map_err(|failure| failure.message)?);
     let reads = plugin_fn("reads", move |scope| {
         scope.provide_service(Arc::new(OutsideFiles(outside.clone())));

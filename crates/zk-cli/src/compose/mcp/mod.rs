@@ -1,4 +1,4 @@
-//! MCP servers of the program: which there are, and where what is known of them is kept.
+//! MCP servers of the program: their plugin, and the records of their states.
 
 mod skills;
 

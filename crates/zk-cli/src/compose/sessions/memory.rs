@@ -15,7 +15,8 @@ pub(crate) fn store(work: &Workplace) -> Option<MemoryStore> {
     Some(MemoryStore::new(dir.join("memory.db")).with_redactor(work.machine.redactor.clone()))
 }
 
-/// Plugin that recalls and keeps facts; `None` if it is switched off, or the start uses none of the person's parts.
+/// Returns the plugin that recalls and keeps facts; `None` if it is switched off, or this start uses none of the
+/// person's settings and files.
 pub(crate) fn plugin(work: &Workplace, settings: &Settings) -> Option<Memory> {
     let is_used = settings.memory.enabled && work.scope.has_own_parts();
     let dir = work.machine.dirs.memory().filter(|_| is_used)?;
@@ -30,7 +31,7 @@ pub(crate) fn plugin(work: &Workplace, settings: &Settings) -> Option<Memory> {
     Some(memory.telling(move |problem| notices.show(problem)))
 }
 
-/// Facts of the project's file, if nobody approved it as it is now.
+/// Returns the facts of the project's file, if its current content is not approved.
 pub(crate) fn untrusted(work: &Workplace, settings: &Settings) -> Option<ProjectFacts> {
     let found = of_project(work).filter(|_| settings.memory.enabled && work.scope.has_project())?;
     (!is_approved(work, &found)).then_some(found)

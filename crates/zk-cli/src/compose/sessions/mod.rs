@@ -1,4 +1,4 @@
-//! Sessions of this user: where they are, and in which words their errors and notices are told.
+//! Sessions of this user: their place, and the messages about their errors and notices.
 
 pub(crate) mod goals;
 pub(crate) mod memory;
@@ -40,14 +40,14 @@ pub(crate) fn place(work: &Workplace, settings: &Settings) -> SessionPlace {
         outputs: outputs(&work.machine),
         temporary: work.machine.env.path("TMPDIR").unwrap_or_else(|| "/tmp".into()),
         cwd: work.cwd.clone(),
-        notices: NoticeSink::new(move |notice| tell(&notice, &notices)),
+        notices: NoticeSink::new(move |notice| show_notice(&notice, &notices)),
         explain: Some(append_subagent_output),
         branch: Some(|cwd| git_branch(cwd, &LocalHostFiles::default())),
     }
 }
 
-/// Directory of the sessions' large results. Sessions of other stores have one of their own, since leftovers are told by
-/// the SQLite files.
+/// Directory of the sessions' large results. Other stores have their own directory, since leftovers are found by the
+/// sessions in the SQLite files.
 pub(crate) fn outputs(machine: &Machine) -> Option<PathBuf> {
     let outputs = machine.dirs.outputs()?;
     Some(if machine.stores.name().is_some() { outputs.join(".other-stores") } else { outputs })
@@ -61,7 +61,7 @@ pub(crate) fn store(machine: &Machine) -> Outcome<SharedStore> {
     Ok(SharedStore::new(Arc::new(sqlite_store(machine)?)))
 }
 
-/// The SQLite files of this user, for what other stores cannot do.
+/// The SQLite store of this user, for operations that other stores lack.
 ///
 /// # Errors
 /// When another store was chosen.
@@ -88,7 +88,7 @@ pub(crate) async fn begin(
         Some(Resume::Latest) => SessionStart::Latest,
         Some(Resume::Id(id)) => {
             place.store()?;
-            SessionStart::Matching(given(id, "--resume")?.to_owned())
+            SessionStart::Matching(require_id(id, "--resume")?.to_owned())
         }
     };
     Ok(place.begin(&start).await?)
@@ -96,7 +96,11 @@ pub(crate) async fn begin(
 
 /// Returns the last run of the requested session as blocks, as a preview before the whole session is read and
 /// checked.
-pub(crate) async fn end_of(work: &Workplace, settings: &Settings, resume: &Resume) -> Vec<Arc<Block>> {
+pub(crate) async fn last_run_blocks(
+    work: &Workplace,
+    settings: &Settings,
+    resume: &Resume,
+) -> Vec<Arc<Block>> {
     let start = match resume {
         Resume::Choose | Resume::Named(_) => SessionStart::New,
         Resume::Latest => SessionStart::Latest,
@@ -106,7 +110,7 @@ pub(crate) async fn end_of(work: &Workplace, settings: &Settings, resume: &Resum
 }
 
 /// Returns a non-empty id; `what` names its argument in the error.
-pub(crate) fn given<'a>(id: &'a str, what: &str) -> Outcome<&'a str> {
+pub(crate) fn require_id<'a>(id: &'a str, what: &str) -> Outcome<&'a str> {
     match id.trim() {
         "" => Err(Failure::usage(format!("{what} needs an ID; `zk sessions` lists them"))),
         id => Ok(id),
@@ -114,7 +118,7 @@ pub(crate) fn given<'a>(id: &'a str, what: &str) -> Outcome<&'a str> {
 }
 
 /// Converts an error of the store to a failure of the program.
-pub(crate) fn refused(error: StoreError) -> Failure {
+pub(crate) fn store_failure(error: StoreError) -> Failure {
     OpeningError::Store(error).into()
 }
 
@@ -144,7 +148,7 @@ impl Explain for OpeningError {
     }
 }
 
-/// Note on the part of a conversation that is not shown, because it was not read.
+/// Returns a note on the part of a conversation that is not shown, since it was not read.
 pub(crate) fn not_shown(session: &Session) -> Option<String> {
     let (earlier, open) = (session.loaded.earlier.as_ref()?, session.open.as_ref()?);
     Some(format!(
@@ -154,10 +158,10 @@ pub(crate) fn not_shown(session: &Session) -> Option<String> {
     ))
 }
 
-fn tell(notice: &SessionNotice<'_>, notices: &Notices) {
+fn show_notice(notice: &SessionNotice<'_>, notices: &Notices) {
     match notice {
-        SessionNotice::NotSaved { reason } => not_saved(reason),
-        SessionNotice::NoPlace => not_saved(&OpeningError::NoPlace.explain()),
+        SessionNotice::NotSaved { reason } => warn_not_saved(reason),
+        SessionNotice::NoPlace => warn_not_saved(&OpeningError::NoPlace.explain()),
         SessionNotice::Unreadable { id, state, taken } => {
             let instead = taken.as_ref().map(|id| format!("; going on with {id}")).unwrap_or_default();
             let next = match state {
@@ -167,7 +171,7 @@ fn tell(notice: &SessionNotice<'_>, notices: &Notices) {
             print_stderr(&format!("zk: warning: the newest session {id} is {state}{next}{instead}"));
         }
         SessionNotice::Interrupted { calls } => {
-            interruption(calls).iter().for_each(|line| print_stderr(&format!("zk: {line}")));
+            describe_interruption(calls).iter().for_each(|line| print_stderr(&format!("zk: {line}")));
         }
         SessionNotice::OutputsNotCopied { from, error } => {
             let place = from.display();
@@ -177,12 +181,12 @@ fn tell(notice: &SessionNotice<'_>, notices: &Notices) {
     }
 }
 
-fn not_saved(why: &str) {
+fn warn_not_saved(why: &str) {
     print_stderr(&format!("zk: session not saved: {why} (--no-session does without on purpose)"));
 }
 
 /// Describes the last run of a session that was cut off, in lines for a person.
-fn interruption(calls: &[InterruptedCall]) -> Vec<String> {
+fn describe_interruption(calls: &[InterruptedCall]) -> Vec<String> {
     if calls.is_empty() {
         return vec!["the last run of this session was interrupted".to_owned()];
     }
@@ -209,7 +213,7 @@ fn append_subagent_output(loaded: &mut Loaded, entries: &[Entry]) {
     // Ids of calls are unique in a turn, not in a session.
     let of_turn = entries.iter().rposition(|entry| matches!(entry.kind, EntryKind::OpenTurn { .. }));
     let texts = SubAgentTexts::read(entries.get(of_turn.unwrap_or_default()..).unwrap_or_default());
-    // An older zk stored only the blocks of a view.
+    // Older versions of zk stored only the blocks of a view.
     let words = SubagentWords::of_turn(entries, &first.call_id);
     loaded.explain_unknown(|call| {
         let of_view = || {

@@ -74,7 +74,7 @@ fn the_named_provider_wins_over_every_key() {
     let endpoint = endpoint(&BOTH, named("openai"));
     assert_eq!(endpoint.provider.name, "openai");
     assert_eq!(sent(endpoint.credential.as_ref()), "key o");
-    assert!(reason(&endpoint).contains("--provider"));
+    assert!(selection_reason(&endpoint).contains("--provider"));
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub(super) struct ChatFactory {
     resume: Option<Resume>,
     /// Whether the conversation starts in plan mode.
     plans: bool,
-    /// Whether choices of the person begin the next conversation in the directory.
+    /// Whether the person's choice of a model is kept for the next conversation in this directory.
     keeps_choices: bool,
 }
 
@@ -81,7 +81,8 @@ impl ChatFactory {
         Self { app, setup, resume, plans, keeps_choices: false }
     }
 
-    /// Begins with the model that the person chose in this directory before, and keeps the next choice.
+    /// Makes a conversation begin with the model that the person chose in this directory before, and keeps the next
+    /// choice.
     pub(super) fn keep_choices(self, keeps_choices: bool) -> Self {
         Self { keeps_choices, ..self }
     }
@@ -114,7 +115,7 @@ impl ChatFactory {
     }
 }
 
-/// Colours of the person's own theme `name`; nothing where its file cannot be used, which a notice says.
+/// Returns the colours of the person's own theme `name`; `None`, with a notice, if its file cannot be used.
 fn palette(machine: &Machine, name: &str) -> Option<Palette> {
     let path = machine.dirs.config.as_ref()?.join("themes").join(format!("{name}.toml"));
     let read = Palette::read(&machine.host_files, &path);
@@ -147,7 +148,7 @@ impl ConversationFactory for ChatFactory {
     }
 
     async fn last_run(&self) -> Option<Vec<Arc<Block>>> {
-        Some(sessions::end_of(&self.app.work, &self.app.settings, self.resume.as_ref()?).await)
+        Some(sessions::last_run_blocks(&self.app.work, &self.app.settings, self.resume.as_ref()?).await)
     }
 
     async fn open(
@@ -157,9 +158,9 @@ impl ConversationFactory for ChatFactory {
     ) -> Result<OpenedConversation, ChatError> {
         let ConversationHost { ui, questions, view, stop, on_shown } = host;
         let is_carried = matches!(source, ConversationSource::Carried(_));
-        // A session goes on with its own model.
+        // A resumed session continues with its own model.
         let begins = !is_carried && self.resume.is_none() && self.keeps_choices;
-        let restored = if begins { kept::restored(&self.app).await } else { None };
+        let restored = if begins { kept::with_kept_choice(&self.app).await } else { None };
         let app = restored.as_ref().unwrap_or(&self.app);
         let session = self.session(source).await?;
         let used = match source {
@@ -276,7 +277,7 @@ impl ConversationFactory for ChatFactory {
     }
 
     async fn programs_ready(&self, agent: &Agent) {
-        compose::extensions::started(agent.bus()).await;
+        compose::extensions::wait_for_extensions(agent.bus()).await;
     }
 
     async fn own_model(&self, agent: &Agent) -> Result<Model, BoxError> {

@@ -19,10 +19,10 @@ use crate::configure::canonical;
 use crate::exit::{Failure, Outcome};
 use crate::sessions;
 
-/// Origin of settings that another program asks for.
+/// Origin of settings in the requests of another program.
 const BY_PROGRAM: &str = "the program that drives zk";
 
-/// Context of commands that the sandbox holds.
+/// Name of the execution context in which commands run in the sandbox.
 const SANDBOX: &str = "sandbox";
 
 /// Opens conversations for other programs, each as if zk had been started with its directory and settings.
@@ -76,7 +76,7 @@ impl Launcher {
         let additions = Additions { providers, plugins, session_store };
         let (mut app, mut warnings) =
             AppContext::read(place, machine, launch, self.app.given.clone(), additions)?;
-        self.pin(&app, &request.bundle_dirs)?;
+        self.check_pinned(&app, &request.bundle_dirs)?;
         if request.needs_sandbox && app.settings.context_text() != Some(SANDBOX) {
             return Err(Failure::usage(
                 "the program that drives zk wants commands in the sandbox, and the managed settings have another \
@@ -97,9 +97,9 @@ impl Launcher {
         Ok(app)
     }
 
-    /// Checks that commands run on this machine, where its sandbox can hold them.
+    /// Checks that commands run on this machine, where the sandbox can contain them.
     fn check_place(&self) -> Outcome<()> {
-        match self.app.settings.context_elsewhere() {
+        match self.app.settings.remote_context_text() {
             Some(context) => Err(Failure::usage(format!(
                 "the program that drives zk wants commands in the sandbox of this machine (`sandbox.enabled`), and your \
                  settings run them in {context}: leave one of the two out"
@@ -109,7 +109,7 @@ impl Launcher {
     }
 
     /// Refuses bundles that changed since their first use, since calls may have changed their files.
-    fn pin(&self, app: &AppContext, dirs: &[PathBuf]) -> Outcome<()> {
+    fn check_pinned(&self, app: &AppContext, dirs: &[PathBuf]) -> Outcome<()> {
         let mut pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
         for dir in dirs {
             let root = dir.canonicalize().ok();
@@ -127,7 +127,7 @@ impl Launcher {
     }
 }
 
-/// Names of the MCP servers that a request brings.
+/// Returns the names of the MCP servers that a request defines.
 fn servers_of(request: &LaunchRequest) -> BTreeSet<String> {
     let names = request.settings.keys().filter_map(|key| key.strip_prefix("mcp.servers."));
     names.map(str::to_owned).collect()

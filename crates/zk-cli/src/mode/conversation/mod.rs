@@ -1,4 +1,4 @@
-//! A conversation with a person, as this program opens it and ends.
+//! Conversation with a person on the terminal, and the exit codes of its errors.
 
 mod factory;
 mod launcher;
@@ -19,7 +19,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::signals;
 use zk_chat::{self, ChatEnd, ChatError, ChatStart, Interrupts};
 
-/// A conversation on the terminal.
+/// Runs a conversation on the terminal.
 pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     let Prompt { text, resume, .. } = prompt;
     let start = ChatStart { prompt: text, chooses_session: resume == Some(Resume::Choose) };

@@ -23,18 +23,18 @@ pub(super) async fn find_model(app: &AppContext, name: &str, agent: &Agent) -> O
     Ok(NamedModel { model, thinking: split_thinking_level(name).1 })
 }
 
-/// Returns the provider of a model name; the current one if the name does not tell.
+/// Returns the provider that a model name tells; otherwise the current one.
 async fn provider_of(app: &AppContext, name: &str, agent: &Agent) -> Outcome<Arc<dyn Provider>> {
     let current = agent.model().provider;
     let gone = || Failure::failed(format!("{current} is not there any more"));
-    let here = registered(agent, &current).ok_or_else(gone)?;
+    let here = registered_provider(agent, &current).ok_or_else(gone)?;
     let prefix = name.split_once('/').map(|(first, _)| first).filter(|first| *first != &*current);
-    if let Some(provider) = prefix.and_then(|prefix| registered(agent, prefix)) {
+    if let Some(provider) = prefix.and_then(|prefix| registered_provider(agent, prefix)) {
         return Ok(provider);
     }
     let other = app.settings.known_providers().other_provider(Some(&current), name);
     let Some(other) = other else { return Ok(here) };
-    if let Some(provider) = registered(agent, &other.name) {
+    if let Some(provider) = registered_provider(agent, &other.name) {
         return Ok(provider);
     }
     match open(app, &other.name, agent).await {
@@ -52,7 +52,7 @@ pub(super) async fn find_provider(
     model: Option<&str>,
     agent: &Agent,
 ) -> Outcome<Model> {
-    let provider = match registered(agent, name) {
+    let provider = match registered_provider(agent, name) {
         Some(provider) => provider,
         None => open(app, name, agent).await?,
     };
@@ -68,7 +68,7 @@ pub(super) async fn find_provider(
 /// The model of the provider that the built-in agent begins with.
 pub(super) async fn own_model(app: &AppContext, agent: &Agent) -> Outcome<Model> {
     let endpoint = app.endpoint().await?;
-    let provider = match registered(agent, &endpoint.provider.name) {
+    let provider = match registered_provider(agent, &endpoint.provider.name) {
         Some(provider) => provider,
         None => open_at(app, &endpoint, agent).await?,
     };
@@ -111,9 +111,9 @@ pub(super) fn describe_place(settings: &Settings, agent: &Agent) -> String {
     }
 }
 
-/// A remark on a model that zk does not know.
+/// Returns a remark on a model that zk does not know.
 pub(super) fn remark_on(settings: &Settings, model: &Model) -> Option<String> {
-    settings.known_providers().unknown_model(model).map(|unknown| select::note(&unknown))
+    settings.known_providers().unknown_model(model).map(|unknown| select::unlisted_model_note(&unknown))
 }
 
 async fn open(app: &AppContext, name: &str, agent: &Agent) -> Outcome<Arc<dyn Provider>> {
@@ -127,6 +127,6 @@ async fn open_at(app: &AppContext, endpoint: &SelectedEndpoint, agent: &Agent) -
     Ok(provider)
 }
 
-fn registered(agent: &Agent, name: &str) -> Option<Arc<dyn Provider>> {
+fn registered_provider(agent: &Agent, name: &str) -> Option<Arc<dyn Provider>> {
     agent.bus().item::<dyn Provider>(name)
 }

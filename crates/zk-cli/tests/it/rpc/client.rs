@@ -10,7 +10,7 @@ use zk_view::{Card, View};
 
 use crate::zk::{LONG, Person, program, until};
 
-/// Server that runs, until it is dropped.
+/// Running server, stopped on drop.
 pub(super) struct Serving {
     pub(super) child: Child,
     pub(super) access: Value,
@@ -75,14 +75,14 @@ pub(super) fn agreed(conversation: &str, card: &Card) -> Value {
 /// Client of `zk rpc`: requests, and the view that the notifications make.
 pub(super) struct Client {
     to: Box<dyn Write + Send>,
-    /// Connection that is over once this client is dropped.
+    /// Connection that closes when this client is dropped.
     lost: Option<UnixStream>,
     lines: Receiver<Value>,
     last_id: u64,
     pub(super) view: View,
     pub(super) seq: u64,
     pub(super) notes: Vec<Value>,
-    /// Whether it follows from any number, so that no view comes of it.
+    /// Whether the client subscribes from arbitrary numbers, so that it has no consistent view.
     pub(super) is_wild: bool,
     /// Errors of lines that had no id.
     pub(super) refused: Vec<Value>,
@@ -175,7 +175,7 @@ impl Client {
         Some(line)
     }
 
-    /// A line that came already.
+    /// Returns a line that has already arrived.
     pub(super) fn here(&mut self) -> Option<Value> {
         self.lines.try_recv().ok()
     }

@@ -58,7 +58,7 @@ const METHODS: [&str; 29] = [
     "unsubscribe",
 ];
 
-/// Numbers of what happened.
+/// Counts of events over all dialogues.
 #[derive(Debug, Default)]
 struct Figures {
     dialogues: u64,
@@ -162,7 +162,7 @@ impl Talker {
         self.sent.insert(id, Sent { files, has_digest: !is_other, agrees: answer["answer"] == "once" });
     }
 
-    /// Takes in a line. An answer has to belong to a request, and one with a wrong digest never wins.
+    /// Checks a received line: a response belongs to a request, and an answer with a wrong digest never wins.
     fn take(&mut self, line: &Value, figures: &mut Figures, agreed: &mut Vec<String>) {
         if line.get("method").is_some() {
             let patch = &line["params"]["patch"];
@@ -200,7 +200,7 @@ impl Talker {
         *of.entry(outcome).or_default() += 1;
     }
 
-    /// Takes in what came already.
+    /// Checks the lines that have arrived.
     fn look(&mut self, figures: &mut Figures, agreed: &mut Vec<String>) {
         while let Some(line) = self.client.here() {
             self.take(&line, figures, agreed);
@@ -288,7 +288,7 @@ fn params(random: &mut Rng, method: &str, role: &str, stage: &mut Stage) -> Valu
     of
 }
 
-/// Sends something, which may be anything.
+/// Sends a random message, which may be invalid.
 fn say(random: &mut Rng, talker: &mut Talker, stage: &mut Stage) {
     let wild = stage.wild.clone();
     match random.u8(..20) {

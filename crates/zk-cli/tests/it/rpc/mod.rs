@@ -31,7 +31,7 @@ fn open(client: &mut Client) -> String {
     conversation
 }
 
-/// The view as a client gets it that comes now.
+/// Returns the view of a client that subscribes now.
 fn view_now(serving: &Serving, conversation: &str) -> View {
     let mut other = serving.connect();
     attach(&mut other, "viewer");
@@ -46,7 +46,7 @@ fn has_running_call(view: &View) -> bool {
     view.blocks.iter().any(|block| is_running(&block.content))
 }
 
-/// Whether times alone differ.
+/// Whether two views differ in times only.
 fn is_same(one: &View, other: &View) -> bool {
     let plain = |view: &View| {
         let mut view = view.clone();

@@ -163,8 +163,9 @@ mod tests {
 
     const LIMITS: Limits = Limits { memory: Some(64 << 20), processes: Some(20), output: None };
 
-    /// A tree as the kernel would show it, for a process in the group `slice/scope`.
-    fn tree(given: &str) -> (tempfile::TempDir, PathBuf) {
+    /// Directories with the files of a cgroup tree, and of a process in the group `slice/scope`; `given` names the
+    /// delegated controllers.
+    fn fake_cgroup_tree(given: &str) -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let (process, root) = (dir.path().join("process"), dir.path().join("cgroups"));
         fs::create_dir_all(root.join("slice/scope")).unwrap();
@@ -179,10 +180,10 @@ mod tests {
 
     #[test]
     fn a_place_for_groups_is_found_where_controllers_are_delegated() {
-        let (dir, process) = tree("cpu memory pids");
+        let (dir, process) = fake_cgroup_tree("cpu memory pids");
         let slice = dir.path().join("cgroups/slice");
         assert_eq!(find(&process), Some(Place { dir: slice, memory: true, processes: true }));
-        let (_dir, process) = tree("cpu hugetlb");
+        let (_dir, process) = fake_cgroup_tree("cpu hugetlb");
         assert_eq!(find(&process), None);
     }
 

@@ -7,13 +7,13 @@ use std::path::Path;
 
 use rustix::thread::UnshareFlags;
 
-/// Mount attributes that can be added to those of the system.
+/// Restricting mount attributes, which can be added to those that a mount already has.
 pub(super) const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY;
 pub(super) const NO_DEVICES: u64 = libc::MOUNT_ATTR_NODEV;
 pub(super) const NO_SET_USER: u64 = libc::MOUNT_ATTR_NOSUID;
 
-/// Changes attributes of the mount at `path`, with the mounts below it if `recursive`. Other attributes are
-/// kept, since those of a more privileged namespace cannot be cleared.
+/// Adds the mount attributes `set` and removes `clear` at `path`, and at the mounts below it if `recursive`. Other
+/// attributes stay, since those of a more privileged namespace cannot be cleared.
 #[expect(unsafe_code, reason = "mount_setattr is not in rustix")]
 pub(super) fn set_mount_attributes(path: &Path, recursive: bool, set: u64, clear: u64) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;

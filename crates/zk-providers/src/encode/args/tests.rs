@@ -28,7 +28,7 @@ fn illegal_escapes_and_raw_control_characters_are_repaired() {
 }
 
 #[test]
-fn nothing_is_guessed_at_the_end_of_a_text() {
+fn truncated_arguments_are_malformed_and_not_completed() {
     let whole = r#"{"path":"src/lib.rs","edits":[{"old":"a","new":"b\n"}],"n":12}"#;
     for at in 1..whole.len() {
         let (cut, _) = whole.split_at(at);

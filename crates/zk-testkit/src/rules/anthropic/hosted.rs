@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::super::{Checked, Rule, broken, text_of};
+use super::super::{Checked, Rule, reject, text_of};
 
 /// Whether the provider itself generates blocks of this kind in assistant messages.
 pub(super) fn is_kind(kind: &str) -> bool {
@@ -27,7 +27,7 @@ pub(super) fn check(blocks: &[&Value], is_last: bool, at: usize) -> Checked {
     for call in blocks.iter().filter(|block| is_call(block)) {
         let id = text_of(call, "id").unwrap_or_default();
         if !blocks.iter().any(|block| text_of(block, "tool_use_id") == Some(id)) {
-            return broken(
+            return reject(
                 Rule::UnansweredCall,
                 format!("messages.{at}: `{id}` was found without a corresponding result block"),
             );

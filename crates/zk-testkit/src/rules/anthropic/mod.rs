@@ -7,21 +7,21 @@ mod params;
 
 use serde_json::Value;
 
-use super::{Checked, Rule, Strictness, broken, text_of};
+use super::{Checked, Rule, Strictness, reject, text_of};
 
 pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked {
     if !body.is_object() {
-        return broken(Rule::Shape, "Input should be an object");
+        return reject(Rule::Shape, "Input should be an object");
     }
     if text_of(body, "model").is_none_or(str::is_empty) {
-        return broken(Rule::NoModel, "model: Field required");
+        return reject(Rule::NoModel, "model: Field required");
     }
     params::check(body)?;
-    let tools = params::tools(body)?;
-    params::tool_choice(body, &tools)?;
+    let tools = params::check_tools(body)?;
+    params::check_tool_choice(body, &tools)?;
     let seen = messages::check(strictness, body)?;
     if strictness.tools_for_history && seen.tool_blocks && tools.is_empty() {
-        return broken(
+        return reject(
             Rule::ToolsMissing,
             "Requests which include `tool_use` or `tool_result` blocks must define tools",
         );

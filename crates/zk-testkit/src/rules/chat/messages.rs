@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 use zk_core::model::IdRule;
 
-use super::super::{Checked, Reasoning, Rule, Strictness, broken, is_blank, is_image, is_tool_name, text_of};
+use super::super::{Checked, Reasoning, Rule, Strictness, is_blank, is_image, is_tool_name, reject, text_of};
 use super::reasoning;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,16 +17,16 @@ enum Speaker {
 /// Checks all messages; returns whether any has calls or results.
 pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<bool> {
     let messages = match body.get("messages") {
-        None => return broken(Rule::NoMessages, "Missing required parameter: 'messages'."),
+        None => return reject(Rule::NoMessages, "Missing required parameter: 'messages'."),
         Some(Value::Array(messages)) if messages.is_empty() => {
-            return broken(
+            return reject(
                 Rule::NoMessages,
                 "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array \
                  instead.",
             );
         }
         Some(Value::Array(messages)) => messages,
-        Some(_) => return broken(Rule::Shape, "Invalid type for 'messages': expected an array of objects."),
+        Some(_) => return reject(Rule::Shape, "Invalid type for 'messages': expected an array of objects."),
     };
     let mut calls = false;
     let mut ids: HashSet<&str> = HashSet::new();
@@ -34,31 +34,31 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<bool> {
     let mut answered: Vec<&str> = Vec::new();
     let mut before: Option<Speaker> = None;
     for (at, message) in messages.iter().enumerate() {
-        let speaker = speaker(message, at)?;
+        let speaker = check_speaker(message, at)?;
         if speaker != Speaker::Tool {
-            all_answered(&open)?;
+            check_all_answered(&open)?;
             open.clear();
             answered.clear();
         }
         match speaker {
             Speaker::System => {
                 if !strictness.developer && text_of(message, "role") == Some("developer") {
-                    return broken(Rule::Role, "Input should be 'system', 'user', 'assistant' or 'tool'");
+                    return reject(Rule::Role, "Input should be 'system', 'user', 'assistant' or 'tool'");
                 }
-                plain(strictness, message, at)?;
+                check_plain_content(strictness, message, at)?;
             }
-            Speaker::User => plain(strictness, message, at)?,
+            Speaker::User => check_plain_content(strictness, message, at)?,
             Speaker::Assistant => {
                 reasoning::check(strictness.reasoning, body, message, at)?;
-                open = assistant(strictness, message, at, &mut ids)?;
+                open = check_assistant(strictness, message, at, &mut ids)?;
                 calls |= !open.is_empty();
             }
             Speaker::Tool => {
                 calls = true;
                 let id = text_of(message, "tool_call_id").unwrap_or_default();
-                result(message, at)?;
+                check_result(message, at)?;
                 if answered.contains(&id) {
-                    return broken(
+                    return reject(
                         Rule::DuplicateResult,
                         format!(
                             "Invalid parameter: 'messages[{at}]': duplicate value for 'tool_call_id' of '{id}'."
@@ -66,7 +66,7 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<bool> {
                     );
                 }
                 let Some(place) = open.iter().position(|open| *open == id) else {
-                    return broken(
+                    return reject(
                         Rule::OrphanResult,
                         "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with \
                          'tool_calls'.",
@@ -75,62 +75,62 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<bool> {
                 answered.push(open.remove(place));
             }
         }
-        order(strictness, before, speaker)?;
+        check_order(strictness, before, speaker)?;
         if speaker != Speaker::System {
             before = Some(speaker);
         }
     }
-    all_answered(&open)?;
+    check_all_answered(&open)?;
     match before {
-        Some(Speaker::Assistant) if !strictness.prefill => broken(
+        Some(Speaker::Assistant) if !strictness.prefill => reject(
             Rule::LastNotUser,
             "Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant",
         ),
-        None => broken(Rule::NoMessages, "at least one message that is not a system message is required"),
+        None => reject(Rule::NoMessages, "at least one message that is not a system message is required"),
         Some(_) => Ok(calls),
     }
 }
 
-fn speaker(message: &Value, at: usize) -> Checked<Speaker> {
+fn check_speaker(message: &Value, at: usize) -> Checked<Speaker> {
     match text_of(message, "role") {
         Some("system" | "developer") => Ok(Speaker::System),
         Some("user") => Ok(Speaker::User),
         Some("assistant") => Ok(Speaker::Assistant),
         Some("tool") => Ok(Speaker::Tool),
-        Some(other) => broken(
+        Some(other) => reject(
             Rule::Role,
             format!(
                 "Invalid value: '{other}'. Supported values are: 'system', 'assistant', 'user', 'function', 'tool', and \
                  'developer'."
             ),
         ),
-        None => broken(Rule::Role, format!("Missing required parameter: 'messages[{at}].role'.")),
+        None => reject(Rule::Role, format!("Missing required parameter: 'messages[{at}].role'.")),
     }
 }
 
-fn order(strictness: &Strictness, before: Option<Speaker>, now: Speaker) -> Checked {
+fn check_order(strictness: &Strictness, before: Option<Speaker>, now: Speaker) -> Checked {
     match (before, now) {
-        (None, Speaker::Assistant) => broken(
+        (None, Speaker::Assistant) => reject(
             Rule::FirstNotUser,
             "Expected the first message after the system message to have the role user, but got assistant",
         ),
         (Some(before), now)
             if strictness.alternate && before == now && matches!(now, Speaker::User | Speaker::Assistant) =>
         {
-            broken(Rule::SameRole, "Conversation roles must alternate user/assistant/user/assistant/...")
+            reject(Rule::SameRole, "Conversation roles must alternate user/assistant/user/assistant/...")
         }
         (Some(Speaker::Tool), Speaker::User) if strictness.assistant_after_tools => {
-            broken(Rule::Role, "Unexpected role 'user' after role 'tool'")
+            reject(Rule::Role, "Unexpected role 'user' after role 'tool'")
         }
         _ => Ok(()),
     }
 }
 
-fn all_answered(open: &[&str]) -> Checked {
+fn check_all_answered(open: &[&str]) -> Checked {
     if open.is_empty() {
         return Ok(());
     }
-    broken(
+    reject(
         Rule::UnansweredCall,
         format!(
             "An assistant message with 'tool_calls' must be followed by tool messages responding to each \
@@ -141,13 +141,13 @@ fn all_answered(open: &[&str]) -> Checked {
 }
 
 /// Checks the content of a system or user message.
-fn plain(strictness: &Strictness, message: &Value, at: usize) -> Checked {
+fn check_plain_content(strictness: &Strictness, message: &Value, at: usize) -> Checked {
     let parts = match message.get("content") {
-        Some(Value::String(text)) if is_blank(text) => return empty_text(at),
+        Some(Value::String(text)) if is_blank(text) => return reject_empty_text(at),
         Some(Value::String(_)) => return Ok(()),
         Some(Value::Array(parts)) => parts,
         Some(_) | None => {
-            return broken(
+            return reject(
                 Rule::Shape,
                 format!(
                     "Invalid value for 'content': expected a string, got null at 'messages[{at}].content'."
@@ -156,7 +156,7 @@ fn plain(strictness: &Strictness, message: &Value, at: usize) -> Checked {
         }
     };
     if parts.is_empty() {
-        return broken(
+        return reject(
             Rule::EmptyMessage,
             format!(
                 "Invalid 'messages[{at}].content': empty array. Expected an array with minimum length 1, but got an \
@@ -166,9 +166,9 @@ fn plain(strictness: &Strictness, message: &Value, at: usize) -> Checked {
     }
     for (part, content) in parts.iter().enumerate() {
         match text_of(content, "type") {
-            Some("text") if text_of(content, "text").is_none_or(is_blank) => return empty_text(at),
+            Some("text") if text_of(content, "text").is_none_or(is_blank) => return reject_empty_text(at),
             Some(kind) if strictness.text_only && kind != "text" => {
-                return broken(
+                return reject(
                     Rule::Media,
                     format!("messages[{at}]: unknown variant `{kind}`, expected `text`"),
                 );
@@ -178,14 +178,14 @@ fn plain(strictness: &Strictness, message: &Value, at: usize) -> Checked {
                 let url = content.pointer("/image_url/url").and_then(Value::as_str).unwrap_or_default();
                 let data = url.strip_prefix("data:").map(|data| data.split_once(";base64,"));
                 if url.is_empty() || data.is_some_and(|data| !data.is_some_and(is_image)) {
-                    return broken(
+                    return reject(
                         Rule::Media,
                         format!("Invalid 'messages[{at}].content[{part}].image_url': unsupported image."),
                     );
                 }
             }
             Some(other) => {
-                return broken(
+                return reject(
                     Rule::Shape,
                     format!(
                         "Invalid value: '{other}'. Supported values are: 'text', 'image_url', 'input_audio', 'refusal', \
@@ -194,7 +194,7 @@ fn plain(strictness: &Strictness, message: &Value, at: usize) -> Checked {
                 );
             }
             None => {
-                return broken(
+                return reject(
                     Rule::Shape,
                     format!("Missing required parameter: 'messages[{at}].content[{part}].type'."),
                 );
@@ -204,12 +204,12 @@ fn plain(strictness: &Strictness, message: &Value, at: usize) -> Checked {
     Ok(())
 }
 
-fn empty_text<T>(at: usize) -> Checked<T> {
-    broken(Rule::EmptyText, format!("Invalid 'messages[{at}].content': text content must be non-empty."))
+fn reject_empty_text<T>(at: usize) -> Checked<T> {
+    reject(Rule::EmptyText, format!("Invalid 'messages[{at}].content': text content must be non-empty."))
 }
 
 /// Checks an assistant message; returns the ids of its calls.
-fn assistant<'a>(
+fn check_assistant<'a>(
     strictness: &Strictness,
     message: &'a Value,
     at: usize,
@@ -218,7 +218,7 @@ fn assistant<'a>(
     let calls = match message.get("tool_calls") {
         None | Some(Value::Null) => &[][..],
         Some(Value::Array(calls)) if calls.is_empty() => {
-            return broken(
+            return reject(
                 Rule::EmptyMessage,
                 format!(
                     "Invalid 'messages[{at}].tool_calls': empty array. Expected an array with minimum length 1, but got \
@@ -227,22 +227,24 @@ fn assistant<'a>(
             );
         }
         Some(Value::Array(calls)) => calls,
-        Some(_) => return broken(Rule::Shape, format!("Invalid type for 'messages[{at}].tool_calls'.")),
+        Some(_) => return reject(Rule::Shape, format!("Invalid type for 'messages[{at}].tool_calls'.")),
     };
     match message.get("content") {
         Some(Value::String(text)) if !is_blank(text) => {}
         // Beside calls, some servers expect an empty string and others null.
         None | Some(Value::Null | Value::String(_)) if !calls.is_empty() => {}
-        Some(Value::Array(parts)) if strictness.reasoning == Reasoning::Parts => reasoning::parts(parts, at)?,
+        Some(Value::Array(parts)) if strictness.reasoning == Reasoning::Parts => {
+            reasoning::check_parts(parts, at)?
+        }
         Some(Value::Array(_)) => {
-            return broken(
+            return reject(
                 Rule::Shape,
                 format!("Invalid type for 'messages[{at}].content': assistant content must be a string."),
             );
         }
-        Some(Value::String(_)) => return empty_text(at),
+        Some(Value::String(_)) => return reject_empty_text(at),
         _ => {
-            return broken(
+            return reject(
                 Rule::EmptyMessage,
                 format!(
                     "Invalid value for 'content': expected a string, got null at 'messages[{at}].content'."
@@ -255,19 +257,19 @@ fn assistant<'a>(
         let place = format!("messages[{at}].tool_calls[{part}]");
         let id = text_of(call, "id").unwrap_or_default();
         if !(strictness.numbered_calls && is_numbered(id)) {
-            legal_id(strictness.ids, id, &place)?;
+            check_call_id(strictness.ids, id, &place)?;
         }
         if !ids.insert(id) {
-            return broken(
+            return reject(
                 Rule::DuplicateId,
                 format!("Duplicate value for 'tool_call_id' of '{id}' at '{place}.id'."),
             );
         }
         if text_of(call, "type") != Some("function") {
-            return broken(Rule::Shape, format!("Missing required parameter: '{place}.type'."));
+            return reject(Rule::Shape, format!("Missing required parameter: '{place}.type'."));
         }
         if !call.pointer("/function/name").and_then(Value::as_str).is_some_and(is_tool_name) {
-            return broken(
+            return reject(
                 Rule::ToolName,
                 format!(
                     "Invalid '{place}.function.name': string does not match pattern. Expected a string that matches the \
@@ -278,7 +280,7 @@ fn assistant<'a>(
         let args = call.pointer("/function/arguments").and_then(Value::as_str);
         let parsed = args.map(serde_json::from_str::<Value>);
         if !matches!(parsed, Some(Ok(Value::Object(_)))) {
-            return broken(
+            return reject(
                 Rule::Arguments,
                 format!("Invalid '{place}.function.arguments': expected a string that is a JSON object."),
             );
@@ -294,7 +296,7 @@ fn is_numbered(id: &str) -> bool {
     named.is_some_and(|(name, number)| !name.is_empty() && number.parse::<u64>().is_ok())
 }
 
-fn legal_id(rule: IdRule, id: &str, place: &str) -> Checked {
+fn check_call_id(rule: IdRule, id: &str, place: &str) -> Checked {
     if rule.allows(id) {
         return Ok(());
     }
@@ -310,28 +312,28 @@ fn legal_id(rule: IdRule, id: &str, place: &str) -> Checked {
     } else {
         format!("Invalid '{place}.id': string does not match pattern '^[a-zA-Z0-9_-]+$'.")
     };
-    broken(Rule::IllegalId, message)
+    reject(Rule::IllegalId, message)
 }
 
-fn result(message: &Value, at: usize) -> Checked {
+fn check_result(message: &Value, at: usize) -> Checked {
     if text_of(message, "tool_call_id").is_none_or(str::is_empty) {
-        return broken(
+        return reject(
             Rule::Shape,
             format!("Missing parameter 'tool_call_id': messages[{at}] with role 'tool'."),
         );
     }
     match message.get("content") {
-        Some(Value::String(text)) if text.is_empty() => empty_text(at),
+        Some(Value::String(text)) if text.is_empty() => reject_empty_text(at),
         Some(Value::String(_)) => Ok(()),
         Some(Value::Array(parts)) if parts.iter().all(|part| text_of(part, "type") == Some("text")) => Ok(()),
-        Some(Value::Array(_)) => broken(
+        Some(Value::Array(_)) => reject(
             Rule::Media,
             format!(
                 "Invalid 'messages[{at}]'. Image URLs are only allowed for messages with role 'user', but this message \
                  with role 'tool' contains an image URL."
             ),
         ),
-        Some(_) | None => broken(
+        Some(_) | None => reject(
             Rule::Shape,
             format!("Invalid value for 'content': expected a string, got null at 'messages[{at}].content'."),
         ),

@@ -5,21 +5,21 @@ mod reasoning;
 
 use serde_json::Value;
 
-use super::{Checked, Reasoning, Rule, Strictness, broken, format, is_tool_name, text_of};
+use super::{Checked, Reasoning, Rule, Strictness, format, is_tool_name, reject, text_of};
 
 pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked {
     if !body.is_object() {
-        return broken(Rule::Shape, "We could not parse the JSON body of your request.");
+        return reject(Rule::Shape, "We could not parse the JSON body of your request.");
     }
     if text_of(body, "model").is_none_or(str::is_empty) {
-        return broken(Rule::NoModel, "you must provide a model parameter");
+        return reject(Rule::NoModel, "you must provide a model parameter");
     }
-    params(strictness, body)?;
-    let tools = tools(body)?;
-    tool_choice(strictness, body, &tools)?;
+    check_params(strictness, body)?;
+    let tools = check_tools(body)?;
+    check_tool_choice(strictness, body, &tools)?;
     let calls = messages::check(strictness, body)?;
     if strictness.tools_for_history && calls && tools.is_empty() {
-        return broken(
+        return reject(
             Rule::ToolsMissing,
             "Requests with 'tool_calls' or 'tool' messages in their history must specify 'tools'.",
         );
@@ -32,46 +32,46 @@ fn thinks(body: &Value) -> bool {
     body.pointer("/thinking/type").and_then(Value::as_str) != Some("disabled")
 }
 
-fn params(strictness: &Strictness, body: &Value) -> Checked {
+fn check_params(strictness: &Strictness, body: &Value) -> Checked {
     let has = |key: &str| body.get(key).is_some_and(|value| !value.is_null());
     if let Some(name) = strictness.unsupported.iter().find(|name| has(name)) {
-        return broken(Rule::Parameter, format!("property '{name}' is unsupported"));
+        return reject(Rule::Parameter, format!("property '{name}' is unsupported"));
     }
     if has("max_tokens") && has("max_completion_tokens") {
-        return broken(
+        return reject(
             Rule::Parameter,
             "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.",
         );
     }
     if has("stream_options") && body.get("stream") != Some(&Value::Bool(true)) {
-        return broken(
+        return reject(
             Rule::Parameter,
             "The 'stream_options' parameter is only allowed when 'stream' is enabled.",
         );
     }
     let temperature = body.get("temperature").and_then(Value::as_f64);
     if temperature.is_some_and(|value| !(0.0..=2.0).contains(&value)) {
-        return broken(
+        return reject(
             Rule::Parameter,
             "Invalid 'temperature': decimal above maximum value. Expected a value <= 2.",
         );
     }
     match body.get("response_format") {
         Some(asked) if text_of(asked, "type") == Some("json_schema") => {
-            format::openai(asked.get("json_schema").unwrap_or(&Value::Null))
+            format::check_openai(asked.get("json_schema").unwrap_or(&Value::Null))
         }
         Some(_) | None => Ok(()),
     }
 }
 
-fn tools(body: &Value) -> Checked<Vec<&str>> {
+fn check_tools(body: &Value) -> Checked<Vec<&str>> {
     let tools = match body.get("tools") {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::Array(tools)) => tools,
-        Some(_) => return broken(Rule::Shape, "Invalid type for 'tools': expected an array of objects."),
+        Some(_) => return reject(Rule::Shape, "Invalid type for 'tools': expected an array of objects."),
     };
     if tools.is_empty() {
-        return broken(
+        return reject(
             Rule::Shape,
             "Invalid 'tools': empty array. Expected an array with minimum length 1, but got an empty array instead.",
         );
@@ -80,7 +80,7 @@ fn tools(body: &Value) -> Checked<Vec<&str>> {
     for (at, tool) in tools.iter().enumerate() {
         let name = tool.pointer("/function/name").and_then(Value::as_str).unwrap_or_default();
         if text_of(tool, "type") != Some("function") || !is_tool_name(name) || names.contains(&name) {
-            return broken(
+            return reject(
                 Rule::ToolName,
                 format!(
                     "Invalid 'tools[{at}].function.name': string does not match pattern. Expected a string that \
@@ -91,7 +91,7 @@ fn tools(body: &Value) -> Checked<Vec<&str>> {
         names.push(name);
         let schema = tool.pointer("/function/parameters");
         if schema.is_some_and(|schema| text_of(schema, "type") != Some("object")) {
-            return broken(
+            return reject(
                 Rule::ToolSchema,
                 format!(
                     "Invalid schema for function '{name}': schema must be a JSON Schema of 'type: \"object\"', got \
@@ -103,17 +103,17 @@ fn tools(body: &Value) -> Checked<Vec<&str>> {
     Ok(names)
 }
 
-fn tool_choice(strictness: &Strictness, body: &Value, tools: &[&str]) -> Checked {
+fn check_tool_choice(strictness: &Strictness, body: &Value, tools: &[&str]) -> Checked {
     let choice = match body.get("tool_choice") {
         None | Some(Value::Null) => return Ok(()),
         Some(choice) => choice,
     };
     if tools.is_empty() {
-        return broken(Rule::ToolChoice, "'tool_choice' is only allowed when 'tools' are specified.");
+        return reject(Rule::ToolChoice, "'tool_choice' is only allowed when 'tools' are specified.");
     }
     let is_forced = !matches!(choice.as_str(), Some("auto" | "none"));
     if is_forced && strictness.reasoning == Reasoning::Owed && thinks(body) {
-        return broken(Rule::ToolChoice, "Thinking mode does not support this tool_choice");
+        return reject(Rule::ToolChoice, "Thinking mode does not support this tool_choice");
     }
     match choice {
         Value::String(word) if matches!(&**word, "auto" | "none" | "required" | "any") => Ok(()),
@@ -122,9 +122,9 @@ fn tool_choice(strictness: &Strictness, body: &Value, tools: &[&str]) -> Checked
             if tools.contains(&name) {
                 return Ok(());
             }
-            broken(Rule::ToolChoice, format!("Tool choice '{name}' not found in 'tools' parameter."))
+            reject(Rule::ToolChoice, format!("Tool choice '{name}' not found in 'tools' parameter."))
         }
-        _ => broken(
+        _ => reject(
             Rule::ToolChoice,
             "Invalid value for 'tool_choice': expected 'none', 'auto' or 'required'.",
         ),

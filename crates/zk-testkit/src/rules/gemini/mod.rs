@@ -6,14 +6,14 @@ mod part;
 
 use serde_json::Value;
 
-use super::{Checked, Rule, Strictness, broken, text_of};
+use super::{Checked, Rule, Strictness, reject, text_of};
 
 pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked {
     if !body.is_object() {
-        return broken(Rule::Shape, "Invalid JSON payload received.");
+        return reject(Rule::Shape, "Invalid JSON payload received.");
     }
     let Some(model) = text_of(body, "model").filter(|model| !model.is_empty()) else {
-        return broken(Rule::NoModel, "* GenerateContentRequest.model: unexpected model name format");
+        return reject(Rule::NoModel, "* GenerateContentRequest.model: unexpected model name format");
     };
     let generation = generation(model);
     params::check(body, generation)?;

@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::super::{Checked, Rule, broken, text_of};
+use super::super::{Checked, Rule, reject, text_of};
 use super::SIGNED;
 
 /// All accepted fields; others are an error.
@@ -25,7 +25,7 @@ const LONGEST_NAME: usize = 128;
 pub(super) fn check(body: &Value, generation: u32) -> Checked {
     let fields = body.as_object().into_iter().flatten();
     if let Some((name, _)) = fields.into_iter().find(|(name, _)| !FIELDS.contains(&name.as_str())) {
-        return broken(
+        return reject(
             Rule::Parameter,
             format!("Invalid JSON payload received. Unknown name \"{name}\": Cannot find field."),
         );
@@ -33,51 +33,51 @@ pub(super) fn check(body: &Value, generation: u32) -> Checked {
     if let Some(limit) = body.pointer("/generationConfig/maxOutputTokens")
         && limit.as_u64().is_none_or(|limit| limit == 0)
     {
-        return broken(Rule::Parameter, "max_output_tokens must be positive.");
+        return reject(Rule::Parameter, "max_output_tokens must be positive.");
     }
     if let Some(system) = body.get("systemInstruction") {
         let parts = system.get("parts").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         if parts.iter().all(|part| text_of(part, "text").is_none_or(str::is_empty)) {
-            return broken(Rule::EmptyText, "* GenerateContentRequest.system_instruction.parts: not set");
+            return reject(Rule::EmptyText, "* GenerateContentRequest.system_instruction.parts: not set");
         }
     }
-    thinking(body, generation)?;
-    let names = tools(body)?;
-    output(body, generation, &names)?;
-    choice(body, &names)
+    check_thinking(body, generation)?;
+    let names = check_tools(body)?;
+    check_output(body, generation, &names)?;
+    check_tool_choice(body, &names)
 }
 
-fn thinking(body: &Value, generation: u32) -> Checked {
+fn check_thinking(body: &Value, generation: u32) -> Checked {
     let Some(config) = body.pointer("/generationConfig/thinkingConfig") else { return Ok(()) };
     let budget = config.get("thinkingBudget");
     match (text_of(config, "thinkingLevel"), budget) {
         (Some(_), Some(_)) => {
-            broken(Rule::ThinkingParams, "You can only set only one of thinking budget and thinking level.")
+            reject(Rule::ThinkingParams, "You can only set only one of thinking budget and thinking level.")
         }
         (Some(_), None) if generation < SIGNED => {
-            broken(Rule::ThinkingParams, "Thinking level is not supported for this model.")
+            reject(Rule::ThinkingParams, "Thinking level is not supported for this model.")
         }
         (Some(level), None) if !LEVELS.contains(&level.to_uppercase().as_str()) => {
-            broken(Rule::ThinkingParams, format!("Invalid value at 'thinking_level': \"{level}\""))
+            reject(Rule::ThinkingParams, format!("Invalid value at 'thinking_level': \"{level}\""))
         }
         (None, Some(budget)) if budget.as_i64().is_none_or(|budget| budget < -1) => {
-            broken(Rule::ThinkingParams, "The thinking budget is invalid.")
+            reject(Rule::ThinkingParams, "The thinking budget is invalid.")
         }
         _ => Ok(()),
     }
 }
 
-fn output(body: &Value, generation: u32, names: &[&str]) -> Checked {
+fn check_output(body: &Value, generation: u32, names: &[&str]) -> Checked {
     let Some(config) = body.get("generationConfig") else { return Ok(()) };
     let is_json = text_of(config, "responseMimeType") == Some("application/json");
     match config.get("responseJsonSchema") {
-        Some(_) if !is_json => broken(
+        Some(_) if !is_json => reject(
             Rule::Output,
             "* GenerateContentRequest.generation_config.response_json_schema: only allowed when response_mime_type \
              is application/json",
         ),
-        Some(schema) if !schema.is_object() => broken(Rule::Output, "response_json_schema must be a schema."),
-        _ if is_json && generation < SIGNED && !names.is_empty() => broken(
+        Some(schema) if !schema.is_object() => reject(Rule::Output, "response_json_schema must be a schema."),
+        _ if is_json && generation < SIGNED && !names.is_empty() => reject(
             Rule::Output,
             "Function calling with a response mime type: 'application/json' is unsupported",
         ),
@@ -85,10 +85,10 @@ fn output(body: &Value, generation: u32, names: &[&str]) -> Checked {
     }
 }
 
-fn tools(body: &Value) -> Checked<Vec<&str>> {
+fn check_tools(body: &Value) -> Checked<Vec<&str>> {
     let list = |value: Option<&'_ Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
     if body.get("tools").is_some_and(|tools| !tools.is_array()) {
-        return broken(Rule::Shape, "Invalid value at 'tools'");
+        return reject(Rule::Shape, "Invalid value at 'tools'");
     }
     let mut names: Vec<&str> = Vec::new();
     for tool in body.get("tools").and_then(Value::as_array).into_iter().flatten() {
@@ -96,7 +96,7 @@ fn tools(body: &Value) -> Checked<Vec<&str>> {
         for function in declared.into_iter().flatten() {
             let name = text_of(function, "name").unwrap_or_default();
             if !is_name(name) {
-                return broken(
+                return reject(
                     Rule::ToolName,
                     format!(
                         "* GenerateContentRequest.tools[0].function_declarations[{}].name: Invalid function name. Must \
@@ -106,16 +106,16 @@ fn tools(body: &Value) -> Checked<Vec<&str>> {
                 );
             }
             if names.contains(&name) {
-                return broken(Rule::ToolName, format!("Duplicate function declaration found: {name}"));
+                return reject(Rule::ToolName, format!("Duplicate function declaration found: {name}"));
             }
             names.push(name);
-            declaration(function, name)?;
+            check_declaration(function, name)?;
         }
     }
     let is_empty = names.is_empty()
         && list(body.get("tools")).iter().any(|tool| tool.as_object().is_none_or(serde_json::Map::is_empty));
     if is_empty {
-        return broken(
+        return reject(
             Rule::Shape,
             "* GenerateContentRequest.tools[0].tool_type: required one_of 'tool_type'",
         );
@@ -123,17 +123,17 @@ fn tools(body: &Value) -> Checked<Vec<&str>> {
     Ok(names)
 }
 
-fn declaration(function: &Value, name: &str) -> Checked {
+fn check_declaration(function: &Value, name: &str) -> Checked {
     let schema = match (function.get("parameters"), function.get("parametersJsonSchema")) {
         (Some(_), Some(_)) => {
-            return broken(
+            return reject(
                 Rule::ToolSchema,
                 format!("Function {name}: only one of parameters and parameters_json_schema can be set."),
             );
         }
         (Some(schema), None) => {
-            if let Some(word) = forbidden(schema) {
-                return broken(
+            if let Some(word) = forbidden_keyword(schema) {
+                return reject(
                     Rule::ToolSchema,
                     format!(
                         "Invalid JSON payload received. Unknown name \"{word}\" at \
@@ -149,18 +149,18 @@ fn declaration(function: &Value, name: &str) -> Checked {
     match text_of(schema, "type") {
         Some(kind) if kind.eq_ignore_ascii_case("object") => Ok(()),
         Some(_) | None => {
-            broken(Rule::ToolSchema, format!("Function {name}: parameters schema should be of type OBJECT."))
+            reject(Rule::ToolSchema, format!("Function {name}: parameters schema should be of type OBJECT."))
         }
     }
 }
 
-fn forbidden(schema: &Value) -> Option<&'static str> {
+fn forbidden_keyword(schema: &Value) -> Option<&'static str> {
     match schema {
         Value::Object(fields) => {
             let here = NOT_IN_PARAMETERS.iter().find(|word| fields.contains_key(**word)).copied();
-            here.or_else(|| fields.values().find_map(forbidden))
+            here.or_else(|| fields.values().find_map(forbidden_keyword))
         }
-        Value::Array(items) => items.iter().find_map(forbidden),
+        Value::Array(items) => items.iter().find_map(forbidden_keyword),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }
 }
@@ -171,24 +171,24 @@ pub(super) fn is_name(name: &str) -> bool {
     starts && name.len() <= LONGEST_NAME && name.bytes().all(is_in)
 }
 
-fn choice(body: &Value, names: &[&str]) -> Checked {
+fn check_tool_choice(body: &Value, names: &[&str]) -> Checked {
     let Some(config) = body.pointer("/toolConfig/functionCallingConfig") else { return Ok(()) };
     let mode = text_of(config, "mode").unwrap_or("AUTO");
     if !["AUTO", "ANY", "NONE", "VALIDATED"].contains(&mode) {
-        return broken(Rule::ToolChoice, format!("Invalid value at 'mode': \"{mode}\""));
+        return reject(Rule::ToolChoice, format!("Invalid value at 'mode': \"{mode}\""));
     }
     if mode == "ANY" && names.is_empty() {
-        return broken(Rule::ToolChoice, "Function calling mode ANY needs function declarations.");
+        return reject(Rule::ToolChoice, "Function calling mode ANY needs function declarations.");
     }
     let Some(allowed) = config.get("allowedFunctionNames").and_then(Value::as_array) else { return Ok(()) };
     if !matches!(mode, "ANY" | "VALIDATED") {
-        return broken(
+        return reject(
             Rule::ToolChoice,
             "Allowed function names can only be set with mode ANY or VALIDATED.",
         );
     }
     match allowed.iter().find(|name| name.as_str().is_none_or(|name| !names.contains(&name))) {
-        Some(name) => broken(Rule::ToolChoice, format!("Allowed function name {name} is not declared.")),
+        Some(name) => reject(Rule::ToolChoice, format!("Allowed function name {name} is not declared.")),
         None => Ok(()),
     }
 }

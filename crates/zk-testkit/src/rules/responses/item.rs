@@ -3,7 +3,7 @@
 use serde_json::Value;
 use zk_core::model::IdRule;
 
-use super::super::{Checked, Rule, broken, is_blank, is_image, is_tool_name, text_of};
+use super::super::{Checked, Rule, is_blank, is_image, is_tool_name, reject, text_of};
 
 const LONGEST_ID: usize = 64;
 
@@ -19,12 +19,12 @@ pub(super) enum Kind {
     Other,
 }
 
-pub(super) fn kind(item: &Value, at: usize) -> Checked<Kind> {
+pub(super) fn check_kind(item: &Value, at: usize) -> Checked<Kind> {
     match (text_of(item, "type"), text_of(item, "role")) {
         (None | Some("message"), Some("user")) => Ok(Kind::User),
         (None | Some("message"), Some("assistant")) => Ok(Kind::Assistant),
         (None | Some("message"), Some("system" | "developer")) => Ok(Kind::System),
-        (None | Some("message"), Some(role)) => broken(
+        (None | Some("message"), Some(role)) => reject(
             Rule::Role,
             format!(
                 "Invalid value: '{role}'. Supported values are: 'assistant', 'system', 'developer', and 'user'."
@@ -35,13 +35,13 @@ pub(super) fn kind(item: &Value, at: usize) -> Checked<Kind> {
         (Some("function_call_output"), _) => Ok(Kind::Output),
         (Some("compaction" | "item_reference"), _) => Ok(Kind::Other),
         (Some(kind), _) if kind.ends_with("_call") || kind.ends_with("_call_output") => Ok(Kind::Other),
-        (Some(kind), _) => broken(Rule::Shape, format!("Invalid value: '{kind}' at 'input[{at}].type'.")),
-        (None, None) => broken(Rule::Shape, format!("Missing required parameter: 'input[{at}].role'.")),
+        (Some(kind), _) => reject(Rule::Shape, format!("Invalid value: '{kind}' at 'input[{at}].type'.")),
+        (None, None) => reject(Rule::Shape, format!("Missing required parameter: 'input[{at}].role'.")),
     }
 }
 
 /// Checks that an item's id has the prefix of its kind.
-pub(super) fn id(kind: Kind, id: &str, at: usize) -> Checked {
+pub(super) fn check_id(kind: Kind, id: &str, at: usize) -> Checked {
     let start = match kind {
         Kind::Reasoning => "rs_",
         Kind::Assistant => "msg_",
@@ -49,7 +49,7 @@ pub(super) fn id(kind: Kind, id: &str, at: usize) -> Checked {
         Kind::System | Kind::User | Kind::Output | Kind::Other => "",
     };
     if !id.starts_with(start) {
-        return broken(
+        return reject(
             Rule::IllegalId,
             format!(
                 "Invalid 'input[{at}].id': '{id}'. Expected an ID that begins with '{}'.",
@@ -58,7 +58,7 @@ pub(super) fn id(kind: Kind, id: &str, at: usize) -> Checked {
         );
     }
     if id.len() > LONGEST_ID {
-        return broken(
+        return reject(
             Rule::IllegalId,
             format!(
                 "Invalid 'input[{at}].id': string too long. Expected a string with maximum length {LONGEST_ID}, but got \
@@ -71,32 +71,32 @@ pub(super) fn id(kind: Kind, id: &str, at: usize) -> Checked {
 }
 
 /// Checks a message of the user or the assistant.
-pub(super) fn message(item: &Value, at: usize, assistant: bool) -> Checked {
+pub(super) fn check_message(item: &Value, at: usize, assistant: bool) -> Checked {
     match item.get("content") {
-        Some(Value::String(text)) if is_blank(text) => empty_text(at),
+        Some(Value::String(text)) if is_blank(text) => reject_empty_text(at),
         Some(Value::String(_)) => Ok(()),
         Some(Value::Array(parts)) if parts.is_empty() => {
-            broken(Rule::EmptyMessage, format!("Invalid 'input[{at}].content': empty array."))
+            reject(Rule::EmptyMessage, format!("Invalid 'input[{at}].content': empty array."))
         }
         Some(Value::Array(parts)) => {
-            parts.iter().enumerate().try_for_each(|(n, part)| self::part(part, at, n, assistant))
+            parts.iter().enumerate().try_for_each(|(n, part)| self::check_part(part, at, n, assistant))
         }
-        Some(_) | None => broken(Rule::Shape, format!("Missing required parameter: 'input[{at}].content'.")),
+        Some(_) | None => reject(Rule::Shape, format!("Missing required parameter: 'input[{at}].content'.")),
     }
 }
 
-fn part(part: &Value, at: usize, number: usize, assistant: bool) -> Checked {
+fn check_part(part: &Value, at: usize, number: usize, assistant: bool) -> Checked {
     let place = format!("input[{at}].content[{number}]");
     match (text_of(part, "type"), assistant) {
         (Some("input_text"), false) | (Some("output_text"), true)
             if text_of(part, "text").is_none_or(is_blank) =>
         {
-            empty_text(at)
+            reject_empty_text(at)
         }
         (Some("input_text"), false) | (Some("output_text" | "refusal"), true) => Ok(()),
-        (Some("input_image"), false) => image(part, &place),
+        (Some("input_image"), false) => check_image(part, &place),
         (Some("input_file"), false) => Ok(()),
-        (Some(kind), _) => broken(
+        (Some(kind), _) => reject(
             Rule::Shape,
             format!(
                 "Invalid value: '{kind}' at '{place}'. Supported values are: {}.",
@@ -107,29 +107,29 @@ fn part(part: &Value, at: usize, number: usize, assistant: bool) -> Checked {
                 }
             ),
         ),
-        (None, _) => broken(Rule::Shape, format!("Missing required parameter: '{place}.type'.")),
+        (None, _) => reject(Rule::Shape, format!("Missing required parameter: '{place}.type'.")),
     }
 }
 
-fn image(part: &Value, place: &str) -> Checked {
+fn check_image(part: &Value, place: &str) -> Checked {
     let url = text_of(part, "image_url").unwrap_or_default();
     let data = url.strip_prefix("data:").map(|data| data.split_once(";base64,"));
     let is_bad = data.is_some_and(|data| !data.is_some_and(is_image));
     if (url.is_empty() && text_of(part, "file_id").is_none()) || is_bad {
-        return broken(Rule::Media, format!("Invalid '{place}.image_url'."));
+        return reject(Rule::Media, format!("Invalid '{place}.image_url'."));
     }
     Ok(())
 }
 
-fn empty_text<T>(at: usize) -> Checked<T> {
-    broken(Rule::EmptyText, format!("Invalid 'input[{at}].content': text must be non-empty."))
+fn reject_empty_text<T>(at: usize) -> Checked<T> {
+    reject(Rule::EmptyText, format!("Invalid 'input[{at}].content': text must be non-empty."))
 }
 
 /// Checks a call; returns its id.
-pub(super) fn call(ids: IdRule, item: &Value, at: usize) -> Checked<&str> {
+pub(super) fn check_call(ids: IdRule, item: &Value, at: usize) -> Checked<&str> {
     let id = text_of(item, "call_id").unwrap_or_default();
     if id.len() > ids.max_len {
-        return broken(
+        return reject(
             Rule::IllegalId,
             format!(
                 "Invalid 'input[{at}].call_id': string too long. Expected a string with maximum length {}, but got a \
@@ -140,10 +140,10 @@ pub(super) fn call(ids: IdRule, item: &Value, at: usize) -> Checked<&str> {
         );
     }
     if !ids.allows(id) {
-        return broken(Rule::IllegalId, format!("Invalid 'input[{at}].call_id': '{id}'."));
+        return reject(Rule::IllegalId, format!("Invalid 'input[{at}].call_id': '{id}'."));
     }
     if !text_of(item, "name").is_some_and(is_tool_name) {
-        return broken(
+        return reject(
             Rule::ToolName,
             format!(
                 "Invalid 'input[{at}].name': string does not match pattern. Expected a string that matches the pattern \
@@ -153,7 +153,7 @@ pub(super) fn call(ids: IdRule, item: &Value, at: usize) -> Checked<&str> {
     }
     let parsed = text_of(item, "arguments").map(serde_json::from_str::<Value>);
     if !matches!(parsed, Some(Ok(Value::Object(_)))) {
-        return broken(
+        return reject(
             Rule::Arguments,
             format!("Invalid 'input[{at}].arguments': expected a string that is a JSON object."),
         );
@@ -162,19 +162,21 @@ pub(super) fn call(ids: IdRule, item: &Value, at: usize) -> Checked<&str> {
 }
 
 /// Checks an output; returns the id of its call.
-pub(super) fn output(item: &Value, at: usize) -> Checked<&str> {
+pub(super) fn check_output(item: &Value, at: usize) -> Checked<&str> {
     let Some(id) = text_of(item, "call_id").filter(|id| !id.is_empty()) else {
-        return broken(Rule::Shape, format!("Missing required parameter: 'input[{at}].call_id'."));
+        return reject(Rule::Shape, format!("Missing required parameter: 'input[{at}].call_id'."));
     };
     match item.get("output") {
-        Some(Value::String(text)) if text.is_empty() => empty_text(at),
+        Some(Value::String(text)) if text.is_empty() => reject_empty_text(at),
         Some(Value::String(_)) => Ok(id),
         Some(Value::Array(parts)) if parts.is_empty() => {
-            broken(Rule::EmptyMessage, format!("Invalid 'input[{at}].output': empty array."))
+            reject(Rule::EmptyMessage, format!("Invalid 'input[{at}].output': empty array."))
         }
-        Some(Value::Array(parts)) => {
-            parts.iter().enumerate().try_for_each(|(n, part)| self::part(part, at, n, false)).map(|()| id)
-        }
-        Some(_) | None => broken(Rule::Shape, format!("Missing required parameter: 'input[{at}].output'.")),
+        Some(Value::Array(parts)) => parts
+            .iter()
+            .enumerate()
+            .try_for_each(|(n, part)| self::check_part(part, at, n, false))
+            .map(|()| id),
+        Some(_) | None => reject(Rule::Shape, format!("Missing required parameter: 'input[{at}].output'.")),
     }
 }

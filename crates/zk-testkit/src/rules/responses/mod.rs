@@ -6,24 +6,24 @@ mod params;
 
 use serde_json::Value;
 
-use super::{Checked, Dialect, Rule, Strictness, broken, text_of};
+use super::{Checked, Dialect, Rule, Strictness, reject, text_of};
 
 pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked {
     if !body.is_object() {
-        return broken(Rule::Shape, "We could not parse the JSON body of your request.");
+        return reject(Rule::Shape, "We could not parse the JSON body of your request.");
     }
     if text_of(body, "model").is_none_or(str::is_empty) {
-        return broken(Rule::NoModel, "you must provide a model parameter");
+        return reject(Rule::NoModel, "you must provide a model parameter");
     }
     if strictness.dialect == Dialect::Codex {
-        params::codex(body)?;
+        params::check_codex(body)?;
     }
     params::check(body)?;
-    let tools = params::tools(body)?;
-    params::tool_choice(body, &tools)?;
+    let tools = params::check_tools(body)?;
+    params::check_tool_choice(body, &tools)?;
     let calls = input::check(strictness, body)?;
     if strictness.tools_for_history && calls && tools.is_empty() {
-        return broken(
+        return reject(
             Rule::ToolsMissing,
             "Requests with function calls in their input must specify 'tools'.",
         );

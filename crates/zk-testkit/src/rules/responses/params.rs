@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::super::{Checked, Rule, broken, format, is_tool_name, text_of};
+use super::super::{Checked, Rule, format, is_tool_name, reject, text_of};
 
 const EFFORTS: &[&str] = &["none", "minimal", "low", "medium", "high", "xhigh", "max"];
 const SUMMARIES: &[&str] = &["auto", "concise", "detailed"];
@@ -17,18 +17,18 @@ const NOT_IN_CODEX: &[&str] = &[
     "prompt_cache_options",
 ];
 
-pub(super) fn codex(body: &Value) -> Checked {
+pub(super) fn check_codex(body: &Value) -> Checked {
     if body.get("store") != Some(&Value::Bool(false)) {
-        return broken(Rule::Parameter, "Store must be set to false");
+        return reject(Rule::Parameter, "Store must be set to false");
     }
     if body.get("stream") != Some(&Value::Bool(true)) {
-        return broken(Rule::Parameter, "Stream must be set to true");
+        return reject(Rule::Parameter, "Stream must be set to true");
     }
     if !body.get("instructions").is_some_and(Value::is_string) {
-        return broken(Rule::Parameter, "Instructions are required");
+        return reject(Rule::Parameter, "Instructions are required");
     }
     match NOT_IN_CODEX.iter().find(|name| has(body, name)) {
-        Some(name) => broken(Rule::Parameter, format!("Unsupported parameter: {name}")),
+        Some(name) => reject(Rule::Parameter, format!("Unsupported parameter: {name}")),
         None => Ok(()),
     }
 }
@@ -41,7 +41,7 @@ pub(super) fn check(body: &Value) -> Checked {
     if let Some(limit) = body.get("max_output_tokens").filter(|limit| !limit.is_null())
         && limit.as_u64().is_none_or(|limit| limit < LEAST_OUTPUT)
     {
-        return broken(
+        return reject(
             Rule::Parameter,
             format!(
                 "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= {LEAST_OUTPUT}, but \
@@ -50,7 +50,7 @@ pub(super) fn check(body: &Value) -> Checked {
         );
     }
     if text_of(body, "prompt_cache_key").is_some_and(|key| key.chars().count() > LONGEST_KEY) {
-        return broken(
+        return reject(
             Rule::Parameter,
             format!(
                 "Invalid 'prompt_cache_key': string too long. Expected a string with maximum length {LONGEST_KEY}."
@@ -59,56 +59,56 @@ pub(super) fn check(body: &Value) -> Checked {
     }
     let temperature = body.get("temperature").and_then(Value::as_f64);
     if temperature.is_some_and(|value| !(0.0..=2.0).contains(&value)) {
-        return broken(Rule::Parameter, "Invalid 'temperature': decimal above maximum value.");
+        return reject(Rule::Parameter, "Invalid 'temperature': decimal above maximum value.");
     }
     if let Some(asked) = body.pointer("/text/format")
         && text_of(asked, "type") == Some("json_schema")
     {
-        format::openai(asked)?;
+        format::check_openai(asked)?;
     }
     // Fields of Chat Completions, which this API rejects as unknown.
     for foreign in ["messages", "max_tokens", "max_completion_tokens", "stream_options"] {
         let own = foreign == "stream_options" && body.pointer("/stream_options/include_usage").is_none();
         if has(body, foreign) && !own {
-            return broken(Rule::Parameter, format!("Unsupported parameter: '{foreign}'."));
+            return reject(Rule::Parameter, format!("Unsupported parameter: '{foreign}'."));
         }
     }
-    word(body, "/reasoning/effort", EFFORTS)?;
-    word(body, "/reasoning/summary", SUMMARIES)
+    check_word(body, "/reasoning/effort", EFFORTS)?;
+    check_word(body, "/reasoning/summary", SUMMARIES)
 }
 
-fn word(body: &Value, place: &str, words: &[&str]) -> Checked {
+fn check_word(body: &Value, place: &str, words: &[&str]) -> Checked {
     match body.pointer(place) {
         None | Some(Value::Null) => Ok(()),
         Some(Value::String(word)) if words.contains(&&**word) => Ok(()),
-        Some(other) => broken(
+        Some(other) => reject(
             Rule::ThinkingParams,
             format!("Invalid value: {other} at '{place}'. Supported values are: {}.", words.join(", ")),
         ),
     }
 }
 
-/// Names of the declared tools.
-pub(super) fn tools(body: &Value) -> Checked<Vec<&str>> {
+/// Checks the declared tools; returns their names.
+pub(super) fn check_tools(body: &Value) -> Checked<Vec<&str>> {
     let tools = match body.get("tools") {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::Array(tools)) => tools,
-        Some(_) => return broken(Rule::Shape, "Invalid type for 'tools': expected an array of objects."),
+        Some(_) => return reject(Rule::Shape, "Invalid type for 'tools': expected an array of objects."),
     };
     let mut names = Vec::new();
     for (at, tool) in tools.iter().enumerate() {
         if text_of(tool, "type") != Some("function") {
-            return broken(Rule::Shape, format!("Invalid value for 'tools[{at}].type'."));
+            return reject(Rule::Shape, format!("Invalid value for 'tools[{at}].type'."));
         }
         // Chat Completions wraps a tool in an object, this API does not.
         let name = match text_of(tool, "name") {
             Some(name) => name,
             None => {
-                return broken(Rule::ToolName, format!("Missing required parameter: 'tools[{at}].name'."));
+                return reject(Rule::ToolName, format!("Missing required parameter: 'tools[{at}].name'."));
             }
         };
         if !is_tool_name(name) || names.contains(&name) {
-            return broken(
+            return reject(
                 Rule::ToolName,
                 format!(
                     "Invalid 'tools[{at}].name': string does not match pattern. Expected a string that matches the \
@@ -117,15 +117,15 @@ pub(super) fn tools(body: &Value) -> Checked<Vec<&str>> {
             );
         }
         names.push(name);
-        schema(tool, name)?;
+        check_schema(tool, name)?;
     }
     Ok(names)
 }
 
-fn schema(tool: &Value, name: &str) -> Checked {
+fn check_schema(tool: &Value, name: &str) -> Checked {
     let Some(schema) = tool.get("parameters").filter(|schema| !schema.is_null()) else { return Ok(()) };
     if text_of(schema, "type") != Some("object") {
-        return broken(
+        return reject(
             Rule::ToolSchema,
             format!(
                 "Invalid schema for function '{name}': schema must be a JSON Schema of 'type: \"object\"', got 'type: \
@@ -135,7 +135,7 @@ fn schema(tool: &Value, name: &str) -> Checked {
     }
     let is_strict = tool.get("strict") == Some(&Value::Bool(true));
     if is_strict && schema.get("additionalProperties") != Some(&Value::Bool(false)) {
-        return broken(
+        return reject(
             Rule::ToolSchema,
             format!(
                 "Invalid schema for function '{name}': In context=(), 'additionalProperties' is required to be supplied \
@@ -146,7 +146,7 @@ fn schema(tool: &Value, name: &str) -> Checked {
     Ok(())
 }
 
-pub(super) fn tool_choice(body: &Value, tools: &[&str]) -> Checked {
+pub(super) fn check_tool_choice(body: &Value, tools: &[&str]) -> Checked {
     let choice = match body.get("tool_choice") {
         None | Some(Value::Null) => return Ok(()),
         Some(choice) => choice,
@@ -158,11 +158,11 @@ pub(super) fn tool_choice(body: &Value, tools: &[&str]) -> Checked {
         Value::Object(_) => match (text_of(choice, "type"), text_of(choice, "name")) {
             (Some("function"), Some(name)) if tools.contains(&name) => Ok(()),
             (Some("allowed_tools"), _) => Ok(()),
-            (_, name) => broken(
+            (_, name) => reject(
                 Rule::ToolChoice,
                 format!("Tool choice '{}' not found in 'tools' parameter.", name.unwrap_or_default()),
             ),
         },
-        other => broken(Rule::ToolChoice, format!("Invalid value for 'tool_choice': {other}.")),
+        other => reject(Rule::ToolChoice, format!("Invalid value for 'tool_choice': {other}.")),
     }
 }

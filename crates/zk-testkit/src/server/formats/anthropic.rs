@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 use zk_core::model::{CallId, StopReason, Usage};
 
-use super::pieces::{Part, Piece, Pieces, Telling};
+use super::pieces::{Part, Piece, Pieces, Rendering};
 use crate::script::{Step, Turn, parse_args};
 
-pub(crate) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
-    let mut out = Pieces::new(telling.pace);
-    let start = json!({"type": "message_start", "message": head(telling)});
+pub(crate) fn stream(turn: &Turn, rendering: Rendering<'_>) -> Vec<Piece> {
+    let mut out = Pieces::new(rendering.pace);
+    let start = json!({"type": "message_start", "message": message_start(rendering)});
     out.event(Part::Start, event(&start));
     let mut index = 0_u32;
     for step in &turn.steps {
@@ -52,12 +52,12 @@ pub(crate) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
         index += 1;
     }
     let why = turn.stop_reason();
-    let (reason, sequence) = stop(&why);
+    let (reason, sequence) = stop_reason(&why);
     let mut finish = json!({
         "type": "message_delta",
         "delta": {"stop_reason": reason, "stop_sequence": sequence},
     });
-    if let (Some(usage), Some(fields)) = (telling.usage, finish.as_object_mut()) {
+    if let (Some(usage), Some(fields)) = (rendering.usage, finish.as_object_mut()) {
         fields.insert("usage".into(), usage_of(&usage));
     }
     out.event(Part::Finish, event(&finish));
@@ -65,7 +65,7 @@ pub(crate) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
     out.all
 }
 
-pub(crate) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
+pub(crate) fn response_body(turn: &Turn, rendering: Rendering<'_>) -> Value {
     let content: Vec<Value> = turn
         .steps
         .iter()
@@ -83,8 +83,8 @@ pub(crate) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
         })
         .collect();
     let why = turn.stop_reason();
-    let (reason, sequence) = stop(&why);
-    let mut message = head(telling);
+    let (reason, sequence) = stop_reason(&why);
+    let mut message = message_start(rendering);
     if let Some(fields) = message.as_object_mut() {
         fields.insert("content".into(), content.into());
         fields.insert("stop_reason".into(), reason.into());
@@ -103,17 +103,17 @@ pub(crate) fn ping() -> String {
     event(&json!({"type": "ping"}))
 }
 
-fn head(telling: Telling<'_>) -> Value {
+fn message_start(rendering: Rendering<'_>) -> Value {
     let mut head = json!({
-        "id": format!("msg_{}", telling.number),
+        "id": format!("msg_{}", rendering.number),
         "type": "message",
         "role": "assistant",
-        "model": telling.model,
+        "model": rendering.model,
         "content": [],
         "stop_reason": null,
         "stop_sequence": null,
     });
-    if let (Some(usage), Some(fields)) = (telling.usage, head.as_object_mut()) {
+    if let (Some(usage), Some(fields)) = (rendering.usage, head.as_object_mut()) {
         fields.insert("usage".into(), usage_of(&usage));
     }
     head
@@ -129,7 +129,7 @@ fn usage_of(usage: &Usage) -> Value {
     })
 }
 
-fn stop(reason: &StopReason) -> (&str, Option<&str>) {
+fn stop_reason(reason: &StopReason) -> (&str, Option<&str>) {
     match reason {
         StopReason::EndTurn => ("end_turn", None),
         StopReason::ToolUse => ("tool_use", None),

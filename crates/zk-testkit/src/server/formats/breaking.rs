@@ -13,7 +13,7 @@ use crate::server::fault::Fault;
 use crate::server::refusal::{self, Refusal};
 use crate::server::reply::Act;
 
-/// Pause after which the client reads the next bytes separately.
+/// Pause between two pieces, so that the client reads them separately.
 const APART: Duration = Duration::from_millis(1);
 
 /// Converts the pieces to acts, with the given fault.
@@ -30,14 +30,16 @@ pub(crate) fn acts(
         Some(Fault::ResetAfterEvents(events)) => at(*events, Act::Reset),
         Some(Fault::HalfOpenAfterEvents(events)) => at(*events, Act::Hang),
         Some(Fault::MalformedChunk(events)) => at(*events, Act::Raw(b"this is no chunk size\r\n")),
-        Some(Fault::MalformedEvent(events)) => at(*events, Act::Send(malformed(dialect))),
+        Some(Fault::MalformedEvent(events)) => at(*events, Act::Send(malformed_event(dialect))),
         Some(Fault::ErrorEventAfter(events)) => {
             let error = error_event(Refusal::new(dialect, 529, "Overloaded"), dialect, number);
             let rest = acts(dialect, pieces, None, number);
-            return insert(rest, *events, vec![Act::Send(error)], true);
+            return insert_acts(rest, *events, vec![Act::Send(error)], true);
         }
-        Some(Fault::CutAfterBytes(bytes)) => return cut(acts(dialect, pieces, None, number), *bytes),
-        Some(Fault::Drip(interval)) => return drip(acts(dialect, pieces, None, number), *interval),
+        Some(Fault::CutAfterBytes(bytes)) => {
+            return cut_after_bytes(acts(dialect, pieces, None, number), *bytes);
+        }
+        Some(Fault::Drip(interval)) => return send_bytewise(acts(dialect, pieces, None, number), *interval),
         Some(Fault::SplitUtf8) => return split_utf8(acts(dialect, pieces, None, number)),
         Some(Fault::PingOnly(interval)) => {
             let ping = match dialect {
@@ -48,7 +50,7 @@ pub(crate) fn acts(
             at(1, Act::Repeat(Bytes::from(ping), *interval))
         }
         Some(Fault::DuplicateFinish) => {
-            let finish = pieces.iter().position(|piece| is(piece, Part::Finish));
+            let finish = pieces.iter().position(|piece| is_part(piece, Part::Finish));
             if let Some((at, piece)) = finish.and_then(|at| Some((at, pieces.get(at)?.clone()))) {
                 pieces.insert(at, piece);
             }
@@ -57,7 +59,8 @@ pub(crate) fn acts(
         Some(Fault::NoTerminal) => {
             // The last event completes a stream in one format, the stop reason in the others.
             pieces.retain(|piece| {
-                !is(piece, Part::Terminal) && (dialect == Dialect::Anthropic || !is(piece, Part::Finish))
+                !is_part(piece, Part::Terminal)
+                    && (dialect == Dialect::Anthropic || !is_part(piece, Part::Finish))
             });
             (usize::MAX, Vec::new())
         }
@@ -73,14 +76,14 @@ pub(crate) fn acts(
         ) => (usize::MAX, Vec::new()),
     };
     let ends = !matches!(fault, Some(Fault::MalformedEvent(_)));
-    insert(plain(dialect, pieces, number), place, inserted, ends)
+    insert_acts(acts_without_fault(dialect, pieces, number), place, inserted, ends)
 }
 
-fn is(piece: &Piece, wanted: Part) -> bool {
+fn is_part(piece: &Piece, wanted: Part) -> bool {
     matches!(piece, Piece::Event { part, .. } if *part == wanted)
 }
 
-fn malformed(dialect: Dialect) -> Bytes {
+fn malformed_event(dialect: Dialect) -> Bytes {
     Bytes::from_static(match dialect {
         Dialect::Ollama => b"{\"model\": \"m\", \"message\": {\"role\"\n",
         Dialect::Anthropic | Dialect::Chat | Dialect::Responses | Dialect::Codex | Dialect::Gemini => {
@@ -90,26 +93,26 @@ fn malformed(dialect: Dialect) -> Bytes {
 }
 
 /// Converts the pieces to acts, scripted failures included.
-fn plain(dialect: Dialect, pieces: Vec<Piece>, number: usize) -> VecDeque<Act> {
+fn acts_without_fault(dialect: Dialect, pieces: Vec<Piece>, number: usize) -> VecDeque<Act> {
     let acts = pieces.into_iter().map(|piece| match piece {
         Piece::Event { bytes, .. } => Act::Send(bytes),
         Piece::Wait(pause) => Act::Wait(pause),
         Piece::Hang => Act::Hang,
-        Piece::Fail(error) => failure(dialect, &error, number),
+        Piece::Fail(error) => failure_act(dialect, &error, number),
     });
     acts.collect()
 }
 
-fn failure(dialect: Dialect, error: &ProviderError, number: usize) -> Act {
+fn failure_act(dialect: Dialect, error: &ProviderError, number: usize) -> Act {
     match refusal::class(dialect, error.kind) {
         Some(class) => {
             let message = refusal::message(dialect, error);
-            let refusal = Refusal::new(dialect, class.status, &message).code(class.code);
+            let refusal = Refusal::new(dialect, class.status, &message).with_code(class.code);
             Act::Send(error_event(refusal, dialect, number))
         }
         None => match error.kind {
             ErrorKind::Stalled => Act::Hang,
-            ErrorKind::Malformed => Act::Send(malformed(dialect)),
+            ErrorKind::Malformed => Act::Send(malformed_event(dialect)),
             ErrorKind::Transport
             | ErrorKind::Aborted
             | ErrorKind::Rate
@@ -134,7 +137,7 @@ fn error_event(refusal: Refusal<'_>, dialect: Dialect, number: usize) -> Bytes {
 }
 
 /// Inserts `inserted` after so many events; with `ends`, drops the rest.
-fn insert(acts: VecDeque<Act>, events: usize, inserted: Vec<Act>, ends: bool) -> VecDeque<Act> {
+fn insert_acts(acts: VecDeque<Act>, events: usize, inserted: Vec<Act>, ends: bool) -> VecDeque<Act> {
     if inserted.is_empty() {
         return acts;
     }
@@ -153,7 +156,7 @@ fn insert(acts: VecDeque<Act>, events: usize, inserted: Vec<Act>, ends: bool) ->
     out
 }
 
-fn cut(acts: VecDeque<Act>, bytes: usize) -> VecDeque<Act> {
+fn cut_after_bytes(acts: VecDeque<Act>, bytes: usize) -> VecDeque<Act> {
     let mut out = VecDeque::new();
     let mut left = bytes;
     for act in acts {
@@ -173,7 +176,7 @@ fn cut(acts: VecDeque<Act>, bytes: usize) -> VecDeque<Act> {
     out
 }
 
-fn drip(acts: VecDeque<Act>, interval: Duration) -> VecDeque<Act> {
+fn send_bytewise(acts: VecDeque<Act>, interval: Duration) -> VecDeque<Act> {
     let mut out = VecDeque::new();
     for act in acts {
         match act {

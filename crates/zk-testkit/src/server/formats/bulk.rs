@@ -5,7 +5,7 @@ use bytes::Bytes;
 use zk_core::model::Usage;
 
 use super::frames;
-use super::pieces::{Part, Piece, Telling};
+use super::pieces::{Part, Piece, Rendering};
 use crate::rules::{Dialect, Reasoning};
 use crate::script::Turn;
 use crate::server::reply::Act;
@@ -32,10 +32,10 @@ impl Bulk {
 
     fn render(&self, dialect: Dialect, model: &str) -> Vec<Act> {
         let usage = Usage { input: 10, output: self.deltas as u64, ..Usage::default() };
-        let telling =
-            Telling { model, number: 1, usage: Some(usage), pace: None, reasoning: Reasoning::Content };
+        let rendering =
+            Rendering { model, number: 1, usage: Some(usage), pace: None, reasoning: Reasoning::Content };
         let mut bytes = Vec::with_capacity(self.text.len() * self.deltas * 2);
-        for piece in frames::stream(dialect, &Turn::new().chunks([self.text.clone()]), telling) {
+        for piece in frames::stream(dialect, &Turn::new().chunks([self.text.clone()]), rendering) {
             if let Piece::Event { bytes: event, part } = piece {
                 // The frame has one delta, which is repeated.
                 let times = if part == Part::Delta { self.deltas } else { 1 };

@@ -3,16 +3,16 @@
 use serde_json::{Map, Value, json};
 use zk_core::model::{CallId, StopReason, Usage};
 
-use super::pieces::{Part, Piece, Pieces, Telling};
+use super::pieces::{Part, Piece, Pieces, Rendering};
 use crate::rules::Reasoning;
 use crate::script::{Step, Turn};
 
 /// Constant timestamp, so that responses are deterministic.
 const CREATED: u64 = 1_767_225_600;
 
-pub(crate) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
-    let mut out = Pieces::new(telling.pace);
-    let say = |delta: Value| event(&chunk(telling, &json!([choice(&delta, None)])));
+pub(crate) fn stream(turn: &Turn, rendering: Rendering<'_>) -> Vec<Piece> {
+    let mut out = Pieces::new(rendering.pace);
+    let say = |delta: Value| event(&chunk(rendering, &json!([choice(&delta, None)])));
     out.event(Part::Start, say(json!({"role": "assistant", "content": ""})));
     let mut index = 0_u32;
     for step in &turn.steps {
@@ -27,14 +27,14 @@ pub(crate) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
             }
             Step::Thinking { chunks, signature } => {
                 for text in chunks {
-                    out.delta(say(thought(telling.reasoning, text)));
+                    out.delta(say(reasoning_delta(rendering.reasoning, text)));
                 }
-                if let (Reasoning::Details, Some(proof)) = (telling.reasoning, signature) {
+                if let (Reasoning::Details, Some(proof)) = (rendering.reasoning, signature) {
                     // The signature comes in a separate event, after the text.
-                    out.delta(say(json!({"reasoning_details": [detail("signature", proof)]})));
+                    out.delta(say(json!({"reasoning_details": [reasoning_detail("signature", proof)]})));
                 }
             }
-            Step::Call { id, name, args } if telling.reasoning == Reasoning::Parts => {
+            Step::Call { id, name, args } if rendering.reasoning == Reasoning::Parts => {
                 // Mistral sends each call as a whole.
                 let function = json!({"name": name, "arguments": args.concat()});
                 let call = json!({"index": index, "id": id_text(id.as_ref()), "function": function});
@@ -61,10 +61,10 @@ pub(crate) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
         }
     }
     let reason = turn.stop_reason();
-    let finish = json!([choice(&json!({}), Some(stop(&reason)))]);
-    out.event(Part::Finish, event(&chunk(telling, &finish)));
-    if let Some(usage) = telling.usage {
-        let mut last = chunk(telling, &json!([]));
+    let finish = json!([choice(&json!({}), Some(stop_reason(&reason)))]);
+    out.event(Part::Finish, event(&chunk(rendering, &finish)));
+    if let Some(usage) = rendering.usage {
+        let mut last = chunk(rendering, &json!([]));
         if let Some(fields) = last.as_object_mut() {
             fields.insert("usage".into(), usage_of(&usage));
         }
@@ -74,7 +74,7 @@ pub(crate) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
     out.all
 }
 
-pub(crate) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
+pub(crate) fn response_body(turn: &Turn, rendering: Rendering<'_>) -> Value {
     let mut text = String::new();
     let mut thoughts: Vec<(String, Option<&str>)> = Vec::new();
     let mut calls: Vec<Value> = Vec::new();
@@ -98,34 +98,36 @@ pub(crate) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
     let mut message = Map::new();
     message.insert("role".into(), "assistant".into());
     message.insert("content".into(), if text.is_empty() { Value::Null } else { text.as_str().into() });
-    message.extend(reasoning(telling.reasoning, &thoughts, &text));
+    message.extend(reasoning_fields(rendering.reasoning, &thoughts, &text));
     if !calls.is_empty() {
         message.insert("tool_calls".into(), calls.into());
     }
     let reason = turn.stop_reason();
     let mut body = json!({
-        "id": format!("chatcmpl-{}", telling.number),
+        "id": format!("chatcmpl-{}", rendering.number),
         "object": "chat.completion",
         "created": CREATED,
-        "model": telling.model,
-        "choices": [{"index": 0, "message": message, "logprobs": null, "finish_reason": stop(&reason)}],
+        "model": rendering.model,
+        "choices": [{"index": 0, "message": message, "logprobs": null, "finish_reason": stop_reason(&reason)}],
     });
-    if let (Some(usage), Some(fields)) = (telling.usage, body.as_object_mut()) {
+    if let (Some(usage), Some(fields)) = (rendering.usage, body.as_object_mut()) {
         fields.insert("usage".into(), usage_of(&usage));
     }
     body
 }
 
 /// Delta of reasoning.
-fn thought(reasoning: Reasoning, text: &str) -> Value {
+fn reasoning_delta(reasoning: Reasoning, text: &str) -> Value {
     match reasoning {
         Reasoning::Content | Reasoning::Owed => json!({"reasoning_content": text}),
-        Reasoning::Details => json!({"reasoning": text, "reasoning_details": [detail("text", text)]}),
+        Reasoning::Details => {
+            json!({"reasoning": text, "reasoning_details": [reasoning_detail("text", text)]})
+        }
         Reasoning::Parts => json!({"content": [thinking_part(text)]}),
     }
 }
 
-fn detail(field: &str, text: &str) -> Value {
+fn reasoning_detail(field: &str, text: &str) -> Value {
     json!({"type": "reasoning.text", field: text, "format": "anthropic-claude-v1", "index": 0})
 }
 
@@ -134,7 +136,11 @@ fn thinking_part(text: &str) -> Value {
 }
 
 /// Fields for reasoning in a whole message with the text `said`.
-fn reasoning(reasoning: Reasoning, thoughts: &[(String, Option<&str>)], said: &str) -> Map<String, Value> {
+fn reasoning_fields(
+    reasoning: Reasoning,
+    thoughts: &[(String, Option<&str>)],
+    said: &str,
+) -> Map<String, Value> {
     let mut fields = Map::new();
     if thoughts.is_empty() {
         return fields;
@@ -146,7 +152,7 @@ fn reasoning(reasoning: Reasoning, thoughts: &[(String, Option<&str>)], said: &s
         }
         Reasoning::Details => {
             let items = thoughts.iter().map(|(text, proof)| {
-                let mut item = detail("text", text);
+                let mut item = reasoning_detail("text", text);
                 if let (Some(proof), Some(fields)) = (proof, item.as_object_mut()) {
                     fields.insert("signature".into(), (*proof).into());
                 }
@@ -173,12 +179,12 @@ pub(crate) fn ping() -> String {
     ": keep-alive\n\n".to_owned()
 }
 
-fn chunk(telling: Telling<'_>, choices: &Value) -> Value {
+fn chunk(rendering: Rendering<'_>, choices: &Value) -> Value {
     json!({
-        "id": format!("chatcmpl-{}", telling.number),
+        "id": format!("chatcmpl-{}", rendering.number),
         "object": "chat.completion.chunk",
         "created": CREATED,
-        "model": telling.model,
+        "model": rendering.model,
         "choices": choices,
     })
 }
@@ -197,7 +203,7 @@ fn usage_of(usage: &Usage) -> Value {
     })
 }
 
-fn stop(reason: &StopReason) -> &str {
+fn stop_reason(reason: &StopReason) -> &str {
     match reason {
         StopReason::EndTurn
         | StopReason::StopSequence(_)

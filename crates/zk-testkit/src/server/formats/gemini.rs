@@ -3,13 +3,13 @@
 use serde_json::{Map, Value, json};
 use zk_core::model::{CallId, StopReason, Usage};
 
-use super::pieces::{Part, Piece, Pieces, Telling};
+use super::pieces::{Part, Piece, Pieces, Rendering};
 use crate::rules::{SIGNED, generation};
 use crate::script::{Step, Turn, parse_args};
 
 /// Builder of a response's parts.
 struct Speaker<'a> {
-    telling: Telling<'a>,
+    rendering: Rendering<'a>,
     /// Signature for the next suitable part.
     signature: Option<String>,
     has_called: bool,
@@ -18,8 +18,8 @@ struct Speaker<'a> {
 }
 
 impl<'a> Speaker<'a> {
-    fn new(telling: Telling<'a>) -> Self {
-        Self { telling, signature: None, has_called: false, malformed: None }
+    fn new(rendering: Rendering<'a>) -> Self {
+        Self { rendering, signature: None, has_called: false, malformed: None }
     }
 
     /// Parts of a step. A thinking signature goes with the next call, or with the end.
@@ -45,7 +45,7 @@ impl<'a> Speaker<'a> {
             self.malformed = malformed;
             return Vec::new();
         }
-        let signs = generation(self.telling.model) >= SIGNED;
+        let signs = generation(self.rendering.model) >= SIGNED;
         let mut call = Map::new();
         // Older models send no call ids.
         if let Some(id) = id.filter(|_| signs) {
@@ -56,22 +56,22 @@ impl<'a> Speaker<'a> {
         let mut part = Map::new();
         part.insert("functionCall".into(), call.into());
         let is_first = !std::mem::replace(&mut self.has_called, true);
-        let own = (is_first && signs).then(|| format!("c2lnbmF0dXJl{}", self.telling.number));
+        let own = (is_first && signs).then(|| format!("c2lnbmF0dXJl{}", self.rendering.number));
         if let Some(signature) = self.signature.take().or(own) {
             part.insert("thoughtSignature".into(), signature.into());
         }
         vec![part.into()]
     }
 
-    /// Last part, if a signature is pending.
-    fn rest(&mut self) -> Option<Value> {
+    /// Empty text part with the pending signature, if there is one.
+    fn pending_signature(&mut self) -> Option<Value> {
         self.signature.take().map(|signature| json!({"text": "", "thoughtSignature": signature}))
     }
 
-    fn finish(&self, turn: &Turn) -> Map<String, Value> {
+    fn finish_fields(&self, turn: &Turn) -> Map<String, Value> {
         let why = turn.stop_reason();
         let mut fields = Map::new();
-        let (reason, message) = match (&self.malformed, stop(&why)) {
+        let (reason, message) = match (&self.malformed, stop_reason(&why)) {
             (Some(raw), _) => ("MALFORMED_FUNCTION_CALL", Some(format!("Malformed function call: {raw}"))),
             (None, reason) => (reason, None),
         };
@@ -91,19 +91,19 @@ impl<'a> Speaker<'a> {
         candidate.extend(finish.unwrap_or_default());
         let mut response = json!({
             "candidates": [candidate],
-            "modelVersion": self.telling.model,
-            "responseId": format!("resp_{}", self.telling.number),
+            "modelVersion": self.rendering.model,
+            "responseId": format!("resp_{}", self.rendering.number),
         });
-        if let (Some(usage), Some(fields)) = (self.telling.usage, response.as_object_mut()) {
+        if let (Some(usage), Some(fields)) = (self.rendering.usage, response.as_object_mut()) {
             fields.insert("usageMetadata".into(), usage_of(&usage, is_last));
         }
         response
     }
 }
 
-pub(crate) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
-    let mut out = Pieces::new(telling.pace);
-    let mut speaker = Speaker::new(telling);
+pub(crate) fn stream(turn: &Turn, rendering: Rendering<'_>) -> Vec<Piece> {
+    let mut out = Pieces::new(rendering.pace);
+    let mut speaker = Speaker::new(rendering);
     for step in &turn.steps {
         if out.interrupt(step).is_break() {
             return out.all;
@@ -122,14 +122,14 @@ pub(crate) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
             }
         }
     }
-    let last = speaker.rest().unwrap_or_else(|| json!({"text": ""}));
-    let finish = speaker.finish(turn);
+    let last = speaker.pending_signature().unwrap_or_else(|| json!({"text": ""}));
+    let finish = speaker.finish_fields(turn);
     out.event(Part::Finish, event(&speaker.response(&[last], Some(finish))));
     out.all
 }
 
-pub(crate) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
-    let mut speaker = Speaker::new(telling);
+pub(crate) fn response_body(turn: &Turn, rendering: Rendering<'_>) -> Value {
+    let mut speaker = Speaker::new(rendering);
     let mut parts = Vec::new();
     for step in &turn.steps {
         let said = speaker.parts(step);
@@ -145,8 +145,8 @@ pub(crate) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
             | Step::Hang => parts.extend(said),
         }
     }
-    parts.extend(speaker.rest());
-    let finish = speaker.finish(turn);
+    parts.extend(speaker.pending_signature());
+    let finish = speaker.finish_fields(turn);
     speaker.response(&parts, Some(finish))
 }
 
@@ -155,7 +155,7 @@ fn event(data: &Value) -> String {
     format!("data: {data}\n\n")
 }
 
-/// Before the end, only input tokens are reported.
+/// Usage fields; before the end of the stream, only input tokens are reported.
 fn usage_of(usage: &Usage, is_last: bool) -> Value {
     let output = if is_last { usage.output } else { 0 };
     let mut counts = json!({
@@ -176,7 +176,7 @@ fn usage_of(usage: &Usage, is_last: bool) -> Value {
     counts
 }
 
-fn stop(reason: &StopReason) -> &str {
+fn stop_reason(reason: &StopReason) -> &str {
     match reason {
         // Responses with calls have the same finish reason.
         StopReason::EndTurn

@@ -3,15 +3,15 @@
 use serde_json::{Map, Value, json};
 use zk_core::model::{CallId, StopReason, Usage};
 
-use super::pieces::{Part, Piece, Pieces, Telling};
+use super::pieces::{Part, Piece, Pieces, Rendering};
 use crate::script::{Step, Turn, parse_args};
 
 /// Constant timestamp, so that responses are deterministic.
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
-pub(crate) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
-    let mut out = Pieces::new(telling.pace);
-    let say = |message: Value| line(&object(telling, &message));
+pub(crate) fn stream(turn: &Turn, rendering: Rendering<'_>) -> Vec<Piece> {
+    let mut out = Pieces::new(rendering.pace);
+    let say = |message: Value| line(&object(rendering, &message));
     let mut index = 0_u64;
     for step in &turn.steps {
         if out.interrupt(step).is_break() {
@@ -43,12 +43,12 @@ pub(crate) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
             | Step::Hang => {}
         }
     }
-    let last = finish(turn, telling, &json!({"role": "assistant", "content": ""}));
+    let last = last_object(turn, rendering, &json!({"role": "assistant", "content": ""}));
     out.event(Part::Finish, line(&last));
     out.all
 }
 
-pub(crate) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
+pub(crate) fn response_body(turn: &Turn, rendering: Rendering<'_>) -> Value {
     let mut message = Map::new();
     let (mut text, mut thought) = (String::new(), String::new());
     let mut calls: Vec<Value> = Vec::new();
@@ -77,7 +77,7 @@ pub(crate) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
     if !calls.is_empty() {
         message.insert("tool_calls".into(), calls.into());
     }
-    finish(turn, telling, &message.into())
+    last_object(turn, rendering, &message.into())
 }
 
 /// Keep-alive: a line without content.
@@ -90,25 +90,25 @@ pub(crate) fn line(data: &Value) -> String {
     format!("{data}\n")
 }
 
-fn object(telling: Telling<'_>, message: &Value) -> Value {
-    json!({"model": telling.model, "created_at": CREATED, "message": message, "done": false})
+fn object(rendering: Rendering<'_>, message: &Value) -> Value {
+    json!({"model": rendering.model, "created_at": CREATED, "message": message, "done": false})
 }
 
-fn finish(turn: &Turn, telling: Telling<'_>, message: &Value) -> Value {
-    let mut last = object(telling, message);
+fn last_object(turn: &Turn, rendering: Rendering<'_>, message: &Value) -> Value {
+    let mut last = object(rendering, message);
     let why = turn.stop_reason();
     if let Some(fields) = last.as_object_mut() {
         fields.insert("done".into(), true.into());
-        fields.insert("done_reason".into(), stop(&why).into());
+        fields.insert("done_reason".into(), stop_reason(&why).into());
         fields.insert("total_duration".into(), 1_000_000.into());
-        if let Some(usage) = telling.usage {
-            fields.extend(counts(&usage));
+        if let Some(usage) = rendering.usage {
+            fields.extend(token_counts(&usage));
         }
     }
     last
 }
 
-fn counts(usage: &Usage) -> [(String, Value); 2] {
+fn token_counts(usage: &Usage) -> [(String, Value); 2] {
     [("prompt_eval_count".to_owned(), usage.read().into()), ("eval_count".to_owned(), usage.output.into())]
 }
 
@@ -120,7 +120,7 @@ fn call(id: Option<&CallId>, name: &str, raw: &str, index: u64) -> Value {
     json!({"id": id, "function": {"index": index, "name": name, "arguments": args}})
 }
 
-fn stop(reason: &StopReason) -> &str {
+fn stop_reason(reason: &StopReason) -> &str {
     match reason {
         // Responses with calls have the same finish reason.
         StopReason::EndTurn

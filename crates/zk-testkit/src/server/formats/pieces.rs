@@ -23,22 +23,22 @@ pub(crate) enum Piece {
 pub(crate) enum Part {
     /// Beginning of the stream.
     Start,
-    /// Content.
+    /// Event with content that is no delta.
     Content,
     /// Delta of text, thinking or arguments.
     Delta,
-    /// Stop reason.
+    /// Event with the stop reason.
     Finish,
     /// End of the stream.
     Terminal,
 }
 
-/// Parameters for the rendering of a turn.
+/// Parameters of the rendering of a turn as a response.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Telling<'a> {
+pub(crate) struct Rendering<'a> {
     pub(crate) model: &'a str,
     pub(crate) number: usize,
-    /// `None` if the client did not ask for it, or a fault withholds it.
+    /// Usage to report; `None` if the client did not ask for it, or a fault withholds it.
     pub(crate) usage: Option<Usage>,
     pub(crate) pace: Option<Duration>,
     pub(crate) reasoning: Reasoning,

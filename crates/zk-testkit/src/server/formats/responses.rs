@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use zk_core::model::{CallId, StopReason, Usage};
 
-use super::pieces::{Part, Piece, Pieces, Telling};
+use super::pieces::{Part, Piece, Pieces, Rendering};
 use crate::script::{Step, Turn};
 
 /// Constant timestamp, so that responses are deterministic.
@@ -27,14 +27,14 @@ impl Writer {
 }
 
 /// Stream of a turn. With `is_codex`, the last event does not repeat the items.
-pub(crate) fn stream(turn: &Turn, telling: Telling<'_>, is_codex: bool) -> Vec<Piece> {
-    let mut writer = Writer { out: Pieces::new(telling.pace), sequence: 0 };
+pub(crate) fn stream(turn: &Turn, rendering: Rendering<'_>, is_codex: bool) -> Vec<Piece> {
+    let mut writer = Writer { out: Pieces::new(rendering.pace), sequence: 0 };
     for kind in ["response.created", "response.in_progress"] {
-        let response = response(telling, "in_progress", &[]);
+        let response = response(rendering, "in_progress", &[]);
         writer.event(Part::Start, json!({"type": kind, "response": response}));
     }
     let why = turn.stop_reason();
-    let mut items = items(turn, telling).into_iter();
+    let mut items = items(turn, rendering).into_iter();
     let mut index = 0_u64;
     for step in &turn.steps {
         if writer.out.interrupt(step).is_break() {
@@ -44,13 +44,13 @@ pub(crate) fn stream(turn: &Turn, telling: Telling<'_>, is_codex: bool) -> Vec<P
             Step::Usage(_) | Step::Stop(_) | Step::Delay(_) | Step::Fail(_) | Step::Hang => {}
             Step::Text(_) | Step::Thinking { .. } | Step::Redacted(_) | Step::Call { .. } => {
                 if let Some(item) = items.next() {
-                    tell(&mut writer, step, &item, index);
+                    write_item(&mut writer, step, &item, index);
                     index += 1;
                 }
             }
         }
     }
-    let (kind, mut whole) = (format!("response.{}", status(&why)), whole(turn, telling));
+    let (kind, mut whole) = (format!("response.{}", status(&why)), response_body(turn, rendering));
     if is_codex && let Some(fields) = whole.as_object_mut() {
         fields.insert("output".into(), json!([]));
     }
@@ -59,7 +59,7 @@ pub(crate) fn stream(turn: &Turn, telling: Telling<'_>, is_codex: bool) -> Vec<P
 }
 
 /// Writes one item, from its beginning to its end.
-fn tell(writer: &mut Writer, step: &Step, item: &Value, index: u64) {
+fn write_item(writer: &mut Writer, step: &Step, item: &Value, index: u64) {
     let mut begun = item.clone();
     if let Some(fields) = begun.as_object_mut() {
         for (name, empty) in [("content", json!([])), ("summary", json!([])), ("arguments", json!(""))] {
@@ -80,7 +80,7 @@ fn tell(writer: &mut Writer, step: &Step, item: &Value, index: u64) {
         Step::Text(chunks) => {
             let part =
                 |text: &str| json!({"type": "output_text", "text": text, "annotations": [], "logprobs": []});
-            let place = |more: Value| with(json!({"item_id": id, "content_index": 0}), more);
+            let place = |more: Value| merged(json!({"item_id": id, "content_index": 0}), more);
             let text = chunks.concat();
             let opening = place(json!({"part": part("")}));
             writer.event(Part::Content, about("response.content_part.added", opening));
@@ -96,7 +96,7 @@ fn tell(writer: &mut Writer, step: &Step, item: &Value, index: u64) {
         }
         Step::Thinking { chunks, .. } if !chunks.concat().is_empty() => {
             let part = |text: &str| json!({"type": "summary_text", "text": text});
-            let place = |more: Value| with(json!({"item_id": id, "summary_index": 0}), more);
+            let place = |more: Value| merged(json!({"item_id": id, "summary_index": 0}), more);
             let text = chunks.concat();
             let opening = place(json!({"part": part("")}));
             writer.event(Part::Content, about("response.reasoning_summary_part.added", opening));
@@ -128,48 +128,48 @@ fn tell(writer: &mut Writer, step: &Step, item: &Value, index: u64) {
     writer.event(Part::Content, about("response.output_item.done", json!({"item": item})));
 }
 
-fn with(mut value: Value, more: Value) -> Value {
+fn merged(mut value: Value, more: Value) -> Value {
     if let (Some(fields), Value::Object(more)) = (value.as_object_mut(), more) {
         fields.extend(more);
     }
     value
 }
 
-pub(crate) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
+pub(crate) fn response_body(turn: &Turn, rendering: Rendering<'_>) -> Value {
     let why = turn.stop_reason();
-    let mut response = response(telling, status(&why), &items(turn, telling));
+    let mut response = response(rendering, status(&why), &items(turn, rendering));
     if let Some(fields) = response.as_object_mut() {
         if let Some(reason) = incomplete(&why) {
             fields.insert("incomplete_details".into(), json!({ "reason": reason }));
         }
-        if let Some(usage) = telling.usage {
+        if let Some(usage) = rendering.usage {
             fields.insert("usage".into(), usage_of(&usage));
         }
     }
     response
 }
 
-fn response(telling: Telling<'_>, status: &str, output: &[Value]) -> Value {
+fn response(rendering: Rendering<'_>, status: &str, output: &[Value]) -> Value {
     json!({
-        "id": format!("resp_{}", telling.number),
+        "id": format!("resp_{}", rendering.number),
         "object": "response",
         "created_at": CREATED,
         "status": status,
         "error": null,
         "incomplete_details": null,
-        "model": telling.model,
+        "model": rendering.model,
         "output": output,
         "store": false,
     })
 }
 
 /// Items of the turn, each with its own id.
-fn items(turn: &Turn, telling: Telling<'_>) -> Vec<Value> {
+fn items(turn: &Turn, rendering: Rendering<'_>) -> Vec<Value> {
     let has_calls = turn.steps.iter().any(|step| matches!(step, Step::Call { .. }));
     let is_cut = turn.stop_reason() == StopReason::MaxTokens;
     let mut items: Vec<Value> = Vec::new();
     for step in &turn.steps {
-        let id = |start: &str| format!("{start}_{}_{}", telling.number, items.len());
+        let id = |start: &str| format!("{start}_{}_{}", rendering.number, items.len());
         let item = match step {
             Step::Text(chunks) => {
                 let text = chunks.concat();

@@ -16,7 +16,7 @@ pub(crate) struct Sent<'a> {
     pub(crate) uri: &'a Uri,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) body: &'a Bytes,
-    /// Number of the request among model requests, if it is one.
+    /// Number among the model requests; `None` for other requests.
     pub(crate) number: Option<usize>,
 }
 
@@ -25,7 +25,7 @@ impl Sent<'_> {
         self.number.unwrap_or(0)
     }
 
-    /// Parameter of the URL.
+    /// Value of the URL's parameter `name`.
     fn query(&self, name: &str) -> Option<&str> {
         let pairs = self.uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
         pairs.into_iter().find(|(key, _)| *key == name).map(|(_, value)| value)
@@ -58,7 +58,7 @@ impl Admitted {
     }
 }
 
-/// Short response that is no turn of the script.
+/// Response before a turn of the script is used, such as an error or a token count.
 pub(crate) struct Brief {
     pub(crate) reply: Reply,
     pub(crate) violation: Option<Violation>,
@@ -70,7 +70,7 @@ impl From<Reply> for Brief {
     }
 }
 
-pub(crate) fn authorised(shared: &Shared, dialect: Dialect, sent: &Sent<'_>) -> Result<(), Reply> {
+pub(crate) fn check_key(shared: &Shared, dialect: Dialect, sent: &Sent<'_>) -> Result<(), Reply> {
     let Some(key) = &shared.options.key else { return Ok(()) };
     let bearer = sent.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
     let (given, missing, wrong) = match dialect {
@@ -98,7 +98,7 @@ pub(crate) fn authorised(shared: &Shared, dialect: Dialect, sent: &Sent<'_>) -> 
     match given {
         Some(given) if given == key => Ok(()),
         Some(_) if dialect == Dialect::Gemini => {
-            Err(Refusal::new(dialect, 400, wrong).code(Some("API_KEY_INVALID")).reply(sent.id()))
+            Err(Refusal::new(dialect, 400, wrong).with_code(Some("API_KEY_INVALID")).reply(sent.id()))
         }
         None if dialect == Dialect::Gemini => Err(Refusal::new(dialect, 403, missing).reply(sent.id())),
         Some(_) => Err(Refusal::new(dialect, 401, wrong).reply(sent.id())),
@@ -106,7 +106,12 @@ pub(crate) fn authorised(shared: &Shared, dialect: Dialect, sent: &Sent<'_>) -> 
     }
 }
 
-pub(crate) fn known(shared: &Shared, dialect: Dialect, model: &str, sent: &Sent<'_>) -> Result<(), Reply> {
+pub(crate) fn check_model(
+    shared: &Shared,
+    dialect: Dialect,
+    model: &str,
+    sent: &Sent<'_>,
+) -> Result<(), Reply> {
     let models = &shared.options.models;
     if models.is_empty() || models.iter().any(|known| known == model) {
         return Ok(());
@@ -130,14 +135,14 @@ pub(crate) fn known(shared: &Shared, dialect: Dialect, model: &str, sent: &Sent<
         }
         Dialect::Codex => Refusal::new(dialect, 400, &message),
         // The two APIs of this vendor have different statuses here.
-        Dialect::Responses => Refusal::new(dialect, 400, &message).code(Some("model_not_found")),
+        Dialect::Responses => Refusal::new(dialect, 400, &message).with_code(Some("model_not_found")),
     };
     Err(refusal.reply(sent.id()))
 }
 
 /// Checks a request and returns its body.
-pub(crate) fn admitted(shared: &Shared, dialect: Dialect, sent: &Sent<'_>) -> Result<Admitted, Brief> {
-    authorised(shared, dialect, sent)?;
+pub(crate) fn admit(shared: &Shared, dialect: Dialect, sent: &Sent<'_>) -> Result<Admitted, Brief> {
+    check_key(shared, dialect, sent)?;
     let reject = |message: &str| Refusal::new(dialect, 400, message).reply(sent.id());
     let refuse =
         |violation: Violation| Brief { reply: reject(&violation.message), violation: Some(violation) };
@@ -152,14 +157,15 @@ pub(crate) fn admitted(shared: &Shared, dialect: Dialect, sent: &Sent<'_>) -> Re
     }
     let admitted = Admitted { json, form };
     let (json, model) = (&admitted.json, admitted.model());
-    known(shared, dialect, model, sent)?;
+    check_model(shared, dialect, model, sent)?;
     if shared.options.strictness(dialect).is_some_and(|strictness| strictness.own_proofs) {
-        shared.log().ledger.check(dialect, model, json).map_err(refuse)?;
+        shared.log().ledger.check_tokens(dialect, model, json).map_err(refuse)?;
     }
     Ok(admitted)
 }
 
-/// Adds fields to the body that the request has elsewhere, or that a count request lacks.
+/// Adds fields to the body that the request has in its URL, or that a count request lacks; returns the form of the
+/// response.
 fn complete_body(dialect: Dialect, json: &mut Value, sent: &Sent<'_>) -> Form {
     match dialect {
         Dialect::Anthropic => {

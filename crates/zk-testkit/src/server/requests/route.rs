@@ -3,7 +3,7 @@ use hyper::header::HeaderMap;
 
 use crate::rules::Dialect;
 
-/// Purpose of a request.
+/// Endpoint that a request is for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     Generate(Dialect),

@@ -1,4 +1,4 @@
-//! Adds extensions to the person's settings and takes them out, leaving everything else in the file as it is.
+//! Adds extensions to the person's settings and removes them; the rest of the file stays unchanged.
 
 use std::path::{Path, PathBuf};
 
@@ -7,16 +7,16 @@ use zk_core::service::StateFiles as _;
 use zk_exec::LocalStateFiles;
 use zk_extensions::{ExtensionConfig, ExtensionOrigin};
 
-use super::settings_text::{appended, names, without};
+use super::settings_text::{extension_names, with_extension, without};
 use crate::app::{Machine, Workplace};
 use crate::args::ext::ExtAdd;
-use crate::commands::extend::mcp::settings_text::{parse, text};
+use crate::commands::extend::mcp::settings_text::{parse, read_settings};
 use crate::commands::print_words;
 use crate::exit::{Exit, Failure, Outcome};
 
 pub(super) fn add(work: &Workplace, add: ExtAdd) -> Outcome<Exit> {
     let ExtAdd { name, env, command } = add;
-    let mut definition = json!({ "name": name, "command": absolute(&work.cwd, &command) });
+    let mut definition = json!({ "name": name, "command": with_absolute_files(&work.cwd, &command) });
     let pairs = env.iter().map(|pair| {
         let (name, value) = pair.split_once('=').filter(|(name, _)| !name.is_empty())?;
         Some((name.to_owned(), Value::String(value.to_owned())))
@@ -30,13 +30,13 @@ pub(super) fn add(work: &Workplace, add: ExtAdd) -> Outcome<Exit> {
     let origin = ExtensionOrigin::person(path.display().to_string());
     ExtensionConfig::read_all(&json!([definition]), &origin)
         .map_err(|error| Failure::usage(error.to_string()))?;
-    let before = text(&path)?;
-    if names(&parse(&path, &before)?).contains(&name) {
+    let before = read_settings(&path)?;
+    if extension_names(&parse(&path, &before)?).contains(&name) {
         return Err(Failure::usage(format!(
             "there is an extension `{name}` already; `zk ext remove {name}` removes it"
         )));
     }
-    let after = appended(&before, &definition).map_err(Failure::failed)?;
+    let after = with_extension(&before, &definition).map_err(Failure::failed)?;
     write(&path, &before, &after, &name, true)?;
     let told = format!("extension {name} is set up in {}; `zk ext test {name}` starts it", path.display());
     print_words(&work.machine, &[told])
@@ -44,8 +44,8 @@ pub(super) fn add(work: &Workplace, add: ExtAdd) -> Outcome<Exit> {
 
 pub(super) fn remove(machine: &Machine, name: &str) -> Outcome<Exit> {
     let path = settings_path(machine)?;
-    let before = text(&path)?;
-    if !names(&parse(&path, &before)?).contains(&name.to_owned()) {
+    let before = read_settings(&path)?;
+    if !extension_names(&parse(&path, &before)?).contains(&name.to_owned()) {
         return Err(Failure::usage(format!(
             "{} has no extension `{name}`; those of a project are in its .zk/settings.toml",
             path.display()
@@ -56,7 +56,7 @@ pub(super) fn remove(machine: &Machine, name: &str) -> Outcome<Exit> {
 }
 
 /// Replaces files of `cwd` in a command by their absolute paths, since the command is started in any project.
-fn absolute(cwd: &Path, command: &[String]) -> Vec<String> {
+fn with_absolute_files(cwd: &Path, command: &[String]) -> Vec<String> {
     let is_file = |(at, word): (usize, &String)| {
         let is_path = word.contains('/') || (at > 0 && !word.starts_with('-'));
         is_path && cwd.join(word).is_file()
@@ -78,11 +78,11 @@ fn settings_path(machine: &Machine) -> Outcome<PathBuf> {
         .ok_or_else(|| Failure::usage("there is no place for settings: set HOME or ZK_HOME"))
 }
 
-/// Writes settings, after a check that only this extension differs from before.
+/// Writes a settings text, after a check that it differs in this extension only.
 fn write(path: &Path, before: &str, after: &str, name: &str, is_there: bool) -> Outcome<()> {
     let rest = |text: &str| -> Option<(toml::Table, bool)> {
         let mut table = parse(path, text).ok()?;
-        let is_there = names(&table).iter().any(|one| one == name);
+        let is_there = extension_names(&table).iter().any(|one| one == name);
         let is_empty = table.get_mut("extensions").and_then(toml::Value::as_array_mut).is_some_and(|list| {
             list.retain(|one| one.get("name").and_then(toml::Value::as_str) != Some(name));
             list.is_empty()

@@ -1,4 +1,4 @@
-//! `zk ext`: extensions that are set up, a try of one, their logs, and a first one.
+//! `zk ext`: lists, tests and creates extensions, and prints their logs.
 
 mod edit;
 mod scaffold;
@@ -25,7 +25,7 @@ pub(crate) fn ext(app: &AppContext, action: ExtAction) -> Outcome<Exit> {
         ExtAction::Add(add) => edit::add(&app.work, add),
         ExtAction::Remove { name } => edit::remove(&app.work.machine, &name),
         ExtAction::Test { name, call, args, command } => {
-            let extension = try_out::chosen(&app.settings, name.as_deref(), &command)?;
+            let extension = try_out::extension_to_try(&app.settings, name.as_deref(), &command)?;
             runtime()?.block_on(try_out::try_out(&app.work, &app.settings, extension, call, args))
         }
         ExtAction::Logs { name } => print_log(&app.work, &app.settings, &name),
@@ -52,8 +52,8 @@ fn list(work: &Workplace, settings: &Settings) -> Outcome<Exit> {
     print_words(&work.machine, &lines)
 }
 
-/// The extension of this name.
-fn named(settings: &Settings, name: &str) -> Outcome<ExtensionConfig> {
+/// Returns the configured extension with this name.
+fn find_extension(settings: &Settings, name: &str) -> Outcome<ExtensionConfig> {
     if let Some(extension) = settings.extensions().into_iter().find(|extension| extension.name == name) {
         return Ok(extension);
     }
@@ -67,7 +67,7 @@ fn named(settings: &Settings, name: &str) -> Outcome<ExtensionConfig> {
 }
 
 fn print_log(work: &Workplace, settings: &Settings, name: &str) -> Outcome<Exit> {
-    let extension = named(settings, name)?;
+    let extension = find_extension(settings, name)?;
     let logs = logs(work).ok_or_else(|| Failure::usage("there is no place for logs: set HOME or ZK_HOME"))?;
     let Some(text) = logs.read(&extension).map_err(Failure::failed)? else {
         let text = format!("extension {name} has printed nothing to standard error yet");

@@ -8,7 +8,7 @@ use zk_core::service::{Backend, Command, CommandOutcome, Exec, Tool, ToolCx, vis
 use zk_exec::{Environment, ProcessExec, Supervision};
 use zk_extensions::{ExtensionConfig, ExtensionHandle, ExtensionOrigin, Registration};
 
-use super::named;
+use super::find_extension;
 use crate::app::Workplace;
 use crate::commands::extend::mcp::tools::content_lines;
 use crate::commands::print;
@@ -17,13 +17,13 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::Settings;
 
 /// Returns the extension to try: a configured one, or a command.
-pub(super) fn chosen(
+pub(super) fn extension_to_try(
     settings: &Settings,
     name: Option<&str>,
     command: &[String],
 ) -> Outcome<ExtensionConfig> {
     match (name, command.is_empty()) {
-        (Some(name), true) => named(settings, name),
+        (Some(name), true) => find_extension(settings, name),
         (name, false) => {
             let entry = serde_json::json!([{ "name": name.unwrap_or("tried"), "command": command }]);
             let read = ExtensionConfig::read_all(&entry, &ExtensionOrigin::person("the command line"));
@@ -53,7 +53,7 @@ pub(super) async fn try_out(
     let plugin = extensions::build(work, settings, extension).exec(exec);
     let handle = plugin.handle();
     bus.install(&plugin).map_err(Failure::failed)?;
-    let tried = tried(work, &bus, &handle, call, args).await;
+    let tried = start_and_call(work, &bus, &handle, call, args).await;
     bus.close().await;
     own.close().await;
     let (lines, exit) = tried?;
@@ -61,7 +61,7 @@ pub(super) async fn try_out(
     Ok(exit)
 }
 
-async fn tried(
+async fn start_and_call(
     work: &Workplace,
     bus: &Bus,
     handle: &ExtensionHandle,
@@ -74,7 +74,9 @@ async fn tried(
     };
     let who = format!("{} {}", introduction.name, introduction.version);
     let mut lines = vec![visible_line(&format!("{who}, protocol {}", introduction.protocol))];
-    let row = |one: &Registration| visible_line(&format!("{:<9} {}{}", one.kind, one.name, about(bus, one)));
+    let row = |one: &Registration| {
+        visible_line(&format!("{:<9} {}{}", one.kind, one.name, describe_registration(bus, one)))
+    };
     lines.extend(handle.registered().iter().map(row));
     let Some(name) = call else { return Ok((lines, Exit::Done)) };
     let args = args.unwrap_or_default();
@@ -101,8 +103,8 @@ async fn tried(
     })
 }
 
-/// Describes a registration; the text follows its name.
-fn about(bus: &Bus, of: &Registration) -> String {
+/// Returns the description of a registration, which is printed after its name.
+fn describe_registration(bus: &Bus, of: &Registration) -> String {
     let text = match of.kind {
         "tool" => bus.item::<dyn Tool>(&of.name).map(|tool| tool.spec().description.clone()),
         "command" => bus.item::<dyn Command>(&of.name).map(|command| command.help().to_owned()),

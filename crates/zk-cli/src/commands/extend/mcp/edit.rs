@@ -1,10 +1,10 @@
-//! Adds servers to the person's settings and takes them out, leaving everything else in the file as it is.
+//! Adds MCP servers to the person's settings and removes them; the rest of the file stays unchanged.
 
 use serde_json::Value;
 use zk_mcp::{SecretValues, ServerConfig, ServerTransport, definition_of};
 
 use super::super::print_words as print;
-use super::settings_text::{at, merged, nested, parse, text, without, write};
+use super::settings_text::{parse, read_settings, server_of, under_mcp_servers, with_server, without, write};
 use crate::app::Machine;
 use crate::args::actions::McpAdd;
 use crate::exit::{Exit, Failure, Outcome};
@@ -18,12 +18,12 @@ pub(super) fn add(machine: &Machine, add: McpAdd) -> Outcome<Exit> {
     }
     let transport = match (url.or(address), command.split_first()) {
         (Some(url), None) => {
-            ServerTransport::Http { url, headers: pairs(&header, ':', "--header \"NAME: VALUE\"")? }
+            ServerTransport::Http { url, headers: parse_pairs(&header, ':', "--header \"NAME: VALUE\"")? }
         }
         (None, Some((command, args))) => ServerTransport::Stdio {
             command: command.clone(),
             args: args.to_vec(),
-            env: pairs(&env, '=', "--env NAME=VALUE")?,
+            env: parse_pairs(&env, '=', "--env NAME=VALUE")?,
             cwd: None,
         },
         (_, _) => {
@@ -40,9 +40,9 @@ pub(super) fn add(machine: &Machine, add: McpAdd) -> Outcome<Exit> {
         .dirs
         .settings()
         .ok_or_else(|| Failure::usage("there is no place for settings: set HOME or ZK_HOME"))?;
-    let before = text(&path)?;
+    let before = read_settings(&path)?;
     let table = parse(&path, &before)?;
-    if at(&table, &name).is_some() {
+    if server_of(&table, &name).is_some() {
         return Err(Failure::usage(format!(
             "there is an MCP server `{name}` already; `zk mcp remove {name}` removes it"
         )));
@@ -50,13 +50,13 @@ pub(super) fn add(machine: &Machine, add: McpAdd) -> Outcome<Exit> {
     let value = toml::Value::try_from(Value::Object(definition)).map_err(Failure::failed)?;
     let mut servers = toml::Table::new();
     servers.insert(name.clone(), value);
-    let added = nested(servers);
+    let added = under_mcp_servers(servers);
     let mut after = before;
     if !after.is_empty() && !after.ends_with("\n\n") {
         after.push_str(if after.ends_with('\n') { "\n" } else { "\n\n" });
     }
     after.push_str(&toml::to_string(&added).map_err(Failure::failed)?);
-    let wanted = merged(&table, &name, at(&added, &name).cloned());
+    let wanted = with_server(&table, &name, server_of(&added, &name).cloned());
     write(&path, &after, &wanted)?;
     print(
         machine,
@@ -69,20 +69,20 @@ pub(super) fn remove(machine: &Machine, name: &str) -> Outcome<Exit> {
         .dirs
         .settings()
         .ok_or_else(|| Failure::usage("there are no settings: set HOME or ZK_HOME"))?;
-    let before = text(&path)?;
+    let before = read_settings(&path)?;
     let table = parse(&path, &before)?;
-    if at(&table, name).is_none() {
+    if server_of(&table, name).is_none() {
         return Err(Failure::usage(format!(
             "{} has no MCP server `{name}`; those of a project are in its .mcp.json",
             path.display()
         )));
     }
-    let wanted = merged(&table, name, None);
+    let wanted = with_server(&table, name, None);
     write(&path, &without(&before, name), &wanted)?;
     print(machine, &[format!("MCP server {name} is no longer in {}", path.display())])
 }
 
-fn pairs(given: &[String], between: char, like: &str) -> Outcome<SecretValues> {
+fn parse_pairs(given: &[String], between: char, like: &str) -> Outcome<SecretValues> {
     let pair = |text: &String| {
         let (name, value) = text.split_once(between)?;
         Some((name.trim().to_owned(), value.trim().to_owned())).filter(|(name, _)| !name.is_empty())

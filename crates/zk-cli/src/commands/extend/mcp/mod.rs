@@ -23,17 +23,17 @@ use crate::args::actions::McpAction;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mcp::server_records;
 use crate::settings::Settings;
-use tools::{accept, call, tools};
+use tools::{accept, call, list_tools};
 
 /// Maximum size of the printed end of a log, in bytes.
-const LOG: u64 = 64 << 10;
+const MAX_PRINTED_LOG_BYTES: u64 = 64 << 10;
 
 /// Runs a subcommand of `zk mcp`.
 pub(crate) fn mcp(app: &AppContext, action: McpAction) -> Outcome<Exit> {
     match action {
         McpAction::List => list(&app.work, &app.settings),
         McpAction::Tools { server } => {
-            runtime()?.block_on(tools(&app.work, &app.settings, server.as_deref()))
+            runtime()?.block_on(list_tools(&app.work, &app.settings, server.as_deref()))
         }
         McpAction::Call { server, tool, args } => {
             runtime()?.block_on(call(&app.work, &app.settings, &server, &tool, args.as_deref()))
@@ -82,7 +82,7 @@ fn list(work: &Workplace, settings: &Settings) -> Outcome<Exit> {
 }
 
 /// Returns all servers of the settings, or the named one.
-fn chosen(settings: &Settings, name: Option<&str>) -> Outcome<Vec<ServerConfig>> {
+fn selected_servers(settings: &Settings, name: Option<&str>) -> Outcome<Vec<ServerConfig>> {
     let (mut servers, wrong) = settings.mcp_servers();
     if let Some(error) = wrong.first() {
         return Err(Failure::usage(error.to_string()));
@@ -103,7 +103,7 @@ fn chosen(settings: &Settings, name: Option<&str>) -> Outcome<Vec<ServerConfig>>
 }
 
 fn logs(work: &Workplace, settings: &Settings, server: &str) -> Outcome<Exit> {
-    chosen(settings, Some(server))?;
+    selected_servers(settings, Some(server))?;
     let path = work.machine.dirs.mcp().map(|dir| server_records(work, settings, dir).log_path(server));
     let Some(path) = path.filter(|path| path.exists()) else {
         return print_words(
@@ -114,9 +114,9 @@ fn logs(work: &Workplace, settings: &Settings, server: &str) -> Outcome<Exit> {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = own_files::open(&path, OpenOptions::new().read(true))?;
         let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(LOG)))?;
+        file.seek(SeekFrom::Start(length.saturating_sub(MAX_PRINTED_LOG_BYTES)))?;
         let mut bytes = Vec::new();
-        file.take(LOG).read_to_end(&mut bytes)?;
+        file.take(MAX_PRINTED_LOG_BYTES).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
     let bytes =

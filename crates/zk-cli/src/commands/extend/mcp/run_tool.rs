@@ -11,7 +11,7 @@ use zk_mcp::ServedTool;
 use super::served_run::run;
 use crate::app::AppContext;
 
-/// Name of the tool.
+/// Name of the tool that runs zk on a prompt.
 pub(super) const RUN: &str = "run";
 
 /// Tool that runs zk on a prompt. Its calls pass the same rules, hooks and gates as those of other tools.
@@ -58,7 +58,7 @@ impl Tool for RunTool {
         Concurrency::Shared
     }
 
-    /// Always none: the calls of the run pass the gates of its own bus, which has the same policy.
+    /// Declares no effects: the calls within the run pass the gates of its own bus, which has the same policy.
     fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
         Effects::none()
     }

@@ -12,10 +12,10 @@ use zk_tui::term::print_stderr;
 use super::run_tool::RUN;
 use super::served_tools::ProgramTools;
 use crate::app::{AppContext, Workplace, runtime};
-use crate::commands::serve::pipes;
+use crate::commands::serve::stdio_stream;
 use crate::exit::{Exit, Failure, Outcome};
 
-/// Variable with the token that clients must send.
+/// Environment variable with the token that clients must send.
 const TOKEN: &str = "ZK_MCP_TOKEN";
 
 /// Serves one client at standard input and output, or at `http` every local client with the token.
@@ -34,7 +34,7 @@ pub(super) fn serve(app: &AppContext, http: Option<SocketAddr>) -> Outcome<Exit>
         let serving = async {
             match http {
                 None => {
-                    let (input, output) = pipes().map_err(Failure::failed)?.into_split();
+                    let (input, output) = stdio_stream().map_err(Failure::failed)?.into_split();
                     server.streams(input, output, stop.clone()).await.map_err(Failure::failed)
                 }
                 Some(address) => listen(&app.work, &server, address, stop.clone()).await,

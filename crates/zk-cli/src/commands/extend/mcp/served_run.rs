@@ -26,7 +26,7 @@ pub(super) async fn run(
     let failed = |failure: Failure| ToolError::failed(failure.message);
     let session = sessions::begin(&app.work, &app.settings, resume.as_ref()).await.map_err(failed)?;
     let id = session.open.as_ref().map(|open| open.id().to_string());
-    let ran = drive(app, &session, prompt, progress, stop).await;
+    let ran = run_prompt(app, &session, prompt, progress, stop).await;
     let closed = session.close().await;
     let answer = ran?;
     closed.map_err(|error| ToolError::failed(format!("session not saved: {error}")))?;
@@ -37,7 +37,7 @@ pub(super) async fn run(
     Ok(ToolOutput { details: Some(details), ..ToolOutput::text(answer) })
 }
 
-async fn drive(
+async fn run_prompt(
     app: &AppContext,
     session: &Session,
     prompt: &str,

@@ -16,7 +16,7 @@ use crate::place::ExecutionTarget;
 use crate::sessions::Session;
 use crate::settings::TOOLS_OF_RUNS;
 
-/// Tools of an unattended bus, and the tool `run`.
+/// Tools that `zk mcp serve` offers: those of an unattended bus, and `run`.
 pub(super) struct ProgramTools {
     pub(super) app: AppContext,
     pub(super) bus: Bus,

@@ -10,7 +10,7 @@ use crate::exit::{Failure, Outcome};
 use crate::mcp::{build_plugin, server_records};
 use crate::settings::Settings;
 
-/// Servers on their own bus, for a single command.
+/// Started MCP servers on their own bus, for a single command.
 pub(super) struct Session {
     pub(super) bus: Bus,
     pub(super) servers: Arc<McpServers>,

@@ -5,7 +5,7 @@ use zk_exec::{LocalStateFiles, own_files};
 
 use crate::exit::{Failure, Outcome};
 
-pub(in crate::commands) fn text(path: &Path) -> Outcome<String> {
+pub(in crate::commands) fn read_settings(path: &Path) -> Outcome<String> {
     match own_files::read_text(path, own_files::MAX_RECORD_BYTES) {
         Ok(text) => Ok(text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
@@ -18,17 +18,17 @@ pub(in crate::commands) fn parse(path: &Path, text: &str) -> Outcome<toml::Table
         .map_err(|error| Failure::usage(format!("cannot read {}: invalid TOML: {error}", path.display())))
 }
 
-pub(super) fn nested(servers: toml::Table) -> toml::Table {
+pub(super) fn under_mcp_servers(servers: toml::Table) -> toml::Table {
     let mcp = toml::Table::from_iter([("servers".to_owned(), toml::Value::Table(servers))]);
     toml::Table::from_iter([("mcp".to_owned(), toml::Value::Table(mcp))])
 }
 
-pub(super) fn at<'a>(table: &'a toml::Table, name: &str) -> Option<&'a toml::Value> {
+pub(super) fn server_of<'a>(table: &'a toml::Table, name: &str) -> Option<&'a toml::Value> {
     table.get("mcp")?.get("servers")?.get(name)
 }
 
-/// Returns the settings with a server set or removed.
-pub(super) fn merged(table: &toml::Table, name: &str, server: Option<toml::Value>) -> toml::Table {
+/// Returns the settings with the MCP server set, or removed if `server` is absent.
+pub(super) fn with_server(table: &toml::Table, name: &str, server: Option<toml::Value>) -> toml::Table {
     let mut wanted = table.clone();
     let mcp = wanted.entry("mcp").or_insert_with(|| toml::Table::new().into());
     let servers =
@@ -42,7 +42,7 @@ pub(super) fn merged(table: &toml::Table, name: &str, server: Option<toml::Value
     wanted
 }
 
-/// Returns the text without the tables of a server.
+/// Returns the settings text without the tables of the MCP server `name`.
 pub(super) fn without(text: &str, name: &str) -> String {
     let is_of_server = |header: &str| {
         let parts: Vec<String> =

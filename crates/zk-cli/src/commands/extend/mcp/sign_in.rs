@@ -6,16 +6,16 @@ use zk_auth::{AuthError, AuthorizationCode, Login};
 use zk_mcp::{ServerState, SignInError, SignInOptions, SignInPage};
 use zk_tui::term::print_stderr;
 
-use super::chosen;
+use super::selected_servers;
 use super::session::Session;
-use super::tools::problem;
+use super::tools::unusable_reason;
 use crate::app::{Machine, Workplace};
-use crate::commands::auth::{SIGN_IN_LIMIT, open, pasted};
+use crate::commands::auth::{SIGN_IN_LIMIT, open_browser, read_pasted_code};
 use crate::commands::print;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::Settings;
 
-/// The person's terminal and browser.
+/// Terminal and browser of the person who signs in.
 struct Terminal<'a> {
     machine: &'a Machine,
     opener: &'a [String],
@@ -26,7 +26,9 @@ struct Terminal<'a> {
 impl SignInPage for Terminal<'_> {
     async fn code(&self, login: &Login) -> Result<AuthorizationCode, AuthError> {
         print_stderr(&format!("Open this address and sign in:\n\n{}\n", login.url()));
-        if (self.browser || !self.opener.is_empty()) && !open(self.machine, self.opener, login.url()).await {
+        if (self.browser || !self.opener.is_empty())
+            && !open_browser(self.machine, self.opener, login.url()).await
+        {
             print_stderr("zk: no browser could be opened; open the address yourself");
         }
         if std::io::stdin().is_terminal() {
@@ -34,7 +36,7 @@ impl SignInPage for Terminal<'_> {
         }
         tokio::select! {
             code = login.callback(SIGN_IN_LIMIT) => code,
-            code = pasted(login) => code,
+            code = read_pasted_code(login) => code,
         }
     }
 }
@@ -45,7 +47,7 @@ pub(super) async fn login(
     server: &str,
     browser: bool,
 ) -> Outcome<Exit> {
-    let servers = chosen(settings, Some(server))?;
+    let servers = selected_servers(settings, Some(server))?;
     if !servers.iter().all(zk_mcp::ServerConfig::takes_sign_in) {
         return Err(Failure::usage(format!(
             "MCP server {server} has its credentials in its settings: only servers that are reached by HTTP, and that \
@@ -53,14 +55,14 @@ pub(super) async fn login(
         )));
     }
     let session = Session::start(work, settings, servers).await?;
-    let done = signed_in(&work.machine, settings, &session, server, browser).await;
+    let done = sign_in_to_server(&work.machine, settings, &session, server, browser).await;
     session.close().await;
     let (lines, exit) = done?;
     print(&work.machine, &lines)?;
     Ok(exit)
 }
 
-async fn signed_in(
+async fn sign_in_to_server(
     machine: &Machine,
     settings: &Settings,
     session: &Session,
@@ -69,7 +71,7 @@ async fn signed_in(
 ) -> Outcome<(Vec<String>, Exit)> {
     let state = || session.servers.status().into_iter().next().map(|status| status.state);
     if !session.servers.wants_sign_in(server).await {
-        return Ok(match state().and_then(|state| problem(server, &state)) {
+        return Ok(match state().and_then(|state| unusable_reason(server, &state)) {
             None => (vec![format!("MCP server {server} wants no sign-in now")], Exit::Done),
             Some(lines) => (lines, Exit::Failed),
         });
@@ -88,14 +90,14 @@ async fn signed_in(
         }
         Some(state) => {
             let mut lines = vec![format!("signed in to MCP server {server}, and then:")];
-            lines.extend(problem(server, &state).into_iter().flatten());
+            lines.extend(unusable_reason(server, &state).into_iter().flatten());
             (lines, Exit::Failed)
         }
     })
 }
 
 pub(super) async fn logout(work: &Workplace, settings: &Settings, server: &str) -> Outcome<Exit> {
-    let mut servers = chosen(settings, Some(server))?;
+    let mut servers = selected_servers(settings, Some(server))?;
     // Removing a sign-in needs no request to the server, so its start is not awaited.
     servers.iter_mut().for_each(|server| server.start_cap = std::time::Duration::ZERO);
     let session = Session::start(work, settings, servers).await?;

@@ -4,18 +4,18 @@ use zk_core::service::{Tool, ToolCx, visible_line, visible_lines};
 use zk_mcp::ServerState;
 
 use super::super::{print, print_words};
-use super::chosen;
+use super::selected_servers;
 use super::session::Session;
 use crate::app::Workplace;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::Settings;
 
-pub(super) async fn tools(work: &Workplace, settings: &Settings, server: Option<&str>) -> Outcome<Exit> {
-    let session = Session::start(work, settings, chosen(settings, server)?).await?;
+pub(super) async fn list_tools(work: &Workplace, settings: &Settings, server: Option<&str>) -> Outcome<Exit> {
+    let session = Session::start(work, settings, selected_servers(settings, server)?).await?;
     let (mut lines, mut rows) = (Vec::new(), Vec::new());
     let mut failed = false;
     for status in session.servers.status() {
-        if let Some(problem) = problem(&status.server, &status.state) {
+        if let Some(problem) = unusable_reason(&status.server, &status.state) {
             lines.extend(problem);
             failed = true;
         }
@@ -46,7 +46,7 @@ fn table(rows: &[(String, String)]) -> Vec<String> {
 }
 
 /// Returns the reason why a server cannot be used, in lines.
-pub(in crate::commands) fn problem(server: &str, state: &ServerState) -> Option<Vec<String>> {
+pub(in crate::commands) fn unusable_reason(server: &str, state: &ServerState) -> Option<Vec<String>> {
     match state {
         ServerState::Ready { .. } => None,
         ServerState::Starting => Some(vec![format!("MCP server {server} is still being started")]),
@@ -78,15 +78,15 @@ pub(super) async fn call(
             .map_err(|error| Failure::usage(format!("the arguments are no JSON: {error}")))?,
         None => Value::Object(serde_json::Map::new()),
     };
-    let session = Session::start(work, settings, chosen(settings, Some(server))?).await?;
-    let called = called(work, &session, server, tool, args).await;
+    let session = Session::start(work, settings, selected_servers(settings, Some(server))?).await?;
+    let called = run_call(work, &session, server, tool, args).await;
     session.close().await;
     let (lines, exit) = called?;
     print(&work.machine, &lines)?;
     Ok(exit)
 }
 
-pub(super) async fn called(
+pub(super) async fn run_call(
     work: &Workplace,
     session: &Session,
     server: &str,
@@ -94,7 +94,7 @@ pub(super) async fn called(
     args: Value,
 ) -> Outcome<(Vec<String>, Exit)> {
     let status = session.servers.status().into_iter().next();
-    if let Some(lines) = status.and_then(|status| problem(server, &status.state)) {
+    if let Some(lines) = status.and_then(|status| unusable_reason(server, &status.state)) {
         return Ok((lines, Exit::Failed));
     }
     let item = |name: &str| session.bus.item::<dyn Tool>(name);
@@ -129,7 +129,7 @@ pub(super) async fn accept(
     server: &str,
     digest: Option<&str>,
 ) -> Outcome<Exit> {
-    let session = Session::start(work, settings, chosen(settings, Some(server))?).await?;
+    let session = Session::start(work, settings, selected_servers(settings, Some(server))?).await?;
     let state = session.servers.status().into_iter().next().map(|status| status.state);
     let done = match (&state, digest) {
         (Some(ServerState::Quarantined { .. }), Some(digest)) => {
@@ -138,7 +138,7 @@ pub(super) async fn accept(
                 Err(why) => Err(Failure::failed(why)),
             }
         }
-        (Some(state), _) => Ok(problem(server, state)
+        (Some(state), _) => Ok(unusable_reason(server, state)
             .unwrap_or_else(|| vec![format!("MCP server {server} has no change that waits to be accepted")])),
         (None, _) => Err(Failure::failed(format!("MCP server {server} is not there"))),
     };

@@ -22,16 +22,16 @@ pub(super) fn add(
     store.check_name(fetched.bundle.name(), &from).map_err(Failure::failed)?;
     let (secret, plain): (Vec<&String>, Vec<&String>) =
         set.iter().partition(|text| is_secret(&fetched, text));
-    let options = options(&fetched, &plain)?;
-    let mut lines = described(&fetched, &from)?;
+    let options = parse_options(&fetched, &plain)?;
+    let mut lines = describe_lines(&fetched, &from)?;
     lines.push("Everything of it is used as it is now, until you update or remove it.".to_owned());
     print(&work.machine, &lines)?;
-    if !agrees(&fetched, consent, "Trust this plugin?")? {
+    if !ask_to_trust(&fetched, consent, "Trust this plugin?")? {
         return print(&work.machine, &["not added".to_owned()]);
     }
     let name = fetched.bundle.name();
     for key in secret {
-        secrets::ask(work, name, key)?;
+        secrets::ask_and_store(work, name, key)?;
     }
     store.keep(&fetched, &from, options).map_err(Failure::failed)?;
     print(
@@ -69,7 +69,7 @@ pub(super) fn update(
 }
 
 fn update_one(work: &Workplace, store: &BundleStore, name: &str, consent: &Consent) -> Outcome<()> {
-    let kept = super::kept(store, name)?;
+    let kept = super::find_kept(store, name)?;
     let fetched = fetch(work, store, &kept.source)?;
     let told = |text: String| print(&work.machine, &[text]).map(|_| ());
     if fetched.bundle.name() != name {
@@ -80,7 +80,7 @@ fn update_one(work: &Workplace, store: &BundleStore, name: &str, consent: &Conse
     if fetched.bundle.digest == kept.digest && before.is_ok() {
         return told(format!("{name} is as it was"));
     }
-    let mut lines = described(&fetched, &kept.source)?;
+    let mut lines = describe_lines(&fetched, &kept.source)?;
     match before {
         Ok(before) => {
             let difference = Difference::between(&before, &fetched.tree);
@@ -90,7 +90,7 @@ fn update_one(work: &Workplace, store: &BundleStore, name: &str, consent: &Conse
         Err(why) => lines.push(format!("the kept files cannot be compared: {}", visible_line(&why))),
     }
     print(&work.machine, &lines)?;
-    if !agrees(&fetched, consent, &format!("Trust {name} with these changes?"))? {
+    if !ask_to_trust(&fetched, consent, &format!("Trust {name} with these changes?"))? {
         return told(format!("{name} stays as it was"));
     }
     store.keep(&fetched, &kept.source, BTreeMap::new()).map_err(Failure::failed)?;
@@ -98,7 +98,7 @@ fn update_one(work: &Workplace, store: &BundleStore, name: &str, consent: &Conse
 }
 
 /// Describes a bundle for a person who decides about it.
-fn described(fetched: &Fetched, from: &Source) -> Outcome<Vec<String>> {
+fn describe_lines(fetched: &Fetched, from: &Source) -> Outcome<Vec<String>> {
     let shown = shown::describe(fetched).map_err(|why| {
         Failure::failed(format!("the plugin from {from} cannot be used: {}", visible_line(&why)))
     })?;
@@ -111,7 +111,7 @@ fn described(fetched: &Fetched, from: &Source) -> Outcome<Vec<String>> {
 }
 
 /// Asks a person to approve exactly these bytes.
-fn agrees(fetched: &Fetched, consent: &Consent, question: &str) -> Outcome<bool> {
+fn ask_to_trust(fetched: &Fetched, consent: &Consent, question: &str) -> Outcome<bool> {
     let digest = &fetched.bundle.digest;
     match &consent.digest {
         Some(given) if given.eq_ignore_ascii_case(digest) => return Ok(true),
@@ -139,7 +139,7 @@ fn is_secret(fetched: &Fetched, text: &str) -> bool {
 
 /// Parses options of the form `KEY=VALUE`. Secret options are refused, since command lines are recorded in
 /// many places.
-fn options(fetched: &Fetched, set: &[&String]) -> Outcome<BTreeMap<String, String>> {
+fn parse_options(fetched: &Fetched, set: &[&String]) -> Outcome<BTreeMap<String, String>> {
     let known = &fetched.bundle.manifest.options;
     let one = |text: &&String| {
         let (key, value) = text.split_once('=').ok_or_else(|| Failure::usage("--set needs KEY=VALUE"))?;

@@ -63,7 +63,7 @@ pub(super) fn list(app: &AppContext, store: &BundleStore, json: bool) -> Outcome
 
 /// Shows the contents of an added bundle.
 pub(super) fn show(work: &Workplace, store: &BundleStore, name: &str) -> Outcome<Exit> {
-    let kept = kept(store, name)?;
+    let kept = find_kept(store, name)?;
     let tree = store.tree(name, &kept).map_err(Failure::failed)?;
     let bundle = Bundle::read(&tree, name).map_err(Failure::failed)?;
     let fetched = Fetched { bundle, tree, commit: kept.commit.clone() };
@@ -73,7 +73,7 @@ pub(super) fn show(work: &Workplace, store: &BundleStore, name: &str) -> Outcome
     print(&work.machine, &lines)
 }
 
-/// Checks a bundle for its author.
+/// Prints the faults of a bundle, for its author.
 pub(super) fn check(work: &Workplace, store: &BundleStore, text: &str) -> Outcome<Exit> {
     let from = source(work, text)?;
     let fetched = fetch(work, store, &from)?;

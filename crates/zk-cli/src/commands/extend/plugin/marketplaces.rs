@@ -6,7 +6,7 @@ use crate::app::{Workplace, runtime};
 use crate::args::plugin::MarketplaceAction;
 use crate::exit::{Exit, Failure, Outcome};
 
-/// Lists, adds or removes files that list bundles.
+/// Lists, adds or removes marketplaces: files that list bundles.
 pub(super) fn marketplaces(
     work: &Workplace,
     store: &BundleStore,

@@ -1,4 +1,4 @@
-//! `zk plugin`: what a person adds of others.
+//! `zk plugin`: plugins of other authors that a person adds, updates and removes.
 
 mod add;
 mod list;
@@ -72,7 +72,7 @@ fn fetch(work: &Workplace, store: &BundleStore, source: &Source) -> Outcome<Fetc
     fetched.map_err(|error| Failure::failed(format!("cannot take the plugin from {source}: {error}")))
 }
 
-fn kept(store: &BundleStore, name: &str) -> Outcome<KeptBundle> {
+fn find_kept(store: &BundleStore, name: &str) -> Outcome<KeptBundle> {
     let records = store.records().map_err(Failure::failed)?;
     records.plugins.get(name).cloned().ok_or_else(|| {
         let name = visible_line(name);

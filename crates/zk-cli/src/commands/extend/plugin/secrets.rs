@@ -15,7 +15,7 @@ fn store(work: &Workplace) -> Outcome<FileStore> {
 }
 
 /// Reads the value of a secret option, typed without an echo or piped to standard input, and stores it.
-pub(super) fn ask(work: &Workplace, bundle: &str, key: &str) -> Outcome<()> {
+pub(super) fn ask_and_store(work: &Workplace, bundle: &str, key: &str) -> Outcome<()> {
     let value = if std::io::stdin().is_terminal() {
         let question = format!("{key} for {bundle} (it is not shown): ");
         secret::read(&question).map_err(|error| Failure::failed(format!("{key} was not stored: {error}")))?

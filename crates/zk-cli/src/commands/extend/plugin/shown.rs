@@ -31,7 +31,7 @@ pub(super) fn describe(fetched: &Fetched) -> Result<Shown, String> {
     let bundle = &fetched.bundle;
     let mut shown = Shown { lines: vec![title(bundle)], faults: Vec::new() };
     let mut left_out: Vec<String> = Vec::new();
-    let placed = bundles::unplaced(bundle);
+    let placed = bundles::bundle_without_directory(bundle);
     let project = Path::new("${CLAUDE_PROJECT_DIR}");
     let hooks = bundles::hooks(&placed, project).map_err(|error| error.to_string())?;
     let (servers, wrong) = bundles::servers(&placed, project);

@@ -18,7 +18,7 @@ pub(super) fn check(app: &AppContext, paths: &[PathBuf], json: bool) -> Outcome<
     for path in paths {
         let dir = match app.work.cwd.join(path).canonicalize() {
             Ok(dir) => dir,
-            Err(error) => match named(app, path, &mut all)? {
+            Err(error) => match find_skill(app, path, &mut all)? {
                 Some(row) => {
                     rows.push(row);
                     continue;
@@ -73,7 +73,7 @@ pub(super) fn check(app: &AppContext, paths: &[PathBuf], json: bool) -> Outcome<
 }
 
 /// Finds a skill by its name. `all` caches the found skills, since finding them may start servers.
-pub(super) fn named(app: &AppContext, name: &Path, all: &mut Option<SkillSet>) -> Outcome<Option<Row>> {
+pub(super) fn find_skill(app: &AppContext, name: &Path, all: &mut Option<SkillSet>) -> Outcome<Option<Row>> {
     let all = match all {
         Some(all) => all,
         None => all.insert(find_all(app)?),

@@ -9,11 +9,11 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::Settings;
 use crate::skills;
 
-/// Directory of the project's skills, which `add` and `new` fill.
+/// Directory of the project's skills, for `zk skills add` and `zk skills new`.
 pub(super) const PROJECT: &str = ".agents/skills";
 
-/// The directory of skills to change.
-pub(super) fn home(work: &Workplace, project: bool) -> Outcome<PathBuf> {
+/// Returns the directory of the project's or the person's skills.
+pub(super) fn skills_dir(work: &Workplace, project: bool) -> Outcome<PathBuf> {
     if project {
         return Ok(work.project.join(PROJECT));
     }
@@ -29,7 +29,7 @@ pub(super) fn add(work: &Workplace, path: &Path, project: bool) -> Outcome<Exit>
     let skill = skill_at(&from, &work.machine.host_files)
         .map_err(|why| Failure::usage(format!("{} is no skill: {}", from.display(), why.message)))?;
     let skill = &skill;
-    let to = home(work, project)?.join(skill.name());
+    let to = skills_dir(work, project)?.join(skill.name());
     if to.symlink_metadata().is_ok() {
         let text =
             format!("{} is there already; `zk skills remove {}` removes it", to.display(), skill.name());
@@ -41,7 +41,7 @@ pub(super) fn add(work: &Workplace, path: &Path, project: bool) -> Outcome<Exit>
         let copied = std::fs::create_dir_all(target.parent().unwrap_or(&to))
             .and_then(|()| std::fs::copy(bundle.dir.join(file), &target));
         if let Err(error) = copied {
-            // An incompletely copied skill is removed.
+            // Removes an incompletely copied skill.
             let _ = std::fs::remove_dir_all(&to);
             return Err(Failure::failed(format!("cannot copy {}: {error}", file.display())));
         }
@@ -53,7 +53,7 @@ pub(super) fn add(work: &Workplace, path: &Path, project: bool) -> Outcome<Exit>
 }
 
 pub(super) fn remove(work: &Workplace, settings: &Settings, name: &str, project: bool) -> Outcome<Exit> {
-    let home = home(work, project)?;
+    let home = skills_dir(work, project)?;
     let set = skills::find(work, settings);
     let all = set.skills.iter().chain(&set.untrusted).chain(set.shadowed.iter().map(|(skill, _)| skill));
     let real = home.canonicalize().unwrap_or(home);
@@ -82,7 +82,7 @@ pub(super) fn new(work: &Workplace, name: &str, project: bool) -> Outcome<Exit> 
         let text = format!("`{name}` is no name for a skill: {}", faults.join("; "));
         return Err(Failure::usage(text));
     }
-    let dir = home(work, project)?.join(name);
+    let dir = skills_dir(work, project)?.join(name);
     let file = dir.join(SKILL_FILE);
     if file.exists() {
         return Err(Failure::usage(format!("{} is there already", file.display())));

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 use zk_skills::{Skill, SkillSet, SkillSource, place};
 
-/// One skill of a list.
+/// Row of a skill in the list.
 pub(super) struct Row {
     pub(super) name: String,
     pub(super) path: String,

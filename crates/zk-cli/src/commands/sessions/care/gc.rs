@@ -9,7 +9,7 @@ use crate::commands::size;
 use crate::exit::Outcome;
 use crate::sessions::place;
 
-/// Removes leftovers, or says what it would remove.
+/// Removes leftovers of sessions, or lists those that it would remove.
 pub(super) async fn gc(app: &AppContext, store: &SqliteStore, days: u32, dry_run: bool) -> Outcome<Printed> {
     let day = Duration::from_hours(24);
     let place = place(&app.work, &app.settings);

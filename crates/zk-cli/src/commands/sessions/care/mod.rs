@@ -15,9 +15,9 @@ use zk_tui::term::print_stderr;
 use crate::app::{AppContext, runtime};
 use crate::args::session_care::SessionCare;
 use crate::exit::{Exit, Explain, Outcome};
-use crate::sessions::{given, place, refused, sqlite_store, store};
+use crate::sessions::{place, require_id, sqlite_store, store, store_failure};
 
-/// Lines to print, and the exit code.
+/// Lines to print with their styles, and the exit code.
 type Printed = (Vec<(Style, String)>, Exit);
 
 pub(super) fn run(app: &AppContext, action: SessionCare) -> Outcome<Exit> {
@@ -51,13 +51,13 @@ pub(super) fn run(app: &AppContext, action: SessionCare) -> Outcome<Exit> {
 
 /// Resolves an id or the beginning of one; `command` is named if it is empty.
 async fn resolved(store: &dyn SessionStore, id: &str, command: &str) -> Outcome<SessionId> {
-    find_matching(store, given(id, command)?).await.map_err(refused)
+    find_matching(store, require_id(id, command)?).await.map_err(store_failure)
 }
 
 /// Deletes a session of a store that has no trash.
 async fn delete_for_good(app: &AppContext, store: &SharedStore, id: &str) -> Outcome<Printed> {
     let id = resolved(store, id, "`zk sessions delete`").await?;
-    store.delete(&id).await.map_err(refused)?;
+    store.delete(&id).await.map_err(store_failure)?;
     if let Some(outputs) = place(&app.work, &app.settings).outputs_of(&id) {
         // Most sessions have no such directory.
         let _ = std::fs::remove_dir_all(outputs);
@@ -67,9 +67,9 @@ async fn delete_for_good(app: &AppContext, store: &SharedStore, id: &str) -> Out
 
 async fn rename(store: &SharedStore, id: &str, title: &str) -> Outcome<Printed> {
     let id = resolved(store, id, "`zk sessions rename`").await?;
-    store.rename(&id, title).await.map_err(refused)?;
+    store.rename(&id, title).await.map_err(store_failure)?;
     let info = store.list(&zk_core::service::SessionFilter { unanswered: true, ..Default::default() }).await;
-    let titled = info.map_err(refused)?.into_iter().find(|info| info.id == id).map(|info| info.title);
+    let titled = info.map_err(store_failure)?.into_iter().find(|info| info.id == id).map(|info| info.title);
     Ok(plain(vec![format!("{id} is titled `{}`", titled.unwrap_or_default())]))
 }
 

@@ -22,7 +22,7 @@ pub(super) async fn search(app: &AppContext, store: &SqliteStore, args: &SearchA
         until: args.until,
         limit: Some(args.limit),
     };
-    let words = typed(&args.words);
+    let words = join_words(&args.words);
     let found = store.search(&words, &filter).await?;
     warn(&found.notices);
     if args.json {
@@ -51,8 +51,8 @@ pub(super) async fn search(app: &AppContext, store: &SqliteStore, args: &SearchA
     Ok((lines, Exit::Done))
 }
 
-/// Words as they were typed: an argument with spaces was quoted, so its words follow one another.
-fn typed(words: &[String]) -> String {
+/// Joins search words as typed; an argument with spaces was quoted, so it stays a phrase.
+fn join_words(words: &[String]) -> String {
     let quoted = |word: &String| {
         let is_phrase = word.trim().contains(char::is_whitespace) && !word.contains('"');
         if is_phrase { format!("\"{}\"", word.trim()) } else { word.clone() }
@@ -65,13 +65,14 @@ fn session_lines(session: &SessionHits, with_directory: bool) -> Vec<(Style, Str
     let title = visible_line(&session.title);
     let head = format!("{}  {}  {title}{}", session.id, age(session.updated), visible_line(&directory));
     let mut lines = vec![(Style::BOLD, head)];
-    lines
-        .extend(session.hits.iter().map(|hit| (Style::PLAIN, format!("  {}: {}", place(hit), excerpt(hit)))));
+    lines.extend(
+        session.hits.iter().map(|hit| (Style::PLAIN, format!("  {}: {}", hit_place(hit), excerpt(hit)))),
+    );
     lines.push((Style::DIM, format!("  zk --resume {}", session.id)));
     lines
 }
 
-fn place(hit: &SearchHit) -> String {
+fn hit_place(hit: &SearchHit) -> String {
     let tool = hit.tool.as_deref().map(visible_line).unwrap_or_default();
     match hit.kind {
         TextKind::Title => "title".to_owned(),
@@ -81,7 +82,7 @@ fn place(hit: &SearchHit) -> String {
     }
 }
 
-/// The excerpt in one line, with the words that matched in marks.
+/// Returns the excerpt of a hit in one line, with the matching words marked.
 fn excerpt(hit: &SearchHit) -> String {
     let line = |part: &SnippetPart| {
         let mut text: String = part.text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -9,9 +9,9 @@ use crate::app::AppContext;
 use crate::args::session_care::TrashAction;
 use crate::commands::size;
 use crate::exit::Outcome;
-use crate::sessions::{given, place};
+use crate::sessions::{place, require_id};
 
-/// Moves a session into the trash, and removes what was in it for too long.
+/// Moves a session into the trash, and removes sessions that were in it for too long.
 pub(super) async fn delete(app: &AppContext, store: &SqliteStore, id: &str) -> Outcome<Printed> {
     let trash = place(&app.work, &app.settings).trash()?;
     let id = resolved(store, id, "`zk sessions delete`").await?;
@@ -23,7 +23,7 @@ pub(super) async fn delete(app: &AppContext, store: &SqliteStore, id: &str) -> O
     )]))
 }
 
-/// Lists, restores or empties.
+/// Lists the trash, restores a session from it, or empties it.
 pub(super) async fn trash(app: &AppContext, action: Option<TrashAction>) -> Outcome<Printed> {
     let trash = place(&app.work, &app.settings).trash()?;
     match action.unwrap_or(TrashAction::List) {
@@ -45,7 +45,7 @@ pub(super) async fn trash(app: &AppContext, action: Option<TrashAction>) -> Outc
             Ok(plain(listed.iter().map(line).collect()))
         }
         TrashAction::Restore { id } => {
-            let id = trash.restore(given(&id, "`zk sessions trash restore`")?).await?;
+            let id = trash.restore(require_id(&id, "`zk sessions trash restore`")?).await?;
             Ok(plain(vec![format!("{id} is back; `zk --resume {id}` goes on with it")]))
         }
         TrashAction::Empty => {
@@ -57,7 +57,7 @@ pub(super) async fn trash(app: &AppContext, action: Option<TrashAction>) -> Outc
     }
 }
 
-/// Time that a session stays in the trash, by the settings.
+/// Returns the time that a session stays in the trash, from the settings.
 pub(super) fn age_of_trash(app: &AppContext) -> Duration {
     Duration::from_hours(24 * u64::from(app.settings.program.trash_days))
 }

@@ -6,7 +6,7 @@ use zk_tui::Style;
 
 use super::{Printed, counted, plain, resolved, warn};
 use crate::exit::{Exit, Outcome};
-use crate::sessions::refused;
+use crate::sessions::store_failure;
 
 /// Verifies a session, or all of them.
 pub(super) async fn verify(store: &SqliteStore, id: Option<&str>, json: bool) -> Outcome<Printed> {
@@ -14,12 +14,12 @@ pub(super) async fn verify(store: &SqliteStore, id: Option<&str>, json: bool) ->
         Some(id) => vec![resolved(store, id, "`zk sessions verify`").await?],
         None => {
             let every = SessionFilter { unanswered: true, ..SessionFilter::default() };
-            store.list(&every).await.map_err(refused)?.into_iter().map(|info| info.id).collect()
+            store.list(&every).await.map_err(store_failure)?.into_iter().map(|info| info.id).collect()
         }
     };
     let mut found = Vec::with_capacity(ids.len());
     for id in ids {
-        // A session that cannot be opened hides no other.
+        // A session that cannot be opened does not keep others from being checked.
         let result = store.verify(&id).await;
         found.push((id, result));
     }
@@ -34,10 +34,10 @@ pub(super) async fn verify(store: &SqliteStore, id: Option<&str>, json: bool) ->
     if found.is_empty() {
         return Ok(plain(vec!["there are no sessions".to_owned()]));
     }
-    Ok((found.iter().flat_map(|(id, result)| lines(id, result)).collect(), exit))
+    Ok((found.iter().flat_map(|(id, result)| verification_lines(id, result)).collect(), exit))
 }
 
-fn lines(id: &SessionId, result: &Result<Verification, StoreError>) -> Vec<(Style, String)> {
+fn verification_lines(id: &SessionId, result: &Result<Verification, StoreError>) -> Vec<(Style, String)> {
     let found = match result {
         Ok(found) => found,
         Err(error) => return vec![(Style::RED, error.to_string())],
@@ -80,7 +80,7 @@ fn as_json(id: &SessionId, result: &Result<Verification, StoreError>) -> Value {
 /// Removes the content of an entry.
 pub(super) async fn redact(store: &SqliteStore, id: &str, entry: &str) -> Outcome<Printed> {
     let id = resolved(store, id, "`zk sessions redact`").await?;
-    let removed = store.remove_content(&id, entry).await.map_err(refused)?;
+    let removed = store.remove_content(&id, entry).await.map_err(store_failure)?;
     warn(&removed.notices);
     let numbers: Vec<String> = removed.entries.iter().map(ToString::to_string).collect();
     let (entries, also) = match numbers.as_slice() {

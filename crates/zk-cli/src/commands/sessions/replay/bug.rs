@@ -6,14 +6,14 @@ use zk_core::kernel::{BoxError, Cx, Plugin, plugin_fn};
 use zk_core::model::SessionId;
 use zk_core::service::{Command, CommandOutcome, OpenSession};
 
-use super::pack::{PackSource, described, usual_name, write_new};
+use super::pack::{PackSource, default_name, describe_pack, write_new};
 use crate::app::AppContext;
 use crate::sessions::Session;
 
 /// Highest number in the name of a pack.
 const MAX_NUMBER: u32 = 999;
 
-/// `/bug`: the running conversation as a pack.
+/// Command `/bug`, which packs the running conversation for a report.
 struct Bug {
     open: Arc<dyn OpenSession>,
     source: PackSource,
@@ -31,12 +31,13 @@ pub(crate) fn bug_command(app: &AppContext, session: &Session) -> Option<Arc<dyn
     })))
 }
 
-/// Path of a new pack, with a number if the usual name is taken. A taken path is returned if all are, and refused when written.
+/// Returns the path of a new pack, with a number if the default name is taken. If all names are taken, returns a taken
+/// one, which the writer refuses.
 fn free_path(dir: &Path, id: &SessionId) -> PathBuf {
-    let usual = dir.join(usual_name(id));
+    let usual = dir.join(default_name(id));
     let numbered = (2..=MAX_NUMBER).map(|number| dir.join(format!("zk-{id}-{number}.zkpack")));
     let mut paths = std::iter::once(usual.clone()).chain(numbered);
-    // A link to nothing takes the name too.
+    // A dangling link takes the name, too.
     paths.find(|path| std::fs::symlink_metadata(path).is_err()).unwrap_or(usual)
 }
 
@@ -59,7 +60,7 @@ impl Command for Bug {
         let (path, problem) = (free_path(&self.cwd, &id), args.to_owned());
         let written = tokio::task::spawn_blocking(move || {
             let pack = source.pack(&id, &entries, &problem);
-            write_new(&path, &pack).map(|bytes| described(&path, bytes, &pack))
+            write_new(&path, &pack).map(|bytes| describe_pack(&path, bytes, &pack))
         });
         Ok(CommandOutcome::Show(written.await??.join("\n")))
     }

@@ -15,13 +15,13 @@ use crate::app::AppContext;
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::summary;
-use crate::sessions::{Session, refused};
+use crate::sessions::{Session, store_failure};
 
-/// Tool that only a conversation with a person has.
+/// Tool that only attended conversations have.
 const TOOL_OF_PERSON: &str = "ask_user";
 
-/// Runs the loop with recorded answers, and prints what differs.
-pub(super) async fn differences(
+/// Runs the agent with recorded answers, and prints the differences from the recording.
+pub(super) async fn print_differences(
     app: &AppContext,
     entries: &[Entry],
     answers: Option<Recording>,
@@ -43,7 +43,7 @@ pub(super) async fn differences(
             "same": found.is_empty(),
             "turns": recording.turns(),
             "requests_compared": has_requests,
-            "differences": found.iter().map(described).collect::<Vec<_>>(),
+            "differences": found.iter().map(difference_json).collect::<Vec<_>>(),
         });
         output.add(|out| write_value(&line, &app.work.machine.redactor, out));
         finish(&output)?;
@@ -53,7 +53,7 @@ pub(super) async fn differences(
     Ok(if found.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
-fn described(difference: &Difference) -> serde_json::Value {
+fn difference_json(difference: &Difference) -> serde_json::Value {
     let mut value = serde_json::to_value(difference).unwrap_or_default();
     if let Some(fields) = value.as_object_mut() {
         fields.insert("text".to_owned(), difference.to_string().into());
@@ -86,7 +86,7 @@ async fn drive(app: &AppContext, playback: &Playback, is_attended: bool) -> Outc
     let clock: Arc<dyn Clock> = playback.clock();
     let store = MemoryStore::new().with_clock(clock);
     let new = NewSession { id: None, cwd: app.work.cwd.clone(), parent: None };
-    let open = store.create(new).await.map_err(refused)?;
+    let open = store.create(new).await.map_err(store_failure)?;
     let mut session = Session::default();
     session.recorder = Some(Recorder::new(open.clone()));
     session.open = Some(open.clone());
@@ -113,5 +113,5 @@ async fn drive(app: &AppContext, playback: &Playback, is_attended: bool) -> Outc
     let driven = driven.await;
     bus.close().await;
     driven?;
-    Ok(Recording::of(&open.entries().await.map_err(refused)?))
+    Ok(Recording::of(&open.entries().await.map_err(store_failure)?))
 }

@@ -1,4 +1,4 @@
-//! `zk replay`: a session again, from the store or from a pack.
+//! `zk replay`: prints or reruns a session of the store or of a pack.
 
 mod bug;
 mod drive;
@@ -18,7 +18,7 @@ use zk_view::sanitise;
 use crate::app::{AppContext, runtime};
 use crate::args::replay::{ReplayArgs, ReplayOutput};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::sessions::{given, refused, store};
+use crate::sessions::{require_id, store, store_failure};
 
 pub(crate) use bug::bug_command;
 
@@ -26,13 +26,14 @@ pub(crate) use bug::bug_command;
 pub(super) struct Replayed {
     pub(super) id: SessionId,
     pub(super) entries: Vec<Entry>,
-    /// Whether it is in the store of this machine, with its outputs; a pack names only those of its writer.
+    /// Whether the session is in the store of this machine, with its outputs; a pack has only the names of outputs on
+    /// its writer's machine.
     pub(super) is_stored: bool,
 }
 
 pub(crate) fn replay(app: &AppContext, args: &ReplayArgs) -> Outcome<Exit> {
     runtime()?.block_on(async {
-        let name = given(&args.session, "`zk replay`")?;
+        let name = require_id(&args.session, "`zk replay`")?;
         let replayed = read(app, name).await?;
         if args.pack {
             return pack::write(app, &replayed, args.file.as_deref(), args.json);
@@ -42,13 +43,13 @@ pub(crate) fn replay(app: &AppContext, args: &ReplayArgs) -> Outcome<Exit> {
                 "" => None,
                 from => Some(Recording::of(&read(app, from).await?.entries)),
             };
-            return drive::differences(app, &replayed.entries, answers, args.json).await;
+            return drive::print_differences(app, &replayed.entries, answers, args.json).await;
         }
         match args.output {
-            ReplayOutput::Text if args.json => output::events(app, &replayed.entries),
-            ReplayOutput::Text => output::lines(app, &replayed).await,
-            ReplayOutput::StreamJson => output::events(app, &replayed.entries),
-            ReplayOutput::ViewJson => output::patches(app, &replayed.entries),
+            ReplayOutput::Text if args.json => output::print_events(app, &replayed.entries),
+            ReplayOutput::Text => output::print_lines(app, &replayed).await,
+            ReplayOutput::StreamJson => output::print_events(app, &replayed.entries),
+            ReplayOutput::ViewJson => output::print_patches(app, &replayed.entries),
         }
     })
 }
@@ -62,7 +63,7 @@ async fn read(app: &AppContext, name: &str) -> Outcome<Replayed> {
     {
         return read_pack(app, &path);
     }
-    let snapshot = read_matching(&store(&app.work.machine)?, name).await.map_err(refused)?;
+    let snapshot = read_matching(&store(&app.work.machine)?, name).await.map_err(store_failure)?;
     for notice in &snapshot.notices {
         print_stderr(&format!("zk: {notice}"));
     }
@@ -84,13 +85,13 @@ fn read_pack(app: &AppContext, path: &Path) -> Outcome<Replayed> {
     Ok(Replayed { id: pack.session, entries: pack.entries, is_stored: false })
 }
 
-/// Store in memory with the session in it, for readers that want a store.
+/// Copies the session into a store in memory, for functions that read from a store.
 async fn in_memory(replayed: &Replayed) -> Outcome<MemoryStore> {
     let store = MemoryStore::new();
     let new = NewSession { id: Some(replayed.id.clone()), cwd: "/".into(), parent: None };
-    let open: Arc<_> = store.create(new).await.map_err(refused)?;
+    let open: Arc<_> = store.create(new).await.map_err(store_failure)?;
     let kinds = replayed.entries.iter().map(|entry| entry.kind.clone()).collect();
-    open.append(kinds, zk_core::service::Durability::Process).await.map_err(refused)?;
-    open.close().await.map_err(refused)?;
+    open.append(kinds, zk_core::service::Durability::Process).await.map_err(store_failure)?;
+    open.close().await.map_err(store_failure)?;
     Ok(store)
 }

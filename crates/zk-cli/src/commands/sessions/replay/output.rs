@@ -13,18 +13,18 @@ use super::{Replayed, in_memory};
 use crate::app::AppContext;
 use crate::exit::{Exit, Failure, Outcome};
 
-/// Longest wait for a reader of the output; practically unlimited.
+/// Longest wait for the reader of the output; practically unlimited.
 const FLUSH_LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Prints the session in lines for a person.
-pub(super) async fn lines(app: &AppContext, replayed: &Replayed) -> Outcome<Exit> {
+pub(super) async fn print_lines(app: &AppContext, replayed: &Replayed) -> Outcome<Exit> {
     let screen = Screen::stdout(&app.work.machine.terminal());
     show_on(screen, &in_memory(replayed).await?, replayed.id.as_str()).await?;
     Ok(Exit::Done)
 }
 
 /// Prints each stored event as one line of `stream-json`.
-pub(super) fn events(app: &AppContext, entries: &[Entry]) -> Outcome<Exit> {
+pub(super) fn print_events(app: &AppContext, entries: &[Entry]) -> Outcome<Exit> {
     let (output, redactor) = (output()?, &app.work.machine.redactor);
     let cx = Bus::new().cx();
     for event in zk_replay::replay(entries) {
@@ -34,7 +34,7 @@ pub(super) fn events(app: &AppContext, entries: &[Entry]) -> Outcome<Exit> {
 }
 
 /// Prints each block as one patch of `--view json`.
-pub(super) fn patches(app: &AppContext, entries: &[Entry]) -> Outcome<Exit> {
+pub(super) fn print_patches(app: &AppContext, entries: &[Entry]) -> Outcome<Exit> {
     let (output, redactor) = (output()?, &app.work.machine.redactor);
     for block in rebuild(entries) {
         output.add(|out| write_value(&Patch::Open { block: Arc::clone(&block) }, redactor, out));

@@ -19,7 +19,7 @@ use super::output::{finish, output};
 use crate::app::AppContext;
 use crate::exit::{Exit, Failure, Outcome};
 
-/// Source of a pack, besides the entries.
+/// Data for a pack besides the session's entries.
 #[derive(Clone)]
 pub(super) struct PackSource {
     settings: Vec<String>,
@@ -38,7 +38,7 @@ impl PackSource {
         }
     }
 
-    /// Reads no outputs of this machine.
+    /// Removes the access to the outputs of this machine.
     fn without_outputs(self) -> Self {
         Self { outputs: None, ..self }
     }
@@ -77,15 +77,15 @@ pub(super) fn write_new(path: &Path, pack: &Pack) -> Result<usize, String> {
     };
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(cannot)?;
     if let Err(error) = file.write_all(&bytes) {
-        // Half a pack is of no use.
+        // Removes a partly written pack.
         let _ = std::fs::remove_file(path);
         return Err(cannot(error));
     }
     Ok(bytes.len())
 }
 
-/// Lines about a written pack.
-pub(super) fn described(path: &Path, bytes: usize, pack: &Pack) -> Vec<String> {
+/// Describes a written pack in lines.
+pub(super) fn describe_pack(path: &Path, bytes: usize, pack: &Pack) -> Vec<String> {
     let mut lines = vec![format!("{} ({} KiB); nothing was sent", path.display(), bytes.div_ceil(1024))];
     lines.extend(pack.notes.contains.iter().map(|line| format!("  in it: {line}")));
     lines.extend(pack.notes.left_out.iter().map(|line| format!("  left out: {line}")));
@@ -93,8 +93,8 @@ pub(super) fn described(path: &Path, bytes: usize, pack: &Pack) -> Vec<String> {
     lines
 }
 
-/// Name of a pack that nobody named.
-pub(super) fn usual_name(id: &SessionId) -> PathBuf {
+/// Default file name of a pack.
+pub(super) fn default_name(id: &SessionId) -> PathBuf {
     PathBuf::from(format!("zk-{id}.zkpack"))
 }
 
@@ -103,7 +103,7 @@ pub(super) fn write(app: &AppContext, replayed: &Replayed, file: Option<&Path>, 
     let source = PackSource::of(app);
     let source = if replayed.is_stored { source } else { source.without_outputs() };
     let pack = source.pack(&replayed.id, &replayed.entries, "");
-    let name = file.map_or_else(|| usual_name(&replayed.id), Path::to_path_buf);
+    let name = file.map_or_else(|| default_name(&replayed.id), Path::to_path_buf);
     let path = app.work.cwd.join(name);
     let bytes = write_new(&path, &pack).map_err(Failure::failed)?;
     if json {
@@ -115,7 +115,7 @@ pub(super) fn write(app: &AppContext, replayed: &Replayed, file: Option<&Path>, 
         return finish(&output);
     }
     let mut screen = Screen::stdout(&app.work.machine.terminal());
-    described(&path, bytes, &pack).iter().for_each(|line| screen.line(Style::PLAIN, line));
+    describe_pack(&path, bytes, &pack).iter().for_each(|line| screen.line(Style::PLAIN, line));
     screen.finish()?;
     Ok(Exit::Done)
 }

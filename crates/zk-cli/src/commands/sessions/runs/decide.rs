@@ -3,14 +3,14 @@ use std::io::IsTerminal;
 use zk_core::service::{Engine, EngineRun, RunPhase, StoredQuestion, UiAnswer};
 use zk_tui::term::print_stderr;
 
-use super::question::{described, question_lines, question_of};
+use super::question::{describe_question, question_lines, question_of};
 use super::{engine, name, runs};
 use crate::app::{AppContext, runtime};
 use crate::args::fleet::ApproveArgs;
 use crate::commands::print;
 use crate::exit::{Exit, Failure, Outcome};
 
-/// Tells a run something before its next turn.
+/// Sends a run a message, which it reads before its next turn.
 pub(crate) fn steer(app: &AppContext, run: &str, text: &str) -> Outcome<Exit> {
     let runs = runs(&app.work.machine)?;
     let found = runtime()?.block_on(async {
@@ -69,7 +69,7 @@ pub(crate) fn approve(app: &AppContext, args: &ApproveArgs) -> Outcome<Exit> {
     };
     let answer = if args.no {
         UiAnswer::No { message: args.because.clone() }
-    } else if agrees(&question, args.digest.as_deref(), id.as_str())? {
+    } else if ask_to_approve(&question, args.digest.as_deref(), id.as_str())? {
         UiAnswer::Once
     } else {
         return print(&app.work.machine, &[format!("{id} still waits")]);
@@ -78,8 +78,8 @@ pub(crate) fn approve(app: &AppContext, args: &ApproveArgs) -> Outcome<Exit> {
     print(&app.work.machine, &[format!("{id} has the answer; a worker goes on with it")])
 }
 
-/// Asks the person who sees the whole of the call, unless they gave its digest.
-fn agrees(question: &StoredQuestion, digest: Option<&str>, run: &str) -> Outcome<bool> {
+/// Shows the whole call and asks the person to approve it, unless they gave its digest.
+fn ask_to_approve(question: &StoredQuestion, digest: Option<&str>, run: &str) -> Outcome<bool> {
     let own = &question.digest;
     match digest {
         Some(given) if given.eq_ignore_ascii_case(own) => return Ok(true),
@@ -95,14 +95,14 @@ fn agrees(question: &StoredQuestion, digest: Option<&str>, run: &str) -> Outcome
             "nobody can be asked here: read what waits with `zk fleet approve {run} --show`, then add --digest {own}"
         )));
     }
-    described(question).iter().for_each(|line| print_stderr(line));
+    describe_question(question).iter().for_each(|line| print_stderr(line));
     print_stderr("let it run? [y/N]");
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).map_err(Failure::failed)?;
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
-/// Asks workers to end.
+/// Asks workers to finish their legs and end.
 pub(crate) fn drain(app: &AppContext, worker: Option<&str>) -> Outcome<Exit> {
     let machine = &app.work.machine;
     let worker = worker.map(name).transpose()?;

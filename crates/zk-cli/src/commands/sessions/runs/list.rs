@@ -6,13 +6,13 @@ use crate::app::{AppContext, runtime};
 use crate::commands::{print, print_text};
 use crate::exit::{Exit, Failure, Outcome};
 
-/// Most runs in the overview beside the conversations.
+/// Most runs that the overview lists beside the conversations.
 const MAX_OVERVIEW_RUNS: usize = 20;
 
 /// Lists the runs.
 pub(crate) fn list(app: &AppContext, active: bool, json: bool) -> Outcome<Exit> {
     let machine = &app.work.machine;
-    let filter = if active { self::active() } else { RunFilter::default() };
+    let filter = if active { self::active_filter() } else { RunFilter::default() };
     let runs = runtime()?.block_on(engine(machine)?.list(&filter))?;
     if json {
         let text = serde_json::to_string_pretty(&runs).map_err(Failure::failed)?;
@@ -25,7 +25,7 @@ pub(crate) fn list(app: &AppContext, active: bool, json: bool) -> Outcome<Exit> 
     print(machine, &lines)
 }
 
-/// Lines about the runs that are not over, for the list of conversations; none where no run was ever submitted.
+/// Describes the unfinished runs for the list of conversations; empty if no run was ever submitted.
 pub(crate) fn overview(app: &AppContext) -> Outcome<Vec<String>> {
     let engine = engine(&app.work.machine)?;
     if !engine.path().exists() {
@@ -36,7 +36,7 @@ pub(crate) fn overview(app: &AppContext) -> Outcome<Vec<String>> {
     Ok(runs.iter().flat_map(lines_of).collect())
 }
 
-fn active() -> RunFilter {
+fn active_filter() -> RunFilter {
     RunFilter::phases([RunPhase::Queued, RunPhase::Running, RunPhase::Parked])
 }
 

@@ -70,12 +70,12 @@ fn runs(machine: &Machine) -> Outcome<Runs> {
     Ok(Runs::new(Arc::new(engine(machine)?), store, machine.redactor.clone()))
 }
 
-/// Reads a name of the command line.
+/// Parses a name on the command line, such as a queue's.
 pub(crate) fn name(text: &str) -> Outcome<EngineName> {
     Ok(EngineName::new(text)?)
 }
 
-/// The preset of the command line, by which a worker knows it.
+/// Returns the preset of the command line as a name for the worker.
 fn preset(app: &AppContext) -> Outcome<Option<EngineName>> {
     let given = app.settings.given_presets();
     match given.as_slice() {

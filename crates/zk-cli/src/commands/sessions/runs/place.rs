@@ -11,24 +11,26 @@ use crate::args::{Format, Prompt, Resume};
 use crate::commands::print;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode;
-use crate::sessions::{given, refused};
+use crate::sessions::{require_id, store_failure};
 
 /// Submits a run with a prompt.
 pub(crate) fn submit(app: &AppContext, args: &SubmitArgs) -> Outcome<Exit> {
     let (runs, placement) = (runs(&app.work.machine)?, placement(app, &args.placement)?);
     let job = runtime()?.block_on(runs.submit(&app.work.cwd, &args.text, placement))?;
-    print(&app.work.machine, &submitted(&job))
+    print(&app.work.machine, &submitted_lines(&job))
 }
 
-/// Makes a session a run.
+/// Submits an existing session as a run.
 pub(crate) fn handoff(app: &AppContext, args: &HandoffArgs) -> Outcome<Exit> {
     let (runs, placement) = (runs(&app.work.machine)?, placement(app, &args.placement)?);
     let job = runtime()?.block_on(async {
         let store = &**runs.store();
         let session = match &args.session {
-            Some(id) => zk_session::find_matching(store, given(id, "--session")?).await.map_err(refused)?,
+            Some(id) => {
+                zk_session::find_matching(store, require_id(id, "--session")?).await.map_err(store_failure)?
+            }
             None => {
-                let newest = zk_session::latest(store, &app.work.cwd).await.map_err(refused)?;
+                let newest = zk_session::latest(store, &app.work.cwd).await.map_err(store_failure)?;
                 let none =
                     || Failure::usage("there is no session of this directory: name one with --session");
                 newest.ok_or_else(none)?.id
@@ -36,7 +38,7 @@ pub(crate) fn handoff(app: &AppContext, args: &HandoffArgs) -> Outcome<Exit> {
         };
         Ok::<_, Failure>(runs.hand_off(&session, args.text.as_deref(), placement).await?)
     })?;
-    print(&app.work.machine, &submitted(&job))
+    print(&app.work.machine, &submitted_lines(&job))
 }
 
 fn placement(app: &AppContext, args: &PlacementArgs) -> Outcome<Placement> {
@@ -49,7 +51,7 @@ fn placement(app: &AppContext, args: &PlacementArgs) -> Outcome<Placement> {
     })
 }
 
-fn submitted(job: &Job) -> Vec<String> {
+fn submitted_lines(job: &Job) -> Vec<String> {
     let run = job.run();
     vec![
         format!("{run} is submitted; its session is {}", job.session()),
@@ -57,7 +59,7 @@ fn submitted(job: &Job) -> Vec<String> {
     ]
 }
 
-/// Goes on with the session of a run that no worker has.
+/// Continues the session of a run that no worker has.
 pub(crate) fn attach(app: &AppContext, run: &str) -> Outcome<Exit> {
     let runs = runs(&app.work.machine)?;
     let found = runtime()?.block_on(runs.find(run))?;
@@ -90,7 +92,7 @@ pub(crate) fn schedule(app: &AppContext, args: &ScheduleArgs) -> Outcome<Exit> {
     let machine = &app.work.machine;
     let Some(schedule) = &args.name else {
         let plans = runtime()?.block_on(engine(machine)?.schedules())?;
-        let mut lines: Vec<String> = plans.iter().map(row).collect();
+        let mut lines: Vec<String> = plans.iter().map(schedule_row).collect();
         if lines.is_empty() {
             lines.push("there are no schedules".to_owned());
         }
@@ -107,7 +109,7 @@ pub(crate) fn schedule(app: &AppContext, args: &ScheduleArgs) -> Outcome<Exit> {
             .and_then(|()| print(machine, &[format!("{schedule} is removed")]));
     }
     let text = args.text.as_deref().unwrap_or_default();
-    let times = times(args)?;
+    let times = schedule_times(args)?;
     let placement = Placement {
         preset: preset(app)?,
         workspace: args.workspace.as_deref().map(name).transpose()?,
@@ -116,10 +118,10 @@ pub(crate) fn schedule(app: &AppContext, args: &ScheduleArgs) -> Outcome<Exit> {
     };
     let place = (app.work.cwd.clone(), text);
     let plan = runtime()?.block_on(runs(machine)?.schedule(schedule, times, place, placement))?;
-    print(machine, &[row(&plan)])
+    print(machine, &[schedule_row(&plan)])
 }
 
-fn row(plan: &Schedule) -> String {
+fn schedule_row(plan: &Schedule) -> String {
     let times = match plan.times {
         ScheduleTimes::Every(pause) => format!("every {} s", pause.as_secs()),
         ScheduleTimes::DailyAt(minute) => format!("daily at {:02}:{:02} UTC", minute / 60, minute % 60),
@@ -127,7 +129,7 @@ fn row(plan: &Schedule) -> String {
     format!("{}  {times}  prompt in session {}", plan.name, plan.job.template)
 }
 
-fn times(args: &ScheduleArgs) -> Outcome<ScheduleTimes> {
+fn schedule_times(args: &ScheduleArgs) -> Outcome<ScheduleTimes> {
     let wrong = |text: &str, wanted: &str| Failure::usage(format!("`{text}` is no time: use {wanted}"));
     if let Some(text) = &args.daily {
         let minute = text.split_once(':').and_then(|(hour, minute)| {

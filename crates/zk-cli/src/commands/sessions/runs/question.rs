@@ -3,30 +3,31 @@ use zk_core::service::{EngineRun, Question, SessionStore, StoredQuestion, Wait, 
 use zk_session::open_questions;
 
 use crate::exit::Outcome;
-use crate::sessions::refused;
+use crate::sessions::store_failure;
 
-/// The question at which a run is parked, with its entry; `None` if it waits for something else, or the answer is on its way.
+/// Returns the question at which a run is parked, with its entry; `None` if the run waits for something else, or its
+/// answer is on the way.
 pub(super) async fn question_of(
     store: &dyn SessionStore,
     run: &EngineRun,
 ) -> Outcome<Option<(EntryId, StoredQuestion)>> {
     let Some(Wait::Answer(entry)) = &run.wait else { return Ok(None) };
-    let entries = store.read_live(run.job.session()).await.map_err(refused)?.entries;
+    let entries = store.read_live(run.job.session()).await.map_err(store_failure)?.entries;
     Ok(open_questions(&entries).into_iter().find(|(open, _)| open == entry))
 }
 
-/// Describes the question at which a run is parked in whole; nothing if there is none.
+/// Describes the whole question at which a run is parked; empty if there is none.
 pub(super) async fn question_lines(store: &dyn SessionStore, run: &EngineRun) -> Outcome<Vec<String>> {
     let Some((_, question)) = question_of(store, run).await? else { return Ok(Vec::new()) };
     let id = run.job.run();
-    let mut lines = described(&question);
+    let mut lines = describe_question(&question);
     lines.push(format!("zk fleet approve {id}    lets exactly this call run, once"));
     lines.push(format!("zk fleet approve {id} --no    refuses it"));
     Ok(lines)
 }
 
-/// The whole of a question, with each invisible character made visible.
-pub(super) fn described(question: &StoredQuestion) -> Vec<String> {
+/// Describes a whole question, with each invisible character made visible.
+pub(super) fn describe_question(question: &StoredQuestion) -> Vec<String> {
     let mut lines =
         vec![format!("`{}` waits: {}", visible_line(&question.tool), visible_line(&question.reason))];
     match &question.question {

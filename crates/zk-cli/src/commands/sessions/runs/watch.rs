@@ -9,9 +9,9 @@ use super::question::question_lines;
 use super::runs;
 use crate::app::{AppContext, runtime};
 use crate::exit::{Exit, Outcome};
-use crate::sessions::refused;
+use crate::sessions::store_failure;
 
-/// Pause between two looks at a run.
+/// Pause between two polls of a run.
 const LOOK_PAUSE: Duration = Duration::from_millis(300);
 
 /// Shows a run until it ends or waits for a person.
@@ -63,7 +63,7 @@ fn describe(run: &EngineRun) -> String {
     format!("({id} is {}{more})", run.phase)
 }
 
-/// Part of a session that was shown.
+/// Shown part of a session: the blocks printed so far.
 #[derive(Default)]
 struct ShownSession {
     last: Option<EntryId>,
@@ -80,15 +80,15 @@ impl ShownSession {
     ) -> Outcome<()> {
         let last = match store.last_entries(session, 1).await {
             Ok(entries) => entries.into_iter().next().map(|entry| entry.id),
-            // The session of a schedule exists once its first leg begins.
+            // The session of a scheduled run exists once its first leg begins.
             Err(StoreError::NotFound { .. }) => return Ok(()),
-            Err(error) => return Err(refused(error)),
+            Err(error) => return Err(store_failure(error)),
         };
         if last == self.last {
             return Ok(());
         }
         self.last = last;
-        let blocks = zk_view::rebuild(&store.read(session).await.map_err(refused)?.entries);
+        let blocks = zk_view::rebuild(&store.read(session).await.map_err(store_failure)?.entries);
         for block in blocks.iter().skip(self.blocks) {
             lines::block(block).iter().for_each(|(style, line)| screen.line(*style, line));
         }

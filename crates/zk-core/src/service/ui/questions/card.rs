@@ -288,7 +288,7 @@ impl Approval {
         parts
     }
 
-    /// The program's own reason for which a call can only run outside.
+    /// Reason that zk itself states why the call must run outside of the sandbox; `None` if the model gave one.
     fn own_reason(&self) -> Option<&str> {
         let Effects::Known { list } = &self.effects else { return None };
         let asked = self.args.pointer("/outside/reason").and_then(Value::as_str);

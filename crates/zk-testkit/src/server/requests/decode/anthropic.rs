@@ -1,11 +1,11 @@
 use serde_json::Value;
 use zk_core::model::{Block, Image, Message, Thinking, ToolCall, ToolContent};
 
-use super::{joined, list, string};
+use super::{joined_text, list, string};
 
 /// System prompt and messages.
 pub(super) fn conversation(body: &Value) -> (String, Vec<Message>) {
-    (joined(body.get("system")), messages(body))
+    (joined_text(body.get("system")), messages(body))
 }
 
 fn messages(body: &Value) -> Vec<Message> {
@@ -36,7 +36,7 @@ fn block(value: &Value) -> Option<Block> {
         "tool_result" => {
             let content = match value.get("content") {
                 Some(Value::Array(blocks)) => ToolContent::Blocks(blocks.iter().filter_map(block).collect()),
-                other => ToolContent::Text(joined(other)),
+                other => ToolContent::Text(joined_text(other)),
             };
             let failed = value.get("is_error") == Some(&Value::Bool(true));
             Some(Block::result(string(value, "tool_use_id"), content, failed))

@@ -1,7 +1,7 @@
 use serde_json::Value;
 use zk_core::model::{Block, Message, Role, ToolCall};
 
-use super::{add, data_url, joined, list, string};
+use super::{append_message, data_url, joined_text, list, string};
 use crate::script::parse_args;
 
 /// System prompt and messages; results are joined with the user message after them.
@@ -18,7 +18,7 @@ pub(super) fn conversation(body: &Value) -> (String, Vec<Message>) {
         };
         let role = match message.get("role").and_then(Value::as_str) {
             Some("system" | "developer") => {
-                system.push(joined(content));
+                system.push(joined_text(content));
                 continue;
             }
             Some("assistant") => {
@@ -32,12 +32,12 @@ pub(super) fn conversation(body: &Value) -> (String, Vec<Message>) {
             }
             Some("tool") => {
                 let id = string(message, "tool_call_id");
-                blocks = vec![Block::result(id, joined(content), false)];
+                blocks = vec![Block::result(id, joined_text(content), false)];
                 Role::User
             }
             _ => Role::User,
         };
-        add(&mut messages, Message { role, ..Message::user(blocks) });
+        append_message(&mut messages, Message { role, ..Message::user(blocks) });
     }
     (system.join("\n"), messages)
 }

@@ -1,7 +1,7 @@
 use serde_json::Value;
 use zk_core::model::{Block, CallId, Image, Message, Role, Thinking, ToolCall, ToolContent};
 
-use super::{add, list, text};
+use super::{append_message, list, text};
 
 /// System prompt and messages.
 pub(super) fn conversation(body: &Value) -> (String, Vec<Message>) {
@@ -19,7 +19,7 @@ pub(super) fn conversation(body: &Value) -> (String, Vec<Message>) {
         let blocks =
             parts.filter_map(|(number, part)| block(part, &format!("call_{at}_{number}"), &mut open));
         let blocks = blocks.collect();
-        add(&mut messages, Message { role, ..Message::user(blocks) });
+        append_message(&mut messages, Message { role, ..Message::user(blocks) });
     }
     (system.join("\n"), messages)
 }

@@ -14,7 +14,7 @@ use zk_core::model::{Block, Image, Message};
 use crate::Asked;
 use crate::rules::Dialect;
 
-pub(crate) fn asked(dialect: Dialect, body: &Value, number: usize) -> Asked {
+pub(crate) fn decode_request(dialect: Dialect, body: &Value, number: usize) -> Asked {
     let (name, (system, messages)) = match dialect {
         Dialect::Anthropic => ("/name", anthropic::conversation(body)),
         Dialect::Chat => ("/function/name", chat::conversation(body)),
@@ -49,7 +49,7 @@ fn string(value: &Value, key: &str) -> String {
 }
 
 /// Text of a string or of a list of text parts.
-fn joined(value: Option<&Value>) -> String {
+fn joined_text(value: Option<&Value>) -> String {
     match value {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(parts)) => {
@@ -60,7 +60,7 @@ fn joined(value: Option<&Value>) -> String {
 }
 
 /// Appends blocks to the last message if it has the same role, otherwise as a new message.
-fn add(messages: &mut Vec<Message>, message: Message) {
+fn append_message(messages: &mut Vec<Message>, message: Message) {
     match messages.last_mut() {
         Some(last) if last.role == message.role => last.content.extend(message.content),
         _ => messages.push(message),

@@ -1,7 +1,7 @@
 use serde_json::{Map, Value};
 use zk_core::model::{Block, CallId, Image, Message, Thinking, ToolCall};
 
-use super::{add, list, string, text};
+use super::{append_message, list, string, text};
 
 /// System prompt and messages.
 pub(super) fn conversation(body: &Value) -> (String, Vec<Message>) {
@@ -14,7 +14,7 @@ pub(super) fn conversation(body: &Value) -> (String, Vec<Message>) {
             "assistant" => {
                 let said = assistant(message, at);
                 open = said.calls().map(|call| (call.id.clone(), call.name.clone())).collect();
-                add(&mut messages, said);
+                append_message(&mut messages, said);
             }
             "tool" => {
                 let (id, name) = (text(message, "tool_call_id"), text(message, "tool_name"));
@@ -23,7 +23,10 @@ pub(super) fn conversation(body: &Value) -> (String, Vec<Message>) {
                 };
                 let place = open.iter().position(fits);
                 let call = place.map_or_else(|| CallId::from(id), |place| open.remove(place).0);
-                add(&mut messages, Message::user(vec![Block::result(call, text(message, "content"), false)]));
+                append_message(
+                    &mut messages,
+                    Message::user(vec![Block::result(call, text(message, "content"), false)]),
+                );
             }
             _ => {
                 let said = Some(text(message, "content")).filter(|said| !said.is_empty()).map(Block::text);
@@ -31,7 +34,7 @@ pub(super) fn conversation(body: &Value) -> (String, Vec<Message>) {
                     // The request does not contain the media type.
                     Block::Image(Image::new("image/*", data))
                 });
-                add(&mut messages, Message::user(said.into_iter().chain(images).collect()));
+                append_message(&mut messages, Message::user(said.into_iter().chain(images).collect()));
             }
         }
     }

@@ -1,7 +1,7 @@
 use serde_json::Value;
 use zk_core::model::{Block, Message, Thinking, ToolCall, ToolContent};
 
-use super::{add, data_url, joined, list, string, text};
+use super::{append_message, data_url, joined_text, list, string, text};
 use crate::script::parse_args;
 
 /// System prompt and messages.
@@ -14,26 +14,28 @@ pub(super) fn conversation(body: &Value) -> (String, Vec<Message>) {
     for item in list(body, "input") {
         let content = item.get("content");
         match (text(item, "type"), text(item, "role")) {
-            ("reasoning", _) => add(&mut messages, Message::assistant(vec![reasoning(item)])),
-            ("function_call", _) => add(&mut messages, Message::assistant(vec![call(item)])),
+            ("reasoning", _) => append_message(&mut messages, Message::assistant(vec![reasoning(item)])),
+            ("function_call", _) => append_message(&mut messages, Message::assistant(vec![call(item)])),
             ("function_call_output", _) => {
                 let output = match item.get("output") {
                     Some(Value::Array(parts)) => ToolContent::Blocks(parts.iter().filter_map(part).collect()),
-                    other => ToolContent::Text(joined(other)),
+                    other => ToolContent::Text(joined_text(other)),
                 };
-                add(
+                append_message(
                     &mut messages,
                     Message::user(vec![Block::result(string(item, "call_id"), output, false)]),
                 );
             }
-            (_, "system" | "developer") => system.push(joined(content)),
-            (_, "assistant") => add(&mut messages, Message::assistant(vec![Block::text(joined(content))])),
+            (_, "system" | "developer") => system.push(joined_text(content)),
+            (_, "assistant") => {
+                append_message(&mut messages, Message::assistant(vec![Block::text(joined_text(content))]))
+            }
             (_, "user") => {
                 let blocks = match content {
                     Some(Value::Array(parts)) => parts.iter().filter_map(part).collect(),
-                    other => vec![Block::text(joined(other))],
+                    other => vec![Block::text(joined_text(other))],
                 };
-                add(&mut messages, Message::user(blocks));
+                append_message(&mut messages, Message::user(blocks));
             }
             _ => {}
         }
@@ -44,7 +46,7 @@ pub(super) fn conversation(body: &Value) -> (String, Vec<Message>) {
 
 fn reasoning(item: &Value) -> Block {
     Block::Thinking(Thinking {
-        text: joined(item.get("summary")),
+        text: joined_text(item.get("summary")),
         signature: item.get("encrypted_content").and_then(Value::as_str).map(str::to_owned),
         ..Thinking::default()
     })

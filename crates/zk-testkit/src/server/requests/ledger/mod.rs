@@ -17,7 +17,7 @@ use crate::rules::{Dialect, Rule, Violation};
 pub(crate) struct Token<'a> {
     pub(crate) kind: Kind,
     pub(crate) text: &'a str,
-    /// Content for which it was issued.
+    /// Content for which the token was issued.
     pub(crate) of: Value,
     /// Token that a request must contain together with this one.
     pub(crate) needs: Option<&'a str>,
@@ -45,8 +45,8 @@ pub(crate) struct Ledger(HashMap<(Dialect, String), Given>);
 
 impl Ledger {
     /// Records the tokens in `answer`, a whole response.
-    pub(crate) fn enter(&mut self, dialect: Dialect, model: &str, answer: &Value) {
-        for token in given(dialect, answer) {
+    pub(crate) fn record_tokens(&mut self, dialect: Dialect, model: &str, answer: &Value) {
+        for token in issued_tokens(dialect, answer) {
             let needs = token.needs.map(str::to_owned);
             let given = Given { model: model.to_owned(), of: token.of, needs };
             self.0.insert((dialect, token.text.to_owned()), given);
@@ -54,20 +54,20 @@ impl Ledger {
     }
 
     /// Checks that all tokens in `body` were issued to `model`, for the same content.
-    pub(crate) fn check(&self, dialect: Dialect, model: &str, body: &Value) -> Result<(), Violation> {
+    pub(crate) fn check_tokens(&self, dialect: Dialect, model: &str, body: &Value) -> Result<(), Violation> {
         let mut seen: HashSet<&str> = HashSet::new();
-        for token in brought(dialect, body) {
+        for token in returned_tokens(dialect, body) {
             let given = self.0.get(&(dialect, token.text.to_owned()));
             let Some(given) = given.filter(|given| given.model == model) else {
-                return Err(Violation::new(Rule::Proof, unknown(dialect, &token)));
+                return Err(Violation::new(Rule::Proof, unknown_token_message(dialect, &token)));
             };
             if given.of != token.of {
-                return Err(Violation::new(Rule::Proof, altered(dialect, &token)));
+                return Err(Violation::new(Rule::Proof, altered_token_message(dialect, &token)));
             }
             if let Some(needs) = &given.needs
                 && !seen.contains(needs.as_str())
             {
-                return Err(Violation::new(Rule::Thinking, responses::alone(&token, needs)));
+                return Err(Violation::new(Rule::Thinking, responses::missing_item_message(&token, needs)));
             }
             seen.insert(token.text);
         }
@@ -75,40 +75,40 @@ impl Ledger {
     }
 }
 
-fn given(dialect: Dialect, answer: &Value) -> Vec<Token<'_>> {
+fn issued_tokens(dialect: Dialect, answer: &Value) -> Vec<Token<'_>> {
     match dialect {
-        Dialect::Anthropic => anthropic::given(answer),
-        Dialect::Chat => chat::given(answer),
+        Dialect::Anthropic => anthropic::issued_tokens(answer),
+        Dialect::Chat => chat::issued_tokens(answer),
         // Ollama has no such tokens.
         Dialect::Ollama => Vec::new(),
-        Dialect::Responses | Dialect::Codex => responses::given(answer),
-        Dialect::Gemini => gemini::given(answer),
+        Dialect::Responses | Dialect::Codex => responses::issued_tokens(answer),
+        Dialect::Gemini => gemini::issued_tokens(answer),
     }
 }
 
-fn brought(dialect: Dialect, body: &Value) -> Vec<Token<'_>> {
+fn returned_tokens(dialect: Dialect, body: &Value) -> Vec<Token<'_>> {
     match dialect {
-        Dialect::Anthropic => anthropic::brought(body),
-        Dialect::Chat => chat::brought(body),
+        Dialect::Anthropic => anthropic::returned_tokens(body),
+        Dialect::Chat => chat::returned_tokens(body),
         Dialect::Ollama => Vec::new(),
-        Dialect::Responses | Dialect::Codex => responses::brought(body),
-        Dialect::Gemini => gemini::brought(body),
+        Dialect::Responses | Dialect::Codex => responses::returned_tokens(body),
+        Dialect::Gemini => gemini::returned_tokens(body),
     }
 }
 
-fn unknown(dialect: Dialect, token: &Token<'_>) -> String {
+fn unknown_token_message(dialect: Dialect, token: &Token<'_>) -> String {
     match dialect {
-        Dialect::Anthropic | Dialect::Chat | Dialect::Ollama => anthropic::unknown(token),
-        Dialect::Responses | Dialect::Codex => responses::unknown(token),
-        Dialect::Gemini => gemini::unknown(token),
+        Dialect::Anthropic | Dialect::Chat | Dialect::Ollama => anthropic::unknown_token_message(token),
+        Dialect::Responses | Dialect::Codex => responses::unknown_token_message(token),
+        Dialect::Gemini => gemini::unknown_token_message(token),
     }
 }
 
-fn altered(dialect: Dialect, token: &Token<'_>) -> String {
+fn altered_token_message(dialect: Dialect, token: &Token<'_>) -> String {
     match dialect {
-        Dialect::Anthropic | Dialect::Chat | Dialect::Ollama => anthropic::altered(token),
-        Dialect::Responses | Dialect::Codex => responses::unknown(token),
-        Dialect::Gemini => gemini::unknown(token),
+        Dialect::Anthropic | Dialect::Chat | Dialect::Ollama => anthropic::altered_token_message(token),
+        Dialect::Responses | Dialect::Codex => responses::unknown_token_message(token),
+        Dialect::Gemini => gemini::unknown_token_message(token),
     }
 }
 

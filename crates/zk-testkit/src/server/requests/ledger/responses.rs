@@ -2,11 +2,11 @@ use serde_json::{Value, json};
 
 use super::{Kind, Token, list};
 
-pub(super) fn given(answer: &Value) -> Vec<Token<'_>> {
+pub(super) fn issued_tokens(answer: &Value) -> Vec<Token<'_>> {
     let mut tokens = Vec::new();
     let mut reasoning = None;
     for item in list(answer, "output") {
-        let found = self::tokens(item, "");
+        let found = self::tokens_of(item, "");
         match found.first().map(|token| (token.kind, token.text)) {
             Some((Kind::Id("reasoning"), id)) => {
                 tokens.extend(found);
@@ -19,12 +19,12 @@ pub(super) fn given(answer: &Value) -> Vec<Token<'_>> {
     tokens
 }
 
-pub(super) fn brought(body: &Value) -> Vec<Token<'_>> {
+pub(super) fn returned_tokens(body: &Value) -> Vec<Token<'_>> {
     let items = list(body, "input").enumerate();
-    items.flat_map(|(at, item)| tokens(item, &format!("input[{at}]"))).collect()
+    items.flat_map(|(at, item)| tokens_of(item, &format!("input[{at}]"))).collect()
 }
 
-fn tokens<'a>(item: &'a Value, place: &str) -> Vec<Token<'a>> {
+fn tokens_of<'a>(item: &'a Value, place: &str) -> Vec<Token<'a>> {
     let field = |name: &str| item.get(name).and_then(Value::as_str);
     let (kind, of) = match (field("type"), field("role")) {
         (Some("reasoning"), _) => ("reasoning", item.get("summary").cloned().unwrap_or_default()),
@@ -46,7 +46,7 @@ fn tokens<'a>(item: &'a Value, place: &str) -> Vec<Token<'a>> {
     id.into_iter().chain(proof).collect()
 }
 
-pub(super) fn unknown(token: &Token<'_>) -> String {
+pub(super) fn unknown_token_message(token: &Token<'_>) -> String {
     match token.kind {
         Kind::Proof => format!(
             "The encrypted content for item {} could not be verified. Reason: Encrypted content could not be decrypted \
@@ -61,7 +61,7 @@ pub(super) fn unknown(token: &Token<'_>) -> String {
     }
 }
 
-pub(super) fn alone(token: &Token<'_>, needs: &str) -> String {
+pub(super) fn missing_item_message(token: &Token<'_>, needs: &str) -> String {
     let kind = match token.kind {
         Kind::Id(kind) => kind,
         Kind::Proof => "reasoning",
