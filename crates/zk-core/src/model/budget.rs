@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_adds_up_to_the_limit_does_not_exceed_it() {
+    fn amounts_that_sum_to_the_limit_do_not_exceed_it() {
         let tenth = Spent { usd: 0.1, tokens: 1 };
         let all = (0..10).fold(Spent::default(), |sum, _| sum + tenth);
         assert!(Budget::usd(1.0).allows(all));

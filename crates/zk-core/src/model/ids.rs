@@ -88,7 +88,7 @@ id!(
 );
 
 impl CallId {
-    /// Whether [`CallId::fresh`] made the id, because the provider gave none.
+    /// Whether zk assigned the id itself ([`CallId::fresh`]), because the provider gave none.
     #[must_use]
     pub fn is_made_here(&self) -> bool {
         let digits = self.0.strip_prefix("call_");
@@ -96,7 +96,7 @@ impl CallId {
     }
 }
 
-/// Number of digits in an id, after its prefix.
+/// Number of digits in an id after the prefix and `_`.
 const ID_DIGITS: usize = 17;
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 

@@ -61,8 +61,8 @@ fn matches_any(known: &[&str], media_type: &str) -> bool {
     })
 }
 
-/// Returns the placeholder of a block that is not sent; `None` for a block that is.
-pub(super) fn omitted(block: &Block, rules: &WireRules) -> Option<String> {
+/// Returns the placeholder for an image or document that is not sent; `None` for a block that is sent.
+pub(super) fn placeholder_for(block: &Block, rules: &WireRules) -> Option<String> {
     match block {
         Block::Image(_) if !rules.vision => Some(IMAGE_OMITTED.to_owned()),
         Block::Image(image) if !rules.media.takes_image(&image.media_type) => {
@@ -132,7 +132,7 @@ pub(super) fn split(result: &ToolResult, rules: &WireRules) -> Option<(ToolResul
                 continue;
             }
         };
-        match omitted(block, rules) {
+        match placeholder_for(block, rules) {
             None if may_stay => {
                 kept.push(block.clone());
                 continue;

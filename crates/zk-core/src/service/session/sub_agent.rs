@@ -77,7 +77,7 @@ impl SubAgentEntry {
     }
 }
 
-/// Texts of the sub-agents of a stored conversation, up to the moment at which it ended.
+/// Last texts of the sub-agents of a stored conversation.
 ///
 /// ```
 /// use zk_core::service::SubAgentTexts;
@@ -94,12 +94,12 @@ pub struct SubAgentTexts {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Texts {
     said: String,
-    /// Text of the answer that did not end.
+    /// Beginning of an answer that has not ended.
     arriving: String,
 }
 
 impl SubAgentTexts {
-    /// Reads the entries of a branch, from the first to the leaf.
+    /// Reads the entries of a branch, from the root to the leaf.
     #[must_use]
     pub fn read(entries: &[Entry]) -> Self {
         let mut all = Self::default();
@@ -107,17 +107,17 @@ impl SubAgentTexts {
             if let EntryKind::Custom(custom) = &entry.kind
                 && let Some(entry) = SubAgentEntry::of(custom)
             {
-                all.add(entry);
+                all.add_step(entry);
             }
         }
         all
     }
 
-    fn add(&mut self, SubAgentEntry { agent, step }: SubAgentEntry) {
+    fn add_step(&mut self, SubAgentEntry { agent, step }: SubAgentEntry) {
         match step {
             SubAgentStep::Began { call_id, .. } => {
                 self.calls.insert(call_id, agent.clone());
-                // A later process may give the name again.
+                // A later process may assign the name to another sub-agent.
                 self.agents.insert(agent, Texts::default());
             }
             SubAgentStep::Grew { text, is_first } => {
@@ -134,7 +134,7 @@ impl SubAgentTexts {
         }
     }
 
-    /// Names of all sub-agents, in no order.
+    /// Iterates over the names of all sub-agents, in no particular order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.agents.keys().map(String::as_str)
     }
@@ -191,7 +191,7 @@ mod tests {
             (vec![began("c"), said("a"), grew("b ", true), grew("c", false)], Some("a\n\nb c")),
             // The first answer broke off, and was asked for again.
             (vec![began("c"), grew("a", true), grew("b", true)], Some("b")),
-            // A later process gives the name to another one.
+            // A later process assigns the name to another sub-agent.
             (vec![began("b"), said("a"), began("c")], None),
         ] {
             let steps: Vec<_> = steps.into_iter().map(|step| ("main.1", step)).collect();

@@ -6,7 +6,7 @@ fn thought(signature: &str) -> Block {
 }
 
 #[test]
-fn thinking_that_is_unwanted_goes_and_everything_else_stays_as_it_was() {
+fn unwanted_thinking_is_removed_and_all_else_unchanged() {
     let rules = WireRules { thinking: ThinkingReplay::Signed, ..rules() };
     let history = [
         user("hello"),

@@ -1,7 +1,7 @@
 use crate::events::Coercion;
 use serde_json::{Map, Number, Value};
 
-/// Limit of nested references and unions.
+/// Maximum depth of references and unions that are followed in a schema.
 const MAX_DEPTH: usize = 8;
 
 /// Valid arguments of a call.
@@ -68,12 +68,14 @@ fn required(schema: &Value) -> impl Iterator<Item = &str> {
     schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Returns the alternatives of a property: itself, its reference target, or the branches of its union.
+/// Returns the alternatives of a property's schema: itself, its reference target, or the branches of its
+/// union.
 fn branches<'a>(property: &'a Value, root: &'a Value) -> Vec<&'a Value> {
     branches_within(property, root, MAX_DEPTH)
 }
 
-/// A schema may come from anywhere and refer to itself: beyond the depth limit any value fits.
+/// Returns the alternatives down to the depth limit, beyond which any value fits: a schema may come from
+/// anywhere and refer to itself.
 fn branches_within<'a>(property: &'a Value, root: &'a Value, depth: usize) -> Vec<&'a Value> {
     let Some(depth) = depth.checked_sub(1) else { return Vec::new() };
     if let Some(target) = property.get("$ref").and_then(Value::as_str) {
@@ -88,7 +90,7 @@ fn branches_within<'a>(property: &'a Value, root: &'a Value, depth: usize) -> Ve
     }
 }
 
-/// Returns the types that a branch allows; empty if it allows all.
+/// Returns the JSON types that one alternative of a schema allows; empty if it allows all.
 fn types(branch: &Value) -> Vec<&str> {
     match branch.get("type") {
         Some(Value::String(one)) => vec![one],
@@ -249,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_converted_is_named_with_what_is_expected() {
+    fn an_unconvertible_value_is_reported_with_the_expected_type() {
         let issues =
             validate(&json!({"name": "a", "count": "many", "mode": "lines"}), &schema()).unwrap_err();
         assert_eq!(
@@ -269,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_refers_to_itself_is_followed_only_so_far() {
+    fn a_recursive_schema_is_followed_to_the_depth_limit() {
         let endless = json!({"properties": {
             "a": {"$ref": "#/properties/a"},
             "b": {"anyOf": [{"$ref": "#/properties/b"}, {"$ref": "#/properties/b"}]},
