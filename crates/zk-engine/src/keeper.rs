@@ -10,7 +10,7 @@ use crate::clock::duration_ms;
 use crate::local::LocalEngine;
 use crate::rows;
 
-/// Leases of the legs that run here.
+/// Leases of the legs that run in this process.
 #[derive(Default)]
 pub(crate) struct Keeper {
     held: Mutex<HashMap<RunId, Held>>,
@@ -27,7 +27,7 @@ impl Keeper {
         self.lock().insert(run, Held { lease, until });
     }
 
-    /// Forgets the lease of a leg that ended.
+    /// Removes the lease of a leg that ended.
     pub(crate) fn remove(&self, run: &RunId, token: u64) {
         let mut held = self.lock();
         if held.get(run).is_some_and(|held| held.lease.token() == token) {
@@ -35,12 +35,12 @@ impl Keeper {
         }
     }
 
-    /// Number of legs.
+    /// Returns the number of running legs.
     pub(crate) fn count(&self) -> usize {
         self.lock().len()
     }
 
-    /// Tells legs that their run is being cancelled.
+    /// Signals to legs that their runs are being cancelled.
     pub(crate) fn cancel(&self, runs: &[(RunId, u64)]) {
         let held = self.lock();
         for (run, token) in runs {
@@ -50,13 +50,13 @@ impl Keeper {
         }
     }
 
-    /// Renews all leases again and again. Never returns.
+    /// Renews all leases periodically. Never returns.
     pub(crate) async fn renew(self: Arc<Self>, engine: LocalEngine, lease: Duration) {
         let pause = lease / 3;
         loop {
             tokio::time::sleep(pause).await;
             if self.count() > 0 {
-                // A failed renewal is tried again; a lease that ends meanwhile is lost.
+                // The next round repeats a failed renewal; a lease that ends until then is lost.
                 let _ = self.renew_all(&engine, lease).await;
             }
         }
@@ -90,7 +90,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Tells legs whose lease ended, whatever the file does. Never returns.
+    /// Signals to legs that their leases ended, even if the file cannot be read. Never returns.
     pub(crate) async fn expire(self: Arc<Self>, lease: Duration) {
         let pause = (lease / 10).max(Duration::from_millis(20));
         loop {

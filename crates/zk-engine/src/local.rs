@@ -13,10 +13,10 @@ use zk_core::service::{
 use crate::file::EngineFile;
 use crate::{bell, rows, schedules, serve};
 
-/// Name of the file of an engine in its directory.
+/// Name of the engine's file in its directory.
 const FILE_NAME: &str = "runs.db";
 
-/// Directory with the locks and sockets of the workers.
+/// Name of the directory with the locks and sockets of the workers.
 const WORKERS_DIR: &str = "workers";
 
 /// Engine of one machine: runs, leases and schedules in one SQLite file, which several worker processes share.
@@ -56,7 +56,7 @@ impl fmt::Debug for LocalEngine {
 }
 
 impl LocalEngine {
-    /// Engine in the directory `dir`, which need not exist. `files` locks the names of workers.
+    /// Creates the engine in the directory `dir`, which need not exist. `files` locks the names of workers.
     #[must_use]
     pub fn new(dir: impl Into<PathBuf>, files: Arc<dyn StateFiles>) -> Self {
         Self(Arc::new(Shared { dir: dir.into(), files, file: Mutex::default() }))
@@ -76,7 +76,7 @@ impl LocalEngine {
         &self.0.files
     }
 
-    /// Path whose lock the worker of a name holds.
+    /// Returns the path whose lock a worker of this name holds.
     pub(crate) fn lock_path(&self, worker: &EngineName) -> PathBuf {
         self.workers_dir().join(format!("{worker}.worker"))
     }
@@ -90,7 +90,7 @@ impl LocalEngine {
         self.with_file(doing, move |file| file.change(doing, change)).await
     }
 
-    /// Runs `read` on one state of the file on a blocking thread.
+    /// Runs `read` in one read transaction on a blocking thread.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -110,24 +110,24 @@ impl LocalEngine {
             if file.is_none() {
                 *file = Some(EngineFile::open(&engine.path())?);
             }
-            let Some(open) = file.as_mut() else { return Err(gone(doing)) };
+            let Some(open) = file.as_mut() else { return Err(shutdown_error(doing)) };
             let done = act(open);
             if let Err(EngineError::Lost { .. } | EngineError::Damaged { .. }) = &done {
                 *file = None;
             }
             done
         });
-        task.await.map_err(|_| gone(doing))?
+        task.await.map_err(|_| shutdown_error(doing))?
     }
 
-    /// Tells the workers of this machine that there is something to do.
+    /// Wakes the workers of this machine, because the file has work.
     pub(crate) async fn ring(&self) {
         let dir = self.workers_dir();
         let _ = tokio::task::spawn_blocking(move || bell::ring(&dir)).await;
     }
 }
 
-fn gone(doing: &'static str) -> EngineError {
+fn shutdown_error(doing: &'static str) -> EngineError {
     EngineError::Failed { doing, why: "the program is ending".to_owned() }
 }
 
@@ -164,7 +164,7 @@ impl Engine for LocalEngine {
     }
 
     async fn schedule(&self, plan: Schedule) -> Result<(), EngineError> {
-        self.change("store the schedule", move |conn| schedules::put(conn, &plan)).await
+        self.change("store the schedule", move |conn| schedules::put_schedule(conn, &plan)).await
     }
 
     async fn unschedule(&self, name: &EngineName) -> Result<bool, EngineError> {
@@ -186,7 +186,7 @@ impl Engine for LocalEngine {
                         continue;
                     }
                     if is_free(&**engine.files(), &engine.lock_path(&name)) {
-                        // The process of the worker is gone.
+                        // The worker's process ended without removing its entry.
                         schedules::end_worker(conn, &name)?;
                     } else {
                         schedules::ask_to_drain(conn, &name)?;
