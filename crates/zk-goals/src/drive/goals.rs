@@ -59,7 +59,7 @@ impl Goals {
         Self(Arc::new(Shared { settings, state: Mutex::new(state), turn: tokio::sync::Mutex::default() }))
     }
 
-    /// The goal of the conversation; `None` while there is none.
+    /// Returns the goal of the conversation; `None` while there is none.
     #[must_use]
     pub fn goal(&self) -> Option<Goal> {
         self.0.state().machine.goal().filter(|goal| goal.state != GoalState::Cleared).cloned()
@@ -103,14 +103,14 @@ impl Goals {
         }
     }
 
-    /// Message with which a run goes on with an autonomous goal, when no prompt is given.
+    /// Returns the message with which a run continues an autonomous goal without a prompt.
     #[must_use]
     pub fn next_message(&self) -> Option<String> {
         self.0.state().machine.next_message()
     }
 
-    /// Takes the next run of an autonomous goal whose run failed. A conversation with a [`MessageDelivery`](zk_core::service::MessageDelivery)
-    /// begins it by itself.
+    /// Takes the run with which an autonomous goal continues after a failed one. A conversation with a
+    /// [`MessageDelivery`](zk_core::service::MessageDelivery) begins that run by itself.
     #[must_use]
     pub fn take_retry(&self) -> Option<GoalRetry> {
         self.0.state().retry.take()

@@ -4,7 +4,7 @@ use zk_core::service::visible_line;
 
 use super::entry::{FleetState, FleetView};
 
-/// Longest text of a goal or prompt in a line, in characters.
+/// Maximum length of a goal's or prompt's text in a line, in characters.
 const MAX_TEXT_CHARS: usize = 70;
 
 /// Describes conversations in lines for a person; `home` is shortened to `~`.
