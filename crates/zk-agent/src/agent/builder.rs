@@ -337,7 +337,8 @@ impl CurrentCwd for AgentCwd {
     }
 }
 
-/// Scopes of an agent that is being built. Dropping this closes the scopes that were not taken, newest first.
+/// Scopes of an agent that is being built. Dropping this closes them, newest first, unless they were taken
+/// out.
 #[derive(Default)]
 struct Installed(Vec<Scope>);
 

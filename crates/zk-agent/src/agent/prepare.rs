@@ -1,4 +1,4 @@
-//! Builds the context between runs, so that a person who asks for a compaction sees its result at once.
+//! Builds the messages of a request between runs, so that a compaction takes effect at once.
 
 use std::sync::Arc;
 

@@ -38,8 +38,11 @@ impl RunState {
                     return Ok(Some(reservation));
                 }
                 ReserveOutcome::Busy(shortage) => {
-                    let freed =
-                        pin!(self.spending.budgets.until_freed(&shortage.ledger, &quote, request.max_tokens));
+                    let freed = pin!(self.spending.budgets.wait_until_freed(
+                        &shortage.ledger,
+                        &quote,
+                        request.max_tokens
+                    ));
                     if let Either::Left(_) = select(pin!(turn.cx.stop_token().cancelled()), freed).await {
                         return Err(AgentError::Aborted);
                     }
@@ -50,8 +53,8 @@ impl RunState {
     }
 }
 
-/// Reserves the highest cost of a side call. No person is asked about it, and it does not wait for other
-/// requests.
+/// Reserves the highest cost of a side call. If it does not fit, the side call fails, without a question or a
+/// wait.
 pub(crate) fn reserve_side_call(
     budgets: &BudgetChain,
     request: &mut Request,
@@ -82,7 +85,8 @@ fn check_price(budgets: &BudgetChain, model: &Model) -> Result<(), AgentError> {
 }
 
 impl Shortage {
-    /// Settles an exhausted budget, once for all agents that share it; fails if the run has to stop.
+    /// Settles an exhausted budget once for all agents that share it: a person may raise it. Fails if the run
+    /// has to stop.
     async fn settle(self, turn: &Turn) -> Result<(), AgentError> {
         let cx = &turn.cx;
         let _asking = match select(pin!(cx.stop_token().cancelled()), pin!(self.ledger.asking.lock())).await {
@@ -116,7 +120,7 @@ impl Shortage {
                 return Err(self.clone().into_error());
             }
         };
-        self.ledger.set(to);
+        self.ledger.set_budget(to);
         let outcome = if to.is_unlimited() { BudgetOutcome::Lifted } else { BudgetOutcome::Raised { to } };
         self.announce(turn, outcome).await
     }

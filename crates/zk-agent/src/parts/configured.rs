@@ -15,7 +15,7 @@ use crate::lock::lock;
 /// Source of the events about parts.
 const SOURCE: &str = "parts";
 
-/// Opens the models that are set for parts.
+/// Opener of the models that are set for parts.
 #[async_trait]
 pub trait PartOpener: Send + Sync {
     /// Returns the model that is set for a part, with its provider registered on the bus; `None` if none is set.
@@ -73,9 +73,9 @@ pub struct ConfiguredParts {
     opener: Arc<dyn PartOpener>,
     /// Opened models by part; `None` for a part without a model of its own.
     opened: Mutex<BTreeMap<String, Arc<OnceCell<Option<Model>>>>>,
-    /// Failures of parts.
+    /// Back-off of parts after failures of their models.
     backoff: Backoff,
-    /// Parts whose failure was told.
+    /// Parts whose failure was announced.
     told: Mutex<BTreeSet<String>>,
 }
 
@@ -94,14 +94,14 @@ impl ConfiguredParts {
     }
 
     /// Opens the model of a part; concurrent calls for the same part wait for the first.
-    async fn opened(&self, part: &str) -> Result<Option<Model>, BoxError> {
+    async fn open_model(&self, part: &str) -> Result<Option<Model>, BoxError> {
         let cell = lock(&self.opened).entry(part.to_owned()).or_default().clone();
         cell.get_or_try_init(|| self.opener.open(part)).await.cloned()
     }
 
-    /// Records the failure of a part's model and tells it, the first time. Returns the fallback.
+    /// Records the failure of a part's model, and announces the first one. Returns the fallback.
     async fn fall_back(&self, part: &str, error: &AgentError, cx: &Cx) -> PartModel {
-        self.backoff.fail(part, error);
+        self.backoff.record_failure(part, error);
         let fallback = fallback(part, &error.to_string());
         if lock(&self.told).insert(part.to_owned()) {
             let next = match fallback {
@@ -130,10 +130,10 @@ fn fallback(part: &str, error: &str) -> PartModel {
 #[async_trait]
 impl PartModels for ConfiguredParts {
     async fn choose(&self, part: &str, cx: &Cx) -> PartModel {
-        if let Some(error) = self.backoff.present(part) {
+        if let Some(error) = self.backoff.last_error_in_wait(part) {
             return fallback(part, &error);
         }
-        match self.opened(part).await {
+        match self.open_model(part).await {
             Ok(Some(model)) if !self.opener.is_allowed(part, &model) => PartModel::OfRun,
             Ok(Some(model)) => PartModel::Own(Box::new(model)),
             Ok(None) => PartModel::OfRun,

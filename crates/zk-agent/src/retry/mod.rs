@@ -129,7 +129,7 @@ impl Provider for Retrying {
     }
 }
 
-/// State of one request over its attempts.
+/// State of one request over all its attempts.
 struct Attempts {
     provider: Retrying,
     request: Request,
@@ -138,11 +138,11 @@ struct Attempts {
     /// Number of the current attempt, from 1.
     attempt: u32,
     step: Step,
-    /// Wait for the shared limit, if the caller was informed of it.
+    /// Guard of a wait for the shared limit that the caller was told of.
     held: Option<Waiting>,
-    /// End of the wait, as reported to the caller.
+    /// End of the wait that the caller was told.
     told: Option<Instant>,
-    /// Whether a part of the current answer was passed to the caller.
+    /// Whether a part of the present attempt's answer was passed to the caller.
     delivered: bool,
     /// Number of answers that broke off.
     broken: u32,
@@ -172,7 +172,7 @@ impl Attempts {
                     let entry = tokio::select! {
                         biased;
                         () = self.cx.stop_token().cancelled() => return Some(Err(self.stopped())),
-                        entry = self.provider.limit.enter(self.told) => entry,
+                        entry = self.provider.limit.wait_to_send(self.told) => entry,
                     };
                     let probe = match entry {
                         Entry::Go(probe) => probe,
@@ -189,7 +189,7 @@ impl Attempts {
                 Step::Run { stream, probe } => match stream.next().await {
                     Some(Ok(event)) => {
                         if let Some(probe) = probe.take() {
-                            probe.passed();
+                            probe.open_limit();
                         }
                         if !self.delivered && is_answer(&event) {
                             self.delivered = true;
@@ -197,10 +197,10 @@ impl Attempts {
                         }
                         return Some(Ok(event));
                     }
-                    Some(Err(error)) => match self.judge(error) {
+                    Some(Err(error)) => match self.decide_retry(error) {
                         Ok((notice, until)) => {
-                            // Replacing the step drops the failed attempt, so that another request can probe
-                            // while this one waits.
+                            // Replacing the step drops the failed attempt with its probe, so that another
+                            // request can probe during this wait.
                             self.step = Step::Wait { until, wait: self.provider.limit.begin_wait() };
                             return Some(Ok(self.announce(notice, until).await));
                         }
@@ -219,7 +219,7 @@ impl Attempts {
     }
 
     /// Decides whether a failed attempt is retried, and when.
-    fn judge(&mut self, mut error: ProviderError) -> Result<(RetryNotice, Instant), ProviderError> {
+    fn decide_retry(&mut self, mut error: ProviderError) -> Result<(RetryNotice, Instant), ProviderError> {
         if self.attempt > 1 {
             error.attempts = self.attempt;
             error.elapsed = self.began.elapsed();
@@ -256,7 +256,7 @@ impl Attempts {
         Ok((RetryNotice { discards, ..notice }, until))
     }
 
-    /// Whether `error` ended an answer that had begun.
+    /// Whether the failed attempt had already delivered a part of its answer.
     fn is_broken(&self, error: &ProviderError) -> bool {
         let is_cut = matches!(error.kind, ErrorKind::Transport | ErrorKind::Malformed);
         self.delivered || (is_cut && matches!(error.phase, Phase::FirstEvent | Phase::Stream))
@@ -276,7 +276,7 @@ impl Attempts {
         }
     }
 
-    /// Creates the notice that the shared limit holds this request back.
+    /// Creates the notice that the shared limit delays this request.
     fn held_back(&self, until: Instant) -> RetryNotice {
         let message = "another request met the rate limit that this one shares";
         let (wait, retries) = (until.saturating_duration_since(Instant::now()), self.provider.policy.retries);
@@ -291,7 +291,7 @@ impl Attempts {
     async fn announce(&mut self, retry: RetryNotice, until: Instant) -> StreamEvent {
         self.told = Some(until);
         let model = self.request.model.reference();
-        // A failing observer does not prevent the retry, and the wait notices a stopped run.
+        // A failing observer does not prevent the retry, and a stopped run ends the wait.
         let _ = self.cx.emit_with(|| ProviderRetry { model, retry: retry.clone() }).await;
         StreamEvent::Retry(retry)
     }
@@ -304,8 +304,8 @@ impl Attempts {
     }
 }
 
-/// Whether an event is part of an answer. The start of a response and its token count are not, since a retry
-/// replaces them.
+/// Whether an event is part of an answer. The start of a response and its token count are not, because a
+/// retry replaces them.
 fn is_answer(event: &StreamEvent) -> bool {
     match event {
         StreamEvent::Start { .. }

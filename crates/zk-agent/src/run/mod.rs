@@ -1,4 +1,4 @@
-//! One run: its handle, its state, and the driver that takes it from the prompt to the end.
+//! One run: its handle, its state, and the driver that carries it out.
 
 mod commit;
 mod control;

@@ -28,7 +28,7 @@ pub(super) const NAME: &str = "spawn";
 const ABOUT: &str =
     "Delegate a task to a sub-agent with the same tools and an empty context. It returns its final answer.";
 
-/// Arguments of a call.
+/// Arguments of the tool `spawn`.
 #[derive(Debug, Deserialize)]
 struct Args {
     #[serde(default)]
@@ -96,7 +96,8 @@ impl Tool for SpawnTool {
         Concurrency::Shared
     }
 
-    /// Spawning has no effects by itself: the calls of the sub-agent pass the gates, its parent's too.
+    /// The tool has no effects itself: the calls of the sub-agent pass the gates, including those of its
+    /// parent.
     fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
         Effects::none()
     }
@@ -142,7 +143,7 @@ impl Tool for SpawnTool {
 }
 
 impl SpawnTool {
-    /// Creates the sub-agent of a call, with its run about to begin.
+    /// Creates the sub-agent for a call, and its run, which has not begun.
     async fn prepare(&self, args: Args, cx: &ToolCx) -> Result<Launch, ToolError> {
         let Args { task, agent, background, context, turns, isolation } = args;
         if task.trim().is_empty() {
@@ -185,18 +186,18 @@ impl SpawnTool {
             background,
         };
         if background {
-            record::note_begin(&parent, &name, &task).await?;
+            record::record_begin(&parent, &name, &task).await?;
         }
         if let Err(error) = cx.cx.emit(before).await {
             if background {
-                record::note_told(&parent, &name).await;
+                record::record_told(&parent, &name).await;
             }
             return Err(match error {
                 EmitError::Cancelled { .. } => ToolError::new(ToolErrorKind::Aborted, error.to_string()),
                 EmitError::Hook(_) => ToolError::failed(error.to_string()),
             });
         }
-        // A sub-agent in the background outlives the run that started it, but not its agent.
+        // A background sub-agent outlives the run that started it, but not its agent.
         let (stop, cx_of_end) = if background {
             let cx = parent.bus.cx().for_run(cx.cx.run_id(), CancellationToken::new());
             (parent.token.child_token(), cx)
@@ -228,7 +229,7 @@ impl SpawnTool {
             reads_mail,
         });
         if let Some(run) = child.child.inner.state().current.upgrade() {
-            handle.follow(&run);
+            handle.set_run(&run);
         }
         Ok(Launch {
             parent: self.parent.clone(),
@@ -245,7 +246,7 @@ impl SpawnTool {
         })
     }
 
-    /// Takes a slot for one more sub-agent at this depth.
+    /// Takes one of the slots for running sub-agents, unless a limit is reached.
     fn take_place(&self, depth: u32) -> Result<Place, ToolError> {
         let denied = |why: String| Err(ToolError::new(ToolErrorKind::Denied, why));
         let SpawnOptions { max_depth, max_concurrent, max_total, .. } = self.options;
@@ -276,7 +277,7 @@ impl SpawnTool {
     }
 }
 
-/// Makes the copy of the workspace that a sub-agent works in.
+/// Creates the copy of the workspace that a sub-agent works in.
 async fn isolate(name: &str, cx: &ToolCx) -> Result<Arc<dyn IsolatedCopy>, ToolError> {
     let isolation = cx.cx.service::<dyn Isolation>().ok_or_else(|| {
         ToolError::failed("there are no copies of the workspace here; delegate without `isolation`")

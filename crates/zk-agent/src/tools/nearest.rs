@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn case_separators_and_typing_errors_do_not_hide_a_name() {
+    fn a_name_is_found_despite_case_separators_and_typing_errors() {
         let names = ["edit", "glob", "grep", "list_files", "multi_edit", "read_file", "shell", "write_file"];
         for (wanted, near) in [
             ("ReadFile", "read_file"),

@@ -15,7 +15,7 @@ use crate::run::RunState;
 use crate::tools::{ToolNews, is_guarded};
 
 impl RunState {
-    /// Updates the tools for this turn, and announces changes since the last request.
+    /// Updates the tools for this turn, and announces their changes since the last request.
     pub(crate) async fn refresh_tools(&mut self, turn: &Turn) -> Result<(), AgentError> {
         self.snapshot_tools().await?;
         let Some(news) = self.toolbox.take_news() else { return Ok(()) };
@@ -37,7 +37,7 @@ impl RunState {
         let had_tools = !self.toolbox.specs().is_empty();
         self.ask_for_offers().await?;
         let unlocked = self.shared.unlocked().clone();
-        // Decorators run here, and may lock the agent's state.
+        // Decorators of tools run here, and may lock the agent's state.
         let mut memory = std::mem::take(&mut self.agent.state().tools);
         self.toolbox.refresh(&self.agent.bus, &unlocked, self.shared.offers(), &mut memory);
         self.agent.state().tools = memory;
@@ -46,7 +46,8 @@ impl RunState {
         }
         let has_tools = !self.toolbox.specs().is_empty();
         // Some providers enforce a schema only in requests without tools.
-        if let Some(output) = self.output.clone().filter(|output| output.is_native() && !output.is_alone())
+        if let Some(output) =
+            self.output.clone().filter(|output| output.is_native() && !output.leaves_out_tools())
             && has_tools != had_tools
         {
             output.decide_native(&*self.agent.provider_of(&self.model)?, &self.model, has_tools);
@@ -57,7 +58,8 @@ impl RunState {
         Ok(())
     }
 
-    /// Asks handlers which of the tools the model is offered, and keeps what differs from the tools' own offers.
+    /// Asks handlers which tools the model is offered, and records the offers that differ from the tools'
+    /// own.
     async fn ask_for_offers(&self) -> Result<(), AgentError> {
         if !self.agent.bus.has_handlers::<ToolsOffer>() {
             return Ok(());
@@ -124,8 +126,8 @@ impl RunState {
                 || HistoryRepaired { turn_id: turn.id.clone(), repairs: history.repairs().to_vec() };
             cx.emit_with(repairs).await?;
         }
-        let is_alone = self.output.as_ref().is_some_and(|output| output.is_alone());
-        let (tools, tool_sources) = match is_alone {
+        let leaves_out_tools = self.output.as_ref().is_some_and(|output| output.leaves_out_tools());
+        let (tools, tool_sources) = match leaves_out_tools {
             true => (Arc::default(), Arc::default()),
             false => (self.toolbox.specs(), self.toolbox.sources()),
         };
@@ -134,7 +136,7 @@ impl RunState {
             system,
             tools,
             history,
-            tool_choice: self.toolbox.choice_to_wire(parameters.tool_choice),
+            tool_choice: self.toolbox.wire_choice(parameters.tool_choice),
             output: self.output.as_ref().and_then(|output| output.format()),
             thinking: parameters.thinking,
             max_tokens: parameters.max_tokens,
@@ -150,7 +152,7 @@ impl RunState {
             is_first: turn.number == 1,
             thinking_counts: provider.thinking_breaks_prefix(&self.model),
         };
-        let broken = self.agent.state().prefix.note(next);
+        let broken = self.agent.state().prefix.compare_request(next);
         if let Some(broken) = broken {
             cx.emit(broken).await?;
         }
@@ -159,7 +161,7 @@ impl RunState {
 
     /// Applies changes of model and reasoning since the last turn. A turn for a structured output keeps its
     /// model.
-    pub(crate) fn follow_choice(&mut self) {
+    pub(crate) fn apply_chosen_model(&mut self) {
         if self.output.is_some() {
             return;
         }
@@ -177,7 +179,7 @@ impl RunState {
         }
     }
 
-    /// Chooses the model of the turn: the one requested by a plugin, or the run's own.
+    /// Sets the model of the turn: the one that a plugin requested, or the run's own.
     async fn choose_model(&mut self, own: &ModelRef, asked: &ModelRef, cx: &Cx) -> Result<(), AgentError> {
         let found = if asked == own { None } else { self.agent.known_model(asked) };
         if found.is_none() && asked != own && self.models.unknown.as_ref() != Some(asked) {

@@ -2,8 +2,8 @@ use zk_core::model::{Model, ThinkingLevel, ThinkingRequest, ThinkingSupport};
 
 use crate::ThinkingDecay;
 
-/// Returns the reasoning request for turn `turn` (from 1). Only an exact budget decays; a budget that decayed
-/// to 0 turns reasoning off.
+/// Returns the reasoning request for the turn with this number, from 1. Only an exact budget decays; a budget
+/// that decayed to 0 turns reasoning off.
 pub(crate) fn decayed(request: ThinkingRequest, decay: Option<&ThinkingDecay>, turn: u32) -> ThinkingRequest {
     let (Some(base), Some(decay)) = (request.budget, decay) else { return request };
     let wanted = match decay {
@@ -14,7 +14,7 @@ pub(crate) fn decayed(request: ThinkingRequest, decay: Option<&ThinkingDecay>, t
         }
         ThinkingDecay::With(curve) => curve(turn, base),
     };
-    // NaN becomes 0; the cast saturates.
+    // The cast turns NaN into 0 and saturates.
     let budget = wanted.clamp(0.0, f64::from(base)) as u32;
     match budget {
         0 => ThinkingRequest { level: ThinkingLevel::Off, budget: None },
@@ -36,8 +36,8 @@ pub(crate) fn default_output_limit(model: &Model) -> u32 {
     u32::try_from(limit).unwrap_or(u32::MAX)
 }
 
-/// Caps the output limit by an exact thinking budget, if the model decides on its reasoning itself: such a
-/// model has no other limit on it.
+/// Limits the output to an exact thinking budget, if the model itself decides how much it reasons: such a
+/// model has no other limit on reasoning.
 pub(crate) fn output_limit(max_tokens: u32, request: ThinkingRequest, model: &Model) -> u32 {
     match (request.level, request.budget) {
         (ThinkingLevel::Adaptive, Some(budget))
