@@ -90,7 +90,7 @@ struct Known {
 }
 
 impl Redactor {
-    /// Creates a redactor that has_learned_key the forms of keys and no values.
+    /// Creates a redactor that knows the forms of keys and no values.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
