@@ -18,7 +18,7 @@ macro_rules! id {
             /// Creates a new id: sortable by time, and unique without coordination.
             #[must_use]
             pub fn fresh() -> Self {
-                Self(unique($prefix).into())
+                Self(unique_id($prefix).into())
             }
 
             /// Returns the id as text.
@@ -101,7 +101,7 @@ const ID_DIGITS: usize = 17;
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// Creates `prefix_` + 9 digits of milliseconds + 8 random digits, base 32.
-fn unique(prefix: &str) -> String {
+fn unique_id(prefix: &str) -> String {
     let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_millis() as u64);
     let mut text = String::with_capacity(prefix.len() + 1 + ID_DIGITS);
     text.push_str(prefix);

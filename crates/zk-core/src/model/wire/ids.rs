@@ -43,7 +43,7 @@ pub(super) struct Ids {
 
 impl Ids {
     /// Returns the id of a call in this request; `is_own` says that the requested model made the call itself.
-    pub(super) fn assign(&mut self, stored: &CallId, rule: IdRule, is_own: bool) -> CallId {
+    pub(super) fn assign_id(&mut self, stored: &CallId, rule: IdRule, is_own: bool) -> CallId {
         let stays = rule.allows(stored.as_str()) || (is_own && is_provider_assigned(stored));
         if stays && self.used.insert(stored.clone()) {
             return stored.clone();

@@ -70,7 +70,7 @@ pub(super) fn placeholder_for(block: &Block, rules: &WireRules) -> Option<String
         }
         Block::Image(image) if rules.media.is_too_large(&image.data) => {
             let largest = rules.media.largest_image.unwrap_or_default();
-            let (size, most) = (megabytes(image.data.len()), megabytes(largest));
+            let (size, most) = (base64_megabytes(image.data.len()), base64_megabytes(largest));
             Some(format!(
                 "[image omitted: it has {size:.2} MB, and no more than {most:.2} MB are taken here]"
             ))
@@ -100,7 +100,7 @@ pub(super) fn placeholder_for(block: &Block, rules: &WireRules) -> Option<String
 }
 
 /// Returns the size in megabytes of data with this many base64 bytes.
-fn megabytes(encoded: usize) -> f64 {
+fn base64_megabytes(encoded: usize) -> f64 {
     encoded as f64 * 0.75 / 1e6
 }
 
@@ -112,7 +112,7 @@ fn sanitise_name(name: &str) -> String {
 
 /// Takes images and documents out of a result that may not carry them: returned to be sent after all results,
 /// or left out if not accepted at all. `None` if the result may stay unchanged.
-pub(super) fn split(result: &ToolResult, rules: &WireRules) -> Option<(ToolResult, Vec<Block>)> {
+pub(super) fn take_media_out(result: &ToolResult, rules: &WireRules) -> Option<(ToolResult, Vec<Block>)> {
     let ToolContent::Blocks(blocks) = &result.content else { return None };
     let may_stay = rules.image_in_tool_result && !result.is_error;
     let mut moved = Vec::new();

@@ -231,7 +231,11 @@ fn assign_ids(
             | Block::Compaction(_)
             | Block::Provider(_) => None,
         })
-        .map(|stored| Open { stored: stored.clone(), sent: ids.assign(stored, rule, is_own), answer: None })
+        .map(|stored| Open {
+            stored: stored.clone(),
+            sent: ids.assign_id(stored, rule, is_own),
+            answer: None,
+        })
         .collect();
     if open.iter().any(|call| call.stored != call.sent) {
         let mut numbered = open.iter();
@@ -283,7 +287,7 @@ fn answer_calls(
             repairs.push(Repair::MissingResult { call_id: call.stored });
             ToolResult { call_id: call.sent.clone(), content: INTERRUPTED.into(), is_error: true }
         });
-        let mut result = match media::split(&result, rules) {
+        let mut result = match media::take_media_out(&result, rules) {
             Some((result, moved)) => {
                 media.extend(moved);
                 result
@@ -304,7 +308,9 @@ fn answer_calls(
 fn answers_exactly(blocks: &[Block], open: &[Open], rules: &WireRules) -> bool {
     let leading = blocks.iter().take(open.len()).zip(open).all(|(block, call)| {
         block.as_result().is_some_and(|result| {
-            call.stored == call.sent && result.call_id == call.sent && media::split(result, rules).is_none()
+            call.stored == call.sent
+                && result.call_id == call.sent
+                && media::take_media_out(result, rules).is_none()
         })
     });
     leading

@@ -12,12 +12,12 @@ use crate::model::{
     WireData,
 };
 
-fn own() -> ModelRef {
+fn target_model() -> ModelRef {
     ModelRef::new("maker", "model-1")
 }
 
 fn rules() -> WireRules {
-    WireRules::tolerant(own())
+    WireRules::tolerant(target_model())
 }
 
 fn user(text: &str) -> Message {
@@ -32,7 +32,7 @@ fn call(id: &str) -> Block {
     Block::ToolCall(ToolCall::new(id, "shell", json!({"command": "ls"})))
 }
 
-fn calls(ids: &[&str]) -> Message {
+fn message_with_calls(ids: &[&str]) -> Message {
     Message::assistant(ids.iter().map(|id| call(id)).collect())
 }
 
@@ -65,7 +65,7 @@ fn contents_of(ready: &WireReady) -> Vec<&[Block]> {
 
 #[test]
 fn a_proper_history_is_shared_and_not_copied() {
-    let history: Vec<_> = [user("go"), calls(&["a"]), Message::user(vec![result("a", "1")])]
+    let history: Vec<_> = [user("go"), message_with_calls(&["a"]), Message::user(vec![result("a", "1")])]
         .into_iter()
         .map(Message::shared)
         .collect();
@@ -76,8 +76,10 @@ fn a_proper_history_is_shared_and_not_copied() {
 
 #[test]
 fn a_call_without_a_result_gets_an_interrupted_result() {
-    let ready =
-        normalise(vec![user("go"), calls(&["a", "b"]), Message::user(vec![result("b", "2")])], &rules());
+    let ready = normalise(
+        vec![user("go"), message_with_calls(&["a", "b"]), Message::user(vec![result("b", "2")])],
+        &rules(),
+    );
     let interrupted = Block::result("a", INTERRUPTED, true);
     assert_eq!(contents_of(&ready)[2], [interrupted, result("b", "2")]);
     assert_eq!(ready.repairs(), [Repair::MissingResult { call_id: "a".into() }]);
@@ -85,20 +87,21 @@ fn a_call_without_a_result_gets_an_interrupted_result() {
 
 #[test]
 fn a_call_at_the_end_of_the_history_gets_a_result() {
-    let ready = normalise(vec![user("go"), calls(&["a"])], &rules());
+    let ready = normalise(vec![user("go"), message_with_calls(&["a"])], &rules());
     assert_eq!(contents_of(&ready)[2], [Block::result("a", INTERRUPTED, true)]);
 }
 
 #[test]
 fn a_missing_result_is_added_before_the_next_user_text() {
-    let ready = normalise(vec![user("go"), calls(&["a"]), user("stop that")], &rules());
+    let ready = normalise(vec![user("go"), message_with_calls(&["a"]), user("stop that")], &rules());
     assert_eq!(contents_of(&ready)[2], [Block::result("a", INTERRUPTED, true), Block::text("stop that")]);
 }
 
 #[test]
 fn a_result_without_a_call_directly_before_it_is_left_out() {
     let late = Message::user(vec![result("a", "late"), Block::text("and?")]);
-    let ready = normalise(vec![user("go"), calls(&["a"]), user("x"), assistant("hm"), late], &rules());
+    let ready =
+        normalise(vec![user("go"), message_with_calls(&["a"]), user("x"), assistant("hm"), late], &rules());
     assert_eq!(contents_of(&ready)[4], [Block::text("and?")]);
     assert!(ready.repairs().contains(&Repair::OrphanResult { call_id: "a".into() }));
 }
@@ -106,7 +109,7 @@ fn a_result_without_a_call_directly_before_it_is_left_out() {
 #[test]
 fn a_second_result_of_one_call_is_left_out() {
     let twice = Message::user(vec![result("a", "first"), result("a", "second")]);
-    let ready = normalise(vec![user("go"), calls(&["a"]), twice], &rules());
+    let ready = normalise(vec![user("go"), message_with_calls(&["a"]), twice], &rules());
     assert_eq!(contents_of(&ready)[2], [result("a", "first")]);
     assert_eq!(ready.repairs(), [Repair::OrphanResult { call_id: "a".into() }]);
 }
@@ -114,7 +117,7 @@ fn a_second_result_of_one_call_is_left_out() {
 #[test]
 fn results_come_first_and_in_the_order_of_the_calls() {
     let mixed = Message::user(vec![Block::text("and?"), result("b", "2"), result("a", "1")]);
-    let ready = normalise(vec![user("go"), calls(&["a", "b"]), mixed], &rules());
+    let ready = normalise(vec![user("go"), message_with_calls(&["a", "b"]), mixed], &rules());
     assert_eq!(contents_of(&ready)[2], [result("a", "1"), result("b", "2"), Block::text("and?")]);
     assert_eq!(ready.repairs(), [], "nothing was missing");
 }
@@ -123,7 +126,7 @@ fn results_come_first_and_in_the_order_of_the_calls() {
 fn results_spread_over_messages_are_gathered() {
     let history = vec![
         user("go"),
-        calls(&["a", "b"]),
+        message_with_calls(&["a", "b"]),
         Message::user(vec![result("a", "1")]),
         Message::user(vec![result("b", "2")]),
     ];
@@ -159,7 +162,8 @@ fn messages_without_content_are_left_out() {
 #[test]
 fn a_message_of_thinking_alone_is_left_out() {
     let echo = WireRules { thinking: ThinkingReplay::Echo, ..rules() };
-    let alone = Block::Thinking(Thinking { text: "hm".into(), origin: Some(own()), ..Thinking::default() });
+    let alone =
+        Block::Thinking(Thinking { text: "hm".into(), origin: Some(target_model()), ..Thinking::default() });
     let ready = normalise(vec![user("a"), Message::assistant(vec![alone])], &echo);
     assert_eq!(contents_of(&ready), [[Block::text("a")]]);
 }
@@ -195,7 +199,7 @@ fn a_history_without_content_still_makes_a_request() {
 
 #[test]
 fn an_id_used_before_is_replaced_with_its_result() {
-    let round = |text| [calls(&["0"]), Message::user(vec![result("0", text)])];
+    let round = |text| [message_with_calls(&["0"]), Message::user(vec![result("0", text)])];
     let history = [vec![user("go")], round("1").to_vec(), round("2").to_vec()].concat();
     let ready = normalise(history, &rules());
     let [Block::ToolCall(first)] = contents_of(&ready)[1] else { panic!("one call") };
@@ -209,7 +213,7 @@ fn an_id_used_before_is_replaced_with_its_result() {
 #[test]
 fn two_calls_of_one_message_may_share_an_id() {
     let results = Message::user(vec![result("0", "1"), result("0", "2")]);
-    let ready = normalise(vec![user("go"), calls(&["0", "0"]), results], &rules());
+    let ready = normalise(vec![user("go"), message_with_calls(&["0", "0"]), results], &rules());
     let [Block::ToolCall(first), Block::ToolCall(second)] = contents_of(&ready)[1] else {
         panic!("two calls")
     };
@@ -219,8 +223,13 @@ fn two_calls_of_one_message_may_share_an_id() {
 
 #[test]
 fn an_illegal_id_is_replaced_by_the_same_one_every_time() {
-    let history =
-        || vec![user("go"), calls(&["functions.add:0"]), Message::user(vec![result("functions.add:0", "1")])];
+    let history = || {
+        vec![
+            user("go"),
+            message_with_calls(&["functions.add:0"]),
+            Message::user(vec![result("functions.add:0", "1")]),
+        ]
+    };
     for (ids, len) in [(IdRule::UP_TO_64, 16), (IdRule::UP_TO_40, 16), (IdRule::NINE, 9)] {
         let rules = WireRules { ids, ..rules() };
         let ready = normalise(history(), &rules);
@@ -233,9 +242,9 @@ fn an_illegal_id_is_replaced_by_the_same_one_every_time() {
 
 #[test]
 fn an_assigned_id_does_not_depend_on_later_messages() {
-    let first = vec![user("go"), calls(&["a b"]), Message::user(vec![result("a b", "1")])];
+    let first = vec![user("go"), message_with_calls(&["a b"]), Message::user(vec![result("a b", "1")])];
     let mut both = first.clone();
-    both.extend([calls(&["a b"]), Message::user(vec![result("a b", "2")])]);
+    both.extend([message_with_calls(&["a b"]), Message::user(vec![result("a b", "2")])]);
     let (short, long) = (normalise(first, &rules()), normalise(both, &rules()));
     assert!(long.messages().starts_with(short.messages()));
 }
@@ -262,9 +271,9 @@ fn signed_thinking_goes_back_to_the_model_it_came_from_only() {
         let signature = signature.map(str::to_owned);
         Block::Thinking(Thinking { text: "hm".into(), signature, origin, ..Thinking::default() })
     };
-    let kept = thinking(Some(own()), Some("proof"));
+    let kept = thinking(Some(target_model()), Some("proof"));
     let other = thinking(Some(ModelRef::new("maker", "other")), Some("proof"));
-    let unsigned = thinking(Some(own()), None);
+    let unsigned = thinking(Some(target_model()), None);
     let nameless = thinking(None, Some("proof"));
     let content = vec![kept.clone(), other, unsigned.clone(), nameless, Block::text("so")];
     let history = vec![user("go"), Message::assistant(content), user("and?")];
@@ -276,8 +285,11 @@ fn signed_thinking_goes_back_to_the_model_it_came_from_only() {
 
 #[test]
 fn redacted_thinking_needs_no_signature() {
-    let closed =
-        Block::Thinking(Thinking { redacted: Some("x".into()), origin: Some(own()), ..Thinking::default() });
+    let closed = Block::Thinking(Thinking {
+        redacted: Some("x".into()),
+        origin: Some(target_model()),
+        ..Thinking::default()
+    });
     let signed = WireRules { thinking: ThinkingReplay::Signed, ..rules() };
     let history = vec![user("go"), Message::assistant(vec![closed.clone(), Block::text("so")]), user("and?")];
     assert_eq!(contents_of(&normalise(history, &signed))[1], [closed, Block::text("so")]);
@@ -285,7 +297,8 @@ fn redacted_thinking_needs_no_signature() {
 
 #[test]
 fn unsigned_thinking_of_an_aborted_response_is_not_echoed() {
-    let open = Block::Thinking(Thinking { text: "hm".into(), origin: Some(own()), ..Thinking::default() });
+    let open =
+        Block::Thinking(Thinking { text: "hm".into(), origin: Some(target_model()), ..Thinking::default() });
     let cut =
         Message { stop: Some(StopReason::Aborted), ..Message::assistant(vec![open, Block::text("so")]) };
     let echo = WireRules { thinking: ThinkingReplay::Echo, ..rules() };
@@ -319,7 +332,7 @@ fn nul_characters_are_replaced_in_all_texts() {
 fn an_empty_result_gets_a_placeholder() {
     let nothing = ToolContent::Blocks(vec![Block::text(" ")]);
     let results = Message::user(vec![result("a", ""), result("b", "\n"), Block::result("c", nothing, false)]);
-    let ready = normalise(vec![user("go"), calls(&["a", "b", "c"]), results], &rules());
+    let ready = normalise(vec![user("go"), message_with_calls(&["a", "b", "c"]), results], &rules());
     assert_eq!(contents_of(&ready)[2], ["a", "b", "c"].map(|id| result(id, NO_OUTPUT)));
 }
 
@@ -327,7 +340,7 @@ fn an_empty_result_gets_a_placeholder() {
 fn an_image_follows_the_results_if_results_carry_none() {
     let history = vec![
         user("go"),
-        calls(&["a", "b"]),
+        message_with_calls(&["a", "b"]),
         Message::user(vec![result_with_image("a", false), result("b", "2")]),
     ];
     let ready = normalise(history.clone(), &rules());
@@ -343,7 +356,8 @@ fn an_image_follows_the_results_if_results_carry_none() {
 #[test]
 fn an_image_never_stays_in_a_failed_result() {
     let stays = WireRules { image_in_tool_result: true, ..rules() };
-    let history = vec![user("go"), calls(&["a"]), Message::user(vec![result_with_image("a", true)])];
+    let history =
+        vec![user("go"), message_with_calls(&["a"]), Message::user(vec![result_with_image("a", true)])];
     let ready = normalise(history, &stays);
     let marked = ToolContent::Blocks(vec![Block::text("seen"), Block::text(IMAGE_FOLLOWS)]);
     assert_eq!(contents_of(&ready)[2], [Block::result("a", marked, true), image()]);
@@ -373,7 +387,8 @@ fn unaccepted_media_get_a_placeholder_everywhere() {
         Block::text("[document omitted: one of no type is not taken here]"),
     ];
     let within = |blocks: &[Block]| Block::result("a", ToolContent::Blocks(blocks.to_vec()), false);
-    let history = vec![Message::user(given.clone()), calls(&["a"]), Message::user(vec![within(&given)])];
+    let history =
+        vec![Message::user(given.clone()), message_with_calls(&["a"]), Message::user(vec![within(&given)])];
     let ready = normalise(history.clone(), &narrow);
     assert_eq!(contents_of(&ready)[0], told);
     assert_eq!(contents_of(&ready)[2], [within(&told)]);
@@ -387,7 +402,7 @@ fn a_model_without_vision_gets_placeholders_for_images() {
     let blind = WireRules { vision: false, ..rules() };
     let history = vec![
         Message::user(vec![Block::text("see"), image()]),
-        calls(&["a"]),
+        message_with_calls(&["a"]),
         Message::user(vec![result_with_image("a", false)]),
     ];
     let ready = normalise(history, &blind);
@@ -408,7 +423,7 @@ fn a_compaction_is_sent_as_its_summary() {
 fn provider_data_of_another_model_is_not_sent() {
     let wire = |origin| Some(WireData { origin, data: json!(1) });
     let text = |wire| Block::Text(Text { text: "so".into(), wire });
-    let mine = text(wire(own()));
+    let mine = text(wire(target_model()));
     let theirs = text(wire(ModelRef::new("maker", "other")));
     let their_call = ToolCall {
         wire: wire(ModelRef::new("x", "y")),
@@ -423,9 +438,9 @@ fn provider_data_of_another_model_is_not_sent() {
 fn normalising_twice_changes_nothing() {
     let history = vec![
         assistant("hello"),
-        calls(&["a b", "a b"]),
+        message_with_calls(&["a b", "a b"]),
         Message::user(vec![result("zz", "1"), result_with_image("a b", true), Block::text("x\0")]),
-        calls(&["c"]),
+        message_with_calls(&["c"]),
     ];
     let once = normalise(history, &rules());
     let twice = WireReady::normalise(once.messages(), &rules());

@@ -70,7 +70,7 @@ pub async fn attend(
     };
     let survivors = match exit {
         Exit::Code(_) | Exit::Signal(_) => {
-            attended.drain(stop).await?;
+            attended.drain_pipes(stop).await?;
             attended.process.members().await?
         }
         Exit::Stopped => {
@@ -133,11 +133,11 @@ impl Attended<'_> {
     /// Waits for room in the sink, then performs one [`Attended::step`].
     async fn ready_step(&mut self) -> Result<(), ExecError> {
         self.sink.ready().await;
-        self.step().await
+        self.handle_event().await
     }
 
     /// Handles one event: a piece of output, the end of a stream, or the exit.
-    async fn step(&mut self) -> Result<(), ExecError> {
+    async fn handle_event(&mut self) -> Result<(), ExecError> {
         if self.is_over {
             return std::future::pending().await;
         }
@@ -166,11 +166,11 @@ impl Attended<'_> {
     }
 
     /// Reads the remaining output from the pipes after the exit.
-    async fn drain(&mut self, stop: &CancellationToken) -> Result<(), ExecError> {
+    async fn drain_pipes(&mut self, stop: &CancellationToken) -> Result<(), ExecError> {
         let end = Instant::now() + DRAIN;
         while self.has_open_output() && !stop.is_cancelled() {
             let patience = OUTPUT_IDLE.min(end.saturating_duration_since(Instant::now()));
-            match timeout(patience, self.step()).await {
+            match timeout(patience, self.handle_event()).await {
                 Ok(done) => done?,
                 Err(_) => break,
             }
@@ -203,7 +203,7 @@ impl Attended<'_> {
         let end = Instant::now() + time;
         while self.has_open_output() || self.exit.is_none() {
             let done = {
-                match select(pin!(sleep_until_deadline(Some(end))), pin!(self.step())).await {
+                match select(pin!(sleep_until_deadline(Some(end))), pin!(self.handle_event())).await {
                     Either::Left(_) => return Ok(()),
                     Either::Right((done, _)) => done,
                 }

@@ -63,7 +63,7 @@ struct AllKnown {
 }
 
 impl AllKnown {
-    fn starts(&self) -> &Starts {
+    fn value_starts(&self) -> &Starts {
         self.starts.get_or_init(|| Starts::new(self.values.iter().map(|known| &known.start[..])))
     }
 
@@ -244,7 +244,7 @@ impl Redactor {
     fn find_learned_values(&self, text: &[u8], found: &mut Vec<Range<usize>>) {
         let all = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let mut next = 0;
-        while let Some(at) = all.starts().next(text, next) {
+        while let Some(at) = all.value_starts().next(text, next) {
             next = at + 1;
             let begins = |known: &&Known| text.get(at..).is_some_and(|rest| rest.starts_with(&known.start));
             for known in all.values.iter().filter(begins) {

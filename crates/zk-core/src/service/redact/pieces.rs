@@ -67,16 +67,16 @@ impl RedactedPieces {
         let found = if has_marker { self.find_secrets() } else { Vec::new() };
         let hold = self.hold_from(has_marker);
         if is_fresh && found.is_empty() && hold == self.text.len() {
-            self.advance(hold, hold);
+            self.advance_to(hold, hold);
             return piece;
         }
-        self.emit(found, hold)
+        self.emit_until(found, hold)
     }
 
     /// Ends the text and returns the held-back part. Afterwards another text may begin.
     pub fn finish(&mut self) -> String {
         let found = self.find_secrets();
-        let shown = self.emit(found, self.text.len());
+        let shown = self.emit_until(found, self.text.len());
         (self.from, self.covered, self.markers) = (0, 0, Markers::default());
         self.text.clear();
         shown
@@ -114,7 +114,7 @@ impl RedactedPieces {
     }
 
     /// Returns the text up to `hold`, with the secrets in `found` redacted.
-    fn emit(&mut self, found: Vec<Range<usize>>, hold: usize) -> String {
+    fn emit_until(&mut self, found: Vec<Range<usize>>, hold: usize) -> String {
         let mut shown = String::new();
         let mut at = self.covered;
         for range in found.into_iter().filter(|range| range.start < hold) {
@@ -128,11 +128,11 @@ impl RedactedPieces {
             at = range.end;
         }
         shown.push_str(self.text.get(at..hold).unwrap_or_default());
-        self.advance(hold, at);
+        self.advance_to(hold, at);
         shown
     }
 
-    fn advance(&mut self, hold: usize, covered: usize) {
+    fn advance_to(&mut self, hold: usize, covered: usize) {
         let mut gone = hold.saturating_sub(CONTEXT_BYTES);
         // Moving the remaining text for every piece would cost more than keeping some emitted text.
         if gone < CONTEXT_BYTES {
@@ -179,8 +179,8 @@ impl Redactor {
             })
         };
         // The index finds complete first bytes only; the end of the text may have fewer.
-        let first = has_marker.then(|| all.starts().next(text, from)).flatten();
-        let whole = std::iter::successors(first, |at| all.starts().next(text, at + 1));
+        let first = has_marker.then(|| all.value_starts().next(text, from)).flatten();
+        let whole = std::iter::successors(first, |at| all.value_starts().next(text, at + 1));
         let last = from.max((text.len() + 1).saturating_sub(start))..text.len();
         whole.chain(last).find(is_open)
     }

@@ -75,10 +75,10 @@ const USER: &str = "://";
 
 static USERS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(USER));
 
-static STARTS: LazyLock<Starts> = LazyLock::new(|| Starts::new(starts()));
+static STARTS: LazyLock<Starts> = LazyLock::new(|| Starts::new(key_prefixes()));
 
 /// Returns the prefixes of all known forms of keys.
-fn starts() -> impl Iterator<Item = &'static [u8]> {
+fn key_prefixes() -> impl Iterator<Item = &'static [u8]> {
     PREFIXES.iter().map(|(prefix, _)| *prefix).chain([WEB_TOKEN, PRIVATE_KEY]).map(str::as_bytes)
 }
 
@@ -87,7 +87,7 @@ pub(super) const MAX_MARKER_BYTES: usize = 11;
 
 /// Returns the markers that a secret of a known form begins with or directly follows.
 pub(super) fn markers() -> impl Iterator<Item = &'static [u8]> {
-    starts().chain([USER.as_bytes()])
+    key_prefixes().chain([USER.as_bytes()])
 }
 
 /// Returns the ranges of `text` that have the form of a secret. Ranges may overlap.
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     /// Generator of secrets, incomplete secrets and look-alikes.
-    fn piece() -> impl Strategy<Value = String> {
+    fn text_piece() -> impl Strategy<Value = String> {
         let prefixes: Vec<&str> = PREFIXES.iter().map(|(prefix, _)| *prefix).collect();
         prop_oneof![
             (prop::sample::select(prefixes), "[a-z0-9_-]{0,60}")
@@ -227,7 +227,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_secret_form_is_found_at_its_position(pieces in prop::collection::vec(piece(), 0..8)) {
+        fn every_secret_form_is_found_at_its_position(pieces in prop::collection::vec(text_piece(), 0..8)) {
             let text = pieces.concat();
             let bytes = text.as_bytes();
             let found = find_secret_forms(&text);

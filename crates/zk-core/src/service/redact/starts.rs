@@ -93,7 +93,7 @@ impl Starts {
             pairs
                 .find(|(at, (first, second))| {
                     self.pairs.may_begin(**first, *second)
-                        && self.begins(**first, rest.get(*at..).unwrap_or_default())
+                        && self.begins_with_string(**first, rest.get(*at..).unwrap_or_default())
                 })
                 .map(|(at, _)| at)
         } else {
@@ -103,7 +103,7 @@ impl Starts {
     }
 
     /// Whether a string begins `text`, whose first byte is `first`.
-    fn begins(&self, first: u8, text: &[u8]) -> bool {
+    fn begins_with_string(&self, first: u8, text: &[u8]) -> bool {
         let place = |first: usize| self.by_first.get(first).copied().unwrap_or_default();
         let first = usize::from(first);
         let with_first = self.all.get(place(first)..place(first + 1)).unwrap_or_default();

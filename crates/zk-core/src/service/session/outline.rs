@@ -336,7 +336,7 @@ mod tests {
     }
 
     /// Entries with a prompt and its answer, and another prompt in place of the first, after a label.
-    fn log() -> Vec<Entry> {
+    fn sample_log() -> Vec<Entry> {
         let says = |text: &str| message(Message::user_text(text));
         let answers = |text: &str| message(Message::assistant(vec![Block::text(text)]));
         let back = EntryKind::Leaf { to: Some("b".into()), left: Some("e".into()) };
@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn branches_are_indented_and_the_leaf_is_marked() {
-        let rows = SessionOutline::from_entries(log()).rows();
+        let rows = SessionOutline::from_entries(sample_log()).rows();
         let shown: Vec<_> = rows
             .iter()
             .map(|row| (row.depth, row.text.as_str(), row.is_present, row.is_leaf, row.label.as_deref()))
@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn a_prompt_is_edited_before_its_run_and_the_rest_of_the_branch_is_left() {
-        let outline = SessionOutline::from_entries(log());
+        let outline = SessionOutline::from_entries(sample_log());
         assert_eq!(outline.before_prompt(&"c".into()), Some(Some("b".into())));
         assert_eq!(outline.before_prompt(&"a".into()), Some(None));
         assert_eq!(outline.before_prompt(&"b".into()), None);

@@ -15,7 +15,7 @@ fn a_made_image_is_sent_back_if_answers_carry_images() {
     let theirs = Some(ModelRef::new("maker", "other"));
     let content = vec![
         Block::text("here"),
-        made_image(Some(own())),
+        made_image(Some(target_model())),
         made_image(theirs),
         made_image(None),
         Block::Image(Image::new("image/svg+xml", "aGk=")),
@@ -26,7 +26,7 @@ fn a_made_image_is_sent_back_if_answers_carry_images() {
     let here = Block::text("here");
     assert_eq!(
         contents_of(&ready)[1],
-        [here.clone(), made_image(Some(own())), made_image(None), made_image(None), unknown]
+        [here.clone(), made_image(Some(target_model())), made_image(None), made_image(None), unknown]
     );
     let omitted = || Block::text(MADE_IMAGE_OMITTED);
     assert_eq!(
@@ -56,8 +56,8 @@ fn a_too_large_image_gets_a_placeholder_everywhere() {
 #[test]
 fn an_answer_of_one_image_is_shared_and_not_copied() {
     let drawing = WireRules { image_in_answer: true, ..rules() };
-    let history =
-        [user("draw"), Message::assistant(vec![made_image(Some(own()))]), user("more")].map(Message::shared);
+    let history = [user("draw"), Message::assistant(vec![made_image(Some(target_model()))]), user("more")]
+        .map(Message::shared);
     let ready = WireReady::normalise(&history, &drawing);
     assert!(Arc::ptr_eq(&ready.messages()[1], &history[1]));
 }

@@ -59,7 +59,7 @@ fn a_renamed_call_is_reported_and_the_stored_one_unchanged() {
 
 #[test]
 fn provider_data_is_dropped_from_a_renamed_call() {
-    let data = Some(WireData { origin: own(), data: json!({"id": "item_1"}) });
+    let data = Some(WireData { origin: target_model(), data: json!({"id": "item_1"}) });
     let of = |name: &str| ToolCall { wire: data.clone(), ..ToolCall::new("a", name, json!({})) };
     for (name, stays) in [("shell", true), ("functions.shell", false)] {
         let calls = Message::assistant(vec![Block::ToolCall(of(name))]);

@@ -14,7 +14,7 @@ fn sent_ids(ready: &WireReady) -> Vec<String> {
 #[test]
 fn call_ids_of_the_same_model_are_sent_back_unchanged() {
     for ids in [IdRule::UP_TO_64, IdRule::UP_TO_40, IdRule::NINE] {
-        let ready = normalise(history_with_calls(Some(own())), &WireRules { ids, ..rules() });
+        let ready = normalise(history_with_calls(Some(target_model())), &WireRules { ids, ..rules() });
         assert_eq!(sent_ids(&ready), KIMI);
         assert_eq!(contents_of(&ready)[2], [result(KIMI[0], "1"), result(KIMI[1], "2")]);
         assert_eq!(ready.repairs(), []);
@@ -33,7 +33,7 @@ fn call_ids_of_another_model_or_provider_are_made_legal() {
 #[test]
 fn call_ids_stay_if_another_part_of_the_message_is_changed() {
     let nul = Block::text("a\0b");
-    let mut history = history_with_calls(Some(own()));
+    let mut history = history_with_calls(Some(target_model()));
     history[1].content.insert(0, nul);
     let once = normalise(history, &rules());
     assert_eq!(sent_ids(&once), KIMI);
@@ -44,7 +44,7 @@ fn call_ids_stay_if_another_part_of_the_message_is_changed() {
 #[test]
 fn an_id_assigned_by_zk_follows_the_providers_rule() {
     let fresh = CallId::fresh();
-    let called = Message { origin: Some(own()), ..calls(&[fresh.as_str()]) };
+    let called = Message { origin: Some(target_model()), ..calls(&[fresh.as_str()]) };
     let answered = Message::user(vec![result(fresh.as_str(), "1")]);
     let ready = normalise(vec![user("go"), called, answered], &WireRules { ids: IdRule::NINE, ..rules() });
     assert!(IdRule::NINE.allows(&sent_ids(&ready)[0]));
@@ -52,7 +52,9 @@ fn an_id_assigned_by_zk_follows_the_providers_rule() {
 
 #[test]
 fn a_call_id_used_twice_by_one_model_is_replaced() {
-    let history = [history_with_calls(Some(own())), history_with_calls(Some(own()))[1..].to_vec()].concat();
+    let history =
+        [history_with_calls(Some(target_model())), history_with_calls(Some(target_model()))[1..].to_vec()]
+            .concat();
     let ready = normalise(history, &rules());
     assert_eq!(sent_ids(&ready), KIMI);
     let second: Vec<_> = ready.messages()[3].calls().map(|call| call.id.as_str()).collect();

@@ -1,7 +1,7 @@
 use super::*;
 
-fn thought(signature: &str) -> Block {
-    let origin = Some(own());
+fn signed_thinking(signature: &str) -> Block {
+    let origin = Some(target_model());
     Block::Thinking(Thinking { signature: Some(signature.to_owned()), origin, ..Thinking::default() })
 }
 
@@ -10,9 +10,9 @@ fn unwanted_thinking_is_removed_and_all_else_unchanged() {
     let rules = WireRules { thinking: ThinkingReplay::Signed, ..rules() };
     let history = [
         user("hello"),
-        Message::assistant(vec![thought("a"), Block::text("hi"), thought("b")]),
+        Message::assistant(vec![signed_thinking("a"), Block::text("hi"), signed_thinking("b")]),
         user("more"),
-        Message::assistant(vec![thought("c"), Block::text("ok")]),
+        Message::assistant(vec![signed_thinking("c"), Block::text("ok")]),
         user("bye"),
     ]
     .map(Message::shared);

@@ -13,7 +13,7 @@ fn redactor() -> Arc<Redactor> {
 }
 
 /// Generator of keys, parts of keys, and look-alikes.
-fn part() -> impl Strategy<Value = String> {
+fn text_part() -> impl Strategy<Value = String> {
     let key = prop::sample::select(vec!["sk-ant-", "ghp_", "AKIA", "gsk_", "xai-", "sk-", "hf_", "AIza"]);
     let shape = (key, "[a-z0-9]{0,50}").prop_map(|(prefix, rest)| format!("{prefix}{rest}"));
     let token = ("[A-Za-z0-9]{0,14}", "[a-z0-9]{0,14}", "[a-z0-9]{0,14}")
@@ -57,7 +57,7 @@ proptest! {
 
     #[test]
     fn redacted_pieces_together_equal_the_redacted_text(
-        parts in prop::collection::vec(part(), 1..6),
+        parts in prop::collection::vec(text_part(), 1..6),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..40),
     ) {
         let text = parts.concat();

@@ -189,7 +189,7 @@ mod tests {
     use super::*;
     use crate::service::Approval;
 
-    fn asked(turn: &str) -> StoredQuestion {
+    fn question_in(turn: &str) -> StoredQuestion {
         StoredQuestion {
             run_id: "r_1".into(),
             turn_id: turn.into(),
@@ -206,14 +206,14 @@ mod tests {
         CallRef { turn_id, call_id, name: "shell".to_owned(), display_name: "shell".to_owned() }
     }
 
-    fn leg(answer: UiAnswer) -> Leg {
-        Leg::new(vec![("e_1".into(), asked("t_1"))], vec![LegAnswer { question: "e_1".into(), answer }])
+    fn leg_with_answer(answer: UiAnswer) -> Leg {
+        Leg::new(vec![("e_1".into(), question_in("t_1"))], vec![LegAnswer { question: "e_1".into(), answer }])
     }
 
     #[test]
     fn once_allows_one_call_even_if_a_later_turn_repeats_its_id() {
         for answer in [UiAnswer::Once, UiAnswer::No { message: None }] {
-            let leg = leg(answer.clone());
+            let leg = leg_with_answer(answer.clone());
             assert_eq!(leg.answer(&call("t_1"), "d", false), Some(answer.clone()));
             assert_eq!(leg.answer(&call("t_1"), "d", true), Some(answer));
             assert_eq!(leg.answer(&call("t_2"), "d", true), None);
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn lasting_answers_hold_for_equal_calls_but_not_where_each_call_is_asked_about() {
         for answer in [UiAnswer::Session, UiAnswer::Always] {
-            let leg = leg(answer.clone());
+            let leg = leg_with_answer(answer.clone());
             assert_eq!(leg.answer(&call("t_1"), "d", true), Some(answer.clone()));
             assert_eq!(leg.answer(&call("t_2"), "d", true), Some(answer));
             assert_eq!(leg.answer(&call("t_2"), "e", true), None);

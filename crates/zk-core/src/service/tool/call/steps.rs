@@ -165,7 +165,7 @@ impl CallSteps {
                 Ok(valid)
             }
             Err(issues) => {
-                self.count();
+                self.count_call();
                 let (call, args) = (self.call.clone(), args.clone());
                 let _ = self.cx.emit(ValidationReject { call, args, issues: issues.clone() }).await;
                 Err(NotRun::Invalid { issues })
@@ -184,11 +184,11 @@ impl CallSteps {
         };
         match gate.pass(&self.cx).await {
             Ok(GateDecision::Approved(approved)) => {
-                self.count();
+                self.count_call();
                 Ok(Gated::Approved(approved))
             }
             Ok(GateDecision::Substituted { output }) => {
-                self.count();
+                self.count_call();
                 Ok(Gated::Substituted(output))
             }
             // A stop of the run is no refusal of this call.
@@ -215,7 +215,7 @@ impl CallSteps {
     }
 
     /// Counts the call in its run, if it was made within a run.
-    fn count(&self) {
+    fn count_call(&self) {
         if let Some(tools) = self.cx.service::<dyn RunTools>() {
             tools.count(&self.call.name);
         }
