@@ -122,7 +122,7 @@ impl EngineFile {
     }
 
     /// Runs `change` in one write transaction, which stores everything or nothing.
-    pub(crate) fn change<T>(
+    pub(crate) fn write_transaction<T>(
         &mut self,
         doing: &'static str,
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<Result<T, EngineError>>,
@@ -137,7 +137,7 @@ impl EngineFile {
     }
 
     /// Runs `read` in one read transaction.
-    pub(crate) fn read<T>(
+    pub(crate) fn read_transaction<T>(
         &mut self,
         doing: &'static str,
         read: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,

@@ -23,12 +23,12 @@ struct Held {
 
 impl Keeper {
     /// Adds a lease that holds until `until`.
-    pub(crate) fn add(&self, run: RunId, lease: Lease, until: Instant) {
+    pub(crate) fn add_lease(&self, run: RunId, lease: Lease, until: Instant) {
         self.lock().insert(run, Held { lease, until });
     }
 
     /// Removes the lease of a leg that ended.
-    pub(crate) fn remove(&self, run: &RunId, token: u64) {
+    pub(crate) fn remove_lease(&self, run: &RunId, token: u64) {
         let mut held = self.lock();
         if held.get(run).is_some_and(|held| held.lease.token() == token) {
             held.remove(run);
@@ -36,12 +36,12 @@ impl Keeper {
     }
 
     /// Returns the number of running legs.
-    pub(crate) fn count(&self) -> usize {
+    pub(crate) fn count_legs(&self) -> usize {
         self.lock().len()
     }
 
     /// Signals to legs that their runs are being cancelled.
-    pub(crate) fn cancel(&self, runs: &[(RunId, u64)]) {
+    pub(crate) fn signal_cancel(&self, runs: &[(RunId, u64)]) {
         let held = self.lock();
         for (run, token) in runs {
             if let Some(held) = held.get(run).filter(|held| held.lease.token() == *token) {
@@ -51,11 +51,11 @@ impl Keeper {
     }
 
     /// Renews all leases periodically. Never returns.
-    pub(crate) async fn renew(self: Arc<Self>, engine: LocalEngine, lease: Duration) {
+    pub(crate) async fn renew_leases(self: Arc<Self>, engine: LocalEngine, lease: Duration) {
         let pause = lease / 3;
         loop {
             tokio::time::sleep(pause).await;
-            if self.count() > 0 {
+            if self.count_legs() > 0 {
                 // The next round repeats a failed renewal; a lease that ends until then is lost.
                 let _ = self.renew_all(&engine, lease).await;
             }
@@ -68,9 +68,10 @@ impl Keeper {
             self.lock().iter().map(|(run, held)| (run.clone(), held.lease.token())).collect();
         let length = duration_ms(lease);
         let renewed = engine
-            .change("renew leases", move |conn| {
-                let renew =
-                    |(run, token): (RunId, u64)| Ok((rows::renew(conn, &run, token, length)?, run, token));
+            .write_transaction("renew leases", move |conn| {
+                let renew = |(run, token): (RunId, u64)| {
+                    Ok((rows::renew_lease(conn, &run, token, length)?, run, token))
+                };
                 legs.into_iter().map(renew).collect::<rusqlite::Result<Vec<_>>>().map(Ok)
             })
             .await?;
@@ -91,7 +92,7 @@ impl Keeper {
     }
 
     /// Signals to legs that their leases ended, even if the file cannot be read. Never returns.
-    pub(crate) async fn expire(self: Arc<Self>, lease: Duration) {
+    pub(crate) async fn expire_leases(self: Arc<Self>, lease: Duration) {
         let pause = (lease / 10).max(Duration::from_millis(20));
         loop {
             tokio::time::sleep(pause).await;

@@ -82,21 +82,21 @@ impl LocalEngine {
     }
 
     /// Runs `change` in one write transaction on a blocking thread.
-    pub(crate) async fn change<T: Send + 'static>(
+    pub(crate) async fn write_transaction<T: Send + 'static>(
         &self,
         doing: &'static str,
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<Result<T, EngineError>> + Send + 'static,
     ) -> Result<T, EngineError> {
-        self.with_file(doing, move |file| file.change(doing, change)).await
+        self.with_file(doing, move |file| file.write_transaction(doing, change)).await
     }
 
     /// Runs `read` in one read transaction on a blocking thread.
-    pub(crate) async fn read<T: Send + 'static>(
+    pub(crate) async fn read_transaction<T: Send + 'static>(
         &self,
         doing: &'static str,
         read: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, EngineError> {
-        self.with_file(doing, move |file| file.read(doing, read)).await
+        self.with_file(doing, move |file| file.read_transaction(doing, read)).await
     }
 
     async fn with_file<T: Send + 'static>(
@@ -139,49 +139,52 @@ fn is_free(files: &dyn StateFiles, path: &Path) -> bool {
 #[async_trait]
 impl Engine for LocalEngine {
     async fn submit(&self, job: Job) -> Result<(), EngineError> {
-        self.change("submit the run", move |conn| rows::submit(conn, &job)).await?;
+        self.write_transaction("submit the run", move |conn| rows::submit_run(conn, &job)).await?;
         self.ring().await;
         Ok(())
     }
 
     async fn wake(&self, run: &RunId) -> Result<(), EngineError> {
         let run = run.clone();
-        self.change("wake the run", move |conn| rows::wake(conn, &run)).await?;
+        self.write_transaction("wake the run", move |conn| rows::wake_run(conn, &run)).await?;
         self.ring().await;
         Ok(())
     }
 
     async fn cancel(&self, run: &RunId) -> Result<(), EngineError> {
         let run = run.clone();
-        self.change("cancel the run", move |conn| rows::cancel(conn, &run)).await?;
+        self.write_transaction("cancel the run", move |conn| rows::cancel_run(conn, &run)).await?;
         self.ring().await;
         Ok(())
     }
 
     async fn list(&self, filter: &RunFilter) -> Result<Vec<EngineRun>, EngineError> {
         let filter = filter.clone();
-        self.read("list the runs", move |conn| rows::list(conn, &filter)).await
+        self.read_transaction("list the runs", move |conn| rows::list_runs(conn, &filter)).await
     }
 
     async fn schedule(&self, plan: Schedule) -> Result<(), EngineError> {
-        self.change("store the schedule", move |conn| schedules::put_schedule(conn, &plan)).await
+        self.write_transaction("store the schedule", move |conn| schedules::put_schedule(conn, &plan)).await
     }
 
     async fn unschedule(&self, name: &EngineName) -> Result<bool, EngineError> {
         let name = name.clone();
-        self.change("remove the schedule", move |conn| schedules::remove(conn, &name).map(Ok)).await
+        self.write_transaction("remove the schedule", move |conn| {
+            schedules::remove_schedule(conn, &name).map(Ok)
+        })
+        .await
     }
 
     async fn schedules(&self) -> Result<Vec<Schedule>, EngineError> {
-        self.read("list the schedules", |conn| schedules::list(conn)).await
+        self.read_transaction("list the schedules", |conn| schedules::list_schedules(conn)).await
     }
 
     async fn drain(&self, worker: Option<&EngineName>) -> Result<Vec<EngineName>, EngineError> {
         let (wanted, engine) = (worker.cloned(), self.clone());
         let asked = self
-            .change("drain the workers", move |conn| {
+            .write_transaction("drain the workers", move |conn| {
                 let mut asked = Vec::new();
-                for name in schedules::workers(conn)? {
+                for name in schedules::list_workers(conn)? {
                     if wanted.as_ref().is_some_and(|wanted| *wanted != name) {
                         continue;
                     }

@@ -28,8 +28,8 @@ pub(crate) struct Taken {
     pub(crate) token: u64,
 }
 
-fn now() -> i64 {
-    date_ms(SystemTime::now())
+fn now_ms() -> i64 {
+    date_ms(SystemTime::now_ms())
 }
 
 /// Converts a value to JSON text. None of the stored types can fail to be JSON.
@@ -47,7 +47,7 @@ fn parse_phase(column: usize, text: &str) -> rusqlite::Result<RunPhase> {
     from_json(column, &format!("\"{text}\""))
 }
 
-pub(crate) fn submit(conn: &Connection, job: &Job) -> Changed<()> {
+pub(crate) fn submit_run(conn: &Connection, job: &Job) -> Changed<()> {
     let text = to_json(job)?;
     let known: Option<String> = conn
         .query_row("SELECT job FROM runs WHERE run = ?1", [job.run().as_str()], |row| row.get(0))
@@ -83,13 +83,13 @@ pub(crate) fn submit(conn: &Connection, job: &Job) -> Changed<()> {
             parent,
             job.priority(),
             phase.as_str(),
-            now()
+            now_ms()
         ],
     )?;
     Ok(Ok(()))
 }
 
-pub(crate) fn wake(conn: &Connection, run: &RunId) -> Changed<()> {
+pub(crate) fn wake_run(conn: &Connection, run: &RunId) -> Changed<()> {
     let Some(phase) = phase_of_run(conn, run)? else { return Ok(Err(EngineError::UnknownRun(run.clone()))) };
     match phase {
         RunPhase::Done | RunPhase::Failed | RunPhase::Cancelled => {
@@ -114,12 +114,12 @@ fn phase_of_run(conn: &Connection, run: &RunId) -> rusqlite::Result<Option<RunPh
 fn queue_run(conn: &Connection, run: &RunId) -> rusqlite::Result<()> {
     conn.execute(
         "UPDATE runs SET phase = 'queued', wait = NULL, until_ms = NULL, changed_ms = ?2 WHERE run = ?1",
-        params![run.as_str(), now()],
+        params![run.as_str(), now_ms()],
     )?;
     Ok(())
 }
 
-pub(crate) fn cancel(conn: &Connection, run: &RunId) -> Changed<()> {
+pub(crate) fn cancel_run(conn: &Connection, run: &RunId) -> Changed<()> {
     if phase_of_run(conn, run)?.is_none() {
         return Ok(Err(EngineError::UnknownRun(run.clone())));
     }
@@ -139,7 +139,7 @@ pub(crate) fn cancel(conn: &Connection, run: &RunId) -> Changed<()> {
             RunPhase::Running => {
                 conn.execute(
                     "UPDATE runs SET is_cancelled = 1, changed_ms = ?2 WHERE run = ?1",
-                    params![run.as_str(), now()],
+                    params![run.as_str(), now_ms()],
                 )?;
             }
             RunPhase::Done | RunPhase::Failed | RunPhase::Cancelled => {}
@@ -159,7 +159,7 @@ fn end_run(
     conn.execute(
         "UPDATE runs SET phase = ?2, failure = ?3, wait = NULL, until_ms = NULL, lease_until = NULL,
              is_woken = 0, is_cancelled = 0, changed_ms = ?4 WHERE run = ?1",
-        params![run.as_str(), phase.as_str(), failure, now()],
+        params![run.as_str(), phase.as_str(), failure, now_ms()],
     )?;
     let parent: Option<String> =
         conn.query_row("SELECT parent FROM runs WHERE run = ?1", [run.as_str()], |row| row.get(0))?;
@@ -195,12 +195,12 @@ pub(crate) fn is_work_due(conn: &Connection) -> rusqlite::Result<bool> {
                  AND (lease_until <= ?2 OR lease_until > ?2 + lease_ms))
              OR EXISTS(SELECT 1 FROM schedules WHERE next_ms <= ?1)",
     )?
-    .query_row(params![now(), lease_now_ms()], |row| row.get(0))
+    .query_row(params![now_ms(), lease_now_ms()], |row| row.get(0))
 }
 
 /// Takes up to `most` runs for legs of this worker.
-pub(crate) fn take(conn: &Connection, take: &Take, most: usize) -> Changed<Vec<Taken>> {
-    let (date, lease_now) = (now(), lease_now_ms());
+pub(crate) fn take_runs(conn: &Connection, take: &Take, most: usize) -> Changed<Vec<Taken>> {
+    let (date, lease_now) = (now_ms(), lease_now_ms());
     conn.execute(
         "UPDATE runs SET phase = 'queued', wait = NULL, until_ms = NULL WHERE phase = 'parked' AND until_ms <= ?1",
         [date],
@@ -261,7 +261,7 @@ pub(crate) fn take(conn: &Connection, take: &Take, most: usize) -> Changed<Vec<T
 
 /// Renews a lease, and returns whether the run is being cancelled; `None` if another worker has the run, or
 /// it is over.
-pub(crate) fn renew(
+pub(crate) fn renew_lease(
     conn: &Connection,
     run: &RunId,
     token: u64,
@@ -275,7 +275,7 @@ pub(crate) fn renew(
 }
 
 /// Returns the running runs of a worker that are being cancelled, with their tokens.
-pub(crate) fn cancelled(conn: &Connection, worker: &EngineName) -> rusqlite::Result<Vec<(RunId, u64)>> {
+pub(crate) fn cancelled_runs(conn: &Connection, worker: &EngineName) -> rusqlite::Result<Vec<(RunId, u64)>> {
     let mut select = conn.prepare_cached(
         "SELECT run, token FROM runs WHERE phase = 'running' AND is_cancelled AND worker = ?1",
     )?;
@@ -295,7 +295,7 @@ pub(crate) fn expire_left_leases(conn: &Connection, worker: &EngineName) -> rusq
     conn.execute(
         "DELETE FROM runs WHERE phase IN ('done', 'failed', 'cancelled') AND changed_ms < ?1
          AND token < (SELECT MAX(token) FROM runs)",
-        [now() - FINISHED_KEPT_MS],
+        [now_ms() - FINISHED_KEPT_MS],
     )?;
     Ok(())
 }
@@ -322,7 +322,7 @@ pub(crate) fn end_leg(conn: &Connection, run: &RunId, token: u64, end: &LegEnd) 
         LegEnd::Handover(HandoverCause::Draining | HandoverCause::Age) => queue_run(conn, run)?,
         // These causes persist: without a pause, the same worker would take the run again at once.
         LegEnd::Handover(HandoverCause::Fenced | HandoverCause::TooNew) => {
-            park_run(conn, run, &Wait::Until(SystemTime::now() + HANDOVER_PAUSE), false)?;
+            park_run(conn, run, &Wait::Until(SystemTime::now_ms() + HANDOVER_PAUSE), false)?;
         }
         LegEnd::Parked(wait) => park_run(conn, run, wait, is_woken)?,
     }
@@ -347,7 +347,7 @@ fn park_run(conn: &Connection, run: &RunId, wait: &Wait, is_woken: bool) -> rusq
     }
     conn.execute(
         "UPDATE runs SET phase = 'parked', wait = ?2, until_ms = ?3, changed_ms = ?4 WHERE run = ?1",
-        params![run.as_str(), text, until, now()],
+        params![run.as_str(), text, until, now_ms()],
     )?;
     Ok(())
 }
@@ -356,7 +356,7 @@ fn token_to_sql(token: u64) -> i64 {
     i64::try_from(token).unwrap_or(i64::MAX)
 }
 
-pub(crate) fn list(conn: &Connection, filter: &RunFilter) -> rusqlite::Result<Vec<EngineRun>> {
+pub(crate) fn list_runs(conn: &Connection, filter: &RunFilter) -> rusqlite::Result<Vec<EngineRun>> {
     let phases: Vec<&str> = filter.phases.iter().map(|phase| phase.as_str()).collect();
     let phases = to_json(&phases)?;
     let limit = filter.limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));

@@ -27,11 +27,11 @@ pub(crate) fn put_schedule(conn: &Connection, plan: &Schedule) -> rusqlite::Resu
     Ok(Ok(()))
 }
 
-pub(crate) fn remove(conn: &Connection, name: &EngineName) -> rusqlite::Result<bool> {
+pub(crate) fn remove_schedule(conn: &Connection, name: &EngineName) -> rusqlite::Result<bool> {
     Ok(conn.execute("DELETE FROM schedules WHERE name = ?1", [name.as_str()])? > 0)
 }
 
-pub(crate) fn list(conn: &Connection) -> rusqlite::Result<Vec<Schedule>> {
+pub(crate) fn list_schedules(conn: &Connection) -> rusqlite::Result<Vec<Schedule>> {
     let mut select = conn.prepare("SELECT plan FROM schedules ORDER BY name")?;
     let plans = select.query_map([], |row| parse_schedule(&row.get::<_, String>(0)?))?;
     plans.collect()
@@ -55,7 +55,7 @@ pub(crate) fn submit_due(conn: &Connection) -> rusqlite::Result<Result<(), Engin
             params![plan.name.as_str(), date_ms(plan.times.next(now))],
         )?;
         let submitted = match plan.job_at(crate::clock::date_of(time)) {
-            Ok(job) => rows::submit(conn, &job)?,
+            Ok(job) => rows::submit_run(conn, &job)?,
             Err(error) => Err(error),
         };
         if let Err(error) = submitted {
@@ -78,7 +78,7 @@ pub(crate) fn end_worker(conn: &Connection, name: &EngineName) -> rusqlite::Resu
     Ok(())
 }
 
-pub(crate) fn workers(conn: &Connection) -> rusqlite::Result<Vec<EngineName>> {
+pub(crate) fn list_workers(conn: &Connection) -> rusqlite::Result<Vec<EngineName>> {
     let mut select = conn.prepare("SELECT name FROM workers ORDER BY name")?;
     let names = select.query_map([], |row| row.get::<_, String>(0))?;
     names.map(|name| EngineName::new(&name?).map_err(conversion_error)).collect()

@@ -31,12 +31,14 @@ pub(crate) async fn serve(
 ) -> Result<(), EngineError> {
     let _name = lock_name(engine, &take.worker).await?;
     let name = take.worker.clone();
-    engine.change("begin to serve", move |conn| schedules::begin_worker(conn, &name).map(Ok)).await?;
+    engine
+        .write_transaction("begin to serve", move |conn| schedules::begin_worker(conn, &name).map(Ok))
+        .await?;
     let keeper = Arc::new(Keeper::default());
     // Dropping the set ends these tasks, also if this future is dropped.
     let mut keeping = JoinSet::new();
-    keeping.spawn(keeper.clone().renew(engine.clone(), take.lease));
-    keeping.spawn(keeper.clone().expire(take.lease));
+    keeping.spawn(keeper.clone().renew_leases(engine.clone(), take.lease));
+    keeping.spawn(keeper.clone().expire_leases(take.lease));
     let name = take.worker.clone();
     let mut worker = Worker {
         engine,
@@ -51,7 +53,8 @@ pub(crate) async fn serve(
     };
     let served = worker.run().await;
     drop(keeping);
-    let ended = engine.change("end serving", move |conn| schedules::end_worker(conn, &name).map(Ok)).await;
+    let ended =
+        engine.write_transaction("end serving", move |conn| schedules::end_worker(conn, &name).map(Ok)).await;
     // Other workers can take the legs that were handed over.
     engine.ring().await;
     served.and(ended)
@@ -115,12 +118,12 @@ impl Worker<'_> {
     /// number of legs that began.
     async fn poll_file(&mut self) -> Result<usize, EngineError> {
         let worker = self.take.worker.clone();
-        let looked = self.engine.read("look for work", move |conn| {
+        let looked = self.engine.read_transaction("look for work", move |conn| {
             let is_draining = schedules::is_draining(conn, &worker)?;
-            Ok((is_draining, rows::cancelled(conn, &worker)?, rows::is_work_due(conn)?))
+            Ok((is_draining, rows::cancelled_runs(conn, &worker)?, rows::is_work_due(conn)?))
         });
         let (is_draining, cancelled, is_due) = looked.await?;
-        self.keeper.cancel(&cancelled);
+        self.keeper.signal_cancel(&cancelled);
         if is_draining {
             self.draining.cancel();
         }
@@ -129,23 +132,23 @@ impl Worker<'_> {
             return Ok(0);
         }
         let (take, before) = (self.take.clone(), Instant::now());
-        let taken = self.engine.change("take runs", move |conn| {
+        let taken = self.engine.write_transaction("take runs", move |conn| {
             if let Err(error) = schedules::submit_due(conn)? {
                 return Ok(Err(error));
             }
-            rows::take(conn, &take, room)
+            rows::take_runs(conn, &take, room)
         });
         let taken = taken.await?;
         let count = taken.len();
         for Taken { job, token } in taken {
             let lease = Lease::new(token).with_draining(self.draining.clone());
-            self.keeper.add(job.run().clone(), lease.clone(), before + self.take.lease);
+            self.keeper.add_lease(job.run().clone(), lease.clone(), before + self.take.lease);
             let (engine, legs, keeper) = (self.engine.clone(), self.legs.clone(), self.keeper.clone());
             self.running.spawn(async move {
                 let leg = AssertUnwindSafe(legs.leg(&job, lease)).catch_unwind().await;
                 let end = leg.unwrap_or(LegEnd::Failed(LegFailure::Panicked));
                 record_end(&engine, &job, token, end).await;
-                keeper.remove(job.run(), token);
+                keeper.remove_lease(job.run(), token);
             });
         }
         Ok(count)
@@ -157,8 +160,8 @@ impl Worker<'_> {
 async fn record_end(engine: &LocalEngine, job: &Job, token: u64, end: LegEnd) {
     for _ in 0..RECORD_ATTEMPTS {
         let (run, end) = (job.run().clone(), end.clone());
-        let ended =
-            engine.change("record the end of a leg", move |conn| rows::end_leg(conn, &run, token, &end));
+        let ended = engine
+            .write_transaction("record the end of a leg", move |conn| rows::end_leg(conn, &run, token, &end));
         match ended.await {
             Ok(_) => break,
             Err(error) if is_transient(&error) => sleep(RECORD_PAUSE).await,
