@@ -140,7 +140,7 @@ impl Command for GoalCommand {
     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
         let shared = &self.0;
         let args = parse_args(args)?;
-        shared.load(cx).await?;
+        shared.load_goal(cx).await?;
         match args {
             GoalArgs::Show => {
                 let goal =
@@ -156,23 +156,23 @@ impl Command for GoalCommand {
                 shared.apply(GoalInput::Clear, cx).await?;
                 Ok(CommandOutcome::Show("the goal is removed".to_owned()))
             }
-            GoalArgs::Resume { turns, budget } => self.resume(turns, budget, cx).await,
+            GoalArgs::Resume { turns, budget } => self.resume_goal(turns, budget, cx).await,
             GoalArgs::Set { text, auto, turns, budget } => {
                 let spec = GoalSpec::new(text)?;
                 if !auto {
-                    return self.set(spec, cx).await;
+                    return self.set_goal(spec, cx).await;
                 }
                 if !shared.settings.autonomous {
                     return Err(GoalError::NotAllowed.into());
                 }
-                self.set(spec.autonomous(turns, budget), cx).await
+                self.set_goal(spec.autonomous(turns, budget), cx).await
             }
         }
     }
 }
 
 impl GoalCommand {
-    async fn set(&self, spec: GoalSpec, cx: &Cx) -> Result<CommandOutcome, BoxError> {
+    async fn set_goal(&self, spec: GoalSpec, cx: &Cx) -> Result<CommandOutcome, BoxError> {
         let shared = &self.0;
         let open = shared.state().machine.goal().filter(|goal| goal.is_open()).cloned();
         if let Some(active) = open {
@@ -184,14 +184,14 @@ impl GoalCommand {
         }
         let text = spec.text().to_owned();
         let is_autonomous = spec.is_autonomous();
-        shared.begin(spec, cx).await?;
+        shared.begin_goal(spec, cx).await?;
         Ok(match is_autonomous {
             true => CommandOutcome::Prompt(text),
             false => CommandOutcome::Show("the model is told of the goal with your next prompt".to_owned()),
         })
     }
 
-    async fn resume(
+    async fn resume_goal(
         &self,
         turns: Option<u32>,
         budget: Option<f64>,
@@ -258,7 +258,7 @@ impl Command for DoneCommand {
         if !args.is_empty() {
             return Err(GoalError::Arguments("/done takes no arguments".to_owned()).into());
         }
-        self.0.load(cx).await?;
+        self.0.load_goal(cx).await?;
         let state = self.0.state().machine.state();
         match state {
             None | Some(GoalState::Cleared) => Err(GoalError::Nothing.into()),

@@ -70,7 +70,7 @@ impl Goals {
     /// # Errors
     /// When the session cannot be read.
     pub async fn load(&self, cx: &Cx) -> Result<Option<Goal>, BoxError> {
-        self.0.load(cx).await?;
+        self.0.load_goal(cx).await?;
         Ok(self.goal())
     }
 
@@ -80,7 +80,7 @@ impl Goals {
     /// [`GoalError`](crate::GoalError) when another goal is active, or an autonomous one is not allowed; an error of
     /// the session when the goal cannot be stored.
     pub async fn begin(&self, spec: GoalSpec, cx: &Cx) -> Result<(), BoxError> {
-        self.0.begin(spec, cx).await
+        self.0.begin_goal(spec, cx).await
     }
 
     /// Pauses an autonomous goal; another goal stays as it is.

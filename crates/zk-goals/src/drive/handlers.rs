@@ -41,12 +41,12 @@ fn handle_sessions(shared: &Arc<Shared>, scope: &Scope) {
         // A goal that was set or read before the first run is newer than these entries.
         let is_read_ahead = std::mem::take(&mut own.state().is_read_ahead);
         if !is_read_ahead {
-            own.restore(&event.entries);
+            own.restore_goal(&event.entries);
         }
     });
     let own = shared.clone();
     scope.on_sync_at(Reach::Own, move |event: &SessionSwitch, _: &Cx| {
-        own.restore(&event.entries);
+        own.restore_goal(&event.entries);
         own.state().is_read_ahead = true;
     });
 }

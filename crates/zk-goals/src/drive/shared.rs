@@ -105,7 +105,7 @@ impl Shared {
     }
 
     /// Reads the goal from the session, unless it was read before.
-    pub(super) async fn load(&self, cx: &Cx) -> Result<(), BoxError> {
+    pub(super) async fn load_goal(&self, cx: &Cx) -> Result<(), BoxError> {
         let scope = {
             let state = self.state();
             if state.is_loaded {
@@ -126,7 +126,7 @@ impl Shared {
     }
 
     /// Replaces the goal by that of a loaded branch.
-    pub(super) fn restore(&self, entries: &[Entry]) {
+    pub(super) fn restore_goal(&self, entries: &[Entry]) {
         let source = self.source().to_string();
         let goal = entries.iter().rev().find_map(|entry| match &entry.kind {
             EntryKind::Custom(own) if own.source == source => goal_in(own),
@@ -139,8 +139,8 @@ impl Shared {
         (state.retry, state.answer, state.is_plan_finished) = (None, None, false);
     }
 
-    pub(super) async fn begin(self: &Arc<Self>, spec: GoalSpec, cx: &Cx) -> Result<(), BoxError> {
-        self.load(cx).await?;
+    pub(super) async fn begin_goal(self: &Arc<Self>, spec: GoalSpec, cx: &Cx) -> Result<(), BoxError> {
+        self.load_goal(cx).await?;
         let open = self.state().machine.goal().filter(|goal| goal.is_open()).cloned();
         if let Some(active) = open {
             let text = visible_line(&super::record::cut(active.spec.text(), 80));
@@ -225,14 +225,14 @@ impl Shared {
             let now = Some((goal.number, goal.state));
             let is_new = std::mem::replace(&mut self.state().shown, now) != now;
             if is_new {
-                self.show(&change_line(&goal.changed()), cx).await?;
+                self.show_line(&change_line(&goal.changed()), cx).await?;
             }
         }
         Ok(())
     }
 
     /// Shows a line to the person.
-    pub(super) async fn show(&self, line: &str, cx: &Cx) -> Result<(), BoxError> {
+    pub(super) async fn show_line(&self, line: &str, cx: &Cx) -> Result<(), BoxError> {
         let key = {
             let mut state = self.state();
             state.blocks += 1;

@@ -102,7 +102,7 @@ pub(super) async fn ask_for_verdict(shared: &Arc<Shared>, run: Arc<dyn RunContro
     };
     // If the run is over, nobody observes this event any more.
     let _ = cx.emit(GoalVerdict { number: goal.number, turns: goal.turns, achieved, reason }).await;
-    let _ = shared.show(&line, cx).await;
+    let _ = shared.show_line(&line, cx).await;
     let _ = shared.apply(input, cx).await;
 }
 

@@ -57,7 +57,7 @@ impl FleetDir {
         for found in read {
             let path = found.map_err(failed)?.path();
             if path.extension().is_some_and(|end| end == "json") {
-                views.extend(self.view(&path)?);
+                views.extend(self.view_entry(&path)?);
             }
         }
         views.sort_by(|one, other| {
@@ -67,7 +67,7 @@ impl FleetDir {
         Ok(views)
     }
 
-    fn view(&self, path: &Path) -> Result<Option<FleetView>, FleetError> {
+    fn view_entry(&self, path: &Path) -> Result<Option<FleetView>, FleetError> {
         let Some(entry) = self.read_entry(path) else { return Ok(None) };
         let Some(lock) = self.files.try_lock(path)? else { return Ok(Some(FleetView::new(entry, true))) };
         // The owner may have closed its entry between the lock attempt and this read.
