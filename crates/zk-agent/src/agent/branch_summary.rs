@@ -29,7 +29,7 @@ const SYSTEM: &str = "You summarise a part of a conversation between a user and 
 ///
 /// # Errors
 /// [`AgentError`], also for an empty answer.
-pub(super) async fn summarise(
+pub(super) async fn summarise_branch(
     agent: &Agent,
     left: &[Arc<Message>],
     instructions: Option<&str>,

@@ -323,7 +323,7 @@ impl AgentBuilder {
         if self.eager {
             agent.warm_up_in_background(&scope);
         }
-        agent.inner.keep(std::mem::take(&mut installed.0));
+        agent.inner.keep_scopes(std::mem::take(&mut installed.0));
         Ok(agent)
     }
 }

@@ -193,7 +193,7 @@ impl AgentConversation {
     }
 
     /// Queues `message` for the active run. Returns the message if no run is active any more.
-    async fn queue(&self, kind: SteerKind, message: Message) -> Result<RunId, Message> {
+    async fn queue_message(&self, kind: SteerKind, message: Message) -> Result<RunId, Message> {
         let Some(run) = self.current_run() else { return Err(message) };
         if run.queue(kind, message.clone()).is_ok() {
             return Ok(run.id.clone());
@@ -274,9 +274,10 @@ impl AgentConversation {
             })?;
         let summary = match (given.flatten(), summary) {
             (Some(given), _) => Some(given.to_owned()),
-            (None, Some(wish)) if !left.is_empty() => {
-                Some(branch_summary::summarise(&self.inner.agent, &left, wish.instructions.as_deref()).await?)
-            }
+            (None, Some(wish)) if !left.is_empty() => Some(
+                branch_summary::summarise_branch(&self.inner.agent, &left, wish.instructions.as_deref())
+                    .await?,
+            ),
             (None, Some(_) | None) => None,
         };
         let has_summary = summary.is_some();
@@ -359,7 +360,7 @@ impl Conversation for AgentConversation {
     async fn submit(&self, prompt: Vec<Block>) -> Result<Submitted, ConversationError> {
         let _not_meanwhile = self.inner.session.lock().await;
         let message = Message { injected_by: Some("follow-up".into()), ..Message::user(prompt.clone()) };
-        match self.queue(SteerKind::FollowUp, message).await {
+        match self.queue_message(SteerKind::FollowUp, message).await {
             Ok(run) => Ok(Submitted::Queued(run)),
             Err(_) => self.start_run(RunOptions::prompt(prompt)),
         }
@@ -375,7 +376,7 @@ impl Conversation for AgentConversation {
             }
         };
         let _not_meanwhile = self.inner.session.lock().await;
-        match self.queue(kind, message).await {
+        match self.queue_message(kind, message).await {
             Ok(run) => Ok(Submitted::Queued(run)),
             Err(message) => {
                 self.inner.agent.inject(message)?;

@@ -26,7 +26,7 @@ impl Agent {
     /// Continues the totals of the agent that had this conversation before.
     pub fn continue_counts(&self, before: AgentCounts) {
         if let (Some(ledger), Some(spent)) = (&self.inner.ledger, before.spent) {
-            ledger.restore(spent);
+            ledger.restore_spent(spent);
         }
         self.inner.sub_agents.fetch_max(before.sub_agents, Ordering::AcqRel);
     }

@@ -270,7 +270,7 @@ impl Agent {
         set_up(&mut state);
         // Spending of the session stays counted when another branch of it is loaded.
         if let Some(ledger) = self.inner.ledger.as_ref().filter(|_| state.session != before) {
-            ledger.restore(state.restored.as_deref().map(stored_spent).unwrap_or_default());
+            ledger.restore_spent(state.restored.as_deref().map(stored_spent).unwrap_or_default());
         }
         Ok(())
     }

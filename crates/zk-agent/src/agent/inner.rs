@@ -124,7 +124,7 @@ impl AgentInner {
         prefix.restore(config.restored.as_deref().unwrap_or_default());
         let ledger = config.behavior.budget.and_then(Ledger::new);
         if let (Some(ledger), Some(entries)) = (&ledger, &config.restored) {
-            ledger.restore(stored_spent(entries));
+            ledger.restore_spent(stored_spent(entries));
         }
         Self {
             provider: config.provider,
@@ -207,7 +207,7 @@ impl AgentInner {
     }
 
     /// Keeps scopes open until the agent is closed.
-    pub(crate) fn keep(&self, scopes: Vec<Scope>) {
+    pub(crate) fn keep_scopes(&self, scopes: Vec<Scope>) {
         lock(&self.scopes).extend(scopes);
     }
 

@@ -27,7 +27,7 @@ impl Agent {
             let (model, messages) = (state.model.clone(), state.history.clone());
             (model, messages, state.context.clone(), state.session.clone(), restored)
         };
-        shared.begin();
+        shared.mark_begun();
         let control = Control::new(
             agent.clone(),
             shared.clone(),

@@ -54,7 +54,7 @@ impl Ledger {
     }
 
     /// Sets the amount spent to that of a restored conversation.
-    pub(crate) fn restore(&self, spent: Spent) {
+    pub(crate) fn restore_spent(&self, spent: Spent) {
         lock(&self.state).spent = spent;
         self.freed.notify_waiters();
     }
@@ -68,7 +68,7 @@ impl Ledger {
         lock(&self.state).is_refused = false;
     }
 
-    pub(super) fn refuse(&self) {
+    pub(super) fn mark_refused(&self) {
         lock(&self.state).is_refused = true;
     }
 
@@ -92,7 +92,7 @@ impl Ledger {
     }
 
     /// Returns the budget raised by its first amount, or by as much as `wanted` needs if that is more.
-    pub(super) fn raised(&self, wanted: Spent) -> Budget {
+    pub(super) fn raised_budget(&self, wanted: Spent) -> Budget {
         let state = lock(&self.state);
         let needed = state.spent + wanted;
         let usd = state.budget.usd.map(|most| {
@@ -158,7 +158,7 @@ impl BudgetChain {
     }
 
     /// Returns the size of a request in bytes of text; 0 if no budget is set.
-    pub(crate) fn measure(&self, request: &Request) -> u64 {
+    pub(crate) fn measure_request(&self, request: &Request) -> u64 {
         if self.is_unlimited() { 0 } else { request_bytes(request) }
     }
 

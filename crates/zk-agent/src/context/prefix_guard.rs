@@ -160,8 +160,8 @@ impl PrefixGuard {
         }
         let found = match &before {
             Last::None => None,
-            Last::Sent(before) => before.difference(&sent, thinking_counts),
-            Last::Stored(before) => before.difference(&sent, thinking_counts),
+            Last::Sent(before) => before.first_difference(&sent, thinking_counts),
+            Last::Stored(before) => before.first_difference(&sent, thinking_counts),
         };
         let is_other_model = match &before {
             Last::None => false,
@@ -226,7 +226,7 @@ impl Sent {
 
     /// Returns the first part that differs from `next`. Providers cache the tools first, then the system
     /// prompt, then the messages.
-    fn difference(&self, next: &Self, thinking_counts: bool) -> Option<Broken> {
+    fn first_difference(&self, next: &Self, thinking_counts: bool) -> Option<Broken> {
         // Computed on demand, because the prefix rarely differs.
         let messages = || context_size(&self.messages);
         if self.model != next.model {
@@ -269,7 +269,7 @@ fn thinking_part(next: &ThinkingRequest) -> PrefixPart {
 
 /// Finds the first changed tool; `behind` is the size of the request after the tools in bytes.
 fn find_tools_break(before: &[Part], after: &[Part], behind: usize) -> Option<Broken> {
-    let found = parts::difference(before, after)?;
+    let found = parts::first_difference(before, after)?;
     // Tools that are appended leave the cached prefix of the earlier tools valid.
     let lost = behind + if found.is_behind { 0 } else { total_size(before) };
     let source = Some(found.part.source.clone()).filter(|source| !source.is_empty());
@@ -278,7 +278,7 @@ fn find_tools_break(before: &[Part], after: &[Part], behind: usize) -> Option<Br
 
 /// Finds the first changed section; `behind` is the size of the request after the sections in bytes.
 fn find_sections_break(before: &[Part], after: &[Part], behind: usize) -> Option<Broken> {
-    let found = parts::difference(before, after)?;
+    let found = parts::first_difference(before, after)?;
     let (id, source) = (found.part.name.clone(), found.part.source.clone());
     Some(Broken {
         part: PrefixPart::Section { id, source },

@@ -102,7 +102,7 @@ impl ConfiguredParts {
     /// Records the failure of a part's model, and announces the first one. Returns the fallback.
     async fn fall_back(&self, part: &str, error: &AgentError, cx: &Cx) -> PartModel {
         self.backoff.record_failure(part, error);
-        let fallback = fallback(part, &error.to_string());
+        let fallback = fallback_of(part, &error.to_string());
         if lock(&self.told).insert(part.to_owned()) {
             let next = match fallback {
                 PartModel::LeftOut(_) => "it is left out meanwhile",
@@ -118,7 +118,7 @@ impl ConfiguredParts {
     }
 }
 
-fn fallback(part: &str, error: &str) -> PartModel {
+fn fallback_of(part: &str, error: &str) -> PartModel {
     match part_fallback(part) {
         PartFallback::RunModel => PartModel::OfRun,
         PartFallback::LeaveOut => {
@@ -131,7 +131,7 @@ fn fallback(part: &str, error: &str) -> PartModel {
 impl PartModels for ConfiguredParts {
     async fn choose(&self, part: &str, cx: &Cx) -> PartModel {
         if let Some(error) = self.backoff.last_error_in_wait(part) {
-            return fallback(part, &error);
+            return fallback_of(part, &error);
         }
         match self.open_model(part).await {
             Ok(Some(model)) if !self.opener.is_allowed(part, &model) => PartModel::OfRun,

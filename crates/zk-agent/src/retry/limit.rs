@@ -62,7 +62,7 @@ impl RateLimits {
             let known = self.lock_known();
             known.shared.values().cloned().chain(known.own.iter().filter_map(Weak::upgrade)).collect()
         };
-        all.iter().filter(|limit| limit.skip()).count() > 0
+        all.iter().filter(|limit| limit.skip_wait()).count() > 0
     }
 
     fn lock_known(&self) -> MutexGuard<'_, Known> {
@@ -123,7 +123,7 @@ impl Limit {
 
     /// Skips the wait: one request may be sent, and the others after its answer. Returns whether any request
     /// was waiting.
-    pub(super) fn skip(&self) -> bool {
+    pub(super) fn skip_wait(&self) -> bool {
         let mut state = self.state();
         if state.waiting == 0 {
             return false;
@@ -188,7 +188,7 @@ impl Limit {
 
 impl Waiting {
     /// Waits until `until`, or until waits are skipped.
-    pub(super) async fn end(&self, until: Instant) {
+    pub(super) async fn wait_until(&self, until: Instant) {
         loop {
             let changed = self.limit.changed.notified();
             if self.limit.state().skips != self.skips {

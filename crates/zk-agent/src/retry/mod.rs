@@ -84,7 +84,7 @@ impl Retrying {
 
     /// Skips waits like [`RateLimits::skip_waits`], for the requests that share this provider's limit.
     pub fn skip_waits(&self) -> bool {
-        self.limit.skip()
+        self.limit.skip_wait()
     }
 }
 
@@ -163,22 +163,22 @@ impl Attempts {
                 Step::Wait { until, wait } => {
                     tokio::select! {
                         biased;
-                        () = self.cx.stop_token().cancelled() => return Some(Err(self.stopped())),
-                        () = wait.end(*until) => {}
+                        () = self.cx.stop_token().cancelled() => return Some(Err(self.stopped_error())),
+                        () = wait.wait_until(*until) => {}
                     }
                     self.step = Step::Begin;
                 }
                 Step::Begin => {
                     let entry = tokio::select! {
                         biased;
-                        () = self.cx.stop_token().cancelled() => return Some(Err(self.stopped())),
+                        () = self.cx.stop_token().cancelled() => return Some(Err(self.stopped_error())),
                         entry = self.provider.limit.wait_to_send(self.told) => entry,
                     };
                     let probe = match entry {
                         Entry::Go(probe) => probe,
                         Entry::Held(until) => {
                             self.held = Some(self.provider.limit.begin_wait());
-                            return Some(Ok(self.announce(self.held_back(until), until).await));
+                            return Some(Ok(self.announce_retry(self.held_back(until), until).await));
                         }
                     };
                     self.held = None;
@@ -202,7 +202,7 @@ impl Attempts {
                             // Replacing the step drops the failed attempt with its probe, so that another
                             // request can probe during this wait.
                             self.step = Step::Wait { until, wait: self.provider.limit.begin_wait() };
-                            return Some(Ok(self.announce(notice, until).await));
+                            return Some(Ok(self.announce_retry(notice, until).await));
                         }
                         Err(error) => {
                             self.step = Step::Over;
@@ -241,7 +241,7 @@ impl Attempts {
             error.hint = Some(hint);
             return Err(error);
         }
-        let retries = self.retries(&error);
+        let retries = self.max_retries(&error);
         self.broken += u32::from(self.is_broken(&error));
         if self.attempt > retries {
             return Err(error);
@@ -252,7 +252,7 @@ impl Attempts {
             self.provider.limit.hold_until(until);
         }
         let discards = std::mem::take(&mut self.delivered);
-        let notice = self.notice(delay, retries, error.kind, error.message);
+        let notice = self.new_notice(delay, retries, error.kind, error.message);
         Ok((RetryNotice { discards, ..notice }, until))
     }
 
@@ -263,7 +263,7 @@ impl Attempts {
     }
 
     /// Returns the number of retries for a request that failed with `error`.
-    fn retries(&self, error: &ProviderError) -> u32 {
+    fn max_retries(&self, error: &ProviderError) -> u32 {
         let Retrying { policy, limit, .. } = &self.provider;
         let may_be_misnamed = error.phase == Phase::Connect && !limit.was_reached();
         match () {
@@ -280,15 +280,15 @@ impl Attempts {
     fn held_back(&self, until: Instant) -> RetryNotice {
         let message = "another request met the rate limit that this one shares";
         let (wait, retries) = (until.saturating_duration_since(Instant::now()), self.provider.policy.retries);
-        self.notice(wait, retries, ErrorKind::Rate, message.to_owned())
+        self.new_notice(wait, retries, ErrorKind::Rate, message.to_owned())
     }
 
-    fn notice(&self, delay: Duration, retries: u32, kind: ErrorKind, message: String) -> RetryNotice {
+    fn new_notice(&self, delay: Duration, retries: u32, kind: ErrorKind, message: String) -> RetryNotice {
         let max_attempts = retries.saturating_add(1);
         RetryNotice { attempt: self.attempt, max_attempts, delay, kind, message, discards: false }
     }
 
-    async fn announce(&mut self, retry: RetryNotice, until: Instant) -> StreamEvent {
+    async fn announce_retry(&mut self, retry: RetryNotice, until: Instant) -> StreamEvent {
         self.told = Some(until);
         let model = self.request.model.reference();
         // A failing observer does not prevent the retry, and a stopped run ends the wait.
@@ -296,7 +296,7 @@ impl Attempts {
         StreamEvent::Retry(retry)
     }
 
-    fn stopped(&mut self) -> ProviderError {
+    fn stopped_error(&mut self) -> ProviderError {
         self.step = Step::Over;
         let model = &self.request.model;
         let message = "the run was stopped";

@@ -25,7 +25,7 @@ use crate::agent::AgentInner;
 use crate::budget::{BudgetChain, Reservation, reserve_side_call};
 use crate::turn::Attempts;
 use crate::turn::output_limit;
-use crate::turn::{Draft, unfinished};
+use crate::turn::{Draft, unfinished_error};
 
 /// Default output limit of a side call in tokens.
 const SIDE_CALL_TOKENS: u32 = 1_024;
@@ -119,7 +119,7 @@ impl RunControl for Control {
     }
 
     fn lose_session(&self) {
-        self.shared.fence();
+        self.shared.mark_fenced();
     }
 
     async fn side_call(&self, call: SideCall) -> Result<SideAnswer, AgentError> {
@@ -282,7 +282,7 @@ impl RunTools for Control {
     }
 
     fn count(&self, name: &str) {
-        self.shared.count(name);
+        self.shared.count_call(name);
     }
 }
 
@@ -335,13 +335,13 @@ impl<'a> AnswerReader<'a> {
             match event? {
                 StreamEvent::Text { block, delta } => self.draft.add_text(block, &delta),
                 StreamEvent::Block { block, content } => self.draft.finish(block, content),
-                StreamEvent::Usage(usage) => self.attempts.count(usage),
+                StreamEvent::Usage(usage) => self.attempts.set_usage(usage),
                 StreamEvent::Retry(_) => {
                     self.draft = Draft::default();
                     self.attempts.begin_next()?;
                 }
                 StreamEvent::Done { stop, usage } => {
-                    self.attempts.count(usage);
+                    self.attempts.set_usage(usage);
                     let model = self.attempts.model().reference();
                     return Ok(std::mem::take(&mut self.draft).into_message(&model, stop).text());
                 }
@@ -352,6 +352,6 @@ impl<'a> AnswerReader<'a> {
                 | StreamEvent::Report(_) => {}
             }
         }
-        Err(unfinished(&self.attempts.model().reference()).into())
+        Err(unfinished_error(&self.attempts.model().reference()).into())
     }
 }

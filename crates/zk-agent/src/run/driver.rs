@@ -15,7 +15,7 @@ use crate::agent::AgentInner;
 use crate::budget::{BudgetChain, Estimator, Ledger};
 use crate::context::system_prompt;
 use crate::gates;
-use crate::run::take;
+use crate::run::take_queued;
 use crate::run::{Lineage, RunLimits};
 use crate::run::{RunModels, RunSpending, RunState, SystemPrompt};
 use crate::tools::{CallHistory, Toolbox};
@@ -245,8 +245,8 @@ impl Driver {
                 run_id: self.state.shared.id.clone(),
                 model: self.state.model.reference(),
                 thinking: self.state.thinking.level,
-                tools: self.state.toolbox.names(),
-                missing_tools: self.state.toolbox.missing(),
+                tools: self.state.toolbox.offered_names(),
+                missing_tools: self.state.toolbox.missing_names(),
             })
             .await?;
         self.run_turns_until_done().await
@@ -344,9 +344,9 @@ impl Driver {
         let messages = {
             let mut queues = self.state.shared.queues();
             match kind {
-                SteerKind::Steer => take(&mut queues.steer, mode),
+                SteerKind::Steer => take_queued(&mut queues.steer, mode),
                 SteerKind::FollowUp => {
-                    take(&mut queues.follow_up, self.state.behavior.follow_up_mode.unwrap_or(mode))
+                    take_queued(&mut queues.follow_up, self.state.behavior.follow_up_mode.unwrap_or(mode))
                 }
             }
         };

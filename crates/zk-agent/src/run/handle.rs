@@ -142,7 +142,7 @@ impl RunHandle {
     /// Leaves the run to the worker that has its session now, at once: it ends with [`AgentError::Fenced`], and its end is
     /// not stored.
     pub fn lose_session(&self) {
-        self.shared.fence();
+        self.shared.mark_fenced();
     }
 
     /// Returns the statistics of the run so far.
@@ -205,7 +205,7 @@ impl Run {
         let task = std::mem::replace(&mut self.task, RunTask::Over);
         self.task = match task {
             RunTask::Idle(work) => {
-                self.shared.begin();
+                self.shared.mark_begun();
                 let (done, outcome) = oneshot::channel();
                 tokio::spawn(async move {
                     // The receiver is gone if the run's handle was dropped.
@@ -239,7 +239,13 @@ impl Run {
                     let origin = cx.origin();
                     let missed = missed.swap(0, Ordering::Relaxed);
                     let agent = origin.agent.clone();
-                    outlet.send(RunEvent { name: event.name(), agent, depth: origin.depth, missed, data });
+                    outlet.send_item(RunEvent {
+                        name: event.name(),
+                        agent,
+                        depth: origin.depth,
+                        missed,
+                        data,
+                    });
                 }
             });
         })
@@ -275,7 +281,7 @@ impl Run {
         self.stream("run-text", move |scope, run, outlet| {
             scope.on_sync(move |piece: &StreamText, cx: &Cx| {
                 if cx.run_id() == &*run && outlet.has_room() {
-                    outlet.send(piece.delta.clone());
+                    outlet.send_item(piece.delta.clone());
                 }
             });
         })
@@ -372,7 +378,7 @@ impl<T> Outlet<T> {
         has_room
     }
 
-    fn send(&self, item: T) {
+    fn send_item(&self, item: T) {
         self.waiting.fetch_add(1, Ordering::AcqRel);
         // The receiver may have been dropped.
         let _ = self.sender.send(item);

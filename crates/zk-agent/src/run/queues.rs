@@ -82,7 +82,7 @@ impl Queues {
     }
 }
 
-pub(crate) fn take(queue: &mut VecDeque<Arc<Message>>, mode: QueueMode) -> Vec<Arc<Message>> {
+pub(crate) fn take_queued(queue: &mut VecDeque<Arc<Message>>, mode: QueueMode) -> Vec<Arc<Message>> {
     match mode {
         QueueMode::One => queue.pop_front().into_iter().collect(),
         QueueMode::All => queue.drain(..).collect(),

@@ -74,7 +74,7 @@ impl RunShared {
     }
 
     /// Marks the run as begun, unless it is already.
-    pub(crate) fn begin(&self) {
+    pub(crate) fn mark_begun(&self) {
         self.begun.get_or_init(Instant::now);
     }
 
@@ -116,7 +116,7 @@ impl RunShared {
         lock(&self.offers).get(name).copied().unwrap_or_else(|| own.into())
     }
 
-    pub(crate) fn count(&self, tool: &str) {
+    pub(crate) fn count_call(&self, tool: &str) {
         *self.counts().entry(tool.to_owned()).or_default() += 1;
     }
 
@@ -139,7 +139,7 @@ impl RunShared {
     }
 
     /// Leaves the run at once to the worker that has its session now.
-    pub(crate) fn fence(&self) {
+    pub(crate) fn mark_fenced(&self) {
         let _ = self.leaving.set(Leaving::Fenced);
         self.stop.cancel();
     }

@@ -51,14 +51,14 @@ impl Drop for EndGuard {
     fn drop(&mut self) {
         if !self.handle.is_over() {
             let state = SubagentState::Stopped("the call that waited for it was given up".to_owned());
-            self.subagents.end(&self.handle, state, String::new());
+            self.subagents.record_end(&self.handle, state, String::new());
         }
     }
 }
 
 impl Launch {
     /// Runs the sub-agent to its end, and returns the result of its call.
-    pub(super) async fn finish(self) -> Result<ToolOutput, ToolError> {
+    pub(super) async fn run_to_end(self) -> Result<ToolOutput, ToolError> {
         let Self { parent, child, run, rerun, ended, cx, calls, cut, copy, place, .. } = self;
         let handle = ended.handle.clone();
         let count = |outcome: &RunOutcome| {
@@ -69,7 +69,7 @@ impl Launch {
         let mut outcome = run.wait().await;
         count(&outcome);
         if let Some(rerun) = rerun
-            && let Some(run) = rerun.begin(&child.child, &outcome, &cx).await
+            && let Some(run) = rerun.begin_run(&child.child, &outcome, &cx).await
         {
             if let Some(run) = child.child.inner.state().current.upgrade() {
                 handle.set_run(&run);
@@ -77,7 +77,7 @@ impl Launch {
             outcome = run.wait().await;
             count(&outcome);
         }
-        announce(&handle, &outcome, &cx).await;
+        announce_end(&handle, &outcome, &cx).await;
         let left = ended.subagents.children_of(&handle.name);
         let left: Vec<String> =
             left.iter().filter(|child| !child.is_over()).map(|child| child.name.clone()).collect();
@@ -114,7 +114,7 @@ impl Launch {
         subagents.tasks.spawn(async move {
             let (parent, context) = (self.parent.clone(), self.context.clone());
             let handle = self.ended.handle.clone();
-            let result = self.finish().await;
+            let result = self.run_to_end().await;
             if given.send(result).is_err()
                 && let (Some(parent), Some(ending)) = (parent.upgrade(), handle.ending())
                 && handle.claim_report()
@@ -131,7 +131,7 @@ impl Launch {
         let handle = self.ended.handle.clone();
         let session = parent.upgrade().and_then(|parent| parent.state().session.clone());
         // The result is read from the handle.
-        let _ = self.finish().await;
+        let _ = self.run_to_end().await;
         let (Some(parent), Some(ending)) = (parent.upgrade(), handle.ending()) else { return };
         if parent.token.is_cancelled() || parent.state().session != session {
             return;
@@ -147,7 +147,7 @@ impl Launch {
 }
 
 /// Announces the end. A failing observer has no effect on the sub-agent, which is done.
-async fn announce(handle: &Handle, outcome: &RunOutcome, cx: &Cx) {
+async fn announce_end(handle: &Handle, outcome: &RunOutcome, cx: &Cx) {
     let (child, depth, stats) = (handle.name.clone(), handle.depth, outcome.stats.clone());
     let announced = match &outcome.result {
         Ok(()) => cx.emit(SpawnComplete { child, depth, stats }).await,

@@ -18,7 +18,7 @@ pub(crate) struct SpawnCount {
 
 impl SpawnCount {
     /// Counts one more sub-agent; returns false if there are `most` already.
-    pub(super) fn take(&self, most: u32) -> bool {
+    pub(super) fn take_one(&self, most: u32) -> bool {
         let more = |count: u32| (count < most).then_some(count + 1);
         self.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
     }
@@ -47,7 +47,7 @@ impl SpawnCount {
 pub(super) struct Place(Arc<AtomicUsize>);
 
 impl Place {
-    pub(super) fn take(running: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
+    pub(super) fn take_slot(running: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
         running
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| (now < most).then_some(now + 1))
             .ok()

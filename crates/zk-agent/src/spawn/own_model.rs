@@ -18,7 +18,7 @@ pub(super) struct OwnModel {
 impl OwnModel {
     /// Returns the model that is set for a part; `None` for the run's model. Fails if the part is to be left
     /// out.
-    pub(super) async fn choose(part: &str, cx: &Cx) -> Result<Option<Self>, ToolError> {
+    pub(super) async fn choose_for(part: &str, cx: &Cx) -> Result<Option<Self>, ToolError> {
         let Some(models) = cx.service::<dyn PartModels>() else { return Ok(None) };
         match models.choose(part, cx).await {
             PartModel::OfRun => Ok(None),
@@ -38,7 +38,7 @@ pub(super) struct Rerun {
 
 impl Rerun {
     /// Begins the second run; `None` if `failed` gives no reason for one.
-    pub(super) async fn begin(self, child: &Agent, failed: &RunOutcome, cx: &Cx) -> Option<Run> {
+    pub(super) async fn begin_run(self, child: &Agent, failed: &RunOutcome, cx: &Cx) -> Option<Run> {
         let Self { own, task, stop, lineage } = self;
         let error = failed.result.as_ref().err()?;
         // Only before the first answer, so that no work is done twice.

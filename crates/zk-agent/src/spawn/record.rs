@@ -31,7 +31,7 @@ enum Step {
 /// Records the start of a background sub-agent, so that the parent learns of it even if zk dies.
 pub(super) async fn record_begin(parent: &Arc<AgentInner>, name: &str, task: &str) -> Result<(), ToolError> {
     let task = task.lines().next().unwrap_or_default().to_owned();
-    append(parent, Step::Began { agent: name.to_owned(), task }).await.map_err(|error| {
+    append_step(parent, Step::Began { agent: name.to_owned(), task }).await.map_err(|error| {
         ToolError::failed(format!(
             "the session cannot record a sub-agent in the background: {error}. Delegate without `background`, or do it yourself"
         ))
@@ -43,16 +43,16 @@ pub(super) async fn record_end(parent: &Arc<AgentInner>, name: &str, notice: &st
     let step = Step::Ended { agent: name.to_owned(), notice: notice.to_owned() };
     // Without the entry, a later process reports the sub-agent as cut off; this process notifies the parent
     // anyway.
-    let _ = append(parent, step).await;
+    let _ = append_step(parent, step).await;
 }
 
 /// Records that a parent has received the result from a call.
 pub(super) async fn record_told(parent: &Arc<AgentInner>, name: &str) {
     // Without the entry, the parent is notified again after a restart.
-    let _ = append(parent, Step::Told { agent: name.to_owned() }).await;
+    let _ = append_step(parent, Step::Told { agent: name.to_owned() }).await;
 }
 
-async fn append(parent: &Arc<AgentInner>, step: Step) -> Result<(), String> {
+async fn append_step(parent: &Arc<AgentInner>, step: Step) -> Result<(), String> {
     let cx = parent.bus.cx();
     // A sub-agent has no session of its own, and its background sub-agents end with it.
     let log = cx.service::<dyn SessionLog>().filter(|_| cx.origin().depth == 0);
@@ -113,7 +113,7 @@ impl Restored {
         let mut names = texts.names().filter_map(number).max().unwrap_or_default();
         let mut told = BTreeSet::new();
         for (at, entry) in entries.iter().enumerate() {
-            if let Some(step) = step(entry) {
+            if let Some(step) = step_of(entry) {
                 match step {
                     Step::Began { agent, task } => {
                         names = names.max(number(&agent).unwrap_or_default());
@@ -168,7 +168,7 @@ pub(super) fn notice_start(agent: &str) -> String {
     format!("Sub-agent {agent}")
 }
 
-fn step(entry: &Entry) -> Option<Step> {
+fn step_of(entry: &Entry) -> Option<Step> {
     let EntryKind::Custom(own) = &entry.kind else { return None };
     if own.kind == KIND && own.version == VERSION { own.data.read().ok() } else { None }
 }

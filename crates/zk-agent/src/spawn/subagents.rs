@@ -279,7 +279,7 @@ impl Subagents {
             let left = all.clone();
             scope.on_sync_at(Reach::Own, move |switch: &SessionSwitch, _: &Cx| {
                 if !switch.is_same_session() {
-                    left.forget();
+                    left.stop_and_remove_all();
                 }
             });
             all
@@ -333,16 +333,16 @@ impl Subagents {
     }
 
     /// Stops and removes all sub-agents, because their conversation was left.
-    fn forget(&self) {
+    fn stop_and_remove_all(&self) {
         let all = std::mem::take(&mut *self.lock());
         for handle in all.into_values() {
             handle.abort_without_report("its conversation was left");
         }
         self.mail.clear();
-        self.changed();
+        self.count_change();
     }
 
-    pub(super) fn begin(&self, beginning: Beginning) -> Arc<Handle> {
+    pub(super) fn register(&self, beginning: Beginning) -> Arc<Handle> {
         let Beginning { name, parent, depth, definition, task, is_background, reads_mail } = beginning;
         let task = task.lines().next().unwrap_or_default().to_owned();
         self.mail.open(&name);
@@ -374,12 +374,12 @@ impl Subagents {
             list.remove(&oldest);
         }
         drop(list);
-        self.changed();
+        self.count_change();
         handle
     }
 
     /// Records the end of a sub-agent; a second end has no effect.
-    pub(super) fn end(&self, handle: &Handle, state: SubagentState, text: String) {
+    pub(super) fn record_end(&self, handle: &Handle, state: SubagentState, text: String) {
         let (turns, cost) = match lock(&handle.run).upgrade().map(|run| run.snapshot()) {
             Some(stats) => (stats.turns, stats.cost),
             None => (0, None),
@@ -397,7 +397,7 @@ impl Subagents {
             }
             is_first
         });
-        self.changed();
+        self.count_change();
     }
 
     pub(super) fn find(&self, name: &str) -> Result<Arc<Handle>, SubagentError> {
@@ -425,7 +425,7 @@ impl Subagents {
         self.lock().values().cloned().collect()
     }
 
-    fn changed(&self) {
+    fn count_change(&self) {
         self.changes.send_modify(|count| *count += 1);
     }
 

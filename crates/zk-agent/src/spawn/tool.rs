@@ -123,11 +123,11 @@ impl Tool for SpawnTool {
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let args: Args = call.parse()?;
         let background = args.background;
-        let launch = self.prepare(args, cx).await?;
+        let launch = self.prepare_launch(args, cx).await?;
         if !background {
             return match launch.copy {
                 Some(_) => launch.finish_beyond_call().await,
-                None => launch.finish().await,
+                None => launch.run_to_end().await,
             };
         }
         let name = launch.ended.handle.name.clone();
@@ -144,7 +144,7 @@ impl Tool for SpawnTool {
 
 impl SpawnTool {
     /// Creates the sub-agent for a call, and its run, which has not begun.
-    async fn prepare(&self, args: Args, cx: &ToolCx) -> Result<Launch, ToolError> {
+    async fn prepare_launch(&self, args: Args, cx: &ToolCx) -> Result<Launch, ToolError> {
         let Args { task, agent, background, context, turns, isolation } = args;
         if task.trim().is_empty() {
             return Err(ToolError::invalid(
@@ -167,7 +167,7 @@ impl SpawnTool {
         };
         let history = context.messages(&history, turns)?;
         let part = definition.map_or(EXPLORE_PART, |definition| &*definition.name);
-        let own = OwnModel::choose(part, &cx.cx).await?;
+        let own = OwnModel::choose_for(part, &cx.cx).await?;
         let name =
             format!("{}.{}", parent.bus.origin().agent, parent.sub_agents.fetch_add(1, Ordering::AcqRel) + 1);
         let copy = match isolation.or_else(|| definition.and_then(|definition| definition.isolation)) {
@@ -219,7 +219,7 @@ impl SpawnTool {
         };
         let run = child.child.run_under(options, stop, lineage);
         let run = run.map_err(|error| ToolError::failed(error.to_string()))?;
-        let handle = self.subagents.begin(Beginning {
+        let handle = self.subagents.register(Beginning {
             name,
             parent: parent.bus.origin().agent.to_string(),
             depth,
@@ -253,12 +253,12 @@ impl SpawnTool {
         if depth > max_depth {
             return denied(format!("sub-agents may be {max_depth} deep at most; do this task yourself"));
         }
-        let Some(place) = Place::take(&self.running, max_concurrent) else {
+        let Some(place) = Place::take_slot(&self.running, max_concurrent) else {
             return denied(format!(
                 "{max_concurrent} sub-agents are running, the limit; wait for one to finish, or do this task yourself"
             ));
         };
-        if !self.total.take(max_total) {
+        if !self.total.take_one(max_total) {
             return denied(format!(
                 "this session has had {max_total} sub-agents, the limit; do this task yourself"
             ));

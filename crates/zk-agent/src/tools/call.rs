@@ -88,7 +88,7 @@ pub(super) fn failed_outcome(call: &CallRef, text: String) -> CallOutcome {
 }
 
 /// Announces a call that was not run, and returns its result.
-pub(super) async fn skipped(cx: &Cx, call: &Arc<CallRef>, reason: &str) -> CallOutcome {
+pub(super) async fn skip_call(cx: &Cx, call: &Arc<CallRef>, reason: &str) -> CallOutcome {
     let _ = cx.emit(ToolSkipped { call: call.clone(), reason: reason.to_owned() }).await;
     failed_outcome(call, reason.to_owned())
 }

@@ -17,7 +17,7 @@ use zk_core::model::{AgentError, Block, Concurrency, Message, ToolCall};
 use zk_core::service::{Leg, OpenTurn, ParkedQuestion, STOPPED_BEFORE_CALL};
 
 use super::CallContext;
-use super::call::{CallOutcome, Calls, concurrency, skipped};
+use super::call::{CallOutcome, Calls, concurrency, skip_call};
 use super::execute::CallCancel;
 use super::preflight::{Preflight, Ready};
 use earlier::earlier_results;
@@ -131,7 +131,7 @@ pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message, open:
     for (index, (call, info)) in calls.iter().zip(&refs).enumerate() {
         let settled = match done.remove(&index) {
             Some(settled) => settled,
-            None if index >= MAX_CALLS_PER_ANSWER => skipped(cx, info, &too_many_calls(calls.len())).await,
+            None if index >= MAX_CALLS_PER_ANSWER => skip_call(cx, info, &too_many_calls(calls.len())).await,
             None => {
                 let reason = match (aborted, begun.contains(&index)) {
                     (true, true) => CUT_SHORT,
@@ -139,11 +139,11 @@ pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message, open:
                     (false, _) if parked.is_some() => PARKED,
                     (false, _) => INTERRUPTED,
                 };
-                skipped(cx, info, reason).await
+                skip_call(cx, info, reason).await
             }
         };
         bytes += settled.bytes;
-        let check = || context.history.repeats().check(call, &settled.result, &mut failures);
+        let check = || context.history.repeats().record_result(call, &settled.result, &mut failures);
         failure = failure.or(settled.unrecorded).or_else(check);
         results.push(Block::ToolResult(settled.result));
     }

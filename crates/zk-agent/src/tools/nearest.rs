@@ -1,6 +1,6 @@
 /// Returns the names similar to `wanted`, nearest first: equal up to case and separators, or with a few other
 /// letters.
-pub(super) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+pub(super) fn nearest_names<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let plain = |name: &str| {
         name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
     };
@@ -31,8 +31,8 @@ mod tests {
             ("functions.list_files", "list_files"),
             ("Grep", "grep"),
         ] {
-            assert_eq!(nearest(wanted, names).first(), Some(&near), "{wanted}");
+            assert_eq!(nearest_names(wanted, names).first(), Some(&near), "{wanted}");
         }
-        assert!(nearest("browser_click", names).is_empty());
+        assert!(nearest_names("browser_click", names).is_empty());
     }
 }

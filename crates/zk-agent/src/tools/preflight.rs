@@ -7,7 +7,7 @@ use zk_core::model::{Approved, Concurrency, Effect, Effects, ToolCall, ToolError
 use zk_core::service::{Files, Gated, NotRun, ParkedQuestion, Tool, Validated};
 
 use super::call::{CallOutcome, Calls, call_outcome, concurrency, failed_outcome};
-use super::nearest::nearest;
+use super::nearest::nearest_names;
 use crate::gates::call_key;
 
 /// An approved call that may run.
@@ -52,7 +52,7 @@ impl Calls<'_> {
     /// call after the other, in the order the model made them.
     pub(super) async fn preflight(&self, call: &ToolCall, info: Arc<CallRef>) -> Preflight {
         if let Some(raw) = &call.malformed {
-            self.context.shared.count(&call.name);
+            self.context.shared.count_call(&call.name);
             return Preflight::Settled(self.reject_malformed(info, raw).await);
         }
         let tool = self.context.toolbox.get(&info.name);
@@ -130,8 +130,8 @@ impl Calls<'_> {
             Err(_) => (None, false),
         };
         let toolbox = self.context.toolbox;
-        let names: Vec<String> = toolbox.names().iter().map(|name| toolbox.wire_name(name)).collect();
-        let near = nearest(&call.display_name, names.iter().map(String::as_str));
+        let names: Vec<String> = toolbox.offered_names().iter().map(|name| toolbox.wire_name(name)).collect();
+        let near = nearest_names(&call.display_name, names.iter().map(String::as_str));
         let hint = match near.as_slice() {
             [] => String::new(),
             near => format!(" Did you mean `{}`?", near.join("` or `")),

@@ -17,7 +17,7 @@ impl RepeatedFailures {
     /// Records the result of a call; returns the error that ends the run if the failure was repeated too
     /// often. Equal failures within one batch, whose digests are in `batch`, count once, because the model
     /// has not seen the first of them yet.
-    pub(crate) fn check(
+    pub(crate) fn record_result(
         &mut self,
         call: &ToolCall,
         result: &ToolResult,
@@ -26,7 +26,7 @@ impl RepeatedFailures {
         if !result.is_error {
             return None;
         }
-        let digest = digest(call, result);
+        let digest = failure_digest(call, result);
         if !batch.insert(digest) {
             return None;
         }
@@ -48,7 +48,7 @@ impl RepeatedFailures {
 }
 
 /// Returns a hash that is equal for equal calls with equal results, within one run only.
-fn digest(call: &ToolCall, result: &ToolResult) -> u64 {
+fn failure_digest(call: &ToolCall, result: &ToolResult) -> u64 {
     let mut hasher = DefaultHasher::new();
     (&call.name, &call.malformed, call.args.to_string()).hash(&mut hasher);
     match serde_json::to_string(&result.content) {

@@ -169,7 +169,7 @@ impl Toolbox {
     }
 
     /// Returns the names that the tool set lists and that are not registered.
-    pub(crate) fn missing(&self) -> Vec<String> {
+    pub(crate) fn missing_names(&self) -> Vec<String> {
         let is_missing = |name: &&String| {
             !self.tools.contains_key(*name) && self.left_out.iter().all(|tool| tool.name != **name)
         };
@@ -177,7 +177,7 @@ impl Toolbox {
     }
 
     /// Returns the names of the tools in the request, in order.
-    pub(crate) fn names(&self) -> Vec<String> {
+    pub(crate) fn offered_names(&self) -> Vec<String> {
         let output = self.output.iter().map(|_| OUTPUT_TOOL.to_owned());
         self.offered.iter().cloned().chain(output).collect()
     }

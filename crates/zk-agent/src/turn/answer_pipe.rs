@@ -61,7 +61,7 @@ impl<'a> AnswerPipe<'a> {
     }
 
     /// Ends `block` and releases its held-back part.
-    pub(crate) async fn finish(&mut self, block: u32) -> Result<(), EmitError> {
+    pub(crate) async fn end_block(&mut self, block: u32) -> Result<(), EmitError> {
         if let Some(open) = self.open.remove(&block) {
             self.flush(self.cx, block, open).await?;
         }
@@ -69,7 +69,7 @@ impl<'a> AnswerPipe<'a> {
     }
 
     /// Ends all blocks.
-    pub(crate) async fn end(&mut self) -> Result<(), EmitError> {
+    pub(crate) async fn end_all_blocks(&mut self) -> Result<(), EmitError> {
         self.end_all(self.cx).await
     }
 
@@ -90,7 +90,7 @@ impl<'a> AnswerPipe<'a> {
             let cx = self.cx.with_stop(CancellationToken::new());
             let _ = self.end_all(&cx).now_or_never();
         } else {
-            let _ = self.end().await;
+            let _ = self.end_all_blocks().await;
         }
     }
 
@@ -118,25 +118,25 @@ impl<'a> AnswerPipe<'a> {
                     self.end_text(cx).await?;
                     self.transformed = Some(block);
                 }
-                self.transform(cx, delta, false).await
+                self.transform_text(cx, delta, false).await
             }
-            Part::Text => self.show(cx, delta).await,
+            Part::Text => self.emit_text(cx, delta).await,
         }
     }
 
     async fn end_text(&mut self, cx: &Cx) -> Result<(), EmitError> {
         match self.transformed.take() {
-            Some(_) => self.transform(cx, String::new(), true).await,
+            Some(_) => self.transform_text(cx, String::new(), true).await,
             None => Ok(()),
         }
     }
 
-    async fn transform(&self, cx: &Cx, delta: String, last: bool) -> Result<(), EmitError> {
+    async fn transform_text(&self, cx: &Cx, delta: String, last: bool) -> Result<(), EmitError> {
         let delta = cx.emit(StreamTransform { turn_id: self.turn_id.clone(), delta, last }).await?.delta;
-        if delta.is_empty() { Ok(()) } else { self.show(cx, delta).await }
+        if delta.is_empty() { Ok(()) } else { self.emit_text(cx, delta).await }
     }
 
-    async fn show(&self, cx: &Cx, delta: String) -> Result<(), EmitError> {
+    async fn emit_text(&self, cx: &Cx, delta: String) -> Result<(), EmitError> {
         cx.emit(StreamText { turn_id: self.turn_id.clone(), delta }).await
     }
 }

@@ -21,7 +21,7 @@ impl<'a> Attempts<'a> {
     }
 
     /// Sets the total usage of the current attempt so far.
-    pub(crate) fn count(&mut self, usage: Usage) {
+    pub(crate) fn set_usage(&mut self, usage: Usage) {
         self.current = usage;
     }
 

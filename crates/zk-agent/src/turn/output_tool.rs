@@ -100,7 +100,7 @@ impl OutputTool {
     }
 
     /// Returns the output format for the request, if the provider enforces the schema.
-    pub(crate) fn format(&self) -> Option<OutputFormat> {
+    pub(crate) fn output_format(&self) -> Option<OutputFormat> {
         let schema = self.is_native().then(|| Arc::new(self.spec.schema.clone()))?;
         Some(OutputFormat { name: Arc::from("answer"), schema })
     }
@@ -109,7 +109,7 @@ impl OutputTool {
     ///
     /// # Errors
     /// Description of the invalid part, for the model.
-    pub(crate) fn take(&self, message: &Message) -> Result<(), String> {
+    pub(crate) fn take_answer(&self, message: &Message) -> Result<(), String> {
         let answer = parse_output(message).map_err(|error| format!("it is no JSON: {error}"))?;
         let fits = validate(&answer, &self.spec.schema).map_err(|issues| issues.join("; "))?;
         self.set_value(fits.args);
@@ -150,11 +150,11 @@ impl OutputTool {
     }
 
     /// Forces a call of this tool in the next request; returns false if that was tried too often.
-    pub(crate) fn force(&self) -> bool {
+    pub(crate) fn force_call(&self) -> bool {
         self.forced.fetch_add(1, Ordering::AcqRel) < MAX_FORCED
     }
 
-    pub(crate) fn choice(&self) -> ToolChoice {
+    pub(crate) fn tool_choice(&self) -> ToolChoice {
         if self.forced.load(Ordering::Acquire) == 0 || self.value().is_some() {
             ToolChoice::Auto
         } else {

@@ -9,7 +9,7 @@ use zk_core::model::{AgentError, ErrorKind, Message, ModelRef, Phase, ProviderEr
 use zk_core::service::{CallPlace, ContextId, ContextWindow, Request, ToolChoice};
 
 use super::sequence::Turn;
-use super::thinking::{decayed, default_output_limit, output_limit};
+use super::thinking::{decayed_request, default_output_limit, output_limit};
 use crate::context::{Next, Rewrites};
 use crate::run::RunState;
 use crate::tools::{ToolNews, is_guarded};
@@ -26,7 +26,7 @@ impl RunState {
             turn: turn.number,
             changes,
             breaks_prefix,
-            tools: self.toolbox.names(),
+            tools: self.toolbox.offered_names(),
             left_out,
         };
         Ok(turn.cx.emit(changed).await?)
@@ -106,7 +106,7 @@ impl RunState {
             system_by = transform.rewritten_by().map(ToString::to_string);
             system = transform.system;
         }
-        let thinking = decayed(self.thinking, self.behavior.thinking_decay.as_ref(), turn.number);
+        let thinking = decayed_request(self.thinking, self.behavior.thinking_decay.as_ref(), turn.number);
         let own = self.models.own.reference();
         let max_tokens = self.behavior.max_tokens.unwrap_or_else(|| default_output_limit(&self.models.own));
         let parameters = cx
@@ -114,7 +114,7 @@ impl RunState {
                 model: own.clone(),
                 thinking,
                 max_tokens: output_limit(max_tokens, thinking, &self.models.own),
-                tool_choice: self.output.as_ref().map_or(ToolChoice::Auto, |output| output.choice()),
+                tool_choice: self.output.as_ref().map_or(ToolChoice::Auto, |output| output.tool_choice()),
             })
             .await?;
         self.choose_model(&own, &parameters.model, cx).await?;
@@ -137,7 +137,7 @@ impl RunState {
             tools,
             history,
             tool_choice: self.toolbox.wire_choice(parameters.tool_choice),
-            output: self.output.as_ref().and_then(|output| output.format()),
+            output: self.output.as_ref().and_then(|output| output.output_format()),
             thinking: parameters.thinking,
             max_tokens: parameters.max_tokens,
             cache: self.behavior.cache.unwrap_or(true),

@@ -41,7 +41,7 @@ pub(crate) enum Sampled {
 }
 
 /// Reads a response to its end, and announces its events.
-pub(crate) async fn sample(
+pub(crate) async fn read_response(
     mut stream: EventStream,
     cx: &Cx,
     turn_id: &TurnId,
@@ -58,7 +58,7 @@ pub(crate) async fn sample(
             Either::Left(_) if cx.is_stopped() => break AgentError::Aborted,
             Either::Left((Some(Ok(event)), _)) => event,
             Either::Left((Some(Err(error)), _)) => break error.into(),
-            Either::Left((None, _)) => break unfinished(model).into(),
+            Either::Left((None, _)) => break unfinished_error(model).into(),
             Either::Right(_) => break AgentError::Aborted,
         };
         if draft.is_empty()
@@ -108,7 +108,7 @@ pub(crate) async fn sample(
                     ToolArgsRepaired { turn_id, call_id, name, text }
                 });
                 draft.finish(block, content);
-                let finished = pipe.finish(block).await;
+                let finished = pipe.end_block(block).await;
                 match (finished, opaque, repaired) {
                     (Err(error), _, _) => Err(error),
                     (Ok(()), Some(text), _) => {
@@ -123,7 +123,7 @@ pub(crate) async fn sample(
                 cx.emit_with(|| ProviderReport { turn_id: turn_id.clone(), model, report }).await
             }
             StreamEvent::Usage(usage) => {
-                attempts.count(usage);
+                attempts.set_usage(usage);
                 Ok(())
             }
             StreamEvent::Retry(_) => {
@@ -135,10 +135,10 @@ pub(crate) async fn sample(
                 }
             }
             StreamEvent::Done { stop, usage } => {
-                attempts.count(usage);
+                attempts.set_usage(usage);
                 let message = draft.into_message(model, stop);
                 let text = message.text();
-                let let_go = pipe.end().await;
+                let let_go = pipe.end_all_blocks().await;
                 let ended = if text.is_empty() {
                     let_go
                 } else {
@@ -159,7 +159,7 @@ pub(crate) async fn sample(
 }
 
 /// Creates the error for a stream that ended without its final event.
-pub(crate) fn unfinished(model: &ModelRef) -> ProviderError {
+pub(crate) fn unfinished_error(model: &ModelRef) -> ProviderError {
     let mut error = ProviderError::new(
         ErrorKind::Malformed,
         &*model.provider,

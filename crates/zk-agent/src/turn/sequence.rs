@@ -6,7 +6,7 @@ use zk_core::model::{AgentError, Block, Message, StopReason, TurnId, TurnUsage, 
 use zk_core::service::{OpenTurn, Provider, Request, TurnCwd};
 
 use super::attempts::Attempts;
-use super::sampling::{Sampled, sample};
+use super::sampling::{Sampled, read_response};
 use crate::run::RunState;
 use crate::tools::{Batch, ask_to_go_on, run_calls};
 
@@ -40,7 +40,7 @@ impl RunState {
             return self.handle_broken_answer(turn, None, Usage::default(), error.into()).await;
         }
         let model = self.model.clone();
-        let (bytes, max_tokens) = (self.spending.budgets.measure(&request), request.max_tokens);
+        let (bytes, max_tokens) = (self.spending.budgets.measure_request(&request), request.max_tokens);
         let mut attempts = Attempts::new(&model, reservation);
         let mut sampled = self.request_answer(&turn, &*provider, request, &mut attempts).await;
         // No part of the answer has arrived, so that a request with fewer messages belongs to the same turn.
@@ -92,7 +92,7 @@ impl RunState {
         attempts: &mut Attempts<'_>,
     ) -> Sampled {
         let stream = provider.stream(request, &turn.cx);
-        sample(stream, &turn.cx, &turn.id, attempts, &self.agent.aliases, &self.shared).await
+        read_response(stream, &turn.cx, &turn.id, attempts, &self.agent.aliases, &self.shared).await
     }
 
     /// Passes the message through handlers of `message:end`; returns it, with the error if one failed.
@@ -115,13 +115,13 @@ impl RunState {
         usage: Usage,
         spoilt: Option<AgentError>,
     ) -> Result<bool, AgentError> {
-        let usage = self.account(&turn, usage);
+        let usage = self.account_usage(&turn, usage);
         self.last = Some(message.clone());
         let has_calls = message.calls().next().is_some();
         let why = spoilt.as_ref().map(ToString::to_string);
         let announced = self.announce_after(&turn, &usage, Some(&message), why).await;
         let stop = message.stop.clone().unwrap_or(StopReason::EndTurn);
-        let mut failure = spoilt.or(announced.err()).or_else(|| self.failure(stop.clone()));
+        let mut failure = spoilt.or(announced.err()).or_else(|| self.failure_of(stop.clone()));
         if failure.is_none() && has_calls {
             failure = self.announce_open_turn(&turn, &message, &usage).await.err();
         }
@@ -193,7 +193,7 @@ impl RunState {
         usage: Usage,
         error: AgentError,
     ) -> Result<bool, AgentError> {
-        let counted = (usage != Usage::default()).then(|| self.account(&turn, usage));
+        let counted = (usage != Usage::default()).then(|| self.account_usage(&turn, usage));
         let none =
             || TurnUsage { turn_id: turn.id.clone(), model: self.model.reference(), usage, cost: None };
         let usage = counted.clone().unwrap_or_else(none);

@@ -23,7 +23,7 @@ impl RunState {
     }
 
     /// Returns the error for a stop reason after which the run cannot continue; `None` for other reasons.
-    pub(crate) fn failure(&self, stop: StopReason) -> Option<AgentError> {
+    pub(crate) fn failure_of(&self, stop: StopReason) -> Option<AgentError> {
         let (kind, message, hint) = match stop {
             StopReason::EndTurn
             | StopReason::ToolUse

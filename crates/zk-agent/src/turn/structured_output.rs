@@ -55,7 +55,7 @@ impl RunState {
     /// Forces a call of the output tool in the next request, with `why` in the message. Returns true if no
     /// attempt is left.
     async fn ask_for_call(&self, output: &OutputTool, why: &str) -> Result<bool, AgentError> {
-        let due = output.force();
+        let due = output.force_call();
         if due {
             let name = self.agent.aliases.wire(OUTPUT_TOOL);
             let message =
@@ -73,7 +73,7 @@ impl RunState {
         message: &Message,
         stop: StopReason,
     ) -> Result<bool, AgentError> {
-        let why = match output.take(message) {
+        let why = match output.take_answer(message) {
             Ok(()) => {
                 if !output.is_native() {
                     self.agent.state().prefix.note_tools();

@@ -4,7 +4,11 @@ use crate::ThinkingDecay;
 
 /// Returns the reasoning request for the turn with this number, from 1. Only an exact budget decays; a budget
 /// that decayed to 0 turns reasoning off.
-pub(crate) fn decayed(request: ThinkingRequest, decay: Option<&ThinkingDecay>, turn: u32) -> ThinkingRequest {
+pub(crate) fn decayed_request(
+    request: ThinkingRequest,
+    decay: Option<&ThinkingDecay>,
+    turn: u32,
+) -> ThinkingRequest {
     let (Some(base), Some(decay)) = (request.budget, decay) else { return request };
     let wanted = match decay {
         ThinkingDecay::Geometric { after_turn, .. } if turn <= *after_turn => f64::from(base),
@@ -57,7 +61,7 @@ mod tests {
 
     fn budgets(decay: &ThinkingDecay, base: u32, turns: u32) -> Vec<Option<u32>> {
         let request = ThinkingRequest { level: ThinkingLevel::High, budget: Some(base) };
-        (1..=turns).map(|turn| decayed(request, Some(decay), turn).budget).collect()
+        (1..=turns).map(|turn| decayed_request(request, Some(decay), turn).budget).collect()
     }
 
     #[test]
@@ -85,9 +89,9 @@ mod tests {
         let decay = ThinkingDecay::Geometric { after_turn: 1, factor: 0.5, floor: 0 };
         let request = ThinkingRequest { level: ThinkingLevel::High, budget: Some(2048) };
         let none = ThinkingRequest { level: ThinkingLevel::Off, budget: None };
-        assert_eq!(decayed(request, Some(&decay), 12).budget, Some(1));
-        assert_eq!(decayed(request, Some(&decay), 13), none);
-        assert_eq!(decayed(request, Some(&decay), 900), none);
+        assert_eq!(decayed_request(request, Some(&decay), 12).budget, Some(1));
+        assert_eq!(decayed_request(request, Some(&decay), 13), none);
+        assert_eq!(decayed_request(request, Some(&decay), 900), none);
     }
 
     #[test]
@@ -108,6 +112,6 @@ mod tests {
     fn without_an_exact_budget_nothing_decays() {
         let decay = ThinkingDecay::Geometric { after_turn: 0, factor: 0.5, floor: 0 };
         let request = ThinkingRequest { level: ThinkingLevel::High, budget: None };
-        assert_eq!(decayed(request, Some(&decay), 9), request);
+        assert_eq!(decayed_request(request, Some(&decay), 9), request);
     }
 }

@@ -15,7 +15,7 @@ const BYTES_PER_TOKEN: u64 = 3;
 
 impl RunState {
     /// Adds a response's usage to the statistics, and returns it with its cost.
-    pub(crate) fn account(&self, turn: &Turn, usage: Usage) -> TurnUsage {
+    pub(crate) fn account_usage(&self, turn: &Turn, usage: Usage) -> TurnUsage {
         let cost = self.model.cost(&usage);
         let usage = TurnUsage { turn_id: turn.id.clone(), model: self.model.reference(), usage, cost };
         self.shared.stats().add_turn(usage.clone());

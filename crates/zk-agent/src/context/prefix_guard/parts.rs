@@ -41,7 +41,7 @@ impl Part {
 }
 
 /// Finds the first part in which two requests differ, by name and content.
-pub(super) fn difference<'a>(before: &'a [Part], after: &'a [Part]) -> Option<Difference<'a>> {
+pub(super) fn first_difference<'a>(before: &'a [Part], after: &'a [Part]) -> Option<Difference<'a>> {
     let same = before.iter().zip(after).take_while(|(one, other)| one.is_same(other)).count();
     let at = before.iter().take(same).map(|part| part.bytes).sum();
     let has = |parts: &[Part], name: &str| parts.iter().any(|part| part.name == name);

@@ -75,7 +75,7 @@ impl Stored {
     }
 
     /// Finds the first difference like [`Sent::difference`], but compares messages only at the checkpoints.
-    pub(super) fn difference(&self, next: &Sent, thinking_counts: bool) -> Option<Broken> {
+    pub(super) fn first_difference(&self, next: &Sent, thinking_counts: bool) -> Option<Broken> {
         let messages = self.messages.last().map_or(0, |last| last.bytes);
         let system = total_size(&self.sections);
         if self.model != next.model {

@@ -34,7 +34,7 @@ pub(super) async fn earlier_results(
                 known.insert(index, stored_outcome(result));
             }
         }
-        calls.context.shared.count(&call.name);
+        calls.context.shared.count_call(&call.name);
     }
     known
 }
