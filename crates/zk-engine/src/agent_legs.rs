@@ -26,7 +26,7 @@ impl fmt::Debug for AgentLegs {
 /// Opener of the agent for a leg: resolves the names in the job, and opens its session under the lease.
 #[async_trait]
 pub trait LegOpener: Send + Sync {
-    /// Opens the agent. The session was opened with `SessionStore::open_leased`.
+    /// Opens the agent of a job, and its session with `SessionStore::open_leased`.
     ///
     /// # Errors
     /// [`LegEnd`], with which the leg ends instead.

@@ -24,8 +24,8 @@ pub trait PartOpener: Send + Sync {
     /// The reason for which the part's model cannot be used, such as a missing key.
     async fn open(&self, part: &str) -> Result<Option<Model>, BoxError>;
 
-    /// Whether the text of a part may go to its opened model now; asked each time. The run's model does the work of a
-    /// part that may not.
+    /// Whether text may be sent to the opened model of a part now, checked for each request. Otherwise the run's
+    /// model does the work of the part.
     fn is_allowed(&self, _part: &str, _model: &Model) -> bool {
         true
     }
