@@ -191,7 +191,9 @@ impl Driver {
             ));
         }
         self.announce_restored().await?;
-        let Some((prompt, added_by_input)) = self.state.read_input(self.options.prompt.take()).await? else {
+        let Some((prompt, added_by_input)) =
+            self.state.pass_prompt_through_input(self.options.prompt.take()).await?
+        else {
             return Ok(());
         };
         self.state
@@ -353,7 +355,7 @@ impl Driver {
         if messages.is_empty() {
             return Ok(has_notices);
         }
-        let read = match self.state.read_messages(&messages).await {
+        let read = match self.state.pass_messages_through_input(&messages).await {
             Ok(read) => read,
             Err(error) => {
                 self.state.shared.queues().put_back(kind, messages);

@@ -160,7 +160,7 @@ impl SpawnTool {
             Some(name) => Some(self.definition(name)?),
         };
         let depth = parent.bus.origin().depth + 1;
-        let place = self.take_place(depth)?;
+        let place = self.take_slot(depth)?;
         let (history, parent_context) = {
             let state = parent.state();
             (state.history.clone(), state.context.clone())
@@ -247,7 +247,7 @@ impl SpawnTool {
     }
 
     /// Takes one of the slots for running sub-agents, unless a limit is reached.
-    fn take_place(&self, depth: u32) -> Result<Place, ToolError> {
+    fn take_slot(&self, depth: u32) -> Result<Place, ToolError> {
         let denied = |why: String| Err(ToolError::new(ToolErrorKind::Denied, why));
         let SpawnOptions { max_depth, max_concurrent, max_total, .. } = self.options;
         if depth > max_depth {

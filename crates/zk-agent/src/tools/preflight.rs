@@ -77,7 +77,7 @@ impl Calls<'_> {
                 tool,
                 coercions,
             }),
-            (Ok(Gated::Approved(_)), None) => Preflight::Settled(self.handle_unknown(info, args).await),
+            (Ok(Gated::Approved(_)), None) => Preflight::Settled(self.answer_unknown_tool(info, args).await),
         }
     }
 
@@ -123,7 +123,7 @@ impl Calls<'_> {
         failed_outcome(&call, text)
     }
 
-    async fn handle_unknown(&self, call: Arc<CallRef>, args: Value) -> CallOutcome {
+    async fn answer_unknown_tool(&self, call: Arc<CallRef>, args: Value) -> CallOutcome {
         let asked = ToolUnknown { call: call.clone(), args, result: None, suppress_error: false };
         let (mut result, suppressed) = match self.cx.emit(asked).await {
             Ok(answer) => (answer.result, answer.suppress_error),

@@ -134,12 +134,12 @@ struct Mailbox {
 }
 
 impl Mailbox {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn lock_waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn add(&self, update: RunUpdate) {
-        self.waiting().add(update);
+        self.lock_waiting().add(update);
         self.reader.wake();
     }
 }
@@ -222,7 +222,7 @@ pub struct RunUpdates {
 
 impl fmt::Debug for RunUpdates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let waiting = self.mailbox.waiting().updates.len();
+        let waiting = self.mailbox.lock_waiting().updates.len();
         f.debug_struct("RunUpdates").field("waiting", &waiting).finish_non_exhaustive()
     }
 }
@@ -231,7 +231,7 @@ impl RunUpdates {
     /// Returns the number of updates dropped so far because the reader was too far behind.
     #[must_use]
     pub fn missed(&self) -> u64 {
-        self.mailbox.waiting().missed
+        self.mailbox.lock_waiting().missed
     }
 
     /// Receives the next update; `None` after the last one of the run.
@@ -247,7 +247,7 @@ impl Stream for RunUpdates {
         self.mailbox.reader.register(task.waker());
         // Polled first, because no update is added after the run is over.
         let is_over = self.over.as_mut().poll(task).is_ready();
-        match self.mailbox.waiting().take() {
+        match self.mailbox.lock_waiting().take() {
             Some(update) => Poll::Ready(Some(update)),
             None if is_over => Poll::Ready(None),
             None => Poll::Pending,
