@@ -7,10 +7,11 @@ use zk_agent::{Agent, RunOptions};
 use zk_core::model::AgentError;
 use zk_core::service::{HandoverCause, Job, Lease, LegEnd, LegFailure, Legs, RunStatus, Wait};
 
-/// Time for which a drained leg may go on to the end of its running calls.
+/// Time that the running calls of a drained leg get to end.
 const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
-/// Legs of agents: opens the agent of a job, and drives its run until it is done, parked, or goes to another worker.
+/// Executor of legs for agents: opens the agent of a job, and drives its run until it is done, parked, or
+/// goes to another worker.
 pub struct AgentLegs {
     opener: Arc<dyn LegOpener>,
     drain_grace: Duration,
@@ -22,23 +23,23 @@ impl fmt::Debug for AgentLegs {
     }
 }
 
-/// Opener of the agent of a job: resolves its names, and opens its session under the lease.
+/// Opener of the agent for a leg: resolves the names in the job, and opens its session under the lease.
 #[async_trait]
 pub trait LegOpener: Send + Sync {
-    /// Opens the agent. The session was opened with `SessionStore::open_leased`.
+    /// Opens the agent of a job, and its session with `SessionStore::open_leased`.
     ///
     /// # Errors
     /// [`LegEnd`], with which the leg ends instead.
     async fn open(&self, job: &Job, lease: &Lease) -> Result<Box<dyn LegAgent>, LegEnd>;
 }
 
-/// Agent of a leg, until it is closed.
+/// Agent of one leg, until it is closed.
 #[async_trait]
 pub trait LegAgent: Send + Sync {
     /// Returns the agent.
     fn agent(&self) -> &Agent;
 
-    /// Tells how the run ended, for the log of the worker.
+    /// Reports the end of the run to the worker's log.
     fn report(&self, _job: &Job, _ended: &Result<(), AgentError>) {}
 
     /// Closes the agent and its session.
@@ -46,19 +47,19 @@ pub trait LegAgent: Send + Sync {
 }
 
 impl AgentLegs {
-    /// Creates the legs of agents that `opener` opens.
+    /// Creates an executor for agents that `opener` opens.
     #[must_use]
     pub fn new(opener: Arc<dyn LegOpener>) -> Self {
         Self { opener, drain_grace: DRAIN_GRACE }
     }
 
-    /// Sets how long a drained leg may wait for its running calls; half a second by default.
+    /// Sets the time that the running calls of a drained leg get to end; half a second by default.
     #[must_use]
     pub fn with_drain_grace(self, drain_grace: Duration) -> Self {
         Self { drain_grace, ..self }
     }
 
-    async fn drive(&self, agent: &Agent, job: &Job, lease: &Lease) -> Result<(), AgentError> {
+    async fn drive_run(&self, agent: &Agent, job: &Job, lease: &Lease) -> Result<(), AgentError> {
         let run = agent.run(RunOptions::resume().drive_leg(job.run().clone()))?;
         let handle = run.handle();
         let mut wait = std::pin::pin!(run.wait());
@@ -76,7 +77,7 @@ impl AgentLegs {
                 }
             }
         }
-        // A run that ends may lose its lease, too.
+        // A run that is ending can still lose its lease.
         tokio::select! {
             outcome = &mut wait => return outcome.result,
             () = lease.lost().cancelled() => handle.lose_session(),
@@ -92,14 +93,14 @@ impl Legs for AgentLegs {
             Ok(opened) => opened,
             Err(end) => return end,
         };
-        let ended = self.drive(opened.agent(), job, &lease).await;
+        let ended = self.drive_run(opened.agent(), job, &lease).await;
         opened.report(job, &ended);
         opened.close().await;
-        leg_end(&ended, &lease)
+        leg_end_of(&ended, &lease)
     }
 }
 
-fn leg_end(ended: &Result<(), AgentError>, lease: &Lease) -> LegEnd {
+fn leg_end_of(ended: &Result<(), AgentError>, lease: &Lease) -> LegEnd {
     match ended {
         Ok(()) => LegEnd::Done(RunStatus::Completed),
         Err(AgentError::HandedOver) => LegEnd::Handover(HandoverCause::Draining),

@@ -7,39 +7,39 @@ use std::time::Duration;
 use tokio::net::UnixDatagram;
 use zk_core::service::EngineName;
 
-/// Pause between two looks at the file, when nothing rings.
-const LOOK_PAUSE: Duration = Duration::from_secs(1);
+/// Polling interval of the engine's file, in which a ring ends the wait early.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Pause after a ring, in which further ones count as the same.
-const RING_PAUSE: Duration = Duration::from_millis(50);
+/// Debounce time after a ring: further rings until then count as the same.
+const RING_DEBOUNCE: Duration = Duration::from_millis(50);
 
-/// Rings that are dropped after one.
-const MAX_DRAINED: usize = 64;
+/// Maximum number of queued rings that are discarded after the first.
+const MAX_DISCARDED_RINGS: usize = 64;
 
-/// Ending of the names of the sockets.
-const SOCKET_SUFFIX: &str = "sock";
+/// File extension of the workers' sockets.
+const SOCKET_EXTENSION: &str = "sock";
 
-/// Socket of a worker, at which other processes tell that there is something to do. Without one, as on a path that is too
-/// long for a socket, the worker looks once a second.
+/// Wake-up socket of a worker, which other processes ring when the engine's file has work. Without a socket,
+/// as on a path that is too long for one, the worker polls the file once a second.
 pub(crate) struct Bell {
     socket: Option<UnixDatagram>,
     path: PathBuf,
 }
 
 impl Bell {
-    /// Makes the socket of a worker in `dir`. The caller has the lock of the name.
+    /// Creates the wake-up socket of a worker in `dir`. The caller holds the lock on the worker's name.
     pub(crate) fn open(dir: &Path, worker: &EngineName) -> Self {
         let path = dir.join(format!("{worker}.{SOCKET_SUFFIX}"));
         let _ = std::fs::remove_file(&path);
         let socket = UnixDatagram::bind(&path).ok();
         if socket.is_some() {
-            // The directory is private, too.
+            // An error has no effect, because the directory is private too.
             let _ = std::fs::set_permissions(&path, Permissions::from_mode(0o600));
         }
         Self { socket, path }
     }
 
-    /// Waits until another process rings, at most a second.
+    /// Waits until another process rings, or until the next poll of the file is due.
     pub(crate) async fn wait(&self) {
         let ring = async {
             match &self.socket {
@@ -47,9 +47,10 @@ impl Bell {
                     if socket.recv(&mut [0; 8]).await.is_err() {
                         std::future::pending::<()>().await;
                     }
-                    // Further rings tell nothing new. A bell that never stops must not keep the worker here.
-                    tokio::time::sleep(RING_PAUSE).await;
-                    for _ in 0..MAX_DRAINED {
+                    // The worker polls the file after the first ring, so that later ones add nothing. Endless
+                    // rings must not keep the worker here.
+                    tokio::time::sleep(RING_DEBOUNCE).await;
+                    for _ in 0..MAX_DISCARDED_RINGS {
                         if socket.try_recv(&mut [0; 8]).is_err() {
                             break;
                         }
@@ -58,7 +59,7 @@ impl Bell {
                 None => std::future::pending().await,
             }
         };
-        let _ = tokio::time::timeout(LOOK_PAUSE, ring).await;
+        let _ = tokio::time::timeout(POLL_INTERVAL, ring).await;
     }
 }
 
@@ -68,7 +69,7 @@ impl Drop for Bell {
     }
 }
 
-/// Rings at all workers with a socket in `dir`. Never waits: a worker that does not listen looks by itself.
+/// Rings the socket of every worker in `dir`, without waiting. A worker that misses the ring polls the file.
 pub(crate) fn ring(dir: &Path) {
     let (Ok(found), Ok(socket)) = (std::fs::read_dir(dir), StdUnixDatagram::unbound()) else { return };
     if socket.set_nonblocking(true).is_err() {
@@ -76,7 +77,7 @@ pub(crate) fn ring(dir: &Path) {
     }
     for entry in found.flatten() {
         let path = entry.path();
-        if path.extension().is_some_and(|suffix| suffix == SOCKET_SUFFIX) {
+        if path.extension().is_some_and(|suffix| suffix == SOCKET_EXTENSION) {
             let _ = socket.send_to(&[1], &path);
         }
     }

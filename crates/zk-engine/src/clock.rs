@@ -2,14 +2,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Milliseconds since the start of the machine, the same for all processes. Nobody sets this clock, so a
-/// lease does not end when the date is corrected.
-pub(crate) fn lease_ms() -> i64 {
+/// Returns the time since the machine started, in milliseconds, equal for all processes. Nobody sets this
+/// clock, so that correcting the date ends no lease.
+pub(crate) fn lease_now_ms() -> i64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.saturating_mul(1_000).saturating_add(now.tv_nsec / 1_000_000)
 }
 
-/// Milliseconds since 1970.
+/// Converts a time to milliseconds since 1970.
 pub(crate) fn date_ms(time: SystemTime) -> i64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
 }

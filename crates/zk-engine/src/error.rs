@@ -3,7 +3,7 @@ use std::path::Path;
 use rusqlite::ErrorCode;
 use zk_core::service::EngineError;
 
-/// Converts an error of SQLite.
+/// Converts an error of SQLite for the engine's file.
 pub(crate) fn engine_error(doing: &'static str, path: &Path, error: &rusqlite::Error) -> EngineError {
     let path = path.to_path_buf();
     match error.sqlite_error_code() {
@@ -16,13 +16,13 @@ pub(crate) fn engine_error(doing: &'static str, path: &Path, error: &rusqlite::E
             why: format!("another process has been writing {} for seconds; try again", path.display()),
         },
         Some(_) => EngineError::Failed { doing, why: format!("{}: {error}", path.display()) },
-        // A value that this version did not write.
+        // The file has a value that this version did not write.
         None => EngineError::Damaged { path, why: error.to_string() },
     }
 }
 
-/// Whether an operation can succeed later, without a change by a person.
-pub(crate) fn is_passing(error: &EngineError) -> bool {
+/// Whether the same operation may succeed later, without action by a person.
+pub(crate) fn is_transient(error: &EngineError) -> bool {
     match error {
         EngineError::Full { .. } | EngineError::Failed { .. } => true,
         EngineError::InvalidName { .. }

@@ -9,13 +9,13 @@ use zk_core::service::{EngineError, make_private_dir};
 
 use crate::error::engine_error;
 
-/// Format of the file, stored in SQLite's `user_version`.
+/// Format version of the engine's file, stored in SQLite's `user_version`.
 const FILE_FORMAT: u32 = 1;
 
-/// Application id of the file: "zken".
+/// SQLite application id of the engine's file: "zken".
 const APPLICATION_ID: i64 = 0x7a6b_656e;
 
-/// Longest wait for another process that writes.
+/// Maximum wait for another process that writes the file.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 const TABLES: &str = "
@@ -38,7 +38,7 @@ const TABLES: &str = "
 pub(crate) struct EngineFile {
     path: PathBuf,
     conn: Connection,
-    /// Device and inode.
+    /// Device and inode of the open file.
     identity: (u64, u64),
 }
 
@@ -62,7 +62,7 @@ impl EngineFile {
                 if let Some(dir) = path.parent() {
                     make_private_dir(dir).map_err(failed)?;
                 }
-                // Another process may create it at the same time.
+                // Another process may create the file at the same time.
                 let made = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
                 made.map_err(failed)?;
             }
@@ -79,7 +79,8 @@ impl EngineFile {
             Ok((version, conn.pragma_query_value(None, "application_id", |row| row.get(0))?))
         };
         let found = version(&conn).map_err(fail)?;
-        let mut file = Self { path: path.to_path_buf(), conn, identity: identity(path).map_err(failed)? };
+        let mut file =
+            Self { path: path.to_path_buf(), conn, identity: file_identity(path).map_err(failed)? };
         match found {
             (0, 0) => file.create_tables(version)?,
             (FILE_FORMAT, APPLICATION_ID) => {}
@@ -91,7 +92,7 @@ impl EngineFile {
                 return Err(EngineError::Damaged { path: path.to_path_buf(), why });
             }
         }
-        // A token that was given out must survive a power failure: it only grows.
+        // A token must survive a power failure once it was assigned, because a later token has to be larger.
         file.conn
             .query_row("PRAGMA journal_mode=WAL", [], |_| Ok(()))
             .and_then(|()| file.conn.execute_batch("PRAGMA synchronous=FULL;"))
@@ -105,7 +106,7 @@ impl EngineFile {
     ) -> Result<(), EngineError> {
         let fail = |error: rusqlite::Error| engine_error("create the tables of runs", &self.path, &error);
         let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
-        // Another process may have created them since.
+        // Another process may have created the tables meanwhile.
         if version(&tx).map_err(fail)? != (0, 0) {
             return Ok(());
         }
@@ -120,8 +121,8 @@ impl EngineFile {
         tx.commit().map_err(fail)
     }
 
-    /// Runs `change` in one write transaction: all or nothing.
-    pub(crate) fn change<T>(
+    /// Runs `change` in one write transaction, which stores everything or nothing.
+    pub(crate) fn write_transaction<T>(
         &mut self,
         doing: &'static str,
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<Result<T, EngineError>>,
@@ -135,8 +136,8 @@ impl EngineFile {
         Ok(value)
     }
 
-    /// Runs `read` on one state of the file.
-    pub(crate) fn read<T>(
+    /// Runs `read` in one read transaction.
+    pub(crate) fn read_transaction<T>(
         &mut self,
         doing: &'static str,
         read: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
@@ -148,16 +149,16 @@ impl EngineFile {
         read(&tx).map_err(fail)
     }
 
-    /// Checks that the path still names the open file.
+    /// Checks that the path still leads to the open file.
     fn check_identity(&self) -> Result<(), EngineError> {
-        match identity(&self.path) {
+        match file_identity(&self.path) {
             Ok(found) if found == self.identity => Ok(()),
             Ok(_) | Err(_) => Err(EngineError::Lost { path: self.path.clone() }),
         }
     }
 }
 
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
+fn file_identity(path: &Path) -> io::Result<(u64, u64)> {
     let found = std::fs::symlink_metadata(path)?;
     Ok((found.dev(), found.ino()))
 }

@@ -10,7 +10,7 @@ use crate::clock::duration_ms;
 use crate::local::LocalEngine;
 use crate::rows;
 
-/// Leases of the legs that run here.
+/// Leases of the legs that run in this process.
 #[derive(Default)]
 pub(crate) struct Keeper {
     held: Mutex<HashMap<RunId, Held>>,
@@ -23,25 +23,25 @@ struct Held {
 
 impl Keeper {
     /// Adds a lease that holds until `until`.
-    pub(crate) fn add(&self, run: RunId, lease: Lease, until: Instant) {
+    pub(crate) fn add_lease(&self, run: RunId, lease: Lease, until: Instant) {
         self.lock().insert(run, Held { lease, until });
     }
 
-    /// Forgets the lease of a leg that ended.
-    pub(crate) fn remove(&self, run: &RunId, token: u64) {
+    /// Removes the lease of a leg that ended.
+    pub(crate) fn remove_lease(&self, run: &RunId, token: u64) {
         let mut held = self.lock();
         if held.get(run).is_some_and(|held| held.lease.token() == token) {
             held.remove(run);
         }
     }
 
-    /// Number of legs.
-    pub(crate) fn count(&self) -> usize {
+    /// Returns the number of running legs.
+    pub(crate) fn count_legs(&self) -> usize {
         self.lock().len()
     }
 
-    /// Tells legs that their run is being cancelled.
-    pub(crate) fn cancel(&self, runs: &[(RunId, u64)]) {
+    /// Signals to legs that their runs are being cancelled.
+    pub(crate) fn signal_cancel(&self, runs: &[(RunId, u64)]) {
         let held = self.lock();
         for (run, token) in runs {
             if let Some(held) = held.get(run).filter(|held| held.lease.token() == *token) {
@@ -50,13 +50,13 @@ impl Keeper {
         }
     }
 
-    /// Renews all leases again and again. Never returns.
-    pub(crate) async fn renew(self: Arc<Self>, engine: LocalEngine, lease: Duration) {
+    /// Renews all leases periodically. Never returns.
+    pub(crate) async fn renew_leases(self: Arc<Self>, engine: LocalEngine, lease: Duration) {
         let pause = lease / 3;
         loop {
             tokio::time::sleep(pause).await;
-            if self.count() > 0 {
-                // A failed renewal is tried again; a lease that ends meanwhile is lost.
+            if self.count_legs() > 0 {
+                // The next round repeats a failed renewal; a lease that ends until then is lost.
                 let _ = self.renew_all(&engine, lease).await;
             }
         }
@@ -68,9 +68,10 @@ impl Keeper {
             self.lock().iter().map(|(run, held)| (run.clone(), held.lease.token())).collect();
         let length = duration_ms(lease);
         let renewed = engine
-            .change("renew leases", move |conn| {
-                let renew =
-                    |(run, token): (RunId, u64)| Ok((rows::renew(conn, &run, token, length)?, run, token));
+            .write_transaction("renew leases", move |conn| {
+                let renew = |(run, token): (RunId, u64)| {
+                    Ok((rows::renew_lease(conn, &run, token, length)?, run, token))
+                };
                 legs.into_iter().map(renew).collect::<rusqlite::Result<Vec<_>>>().map(Ok)
             })
             .await?;
@@ -90,8 +91,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// Tells legs whose lease ended, whatever the file does. Never returns.
-    pub(crate) async fn expire(self: Arc<Self>, lease: Duration) {
+    /// Signals to legs that their leases ended, even if the file cannot be read. Never returns.
+    pub(crate) async fn expire_leases(self: Arc<Self>, lease: Duration) {
         let pause = (lease / 10).max(Duration::from_millis(20));
         loop {
             tokio::time::sleep(pause).await;

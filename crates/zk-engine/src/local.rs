@@ -13,10 +13,10 @@ use zk_core::service::{
 use crate::file::EngineFile;
 use crate::{bell, rows, schedules, serve};
 
-/// Name of the file of an engine in its directory.
+/// Name of the engine's file in its directory.
 const FILE_NAME: &str = "runs.db";
 
-/// Directory with the locks and sockets of the workers.
+/// Name of the directory with the locks and sockets of the workers.
 const WORKERS_DIR: &str = "workers";
 
 /// Engine of one machine: runs, leases and schedules in one SQLite file, which several worker processes share.
@@ -56,7 +56,7 @@ impl fmt::Debug for LocalEngine {
 }
 
 impl LocalEngine {
-    /// Engine in the directory `dir`, which need not exist. `files` locks the names of workers.
+    /// Creates the engine in the directory `dir`, which need not exist. `files` locks the names of workers.
     #[must_use]
     pub fn new(dir: impl Into<PathBuf>, files: Arc<dyn StateFiles>) -> Self {
         Self(Arc::new(Shared { dir: dir.into(), files, file: Mutex::default() }))
@@ -76,27 +76,27 @@ impl LocalEngine {
         &self.0.files
     }
 
-    /// Path whose lock the worker of a name holds.
+    /// Returns the path whose lock a worker of this name holds.
     pub(crate) fn lock_path(&self, worker: &EngineName) -> PathBuf {
         self.workers_dir().join(format!("{worker}.worker"))
     }
 
     /// Runs `change` in one write transaction on a blocking thread.
-    pub(crate) async fn change<T: Send + 'static>(
+    pub(crate) async fn write_transaction<T: Send + 'static>(
         &self,
         doing: &'static str,
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<Result<T, EngineError>> + Send + 'static,
     ) -> Result<T, EngineError> {
-        self.with_file(doing, move |file| file.change(doing, change)).await
+        self.with_file(doing, move |file| file.write_transaction(doing, change)).await
     }
 
-    /// Runs `read` on one state of the file on a blocking thread.
-    pub(crate) async fn read<T: Send + 'static>(
+    /// Runs `read` in one read transaction on a blocking thread.
+    pub(crate) async fn read_transaction<T: Send + 'static>(
         &self,
         doing: &'static str,
         read: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, EngineError> {
-        self.with_file(doing, move |file| file.read(doing, read)).await
+        self.with_file(doing, move |file| file.read_transaction(doing, read)).await
     }
 
     async fn with_file<T: Send + 'static>(
@@ -110,24 +110,24 @@ impl LocalEngine {
             if file.is_none() {
                 *file = Some(EngineFile::open(&engine.path())?);
             }
-            let Some(open) = file.as_mut() else { return Err(gone(doing)) };
+            let Some(open) = file.as_mut() else { return Err(shutdown_error(doing)) };
             let done = act(open);
             if let Err(EngineError::Lost { .. } | EngineError::Damaged { .. }) = &done {
                 *file = None;
             }
             done
         });
-        task.await.map_err(|_| gone(doing))?
+        task.await.map_err(|_| shutdown_error(doing))?
     }
 
-    /// Tells the workers of this machine that there is something to do.
+    /// Wakes the workers of this machine, because the file has work.
     pub(crate) async fn ring(&self) {
         let dir = self.workers_dir();
         let _ = tokio::task::spawn_blocking(move || bell::ring(&dir)).await;
     }
 }
 
-fn gone(doing: &'static str) -> EngineError {
+fn shutdown_error(doing: &'static str) -> EngineError {
     EngineError::Failed { doing, why: "the program is ending".to_owned() }
 }
 
@@ -139,54 +139,57 @@ fn is_free(files: &dyn StateFiles, path: &Path) -> bool {
 #[async_trait]
 impl Engine for LocalEngine {
     async fn submit(&self, job: Job) -> Result<(), EngineError> {
-        self.change("submit the run", move |conn| rows::submit(conn, &job)).await?;
+        self.write_transaction("submit the run", move |conn| rows::submit_run(conn, &job)).await?;
         self.ring().await;
         Ok(())
     }
 
     async fn wake(&self, run: &RunId) -> Result<(), EngineError> {
         let run = run.clone();
-        self.change("wake the run", move |conn| rows::wake(conn, &run)).await?;
+        self.write_transaction("wake the run", move |conn| rows::wake_run(conn, &run)).await?;
         self.ring().await;
         Ok(())
     }
 
     async fn cancel(&self, run: &RunId) -> Result<(), EngineError> {
         let run = run.clone();
-        self.change("cancel the run", move |conn| rows::cancel(conn, &run)).await?;
+        self.write_transaction("cancel the run", move |conn| rows::cancel_run(conn, &run)).await?;
         self.ring().await;
         Ok(())
     }
 
     async fn list(&self, filter: &RunFilter) -> Result<Vec<EngineRun>, EngineError> {
         let filter = filter.clone();
-        self.read("list the runs", move |conn| rows::list(conn, &filter)).await
+        self.read_transaction("list the runs", move |conn| rows::list_runs(conn, &filter)).await
     }
 
     async fn schedule(&self, plan: Schedule) -> Result<(), EngineError> {
-        self.change("store the schedule", move |conn| schedules::put(conn, &plan)).await
+        self.write_transaction("store the schedule", move |conn| schedules::put_schedule(conn, &plan)).await
     }
 
     async fn unschedule(&self, name: &EngineName) -> Result<bool, EngineError> {
         let name = name.clone();
-        self.change("remove the schedule", move |conn| schedules::remove(conn, &name).map(Ok)).await
+        self.write_transaction("remove the schedule", move |conn| {
+            schedules::remove_schedule(conn, &name).map(Ok)
+        })
+        .await
     }
 
     async fn schedules(&self) -> Result<Vec<Schedule>, EngineError> {
-        self.read("list the schedules", |conn| schedules::list(conn)).await
+        self.read_transaction("list the schedules", |conn| schedules::list_schedules(conn)).await
     }
 
     async fn drain(&self, worker: Option<&EngineName>) -> Result<Vec<EngineName>, EngineError> {
         let (wanted, engine) = (worker.cloned(), self.clone());
         let asked = self
-            .change("drain the workers", move |conn| {
+            .write_transaction("drain the workers", move |conn| {
                 let mut asked = Vec::new();
-                for name in schedules::workers(conn)? {
+                for name in schedules::list_workers(conn)? {
                     if wanted.as_ref().is_some_and(|wanted| *wanted != name) {
                         continue;
                     }
                     if is_free(&**engine.files(), &engine.lock_path(&name)) {
-                        // The process of the worker is gone.
+                        // The worker's process ended without removing its entry.
                         schedules::end_worker(conn, &name)?;
                     } else {
                         schedules::ask_to_drain(conn, &name)?;

@@ -1,4 +1,4 @@
-//! Changes and reads of runs, each within a transaction of its caller.
+//! Queries and changes of runs, each within a transaction of the caller.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,46 +9,46 @@ use zk_core::service::{
     MAX_WAITED_CHILDREN, RunFilter, RunPhase, RunStatus, Take, Wait,
 };
 
-use crate::clock::{date_ms, date_of, duration_ms, lease_ms};
+use crate::clock::{date_ms, date_of, duration_ms, lease_now_ms};
 
-/// Deaths of workers in a row after which a run fails: it may be what ends them.
+/// Number of worker deaths in a row after which a run fails, because the run itself may cause them.
 pub(crate) const MAX_LEG_DEATHS: u32 = 50;
 
-/// Time for which finished runs stay listed.
+/// Retention time of finished runs in the list, in milliseconds.
 const FINISHED_KEPT_MS: i64 = 30 * 24 * 3600 * 1000;
 
-/// Pause after a leg that this worker cannot drive, before the run is taken again.
+/// Pause before a run is taken again after a leg that this worker could not drive.
 const HANDOVER_PAUSE: Duration = Duration::from_secs(10);
 
 type Changed<T> = rusqlite::Result<Result<T, EngineError>>;
 
-/// Run with the right to its next leg.
+/// Run that was taken for a leg, with the token of that leg.
 pub(crate) struct Taken {
     pub(crate) job: Job,
     pub(crate) token: u64,
 }
 
-fn now() -> i64 {
-    date_ms(SystemTime::now())
+fn now_ms() -> i64 {
+    date_ms(SystemTime::now_ms())
 }
 
 /// Converts a value to JSON text. None of the stored types can fail to be JSON.
-fn json<T: serde::Serialize>(value: &T) -> rusqlite::Result<String> {
+fn to_json<T: serde::Serialize>(value: &T) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }
 
-fn parsed<T: serde::de::DeserializeOwned>(column: usize, text: &str) -> rusqlite::Result<T> {
+fn from_json<T: serde::de::DeserializeOwned>(column: usize, text: &str) -> rusqlite::Result<T> {
     serde_json::from_str(text).map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into())
     })
 }
 
-fn phase_of(column: usize, text: &str) -> rusqlite::Result<RunPhase> {
-    parsed(column, &format!("\"{text}\""))
+fn parse_phase(column: usize, text: &str) -> rusqlite::Result<RunPhase> {
+    from_json(column, &format!("\"{text}\""))
 }
 
-pub(crate) fn submit(conn: &Connection, job: &Job) -> Changed<()> {
-    let text = json(job)?;
+pub(crate) fn submit_run(conn: &Connection, job: &Job) -> Changed<()> {
+    let text = to_json(job)?;
     let known: Option<String> = conn
         .query_row("SELECT job FROM runs WHERE run = ?1", [job.run().as_str()], |row| row.get(0))
         .optional()?;
@@ -83,20 +83,20 @@ pub(crate) fn submit(conn: &Connection, job: &Job) -> Changed<()> {
             parent,
             job.priority(),
             phase.as_str(),
-            now()
+            now_ms()
         ],
     )?;
     Ok(Ok(()))
 }
 
-pub(crate) fn wake(conn: &Connection, run: &RunId) -> Changed<()> {
-    let Some(phase) = phase(conn, run)? else { return Ok(Err(EngineError::UnknownRun(run.clone()))) };
+pub(crate) fn wake_run(conn: &Connection, run: &RunId) -> Changed<()> {
+    let Some(phase) = phase_of_run(conn, run)? else { return Ok(Err(EngineError::UnknownRun(run.clone()))) };
     match phase {
         RunPhase::Done | RunPhase::Failed | RunPhase::Cancelled => {
             return Ok(Err(EngineError::Finished { run: run.clone(), phase }));
         }
         RunPhase::Queued => {}
-        RunPhase::Parked => queue(conn, run)?,
+        RunPhase::Parked => queue_run(conn, run)?,
         RunPhase::Running => {
             conn.execute("UPDATE runs SET is_woken = 1 WHERE run = ?1", [run.as_str()])?;
         }
@@ -104,23 +104,23 @@ pub(crate) fn wake(conn: &Connection, run: &RunId) -> Changed<()> {
     Ok(Ok(()))
 }
 
-fn phase(conn: &Connection, run: &RunId) -> rusqlite::Result<Option<RunPhase>> {
+fn phase_of_run(conn: &Connection, run: &RunId) -> rusqlite::Result<Option<RunPhase>> {
     conn.query_row("SELECT phase FROM runs WHERE run = ?1", [run.as_str()], |row| {
-        phase_of(0, &row.get::<_, String>(0)?)
+        parse_phase(0, &row.get::<_, String>(0)?)
     })
     .optional()
 }
 
-fn queue(conn: &Connection, run: &RunId) -> rusqlite::Result<()> {
+fn queue_run(conn: &Connection, run: &RunId) -> rusqlite::Result<()> {
     conn.execute(
         "UPDATE runs SET phase = 'queued', wait = NULL, until_ms = NULL, changed_ms = ?2 WHERE run = ?1",
-        params![run.as_str(), now()],
+        params![run.as_str(), now_ms()],
     )?;
     Ok(())
 }
 
-pub(crate) fn cancel(conn: &Connection, run: &RunId) -> Changed<()> {
-    if phase(conn, run)?.is_none() {
+pub(crate) fn cancel_run(conn: &Connection, run: &RunId) -> Changed<()> {
+    if phase_of_run(conn, run)?.is_none() {
         return Ok(Err(EngineError::UnknownRun(run.clone())));
     }
     let mut select = conn.prepare_cached(
@@ -130,16 +130,16 @@ pub(crate) fn cancel(conn: &Connection, run: &RunId) -> Changed<()> {
     )?;
     let rows = select.query_map([run.as_str()], |row| {
         let run: String = row.get(0)?;
-        Ok((RunId::from(run), phase_of(1, &row.get::<_, String>(1)?)?))
+        Ok((RunId::from(run), parse_phase(1, &row.get::<_, String>(1)?)?))
     })?;
     for row in rows.collect::<rusqlite::Result<Vec<_>>>()? {
         let (run, phase) = row;
         match phase {
-            RunPhase::Queued | RunPhase::Parked => finish(conn, &run, RunPhase::Cancelled, None)?,
+            RunPhase::Queued | RunPhase::Parked => end_run(conn, &run, RunPhase::Cancelled, None)?,
             RunPhase::Running => {
                 conn.execute(
                     "UPDATE runs SET is_cancelled = 1, changed_ms = ?2 WHERE run = ?1",
-                    params![run.as_str(), now()],
+                    params![run.as_str(), now_ms()],
                 )?;
             }
             RunPhase::Done | RunPhase::Failed | RunPhase::Cancelled => {}
@@ -148,18 +148,18 @@ pub(crate) fn cancel(conn: &Connection, run: &RunId) -> Changed<()> {
     Ok(Ok(()))
 }
 
-/// Ends a run, and wakes the parent that waits for it.
-fn finish(
+/// Ends a run, and queues its parent if that waited for this end.
+fn end_run(
     conn: &Connection,
     run: &RunId,
     phase: RunPhase,
     failure: Option<&LegFailure>,
 ) -> rusqlite::Result<()> {
-    let failure = failure.map(json).transpose()?;
+    let failure = failure.map(to_json).transpose()?;
     conn.execute(
         "UPDATE runs SET phase = ?2, failure = ?3, wait = NULL, until_ms = NULL, lease_until = NULL,
              is_woken = 0, is_cancelled = 0, changed_ms = ?4 WHERE run = ?1",
-        params![run.as_str(), phase.as_str(), failure, now()],
+        params![run.as_str(), phase.as_str(), failure, now_ms()],
     )?;
     let parent: Option<String> =
         conn.query_row("SELECT parent FROM runs WHERE run = ?1", [run.as_str()], |row| row.get(0))?;
@@ -170,18 +170,18 @@ fn finish(
         })
         .optional()?;
     let Some(wait) = wait.flatten() else { return Ok(()) };
-    match parsed::<Wait>(0, &wait)? {
-        Wait::Children(children) if are_finished(conn, &children)? => queue(conn, &parent),
+    match from_json::<Wait>(0, &wait)? {
+        Wait::Children(children) if are_finished(conn, &children)? => queue_run(conn, &parent),
         Wait::Children(_) | Wait::Answer(_) | Wait::Mail | Wait::Until(_) => Ok(()),
     }
 }
 
-/// Whether no run of the list can end any more. An unknown one counts as finished.
+/// Whether all runs of the list have ended. Unknown runs count as ended.
 fn are_finished(conn: &Connection, runs: &[RunId]) -> rusqlite::Result<bool> {
     conn.query_row(
         "SELECT COUNT(*) = 0 FROM runs WHERE run IN (SELECT value FROM json_each(?1))
          AND phase IN ('queued', 'running', 'parked')",
-        [json(&runs)?],
+        [to_json(&runs)?],
         |row| row.get(0),
     )
 }
@@ -195,17 +195,17 @@ pub(crate) fn is_work_due(conn: &Connection) -> rusqlite::Result<bool> {
                  AND (lease_until <= ?2 OR lease_until > ?2 + lease_ms))
              OR EXISTS(SELECT 1 FROM schedules WHERE next_ms <= ?1)",
     )?
-    .query_row(params![now(), lease_ms()], |row| row.get(0))
+    .query_row(params![now_ms(), lease_now_ms()], |row| row.get(0))
 }
 
 /// Takes up to `most` runs for legs of this worker.
-pub(crate) fn take(conn: &Connection, take: &Take, most: usize) -> Changed<Vec<Taken>> {
-    let (date, lease_now) = (now(), lease_ms());
+pub(crate) fn take_runs(conn: &Connection, take: &Take, most: usize) -> Changed<Vec<Taken>> {
+    let (date, lease_now) = (now_ms(), lease_now_ms());
     conn.execute(
         "UPDATE runs SET phase = 'queued', wait = NULL, until_ms = NULL WHERE phase = 'parked' AND until_ms <= ?1",
         [date],
     )?;
-    // After a start of the machine, the clock of leases begins anew.
+    // The clock of leases restarts with the machine, so that a lease that seems too long has expired.
     let mut expired = conn.prepare_cached(
         "SELECT run, deaths, is_cancelled FROM runs WHERE phase = 'running'
          AND (lease_until <= ?1 OR lease_until > ?1 + lease_ms)",
@@ -215,9 +215,9 @@ pub(crate) fn take(conn: &Connection, take: &Take, most: usize) -> Changed<Vec<T
     })?;
     for row in expired.collect::<rusqlite::Result<Vec<_>>>()? {
         match row {
-            (run, _, true) => finish(conn, &run, RunPhase::Cancelled, None)?,
+            (run, _, true) => end_run(conn, &run, RunPhase::Cancelled, None)?,
             (run, deaths, false) if deaths + 1 >= MAX_LEG_DEATHS => {
-                finish(conn, &run, RunPhase::Failed, Some(&LegFailure::Deaths(deaths + 1)))?;
+                end_run(conn, &run, RunPhase::Failed, Some(&LegFailure::Deaths(deaths + 1)))?;
             }
             (run, _, false) => {
                 conn.execute(
@@ -234,16 +234,16 @@ pub(crate) fn take(conn: &Connection, take: &Take, most: usize) -> Changed<Vec<T
          ORDER BY priority DESC, seq LIMIT ?3",
     )?;
     let ready = ready
-        .query_map(params![JOB_FORMAT, json(&queues)?, i64::try_from(most).unwrap_or(i64::MAX)], |row| {
-            Ok((row.get::<_, String>(0)?, parsed::<Job>(1, &row.get::<_, String>(1)?)?))
+        .query_map(params![JOB_FORMAT, to_json(&queues)?, i64::try_from(most).unwrap_or(i64::MAX)], |row| {
+            Ok((row.get::<_, String>(0)?, from_json::<Job>(1, &row.get::<_, String>(1)?)?))
         })?
         .collect::<rusqlite::Result<Vec<_>>>()?;
     if ready.is_empty() {
         return Ok(Ok(Vec::new()));
     }
     let lease = duration_ms(take.lease);
-    // Tokens grow over all runs: stores fence sessions, and a session may have several runs in turn. In a new file they begin
-    // with the date, behind the tokens of a file that was lost.
+    // Tokens grow over all runs, because a store compares them per session, and a session may have several
+    // runs. In a new file they begin with the date, to exceed the tokens of a lost file.
     let last: i64 = conn.query_row("SELECT COALESCE(MAX(token), 0) FROM runs", [], |row| row.get(0))?;
     let mut last = last.max(date);
     let mut taken = Vec::with_capacity(ready.len());
@@ -259,8 +259,9 @@ pub(crate) fn take(conn: &Connection, take: &Take, most: usize) -> Changed<Vec<T
     Ok(Ok(taken))
 }
 
-/// Renews a lease; `None` if the run is another worker's or over, else whether it is being cancelled.
-pub(crate) fn renew(
+/// Renews a lease, and returns whether the run is being cancelled; `None` if another worker has the run, or
+/// it is over.
+pub(crate) fn renew_lease(
     conn: &Connection,
     run: &RunId,
     token: u64,
@@ -269,12 +270,12 @@ pub(crate) fn renew(
     conn.prepare_cached(
         "UPDATE runs SET lease_until = ?3 WHERE run = ?1 AND token = ?2 AND phase = 'running' RETURNING is_cancelled",
     )?
-    .query_row(params![run.as_str(), stored(token), lease_ms().saturating_add(lease)], |row| row.get(0))
+    .query_row(params![run.as_str(), token_to_sql(token), lease_now_ms().saturating_add(lease)], |row| row.get(0))
     .optional()
 }
 
-/// Running runs of a worker that are being cancelled, with their tokens.
-pub(crate) fn cancelled(conn: &Connection, worker: &EngineName) -> rusqlite::Result<Vec<(RunId, u64)>> {
+/// Returns the running runs of a worker that are being cancelled, with their tokens.
+pub(crate) fn cancelled_runs(conn: &Connection, worker: &EngineName) -> rusqlite::Result<Vec<(RunId, u64)>> {
     let mut select = conn.prepare_cached(
         "SELECT run, token FROM runs WHERE phase = 'running' AND is_cancelled AND worker = ?1",
     )?;
@@ -284,8 +285,9 @@ pub(crate) fn cancelled(conn: &Connection, worker: &EngineName) -> rusqlite::Res
     rows.collect()
 }
 
-/// Frees the runs that an earlier process of this worker's name left.
-pub(crate) fn free_left_behind(conn: &Connection, worker: &EngineName) -> rusqlite::Result<()> {
+/// Expires the leases that an earlier process of this worker left, and deletes finished runs after their
+/// retention time.
+pub(crate) fn expire_left_leases(conn: &Connection, worker: &EngineName) -> rusqlite::Result<()> {
     conn.execute(
         "UPDATE runs SET lease_until = 0 WHERE phase = 'running' AND worker = ?1",
         [worker.as_str()],
@@ -293,70 +295,70 @@ pub(crate) fn free_left_behind(conn: &Connection, worker: &EngineName) -> rusqli
     conn.execute(
         "DELETE FROM runs WHERE phase IN ('done', 'failed', 'cancelled') AND changed_ms < ?1
          AND token < (SELECT MAX(token) FROM runs)",
-        [now() - FINISHED_KEPT_MS],
+        [now_ms() - FINISHED_KEPT_MS],
     )?;
     Ok(())
 }
 
-/// Records the end of a leg; returns false if the run was another worker's by then.
+/// Records the end of a leg; returns false if another worker had the run by then.
 pub(crate) fn end_leg(conn: &Connection, run: &RunId, token: u64, end: &LegEnd) -> Changed<bool> {
     let row: Option<(bool, bool)> = conn
         .query_row(
             "SELECT is_woken, is_cancelled FROM runs WHERE run = ?1 AND token = ?2 AND phase = 'running'",
-            params![run.as_str(), stored(token)],
+            params![run.as_str(), token_to_sql(token)],
             |row| Ok((row.get(0)?, row.get(1)?)),
         )
         .optional()?;
     let Some((is_woken, is_cancelled)) = row else { return Ok(Ok(false)) };
     conn.execute("UPDATE runs SET deaths = 0, lease_until = NULL WHERE run = ?1", [run.as_str()])?;
     match end {
-        LegEnd::Done(RunStatus::Completed) => finish(conn, run, RunPhase::Done, None)?,
-        LegEnd::Done(RunStatus::Aborted) => finish(conn, run, RunPhase::Cancelled, None)?,
-        LegEnd::Done(RunStatus::Error) => finish(conn, run, RunPhase::Failed, Some(&LegFailure::Agent))?,
-        LegEnd::Failed(failure) => finish(conn, run, RunPhase::Failed, Some(failure))?,
+        LegEnd::Done(RunStatus::Completed) => end_run(conn, run, RunPhase::Done, None)?,
+        LegEnd::Done(RunStatus::Aborted) => end_run(conn, run, RunPhase::Cancelled, None)?,
+        LegEnd::Done(RunStatus::Error) => end_run(conn, run, RunPhase::Failed, Some(&LegFailure::Agent))?,
+        LegEnd::Failed(failure) => end_run(conn, run, RunPhase::Failed, Some(failure))?,
         LegEnd::Parked(_) | LegEnd::Handover(_) if is_cancelled => {
-            finish(conn, run, RunPhase::Cancelled, None)?;
+            end_run(conn, run, RunPhase::Cancelled, None)?;
         }
-        LegEnd::Handover(HandoverCause::Draining | HandoverCause::Age) => queue(conn, run)?,
-        // Other causes last: at once, the same worker would take the run again.
+        LegEnd::Handover(HandoverCause::Draining | HandoverCause::Age) => queue_run(conn, run)?,
+        // These causes persist: without a pause, the same worker would take the run again at once.
         LegEnd::Handover(HandoverCause::Fenced | HandoverCause::TooNew) => {
-            park(conn, run, &Wait::Until(SystemTime::now() + HANDOVER_PAUSE), false)?;
+            park_run(conn, run, &Wait::Until(SystemTime::now_ms() + HANDOVER_PAUSE), false)?;
         }
-        LegEnd::Parked(wait) => park(conn, run, wait, is_woken)?,
+        LegEnd::Parked(wait) => park_run(conn, run, wait, is_woken)?,
     }
     Ok(Ok(true))
 }
 
-fn park(conn: &Connection, run: &RunId, wait: &Wait, is_woken: bool) -> rusqlite::Result<()> {
-    let text = json(wait)?;
+fn park_run(conn: &Connection, run: &RunId, wait: &Wait, is_woken: bool) -> rusqlite::Result<()> {
+    let text = to_json(wait)?;
     let until = match wait {
         Wait::Until(time) => Some(date_ms(*time)),
         Wait::Children(runs) if runs.len() > MAX_WAITED_CHILDREN => {
-            return finish(conn, run, RunPhase::Failed, Some(&LegFailure::TooLarge));
+            return end_run(conn, run, RunPhase::Failed, Some(&LegFailure::TooLarge));
         }
-        Wait::Children(runs) if are_finished(conn, runs)? => return queue(conn, run),
+        Wait::Children(runs) if are_finished(conn, runs)? => return queue_run(conn, run),
         Wait::Answer(_) | Wait::Mail | Wait::Children(_) => None,
     };
     if text.len() > MAX_JOB_BYTES / 2 {
-        return finish(conn, run, RunPhase::Failed, Some(&LegFailure::TooLarge));
+        return end_run(conn, run, RunPhase::Failed, Some(&LegFailure::TooLarge));
     }
     if is_woken {
-        return queue(conn, run);
+        return queue_run(conn, run);
     }
     conn.execute(
         "UPDATE runs SET phase = 'parked', wait = ?2, until_ms = ?3, changed_ms = ?4 WHERE run = ?1",
-        params![run.as_str(), text, until, now()],
+        params![run.as_str(), text, until, now_ms()],
     )?;
     Ok(())
 }
 
-fn stored(token: u64) -> i64 {
+fn token_to_sql(token: u64) -> i64 {
     i64::try_from(token).unwrap_or(i64::MAX)
 }
 
-pub(crate) fn list(conn: &Connection, filter: &RunFilter) -> rusqlite::Result<Vec<EngineRun>> {
+pub(crate) fn list_runs(conn: &Connection, filter: &RunFilter) -> rusqlite::Result<Vec<EngineRun>> {
     let phases: Vec<&str> = filter.phases.iter().map(|phase| phase.as_str()).collect();
-    let phases = json(&phases)?;
+    let phases = to_json(&phases)?;
     let limit = filter.limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
     let named: &[(&str, &dyn ToSql)] = named_params! {
         ":run": filter.run.as_ref().map(RunId::as_str),
@@ -376,23 +378,23 @@ pub(crate) fn list(conn: &Connection, filter: &RunFilter) -> rusqlite::Result<Ve
              AND format <= 1
          ORDER BY seq DESC LIMIT :limit",
     )?;
-    let rows = select.query_map(named, listed)?;
+    let rows = select.query_map(named, run_of_row)?;
     let mut runs = rows.collect::<rusqlite::Result<Vec<_>>>()?;
     runs.reverse();
     Ok(runs)
 }
 
-fn listed(row: &Row<'_>) -> rusqlite::Result<EngineRun> {
+fn run_of_row(row: &Row<'_>) -> rusqlite::Result<EngineRun> {
     let text = |column| row.get::<_, Option<String>>(column);
     let count = |column| row.get::<_, i64>(column).map(|count| u64::try_from(count).unwrap_or_default());
     Ok(EngineRun {
-        job: parsed(0, &row.get::<_, String>(0)?)?,
-        phase: phase_of(1, &row.get::<_, String>(1)?)?,
-        wait: text(2)?.map(|wait| parsed(2, &wait)).transpose()?,
-        worker: text(3)?.map(|worker| parsed(3, &json(&worker)?)).transpose()?,
+        job: from_json(0, &row.get::<_, String>(0)?)?,
+        phase: parse_phase(1, &row.get::<_, String>(1)?)?,
+        wait: text(2)?.map(|wait| from_json(2, &wait)).transpose()?,
+        worker: text(3)?.map(|worker| from_json(3, &to_json(&worker)?)).transpose()?,
         token: count(4)?,
         legs: count(5)?,
-        failure: text(6)?.map(|failure| parsed(6, &failure)).transpose()?,
+        failure: text(6)?.map(|failure| from_json(6, &failure)).transpose()?,
         is_cancelling: row.get(7)?,
         submitted: date_of(row.get(8)?),
         changed: date_of(row.get(9)?),

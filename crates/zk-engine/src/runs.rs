@@ -10,7 +10,8 @@ use zk_core::service::{
 };
 use zk_session::{AnswerRefused, answer_question};
 
-/// Runs of an engine together with their sessions in a store: what a person does with them.
+/// Runs of an engine together with their sessions in a store, with the operations of a person: submit, steer,
+/// answer, hand off, schedule.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -43,16 +44,16 @@ impl fmt::Debug for Runs {
     }
 }
 
-/// Place and manner of a run, by names that its worker resolves.
+/// Placement of a run, by names that its worker resolves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
-    /// Id of the run; `None` for a fresh one. A run that exists is not submitted again.
+    /// Id of the run; `None` for a fresh id. A run with this id is submitted only once.
     pub run: Option<RunId>,
-    /// Preset.
+    /// Name of the preset.
     pub preset: Option<EngineName>,
-    /// Workspace; `None` for the directory of the session.
+    /// Name of the workspace; `None` for the directory of the session.
     pub workspace: Option<EngineName>,
-    /// Queue.
+    /// Name of the queue.
     pub queue: Option<EngineName>,
     /// Priority; runs with a larger one begin first.
     pub priority: i8,
@@ -67,21 +68,21 @@ pub enum RunsError {
     /// The store of sessions refused or failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// No run has an id that begins so.
+    /// No run has an id with this prefix.
     #[error("no run has an id that begins with `{0}`")]
     Unknown(String),
-    /// Several runs have ids that begin so.
+    /// Several runs have ids with this prefix.
     #[error("{count} runs have ids that begin with `{start}`; give more of the id")]
     Ambiguous {
-        /// Beginning that was given.
+        /// Prefix that was given.
         start: String,
-        /// Number of runs.
+        /// Number of runs with the prefix.
         count: usize,
     },
     /// A prompt is empty.
     #[error("the prompt is empty: say what the run is to do")]
     NoPrompt,
-    /// The run waits for no answer.
+    /// The run waits for no answer of a person.
     #[error("run `{run}` waits for no answer: it is {phase}")]
     NotParked {
         /// Id of the run.
@@ -98,19 +99,20 @@ pub enum RunsError {
 }
 
 impl Runs {
-    /// Creates the desk of an engine and of the store that its workers use. Prompts pass `redactor` before they are stored.
+    /// Creates the runs of an engine, with the store that its workers use. Prompts pass `redactor` before
+    /// they are stored.
     #[must_use]
     pub fn new(engine: Arc<dyn Engine>, store: Arc<dyn SessionStore>, redactor: Arc<Redactor>) -> Self {
         Self { engine, store, redactor }
     }
 
-    /// Returns the engine.
+    /// Returns the engine of the runs.
     #[must_use]
     pub fn engine(&self) -> &Arc<dyn Engine> {
         &self.engine
     }
 
-    /// Returns the store.
+    /// Returns the store of the runs' sessions.
     #[must_use]
     pub fn store(&self) -> &Arc<dyn SessionStore> {
         &self.store
@@ -135,7 +137,7 @@ impl Runs {
         match self.submit_session(session.clone(), placement).await {
             Ok(job) => Ok(job),
             Err(error) => {
-                // The error is reported, not that of the clean-up.
+                // The first error is returned, not that of the clean-up.
                 let _ = self.store.delete(&session).await;
                 Err(error)
             }
@@ -162,7 +164,7 @@ impl Runs {
                 Err(error) => Err(error),
             },
             None => match open.entries().await {
-                Ok(entries) if has_work(&entries) => Ok(()),
+                Ok(entries) if has_unanswered_work(&entries) => Ok(()),
                 Ok(_) => Err(RunsError::NothingToDo(session.clone())),
                 Err(error) => Err(error.into()),
             },
@@ -190,7 +192,7 @@ impl Runs {
         Ok(job)
     }
 
-    /// Stores a prompt, and submits a run with a copy of it at each of these times.
+    /// Stores a prompt, and schedules runs that begin with a copy of it at each of these times.
     ///
     /// # Errors
     /// [`RunsError`]; no session is left behind then.
@@ -212,7 +214,7 @@ impl Runs {
         Ok(plan)
     }
 
-    /// Finds the run whose id is or begins with `start`.
+    /// Finds the run whose id has the prefix `start`.
     ///
     /// # Errors
     /// [`RunsError::Unknown`], [`RunsError::Ambiguous`], and those of the engine.
@@ -233,13 +235,13 @@ impl Runs {
         }
     }
 
-    /// Leaves a message for a run, which it reads before its next turn.
+    /// Leaves a message for a run, which receives it before its next turn.
     ///
     /// # Errors
     /// [`EngineError::Finished`] for a run that is over; the store's errors, such as for a message over 1 MB.
     pub async fn steer(&self, run: &EngineRun, text: &str) -> Result<(), RunsError> {
         if run.phase.is_finished() {
-            return Err(finished(run).into());
+            return Err(finished_error(run).into());
         }
         if text.trim().is_empty() {
             return Err(RunsError::NoPrompt);
@@ -249,7 +251,7 @@ impl Runs {
         self.wake_parked(run).await
     }
 
-    /// Answers the question at which a run is parked, and wakes it.
+    /// Answers the question on which a run is parked, and wakes the run.
     ///
     /// # Errors
     /// [`RunsError::NotParked`]; [`RunsError::Answer`], also when the question was answered before.
@@ -267,12 +269,12 @@ impl Runs {
         self.wake_parked(run).await
     }
 
-    /// Wakes a run that is parked. Others take what is there by themselves.
+    /// Wakes a parked run. A queued run reads its mail by itself.
     async fn wake_parked(&self, run: &EngineRun) -> Result<(), RunsError> {
         match run.phase {
             RunPhase::Parked | RunPhase::Running => Ok(self.engine.wake(run.job.run()).await?),
             RunPhase::Queued => Ok(()),
-            RunPhase::Done | RunPhase::Failed | RunPhase::Cancelled => Err(finished(run).into()),
+            RunPhase::Done | RunPhase::Failed | RunPhase::Cancelled => Err(finished_error(run).into()),
         }
     }
 
@@ -284,7 +286,7 @@ impl Runs {
         Ok(EntryKind::Message { message: message.shared(), usage: None })
     }
 
-    /// Stores a new session with a prompt that nothing answers yet.
+    /// Stores a new session with an unanswered prompt.
     async fn store_prompt(&self, cwd: PathBuf, prompt: &str) -> Result<SessionId, RunsError> {
         let entry = self.prompt_entry(prompt)?;
         let open = self.store.create(NewSession { id: None, cwd, parent: None }).await?;
@@ -299,12 +301,12 @@ impl Runs {
     }
 }
 
-fn finished(run: &EngineRun) -> EngineError {
+fn finished_error(run: &EngineRun) -> EngineError {
     EngineError::Finished { run: run.job.run().clone(), phase: run.phase }
 }
 
-/// Whether a session ends with a message without an answer, or with an open turn.
-fn has_work(entries: &[Entry]) -> bool {
+/// Whether a session ends with an unanswered message or an open turn.
+fn has_unanswered_work(entries: &[Entry]) -> bool {
     let state = |entry: &Entry| match &entry.kind {
         EntryKind::Message { message, .. } => Some(message.role == Role::User),
         EntryKind::OpenTurn { .. } => Some(true),

@@ -1,4 +1,4 @@
-//! Changes and reads of schedules and workers, each within a transaction of its caller.
+//! Queries and changes of schedules and workers, each within a transaction of the caller.
 
 use std::time::SystemTime;
 
@@ -8,17 +8,17 @@ use zk_core::service::{EngineError, EngineName, Schedule};
 use crate::clock::date_ms;
 use crate::rows;
 
-fn failed<E: Into<Box<dyn std::error::Error + Send + Sync>>>(error: E) -> rusqlite::Error {
+fn conversion_error<E: Into<Box<dyn std::error::Error + Send + Sync>>>(error: E) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into())
 }
 
-pub(crate) fn put(conn: &Connection, plan: &Schedule) -> rusqlite::Result<Result<(), EngineError>> {
+pub(crate) fn put_schedule(conn: &Connection, plan: &Schedule) -> rusqlite::Result<Result<(), EngineError>> {
     let now = SystemTime::now();
-    // A name that leaves no room for ids is refused here, not when a run is due.
+    // A schedule whose name leaves no room for ids is refused here, not when a run is due.
     if let Err(error) = plan.job_at(now) {
         return Ok(Err(error));
     }
-    let text = serde_json::to_string(plan).map_err(failed)?;
+    let text = serde_json::to_string(plan).map_err(conversion_error)?;
     conn.execute(
         "INSERT INTO schedules(name, plan, next_ms) VALUES(?1, ?2, ?3)
          ON CONFLICT(name) DO UPDATE SET plan = ?2, next_ms = ?3",
@@ -27,26 +27,27 @@ pub(crate) fn put(conn: &Connection, plan: &Schedule) -> rusqlite::Result<Result
     Ok(Ok(()))
 }
 
-pub(crate) fn remove(conn: &Connection, name: &EngineName) -> rusqlite::Result<bool> {
+pub(crate) fn remove_schedule(conn: &Connection, name: &EngineName) -> rusqlite::Result<bool> {
     Ok(conn.execute("DELETE FROM schedules WHERE name = ?1", [name.as_str()])? > 0)
 }
 
-pub(crate) fn list(conn: &Connection) -> rusqlite::Result<Vec<Schedule>> {
+pub(crate) fn list_schedules(conn: &Connection) -> rusqlite::Result<Vec<Schedule>> {
     let mut select = conn.prepare("SELECT plan FROM schedules ORDER BY name")?;
-    let plans = select.query_map([], |row| plan(&row.get::<_, String>(0)?))?;
+    let plans = select.query_map([], |row| parse_schedule(&row.get::<_, String>(0)?))?;
     plans.collect()
 }
 
-fn plan(text: &str) -> rusqlite::Result<Schedule> {
-    serde_json::from_str(text).map_err(failed)
+fn parse_schedule(text: &str) -> rusqlite::Result<Schedule> {
+    serde_json::from_str(text).map_err(conversion_error)
 }
 
 /// Submits a run for each schedule that is due.
 pub(crate) fn submit_due(conn: &Connection) -> rusqlite::Result<Result<(), EngineError>> {
     let now = SystemTime::now();
     let mut select = conn.prepare_cached("SELECT plan, next_ms FROM schedules WHERE next_ms <= ?1")?;
-    let due = select
-        .query_map([date_ms(now)], |row| Ok((plan(&row.get::<_, String>(0)?)?, row.get::<_, i64>(1)?)))?;
+    let due = select.query_map([date_ms(now)], |row| {
+        Ok((parse_schedule(&row.get::<_, String>(0)?)?, row.get::<_, i64>(1)?))
+    })?;
     for row in due.collect::<rusqlite::Result<Vec<_>>>()? {
         let (plan, time) = row;
         conn.execute(
@@ -54,7 +55,7 @@ pub(crate) fn submit_due(conn: &Connection) -> rusqlite::Result<Result<(), Engin
             params![plan.name.as_str(), date_ms(plan.times.next(now))],
         )?;
         let submitted = match plan.job_at(crate::clock::date_of(time)) {
-            Ok(job) => rows::submit(conn, &job)?,
+            Ok(job) => rows::submit_run(conn, &job)?,
             Err(error) => Err(error),
         };
         if let Err(error) = submitted {
@@ -69,7 +70,7 @@ pub(crate) fn begin_worker(conn: &Connection, name: &EngineName) -> rusqlite::Re
         "INSERT INTO workers(name, is_draining) VALUES(?1, 0) ON CONFLICT(name) DO UPDATE SET is_draining = 0",
         [name.as_str()],
     )?;
-    rows::free_left_behind(conn, name)
+    rows::expire_left_leases(conn, name)
 }
 
 pub(crate) fn end_worker(conn: &Connection, name: &EngineName) -> rusqlite::Result<()> {
@@ -77,10 +78,10 @@ pub(crate) fn end_worker(conn: &Connection, name: &EngineName) -> rusqlite::Resu
     Ok(())
 }
 
-pub(crate) fn workers(conn: &Connection) -> rusqlite::Result<Vec<EngineName>> {
+pub(crate) fn list_workers(conn: &Connection) -> rusqlite::Result<Vec<EngineName>> {
     let mut select = conn.prepare("SELECT name FROM workers ORDER BY name")?;
     let names = select.query_map([], |row| row.get::<_, String>(0))?;
-    names.map(|name| EngineName::new(&name?).map_err(failed)).collect()
+    names.map(|name| EngineName::new(&name?).map_err(conversion_error)).collect()
 }
 
 pub(crate) fn ask_to_drain(conn: &Connection, name: &EngineName) -> rusqlite::Result<()> {

@@ -9,16 +9,16 @@ use tokio_util::sync::CancellationToken;
 use zk_core::service::{EngineError, EngineName, Job, Lease, LegEnd, LegFailure, Legs, StateLock, Take};
 
 use crate::bell::Bell;
-use crate::error::is_passing;
+use crate::error::is_transient;
 use crate::keeper::Keeper;
 use crate::local::LocalEngine;
 use crate::rows::Taken;
 use crate::{rows, schedules};
 
-/// Failures in a row after which a worker gives up; it looks about once a second.
+/// Number of failures in a row after which a worker gives up, at about one poll of the file a second.
 const MAX_FAILURES: u32 = 30;
 
-/// Attempts to record the end of a leg, and the pause between two.
+/// Number of attempts to record the end of a leg, and pause between two of them.
 const RECORD_ATTEMPTS: u32 = 3;
 const RECORD_PAUSE: Duration = Duration::from_millis(300);
 
@@ -31,19 +31,21 @@ pub(crate) async fn serve(
 ) -> Result<(), EngineError> {
     let _name = lock_name(engine, &take.worker).await?;
     let name = take.worker.clone();
-    engine.change("begin to serve", move |conn| schedules::begin_worker(conn, &name).map(Ok)).await?;
+    engine
+        .write_transaction("begin to serve", move |conn| schedules::begin_worker(conn, &name).map(Ok))
+        .await?;
     let keeper = Arc::new(Keeper::default());
-    // Ended with this future, also when that is dropped.
+    // Dropping the set ends these tasks, also if this future is dropped.
     let mut keeping = JoinSet::new();
-    keeping.spawn(keeper.clone().renew(engine.clone(), take.lease));
-    keeping.spawn(keeper.clone().expire(take.lease));
+    keeping.spawn(keeper.clone().renew_leases(engine.clone(), take.lease));
+    keeping.spawn(keeper.clone().expire_leases(take.lease));
     let name = take.worker.clone();
     let mut worker = Worker {
         engine,
         bell: Bell::open(&engine.workers_dir(), &take.worker),
         take,
         legs,
-        // Cancelled by `stop`, and by a request in the file.
+        // Cancelled by `stop`, or by a request to drain in the file.
         draining: stop.child_token(),
         keeper,
         running: JoinSet::new(),
@@ -51,8 +53,9 @@ pub(crate) async fn serve(
     };
     let served = worker.run().await;
     drop(keeping);
-    let ended = engine.change("end serving", move |conn| schedules::end_worker(conn, &name).map(Ok)).await;
-    // Handed over legs are ready for others.
+    let ended =
+        engine.write_transaction("end serving", move |conn| schedules::end_worker(conn, &name).map(Ok)).await;
+    // Other workers can take the legs that were handed over.
     engine.ring().await;
     served.and(ended)
 }
@@ -73,24 +76,24 @@ struct Worker<'a> {
     draining: CancellationToken,
     keeper: Arc<Keeper>,
     running: JoinSet<()>,
-    /// Failures in a row.
+    /// Number of failed polls of the file in a row.
     failures: u32,
 }
 
 impl Worker<'_> {
     async fn run(&mut self) -> Result<(), EngineError> {
         loop {
-            let began = match self.look().await {
+            let began = match self.poll_file().await {
                 Ok(began) => {
                     self.failures = 0;
                     began
                 }
                 Err(error) => {
                     self.failures += 1;
-                    if is_passing(&error) && self.failures < MAX_FAILURES {
+                    if is_transient(&error) && self.failures < MAX_FAILURES {
                         0
                     } else {
-                        // The file may be gone: running legs end, and nothing is lost in their sessions.
+                        // The file may be gone: running legs end, and their sessions keep all data.
                         self.draining.cancel();
                         while self.running.join_next().await.is_some() {}
                         return Err(error);
@@ -111,15 +114,16 @@ impl Worker<'_> {
         }
     }
 
-    /// Looks into the file: begins legs, and tells those that are cancelled. Returns how many legs began.
-    async fn look(&mut self) -> Result<usize, EngineError> {
+    /// Polls the file once: begins legs that are due, and signals cancellations to running ones. Returns the
+    /// number of legs that began.
+    async fn poll_file(&mut self) -> Result<usize, EngineError> {
         let worker = self.take.worker.clone();
-        let looked = self.engine.read("look for work", move |conn| {
+        let looked = self.engine.read_transaction("look for work", move |conn| {
             let is_draining = schedules::is_draining(conn, &worker)?;
-            Ok((is_draining, rows::cancelled(conn, &worker)?, rows::is_work_due(conn)?))
+            Ok((is_draining, rows::cancelled_runs(conn, &worker)?, rows::is_work_due(conn)?))
         });
         let (is_draining, cancelled, is_due) = looked.await?;
-        self.keeper.cancel(&cancelled);
+        self.keeper.signal_cancel(&cancelled);
         if is_draining {
             self.draining.cancel();
         }
@@ -128,39 +132,39 @@ impl Worker<'_> {
             return Ok(0);
         }
         let (take, before) = (self.take.clone(), Instant::now());
-        let taken = self.engine.change("take runs", move |conn| {
+        let taken = self.engine.write_transaction("take runs", move |conn| {
             if let Err(error) = schedules::submit_due(conn)? {
                 return Ok(Err(error));
             }
-            rows::take(conn, &take, room)
+            rows::take_runs(conn, &take, room)
         });
         let taken = taken.await?;
         let count = taken.len();
         for Taken { job, token } in taken {
             let lease = Lease::new(token).with_draining(self.draining.clone());
-            self.keeper.add(job.run().clone(), lease.clone(), before + self.take.lease);
+            self.keeper.add_lease(job.run().clone(), lease.clone(), before + self.take.lease);
             let (engine, legs, keeper) = (self.engine.clone(), self.legs.clone(), self.keeper.clone());
             self.running.spawn(async move {
                 let leg = AssertUnwindSafe(legs.leg(&job, lease)).catch_unwind().await;
                 let end = leg.unwrap_or(LegEnd::Failed(LegFailure::Panicked));
-                record(&engine, &job, token, end).await;
-                keeper.remove(job.run(), token);
+                record_end(&engine, &job, token, end).await;
+                keeper.remove_lease(job.run(), token);
             });
         }
         Ok(count)
     }
 }
 
-/// Records the end of a leg. A failed record is tried again a few times; afterwards the lease ends, and the next leg
-/// finds the session as this one left it.
-async fn record(engine: &LocalEngine, job: &Job, token: u64, end: LegEnd) {
+/// Records the end of a leg, with a few attempts. If all fail, the lease expires, and the next leg continues
+/// from the session.
+async fn record_end(engine: &LocalEngine, job: &Job, token: u64, end: LegEnd) {
     for _ in 0..RECORD_ATTEMPTS {
         let (run, end) = (job.run().clone(), end.clone());
-        let ended =
-            engine.change("record the end of a leg", move |conn| rows::end_leg(conn, &run, token, &end));
+        let ended = engine
+            .write_transaction("record the end of a leg", move |conn| rows::end_leg(conn, &run, token, &end));
         match ended.await {
             Ok(_) => break,
-            Err(error) if is_passing(&error) => sleep(RECORD_PAUSE).await,
+            Err(error) if is_transient(&error) => sleep(RECORD_PAUSE).await,
             Err(_) => break,
         }
     }

@@ -18,7 +18,7 @@ pub enum GoalError {
     /// The goal is active already.
     #[error("the goal is active already")]
     AlreadyActive,
-    /// Arguments that are not understood.
+    /// Arguments of `/goal` that cannot be parsed, with the reason.
     #[error("{0}")]
     Arguments(String),
 }

@@ -54,17 +54,17 @@ impl Default for GoalSettings {
 }
 
 impl GoalSettings {
-    /// Pause between an answer and the next turn.
+    /// Returns the pause between an answer and the next turn.
     pub(crate) fn pause(&self) -> Duration {
         Duration::from_millis(self.pause_ms)
     }
 
-    /// Time limit of a verdict.
+    /// Returns the time limit of a verdict.
     pub(crate) fn verdict_limit(&self) -> Duration {
         Duration::from_secs(self.supervisor_seconds)
     }
 
-    /// Rules of the state machine.
+    /// Returns the rules of the state machine.
     #[must_use]
     pub fn rules(&self) -> GoalRules {
         let phrase = match self.phrase.trim() {

@@ -1,4 +1,4 @@
-//! Summary of a branch that is left.
+//! Summaries of branches that a conversation leaves.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use zk_core::service::{SUMMARY_PART, SideCall};
 
 use crate::Agent;
 
-/// Time limit of the summary's request.
+/// Time limit of the request for a summary.
 const ANSWER_TIME_LIMIT: Duration = Duration::from_secs(120);
 /// Maximum length of a summary in tokens.
 const MAX_SUMMARY_TOKENS: u32 = 2_048;
@@ -19,7 +19,7 @@ const MAX_TRANSCRIPT_CHARS: usize = 200_000;
 /// Maximum length of one tool result in the transcript, in characters.
 const MAX_RESULT_CHARS: usize = 2_000;
 
-/// System prompt of the summary.
+/// System prompt of the request for a summary.
 const SYSTEM: &str = "You summarise a part of a conversation between a user and a coding agent. The user goes back to an \
     earlier point and tries another way; your summary is all that remains of this part there. Name the goal, the decisions \
     with their reasons, the files that were read or changed (with their paths), the results of commands that matter, and the \
@@ -29,13 +29,13 @@ const SYSTEM: &str = "You summarise a part of a conversation between a user and 
 ///
 /// # Errors
 /// [`AgentError`], also for an empty answer.
-pub(super) async fn summarise(
+pub(super) async fn summarise_branch(
     agent: &Agent,
     left: &[Arc<Message>],
     instructions: Option<&str>,
 ) -> Result<String, AgentError> {
     let window = agent.model().window.and_then(|tokens| usize::try_from(tokens).ok());
-    // Two characters a token is a low estimate.
+    // A low estimate of two characters per token.
     let room = window.map_or(MAX_TRANSCRIPT_CHARS, |tokens| MAX_TRANSCRIPT_CHARS.min(tokens));
     let mut prompt = format!(
         "<conversation>\n{}</conversation>\n\nSummarise it.",
@@ -50,7 +50,7 @@ pub(super) async fn summarise(
         limit: ANSWER_TIME_LIMIT,
         ..SideCall::new(&Source::new("branch"), "branch summary", prompt).for_part(SUMMARY_PART)
     };
-    // Stopped when the caller drops this future.
+    // Cancelled when the caller drops this future.
     let stop = CancellationToken::new();
     let _stop_on_drop = stop.clone().drop_guard();
     let answer = agent.side_call(call, stop).await?;

@@ -323,7 +323,7 @@ impl AgentBuilder {
         if self.eager {
             agent.warm_up_in_background(&scope);
         }
-        agent.inner.keep(std::mem::take(&mut installed.0));
+        agent.inner.keep_scopes(std::mem::take(&mut installed.0));
         Ok(agent)
     }
 }
@@ -337,7 +337,8 @@ impl CurrentCwd for AgentCwd {
     }
 }
 
-/// Scopes of an agent that is being built. Dropping this closes the scopes that were not taken, newest first.
+/// Scopes of an agent that is being built. Dropping this closes them, newest first, unless they were taken
+/// out.
 #[derive(Default)]
 struct Installed(Vec<Scope>);
 

@@ -68,7 +68,7 @@ impl fmt::Debug for AgentConversation {
     }
 }
 
-/// Delivery to a conversation that it does not keep alive.
+/// Delivery service of a conversation, which does not keep the conversation alive.
 struct DeliveryToConversation(Weak<Inner>);
 
 #[async_trait]
@@ -82,7 +82,7 @@ impl MessageDelivery for DeliveryToConversation {
     }
 }
 
-/// Opener for a host without a session store: only new conversations.
+/// Session opener for a host without a session store: opens only new conversations.
 struct Unstored;
 
 #[async_trait]
@@ -110,7 +110,7 @@ impl AgentConversation {
     /// conversation.
     #[must_use]
     pub fn new(agent: Agent) -> Self {
-        Self::with(agent, Arc::new(Unstored))
+        Self::with_opener(agent, Arc::new(Unstored))
     }
 
     /// Creates the conversation of `agent`, with `opener` to open other sessions. `plugins` belong to the
@@ -123,9 +123,9 @@ impl AgentConversation {
         opener: Arc<dyn SessionOpener>,
         plugins: &[Arc<dyn Plugin>],
     ) -> Result<Self, AgentError> {
-        let conversation = Self::with(agent, opener);
+        let conversation = Self::with_opener(agent, opener);
         let mut scopes = conversation.inner.session.lock().await;
-        if let Err(error) = conversation.install(&mut scopes, plugins) {
+        if let Err(error) = conversation.install_plugins(&mut scopes, plugins) {
             close_all(&mut scopes).await;
             return Err(AgentError::Usage(error.to_string()));
         }
@@ -133,7 +133,7 @@ impl AgentConversation {
         Ok(conversation)
     }
 
-    fn with(agent: Agent, opener: Arc<dyn SessionOpener>) -> Self {
+    fn with_opener(agent: Agent, opener: Arc<dyn SessionOpener>) -> Self {
         let bus = agent.bus().clone();
         let inner = Arc::new(Inner {
             agent,
@@ -184,17 +184,17 @@ impl AgentConversation {
     /// false if there is none: the model has it, or the run ended and returned it.
     #[must_use]
     pub fn unsteer(&self, text: &str) -> bool {
-        self.current().is_some_and(|run| run.queues().unsteer(text))
+        self.current_run().is_some_and(|run| run.queues().unsteer(text))
     }
 
-    fn current(&self) -> Option<Arc<RunShared>> {
+    fn current_run(&self) -> Option<Arc<RunShared>> {
         let current = self.inner.agent.inner.state().current.upgrade();
         current.filter(|_| self.inner.agent.is_running())
     }
 
     /// Queues `message` for the active run. Returns the message if no run is active any more.
-    async fn queue(&self, kind: SteerKind, message: Message) -> Result<RunId, Message> {
-        let Some(run) = self.current() else { return Err(message) };
+    async fn queue_message(&self, kind: SteerKind, message: Message) -> Result<RunId, Message> {
+        let Some(run) = self.current_run() else { return Err(message) };
         if run.queue(kind, message.clone()).is_ok() {
             return Ok(run.id.clone());
         }
@@ -217,7 +217,11 @@ impl AgentConversation {
         Ok(Submitted::Started(id))
     }
 
-    fn install(&self, scopes: &mut Vec<Scope>, plugins: &[Arc<dyn Plugin>]) -> Result<(), ConversationError> {
+    fn install_plugins(
+        &self,
+        scopes: &mut Vec<Scope>,
+        plugins: &[Arc<dyn Plugin>],
+    ) -> Result<(), ConversationError> {
         for plugin in plugins {
             let installed = self.inner.agent.bus().install(&**plugin);
             scopes.push(installed.map_err(|error| ConversationError::Install(error.into()))?);
@@ -244,7 +248,7 @@ impl AgentConversation {
                 cx.emit(SessionBeforeFork { session_id, entry: entry.clone() }).await?
             }
         };
-        allow(reply.as_ref(), || target.to_string())
+        check_not_cancelled(reply.as_ref(), || target.to_string())
     }
 
     /// Moves the leaf of the present session, and continues from there.
@@ -263,16 +267,17 @@ impl AgentConversation {
         let BranchPath { from, left } = self.inner.opener.find_path(to.as_ref()).await?;
         let ask = SessionBeforeTree { session_id: session_id.clone(), from: from.clone(), to: to.clone() };
         let reply = cx.emit(ask).await?;
-        allow(reply.as_ref(), target)?;
+        check_not_cancelled(reply.as_ref(), target)?;
         let given =
             reply.as_ref().map(SessionBeforeReply::summary).transpose().map_err(|error| {
                 ConversationError::Unsupported { what: target(), reason: error.to_string() }
             })?;
         let summary = match (given.flatten(), summary) {
             (Some(given), _) => Some(given.to_owned()),
-            (None, Some(wish)) if !left.is_empty() => {
-                Some(branch_summary::summarise(&self.inner.agent, &left, wish.instructions.as_deref()).await?)
-            }
+            (None, Some(wish)) if !left.is_empty() => Some(
+                branch_summary::summarise_branch(&self.inner.agent, &left, wish.instructions.as_deref())
+                    .await?,
+            ),
             (None, Some(_) | None) => None,
         };
         let has_summary = summary.is_some();
@@ -289,17 +294,17 @@ impl AgentConversation {
         opened: OpenedSession,
     ) -> Result<ConversationState, ConversationError> {
         let OpenedSession { plugins, .. } = &opened;
-        if let Err(error) = self.install(scopes, plugins) {
+        if let Err(error) = self.install_plugins(scopes, plugins) {
             close_all(scopes).await;
-            self.begin(OpenedSession::default()).await?;
+            self.begin_session(OpenedSession::default()).await?;
             return Err(error);
         }
-        self.begin(opened).await?;
+        self.begin_session(opened).await?;
         Ok(self.state())
     }
 
     /// Replaces the agent's conversation by `opened`, and announces the switch to front-ends.
-    async fn begin(&self, opened: OpenedSession) -> Result<(), ConversationError> {
+    async fn begin_session(&self, opened: OpenedSession) -> Result<(), ConversationError> {
         let (from, to, entries) = (self.state().session, opened.id.clone(), opened.entries.clone());
         let replaced = self.inner.agent.replace(opened).await;
         lock(&self.inner.unsent).clear();
@@ -307,14 +312,17 @@ impl AgentConversation {
         Ok(replaced?)
     }
 
-    /// Locks the session, if no run is active.
+    /// Locks the current session's plugins, unless a run is active.
     fn idle_session(&self) -> Result<MutexGuard<'_, Vec<Scope>>, ConversationError> {
         let session = self.inner.session.try_lock().map_err(|_| ConversationError::Busy)?;
         if self.inner.agent.is_running() { Err(ConversationError::Busy) } else { Ok(session) }
     }
 }
 
-fn allow(reply: Option<&SessionBeforeReply>, what: impl Fn() -> String) -> Result<(), ConversationError> {
+fn check_not_cancelled(
+    reply: Option<&SessionBeforeReply>,
+    what: impl Fn() -> String,
+) -> Result<(), ConversationError> {
     match reply {
         Some(reply) if reply.cancel => {
             let reason = reply.reason.clone().unwrap_or_else(|| "it gave no reason".to_owned());
@@ -334,7 +342,7 @@ async fn close_all(scopes: &mut Vec<Scope>) {
 #[async_trait]
 impl Conversation for AgentConversation {
     fn state(&self) -> ConversationState {
-        let run = self.current();
+        let run = self.current_run();
         let queued = run.as_ref().map_or(0, |run| {
             let queues = run.queues();
             queues.steer.len() + queues.follow_up.len()
@@ -352,7 +360,7 @@ impl Conversation for AgentConversation {
     async fn submit(&self, prompt: Vec<Block>) -> Result<Submitted, ConversationError> {
         let _not_meanwhile = self.inner.session.lock().await;
         let message = Message { injected_by: Some("follow-up".into()), ..Message::user(prompt.clone()) };
-        match self.queue(SteerKind::FollowUp, message).await {
+        match self.queue_message(SteerKind::FollowUp, message).await {
             Ok(run) => Ok(Submitted::Queued(run)),
             Err(_) => self.start_run(RunOptions::prompt(prompt)),
         }
@@ -368,7 +376,7 @@ impl Conversation for AgentConversation {
             }
         };
         let _not_meanwhile = self.inner.session.lock().await;
-        match self.queue(kind, message).await {
+        match self.queue_message(kind, message).await {
             Ok(run) => Ok(Submitted::Queued(run)),
             Err(message) => {
                 self.inner.agent.inject(message)?;
@@ -378,7 +386,7 @@ impl Conversation for AgentConversation {
     }
 
     fn steer(&self, message: Message) -> Result<(), RunEnded> {
-        match self.current() {
+        match self.current_run() {
             Some(run) => run.queue(SteerKind::Steer, message),
             None => Err(RunEnded { message: message.shared() }),
         }
@@ -392,7 +400,7 @@ impl Conversation for AgentConversation {
     }
 
     fn cancel(&self, reason: &str) -> bool {
-        let run = self.current();
+        let run = self.current_run();
         if let Some(run) = &run {
             run.abort(Some(reason));
         }
@@ -403,7 +411,7 @@ impl Conversation for AgentConversation {
         self.inner.agent.wait_for_idle().await;
         let watching = lock(&self.inner.watching).take();
         if let Some(watching) = watching {
-            // The task ends right after the run, and cannot panic.
+            // The task ends right after its run, and does not panic.
             let _ = watching.await;
         }
         std::mem::take(&mut *lock(&self.inner.unsent))
@@ -450,7 +458,7 @@ impl Conversation for AgentConversation {
                 trigger: CompactionTrigger::Manual,
             })
             .await?;
-        allow(reply.as_ref(), || "a smaller conversation".to_owned())?;
+        check_not_cancelled(reply.as_ref(), || "a smaller conversation".to_owned())?;
         let summary = match reply.as_ref().map(SessionBeforeReply::summary).transpose() {
             Ok(summary) => summary.flatten().map(str::to_owned),
             Err(error) => return Err(unsupported(&error.to_string())),
@@ -470,12 +478,12 @@ impl Conversation for AgentConversation {
         };
         let target = SwitchTarget::Session(id.clone());
         self.ask_plugins(&target).await?;
-        // Closed first, because the store allows a session to be opened only once.
+        // Closed before reopening, because the store allows only one open session with this id.
         close_all(&mut scopes).await;
         match self.inner.opener.open(&target, Some(&id)).await {
             Ok(opened) => self.replace(&mut scopes, opened).await,
             Err(error) => {
-                self.begin(OpenedSession::default()).await?;
+                self.begin_session(OpenedSession::default()).await?;
                 Err(ConversationError::Install(error.into()))
             }
         }

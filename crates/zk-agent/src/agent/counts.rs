@@ -4,12 +4,12 @@ use zk_core::model::Spent;
 
 use crate::Agent;
 
-/// Totals of an agent over all its runs.
+/// Totals of an agent over all its runs, for an agent that continues its conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AgentCounts {
     /// Amount spent in the current session; `None` if the agent has no budget.
     pub spent: Option<Spent>,
-    /// Number of sub-agents that the agent started, which numbers their names.
+    /// Number of sub-agents that the agent has named; their names end with numbers up to this one.
     pub sub_agents: u32,
 }
 
@@ -23,10 +23,10 @@ impl Agent {
         }
     }
 
-    /// Adds to the totals of an agent that had this conversation before.
+    /// Continues the totals of the agent that had this conversation before.
     pub fn continue_counts(&self, before: AgentCounts) {
         if let (Some(ledger), Some(spent)) = (&self.inner.ledger, before.spent) {
-            ledger.restore(spent);
+            ledger.restore_spent(spent);
         }
         self.inner.sub_agents.fetch_max(before.sub_agents, Ordering::AcqRel);
     }

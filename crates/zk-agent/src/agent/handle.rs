@@ -100,7 +100,7 @@ impl Agent {
         if options.prompt.as_deref().is_none_or(is_blank) {
             options.prompt = None;
             let pending = self.inner.state().history.last().is_some_and(|last| last.role == Role::User);
-            // A leg may find that the run is done, or its prompt in the mail.
+            // A leg may find its run finished, or its prompt in the mailbox.
             if !pending && options.leg.is_none() {
                 return Err(AgentError::Usage(
                     "there is nothing to do: give a prompt, or resume a conversation whose last message is the user's"
@@ -138,7 +138,7 @@ impl Agent {
         let agent = Arc::downgrade(&self.inner);
         scope.spawn(async move {
             if let Some(agent) = agent.upgrade() {
-                // A run would meet the same failure and report it.
+                // A run repeats the attempt, and reports the failure.
                 let _ = agent.warm_up().await;
             }
         });
@@ -248,11 +248,11 @@ impl Agent {
     /// # Errors
     /// [`AgentError::Usage`] while a run is in progress.
     pub fn reset(&self) -> Result<(), AgentError> {
-        self.begin_anew(|_| ())
+        self.clear_conversation(|_| ())
     }
 
     /// Clears the conversation, then applies `set_up` to the new state.
-    fn begin_anew(&self, set_up: impl FnOnce(&mut AgentState)) -> Result<(), AgentError> {
+    fn clear_conversation(&self, set_up: impl FnOnce(&mut AgentState)) -> Result<(), AgentError> {
         if self.is_running() {
             return Err(AgentError::Usage("this agent is running: stop the run first".into()));
         }
@@ -268,14 +268,14 @@ impl Agent {
         self.inner.dedup.clear();
         let before = state.session.clone();
         set_up(&mut state);
-        // The spending of the same session stays counted, whichever branch is loaded.
+        // Spending of the session stays counted when another branch of it is loaded.
         if let Some(ledger) = self.inner.ledger.as_ref().filter(|_| state.session != before) {
-            ledger.restore(state.restored.as_deref().map(stored_spent).unwrap_or_default());
+            ledger.restore_spent(state.restored.as_deref().map(stored_spent).unwrap_or_default());
         }
         Ok(())
     }
 
-    /// Changes the directory of the next turns, and announces that.
+    /// Changes the directory for the next turns, and announces the change.
     pub(crate) fn change_cwd(&self, to: PathBuf) {
         let from = std::mem::replace(&mut self.inner.state().cwd, to.clone());
         if from == to {
@@ -293,7 +293,7 @@ impl Agent {
     /// Replaces the conversation by an opened session, with its model, reasoning and directory.
     pub(crate) async fn replace(&self, opened: OpenedSession) -> Result<(), AgentError> {
         let OpenedSession { id, messages, entries, model, thinking, cwd, plugins: _ } = opened;
-        self.begin_anew(|state| {
+        self.clear_conversation(|state| {
             state.session = id;
             state.history = identified(messages);
             state.prefix.restore(&entries);
@@ -330,8 +330,8 @@ impl Agent {
     /// Stops the active run and all later ones, and waits for the end of the active one.
     pub(crate) async fn stop_and_wait(&self) {
         self.inner.token.cancel();
-        // A run that was never started does not end by itself; it finds its stop token cancelled when
-        // started.
+        // A run that was never started does not end by itself; when started, it finds its stop token
+        // cancelled.
         if self.inner.state().current.upgrade().is_none_or(|run| run.has_begun()) {
             self.wait_for_idle().await;
         }

@@ -48,7 +48,7 @@ pub(crate) struct AgentInner {
     pub(crate) retry: RetryPolicy,
     pub(crate) limits: RateLimits,
     pub(crate) bus: Bus,
-    /// Whether the agent created the bus, which is closed with it then.
+    /// Whether the agent created the bus, and therefore closes it.
     pub(crate) owns_bus: bool,
     pub(crate) is_unguarded: bool,
     /// Scopes that the agent opened on its bus, newest last.
@@ -59,16 +59,16 @@ pub(crate) struct AgentInner {
     pub(crate) behavior: Behavior,
     /// Spending of all runs of this agent and its sub-agents, if a budget is set.
     pub(crate) ledger: Option<Arc<Ledger>>,
-    /// Number of sub-agents that were given a name.
+    /// Number of sub-agents that have been given names.
     pub(crate) sub_agents: AtomicU32,
     pub(crate) dedup: Arc<DedupMemory>,
-    /// Failed requests by model, after which parts wait.
+    /// Back-off per model after failed requests, for side calls and sub-agents.
     pub(crate) backoff: Backoff,
     pub(crate) token: CancellationToken,
     state: Mutex<AgentState>,
     pub(crate) running: AtomicBool,
     pub(crate) idle: Notify,
-    /// Set once the agent has warmed up.
+    /// Initialised once the agent has warmed up.
     warm: OnceCell<()>,
 }
 
@@ -85,20 +85,20 @@ pub(crate) struct AgentState {
     pub(crate) history: Vec<Arc<Message>>,
     /// Id of the context, replaced on every reset.
     pub(crate) context: ContextId,
-    /// Stored entries of a loaded conversation, until a run has announced them.
+    /// Stored entries of a loaded conversation, until a run announces them.
     pub(crate) restored: Option<Arc<[Entry]>>,
-    /// Run that the loaded conversation goes on with, until its leg begins.
+    /// Unfinished run of the loaded conversation, until its leg begins.
     pub(crate) unfinished: Option<UnfinishedRun>,
-    /// Models listed by endpoints, by provider.
+    /// Models that providers' endpoints listed, by provider.
     pub(crate) listed: BTreeMap<String, Vec<Model>>,
-    /// Commits that could not be stored, announced again at the start of the next run.
+    /// Commits that could not be stored, which the next run announces again at its start.
     pub(crate) unstored: Vec<Commit>,
-    /// Queued messages for after the next prompt.
+    /// Messages that wait for the person's next prompt, and follow it.
     pub(crate) next_prompt: Vec<Message>,
     pub(crate) current: Weak<RunShared>,
-    /// Tools of the last request.
+    /// Tools of the last request, for comparison with the next.
     pub(crate) tools: ToolMemory,
-    /// Comparison with the prefix of the last request.
+    /// Guard that compares each request's prefix with that of the last request.
     pub(crate) prefix: PrefixGuard,
 }
 
@@ -113,7 +113,7 @@ impl AgentState {
 
 impl Drop for AgentInner {
     fn drop(&mut self) {
-        // Sub-agents in the background end with their agent, even if it was not closed.
+        // Sub-agents in the background stop with their agent, even if it was not closed.
         self.token.cancel();
     }
 }
@@ -124,7 +124,7 @@ impl AgentInner {
         prefix.restore(config.restored.as_deref().unwrap_or_default());
         let ledger = config.behavior.budget.and_then(Ledger::new);
         if let (Some(ledger), Some(entries)) = (&ledger, &config.restored) {
-            ledger.restore(stored_spent(entries));
+            ledger.restore_spent(stored_spent(entries));
         }
         Self {
             provider: config.provider,
@@ -197,17 +197,17 @@ impl AgentInner {
         self.warm.get_or_try_init(|| warm).await.map(|&()| ())
     }
 
-    /// Records whether the model `name` answers, for the waits of parts.
-    pub(crate) fn note_answer(&self, name: &str, error: Option<&AgentError>) {
+    /// Records whether the model `name` answered, for the back-off.
+    pub(crate) fn record_answer(&self, name: &str, error: Option<&AgentError>) {
         match error {
-            None => self.backoff.succeed(name),
-            Some(error) if error.is_transient() => self.backoff.fail(name, error),
+            None => self.backoff.record_success(name),
+            Some(error) if error.is_transient() => self.backoff.record_failure(name, error),
             Some(_) => {}
         }
     }
 
-    /// Keeps the scopes open until the agent is closed.
-    pub(crate) fn keep(&self, scopes: Vec<Scope>) {
+    /// Keeps scopes open until the agent is closed.
+    pub(crate) fn keep_scopes(&self, scopes: Vec<Scope>) {
         lock(&self.scopes).extend(scopes);
     }
 

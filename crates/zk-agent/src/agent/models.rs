@@ -20,7 +20,7 @@ pub(crate) fn register_handlers(agent: &Arc<AgentInner>, scope: &Scope) {
     scope.handle_at::<ModelsQuery, _>(Stage::Early, Arc::new(Answers(agent.clone())));
     scope.on_items::<dyn Provider>(move |change| {
         if let Some(agent) = agent.upgrade() {
-            agent.provider_changed(change);
+            agent.handle_provider_change(change);
         }
     });
 }
@@ -34,7 +34,7 @@ impl Handler<ModelsQuery> for Answers {
         providers.retain(|provider| ev.provider.as_ref().is_none_or(|name| name == provider.name()));
         let mut reply = ModelsReply::default();
         if ev.refresh {
-            let asked = providers.iter().map(|provider| agent.list(&**provider, cx));
+            let asked = providers.iter().map(|provider| agent.request_list(&**provider, cx));
             reply.failed.extend(join_all(asked).await.into_iter().flatten());
         }
         reply.models.extend(providers.iter().flat_map(|provider| agent.models_of(&**provider)));
@@ -74,8 +74,8 @@ impl AgentInner {
         at(&asked.provider, &asked.model).or_else(elsewhere)
     }
 
-    /// Requests a provider's model list and caches it; returns the provider if that fails.
-    async fn list(&self, provider: &dyn Provider, cx: &Cx) -> Option<ListingFailed> {
+    /// Requests a provider's model list and caches it; returns the failure, if any.
+    async fn request_list(&self, provider: &dyn Provider, cx: &Cx) -> Option<ListingFailed> {
         let name = provider.name();
         let failed = |error| Some(ListingFailed { provider: name.to_owned(), error });
         let listed = match tokio::time::timeout(LISTING_TIME_LIMIT, provider.list_models(cx)).await {
@@ -96,20 +96,20 @@ impl AgentInner {
 
     /// Handles a provider that was registered or removed. Its cached model list may be another endpoint's, so
     /// it is dropped.
-    fn provider_changed(&self, change: &ItemChange) {
+    fn handle_provider_change(&self, change: &ItemChange) {
         let provider = change.name.to_string();
         self.state().listed.remove(&provider);
-        self.know_model_better(&provider);
+        self.update_chosen_model(&provider);
         let cause = if change.owner.is_some() { ModelsCause::Registered } else { ModelsCause::Removed };
         let cx = self.bus.cx();
-        // Without a runtime the event is not emitted; `models:query` is correct nevertheless.
+        // Without a runtime the change is not announced; queries return the new models anyway.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { cx.emit_with(|| ModelsChanged { provider, cause }).await });
         }
     }
 
-    /// Updates the chosen model with facts of a provider that was registered after the choice.
-    fn know_model_better(&self, provider: &str) {
+    /// Updates the chosen model with the facts of its provider, if that was registered after the choice.
+    fn update_chosen_model(&self, provider: &str) {
         let chosen = self.state().model.clone();
         if chosen.provider != provider || chosen.window.is_some() {
             return;

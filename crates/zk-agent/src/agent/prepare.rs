@@ -1,4 +1,4 @@
-//! Builds the context between runs, so that a person who asks for a compaction sees its result at once.
+//! Builds the messages of a request between runs, so that a compaction takes effect at once.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl Agent {
             let (model, messages) = (state.model.clone(), state.history.clone());
             (model, messages, state.context.clone(), state.session.clone(), restored)
         };
-        shared.begin();
+        shared.mark_begun();
         let control = Control::new(
             agent.clone(),
             shared.clone(),

@@ -7,20 +7,20 @@ use zk_core::model::ThinkingRequest;
 
 use crate::{Behavior, ToolSet};
 
-/// Reusable options of an agent: all but the provider, the session and the place it works in.
+/// Reusable options of an agent: all but its provider, session and directory.
 #[derive(Clone, Default)]
 pub struct Preset {
-    /// Name to show.
+    /// Name of the preset for display.
     pub name: Option<String>,
     /// System prompt.
     pub system: Option<String>,
-    /// Tools to offer.
+    /// Tools that the model is offered.
     pub tools: Option<ToolSet>,
     /// Names that the model sees, by canonical name.
     pub aliases: BTreeMap<String, String>,
     /// Limits and other behaviour of runs.
     pub behavior: Behavior,
-    /// Reasoning request; `None` keeps that of the agent.
+    /// Reasoning request; `None` keeps the agent's.
     pub thinking: Option<ThinkingRequest>,
     /// Whether the agent warms up right after the build: see
     /// [`AgentBuilder::eager`](crate::AgentBuilder::eager).

@@ -11,10 +11,10 @@ use crate::lock::lock;
 /// Output limit in tokens below which a request is not worth sending.
 const MIN_ANSWER_TOKENS: u32 = 1_024;
 
-/// One budget: its limit, the amount spent, and reservations for requests in flight.
+/// One budget: its limit, the amount spent, and the reservations of requests in flight.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    /// The budget as first set; a person who raises it adds this amount again.
+    /// The budget as first set; a person who raises the budget adds this amount again.
     first: Budget,
     state: Mutex<State>,
     /// Notified when a reservation is released or the budget changes.
@@ -28,13 +28,13 @@ struct State {
     budget: Budget,
     spent: Spent,
     held: Vec<(u64, Spent)>,
-    /// Whether a person refused to raise the budget, or none was present. No further question until the next
-    /// run.
+    /// Whether a person refused to raise the budget, or no person was present. No further question is asked
+    /// until the next run.
     is_refused: bool,
 }
 
 impl State {
-    fn held(&self) -> Spent {
+    fn reserved_total(&self) -> Spent {
         self.held.iter().fold(Spent::default(), |sum, (_, one)| sum + *one)
     }
 }
@@ -54,7 +54,7 @@ impl Ledger {
     }
 
     /// Sets the amount spent to that of a restored conversation.
-    pub(crate) fn restore(&self, spent: Spent) {
+    pub(crate) fn restore_spent(&self, spent: Spent) {
         lock(&self.state).spent = spent;
         self.freed.notify_waiters();
     }
@@ -68,7 +68,7 @@ impl Ledger {
         lock(&self.state).is_refused = false;
     }
 
-    pub(super) fn refuse(&self) {
+    pub(super) fn mark_refused(&self) {
         lock(&self.state).is_refused = true;
     }
 
@@ -80,19 +80,19 @@ impl Ledger {
         lock(&self.state).budget
     }
 
-    pub(super) fn set(&self, budget: Budget) {
+    pub(super) fn set_budget(&self, budget: Budget) {
         lock(&self.state).budget = budget;
         self.freed.notify_waiters();
     }
 
-    /// Whether `wanted` fits into the rest of the budget.
+    /// Whether `wanted` fits the rest of the budget.
     pub(super) fn has_room(&self, wanted: Spent) -> bool {
         let state = lock(&self.state);
         state.budget.allows(state.spent + wanted)
     }
 
     /// Returns the budget raised by its first amount, or by as much as `wanted` needs if that is more.
-    pub(super) fn raised(&self, wanted: Spent) -> Budget {
+    pub(super) fn raised_budget(&self, wanted: Spent) -> Budget {
         let state = lock(&self.state);
         let needed = state.spent + wanted;
         let usd = state.budget.usd.map(|most| {
@@ -137,10 +137,10 @@ impl Shortage {
 
 /// Result of reserving the highest cost of a request.
 pub(super) enum ReserveOutcome {
-    /// The request fits with at most `max_tokens` of output; `shortened_by` is the budget that lowered this
-    /// limit.
+    /// The request is reserved with at most `max_tokens` of output; `shortened_by` is the budget that lowered
+    /// the limit.
     Granted { reservation: Reservation, max_tokens: u32, shortened_by: Option<Shortage> },
-    /// The request would fit if requests in flight cost less than reserved.
+    /// The request may fit once requests in flight have cost less than reserved.
     Busy(Shortage),
     /// The request does not fit the rest of a budget.
     Short(Shortage),
@@ -157,8 +157,8 @@ impl BudgetChain {
         self.0.is_empty()
     }
 
-    /// Returns the size of a request in bytes of text; 0 if there is no budget.
-    pub(crate) fn measure(&self, request: &Request) -> u64 {
+    /// Returns the size of a request in bytes of text; 0 if no budget is set.
+    pub(crate) fn measure_request(&self, request: &Request) -> u64 {
         if self.is_unlimited() { 0 } else { request_bytes(request) }
     }
 
@@ -175,7 +175,7 @@ impl BudgetChain {
         let least = quote.max_cost(MIN_ANSWER_TOKENS.min(max_tokens));
         let (mut granted, mut shortened_by) = (max_tokens, None);
         for (ledger, state) in self.0.iter().zip(&states) {
-            let (held, budget, spent) = (state.held(), state.budget, state.spent);
+            let (held, budget, spent) = (state.reserved_total(), state.budget, state.spent);
             let shortage = |wanted| Shortage { ledger: ledger.clone(), budget, spent, wanted };
             if !budget.allows(spent + least) {
                 return ReserveOutcome::Short(shortage(least));
@@ -200,9 +200,9 @@ impl BudgetChain {
     }
 
     /// Waits until a reservation in `ledger` is released, or its budget changes.
-    pub(super) async fn until_freed(&self, ledger: &Ledger, quote: &Quote<'_>, max_tokens: u32) {
+    pub(super) async fn wait_until_freed(&self, ledger: &Ledger, quote: &Quote<'_>, max_tokens: u32) {
         let freed = ledger.freed.notified();
-        // The release may have happened before the wait began.
+        // A reservation may have been released before this wait began.
         if matches!(self.reserve(quote, max_tokens), ReserveOutcome::Busy(_)) {
             freed.await;
         }
@@ -234,7 +234,7 @@ impl Reservation {
     pub(crate) fn check_again(&self) -> Result<(), AgentError> {
         for ledger in &self.budgets.0 {
             let state = lock(&ledger.state);
-            if !state.budget.allows(state.spent + state.held()) {
+            if !state.budget.allows(state.spent + state.reserved_total()) {
                 let (budget, spent) = (state.budget, state.spent);
                 return Err(AgentError::Budget { budget, spent, wanted: self.most });
             }

@@ -3,11 +3,10 @@ use std::sync::Arc;
 use zk_core::model::{Budget, Message, Model, Spent, Usage, context_size};
 use zk_core::service::Request;
 
-/// Minimum bytes of text per token until a provider has reported counts: three to four are usual, two is a
-/// safe bound.
+/// Lower bound of the bytes of text per token, until a provider has reported counts. Three to four are usual.
 const BYTES_PER_TOKEN: u64 = 2;
 
-/// Tokens that a request has besides its text.
+/// Tokens of a request in addition to its text.
 const FRAME_TOKENS: u64 = 64;
 
 /// Estimates the input tokens of a request from the provider's counts of earlier requests.
@@ -17,8 +16,8 @@ pub(crate) struct Estimator {
 }
 
 impl Estimator {
-    /// Records the provider's count for a request of `bytes` bytes.
-    pub(crate) fn note(&mut self, bytes: u64, usage: &Usage) {
+    /// Records the provider's token count for a request of `bytes` bytes.
+    pub(crate) fn record_count(&mut self, bytes: u64, usage: &Usage) {
         if usage.context() > 0 {
             self.last = Some((bytes, usage.context()));
         }
@@ -117,10 +116,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_once_is_not_estimated_again() {
+    fn counted_tokens_are_not_estimated_again() {
         let mut estimator = Estimator::default();
         assert_eq!(estimator.max_input_tokens(1_000), 564);
-        estimator.note(1_000, &Usage { input: 200, cache_read: 100, ..Usage::default() });
+        estimator.record_count(1_000, &Usage { input: 200, cache_read: 100, ..Usage::default() });
         assert_eq!(estimator.max_input_tokens(1_000), 364);
         assert_eq!(estimator.max_input_tokens(1_200), 464);
         assert_eq!(estimator.max_input_tokens(400), 264, "a shorter request is another one");

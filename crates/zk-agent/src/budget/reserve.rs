@@ -38,8 +38,11 @@ impl RunState {
                     return Ok(Some(reservation));
                 }
                 ReserveOutcome::Busy(shortage) => {
-                    let freed =
-                        pin!(self.spending.budgets.until_freed(&shortage.ledger, &quote, request.max_tokens));
+                    let freed = pin!(self.spending.budgets.wait_until_freed(
+                        &shortage.ledger,
+                        &quote,
+                        request.max_tokens
+                    ));
                     if let Either::Left(_) = select(pin!(turn.cx.stop_token().cancelled()), freed).await {
                         return Err(AgentError::Aborted);
                     }
@@ -50,8 +53,8 @@ impl RunState {
     }
 }
 
-/// Reserves the highest cost of a side call. No person is asked about it, and it does not wait for other
-/// requests.
+/// Reserves the highest cost of a side call. If it does not fit, the side call fails, without a question or a
+/// wait.
 pub(crate) fn reserve_side_call(
     budgets: &BudgetChain,
     request: &mut Request,
@@ -82,7 +85,8 @@ fn check_price(budgets: &BudgetChain, model: &Model) -> Result<(), AgentError> {
 }
 
 impl Shortage {
-    /// Settles an exhausted budget, once for all agents that share it; fails if the run has to stop.
+    /// Settles an exhausted budget once for all agents that share it: a person may raise it. Fails if the run
+    /// has to stop.
     async fn settle(self, turn: &Turn) -> Result<(), AgentError> {
         let cx = &turn.cx;
         let _asking = match select(pin!(cx.stop_token().cancelled()), pin!(self.ledger.asking.lock())).await {
@@ -92,12 +96,12 @@ impl Shortage {
         if self.ledger.has_room(self.wanted) {
             return Ok(());
         }
-        let answer = if self.ledger.is_refused() { UiAnswer::Absent } else { self.ask(turn).await? };
+        let answer = if self.ledger.is_refused() { UiAnswer::Absent } else { self.ask_person(turn).await? };
         if cx.is_stopped() {
             return Err(AgentError::Aborted);
         }
         let to = match answer {
-            UiAnswer::Choice { index: 0 } => self.ledger.raised(self.wanted),
+            UiAnswer::Choice { index: 0 } => self.ledger.raised_budget(self.wanted),
             UiAnswer::Choice { index: 1 } => Budget::default(),
             UiAnswer::Choice { .. }
             | UiAnswer::Once
@@ -111,29 +115,29 @@ impl Shortage {
             | UiAnswer::No { .. }
             | UiAnswer::Text { .. }
             | UiAnswer::Absent => {
-                self.ledger.refuse();
-                self.announce(turn, BudgetOutcome::Stopped).await?;
+                self.ledger.mark_refused();
+                self.announce_outcome(turn, BudgetOutcome::Stopped).await?;
                 return Err(self.clone().into_error());
             }
         };
-        self.ledger.set(to);
+        self.ledger.set_budget(to);
         let outcome = if to.is_unlimited() { BudgetOutcome::Lifted } else { BudgetOutcome::Raised { to } };
-        self.announce(turn, outcome).await
+        self.announce_outcome(turn, outcome).await
     }
 
-    async fn ask(&self, turn: &Turn) -> Result<UiAnswer, AgentError> {
+    async fn ask_person(&self, turn: &Turn) -> Result<UiAnswer, AgentError> {
         let cx = &turn.cx;
         let Some(questions) = cx.service::<Questions>().filter(|questions| questions.is_attended()) else {
             return Ok(UiAnswer::Absent);
         };
-        self.announce(turn, BudgetOutcome::Asked).await?;
+        self.announce_outcome(turn, BudgetOutcome::Asked).await?;
         let question = Selection::new(
             format!(
                 "The budget is used up: {}. What now?",
                 self.budget.describe_shortage(self.spent, self.wanted)
             ),
             vec![
-                format!("raise it to {}", self.ledger.raised(self.wanted)),
+                format!("raise it to {}", self.ledger.raised_budget(self.wanted)),
                 "go on without a limit".to_owned(),
                 "stop here".to_owned(),
             ],
@@ -141,7 +145,7 @@ impl Shortage {
         Ok(questions.ask(question.into(), cx, PATIENCE).await)
     }
 
-    async fn announce(&self, turn: &Turn, outcome: BudgetOutcome) -> Result<(), AgentError> {
+    async fn announce_outcome(&self, turn: &Turn, outcome: BudgetOutcome) -> Result<(), AgentError> {
         let reached = RunBudgetReached {
             turn: turn.number,
             turn_id: turn.id.clone(),

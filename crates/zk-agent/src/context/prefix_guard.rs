@@ -15,39 +15,39 @@ use parts::{Chains, Part};
 pub(crate) use rewrites::Rewrites;
 use stored::Stored;
 
-/// The last request, and announced changes since then that explain a different prefix.
+/// Last request, and announced changes since then that may change the prefix of the next.
 #[derive(Debug, Default)]
 pub(crate) struct PrefixGuard {
     last: Last,
-    /// Whether the conversation was reduced or restored since.
+    /// Whether the conversation was reduced or restored since the last request.
     reduced: bool,
-    /// Whether changed tools were announced since.
+    /// Whether changed tools were announced since the last request.
     tools_changed: bool,
     changes: SectionChanges,
     /// Rewrites of the messages for the next request.
     rewrites: Rewrites,
 }
 
-/// Request that the next one is compared with.
+/// Last request, as far as it is known.
 #[derive(Debug, Default)]
 enum Last {
     #[default]
     None,
     Sent(Box<Sent>),
-    /// Last request of an earlier process.
+    /// Sizes and hashes of the last request of an earlier process.
     Stored(Box<Stored>),
 }
 
-/// Number of times that a section may differ at the start of a run without a report: files are edited now and
-/// then, and a date changes.
+/// Number of times that a section may differ at the start of a run before it is reported: files are edited
+/// now and then, and a date changes.
 const MAX_RELOADS: u32 = 2;
 
 /// Statistics of prompt sections that differed at the start of runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 struct SectionChanges {
-    /// The section that differed at the last starts of runs, and the number of runs in a row.
+    /// Section that differed at the start of the last runs, and the number of these runs.
     in_a_row: Option<(String, u32)>,
-    /// Number of times that only digits of a section changed, by section, in the whole conversation.
+    /// Number of times that only digits of a section changed, by section id, over the whole conversation.
     digits: BTreeMap<String, u32>,
 }
 
@@ -71,7 +71,7 @@ struct Sent {
 /// Part of the request at which the common prefix ends.
 struct Broken {
     part: PrefixPart,
-    /// Bytes of the last request after the common prefix.
+    /// Size in bytes of the last request after the common prefix.
     lost: usize,
     /// Whether only digits of a section changed.
     only_digits: bool,
@@ -94,7 +94,7 @@ pub(crate) struct Next<'a> {
     pub(crate) tool_sources: Arc<[String]>,
     /// Whether this is the first request of its run.
     pub(crate) is_first: bool,
-    /// Whether a changed thinking request invalidates the provider's cache of the messages.
+    /// Whether a changed reasoning request invalidates the provider's cache of the messages.
     pub(crate) thinking_counts: bool,
 }
 
@@ -114,7 +114,7 @@ impl PrefixGuard {
         self.rewrites = rewrites;
     }
 
-    /// Starts over for another conversation with these stored entries.
+    /// Forgets the last request, and reads that of another conversation from its stored entries.
     pub(crate) fn restore(&mut self, entries: &[Entry]) {
         *self = Self::default();
         if let Some((stored, changes, reduced)) = Stored::of(entries) {
@@ -123,7 +123,7 @@ impl PrefixGuard {
         }
     }
 
-    /// Returns the entry to store, for the first request of the next process to be compared with; `None` if
+    /// Returns the session entry that records the last request, for comparison in the next process; `None` if
     /// no request was sent.
     pub(crate) fn entry(&self) -> Option<NewEntry> {
         match &self.last {
@@ -132,9 +132,9 @@ impl PrefixGuard {
         }
     }
 
-    /// Records a request, and returns the break of the prefix that it should share with the request before,
-    /// if any.
-    pub(crate) fn note(&mut self, next: Next<'_>) -> Option<PrefixBreak> {
+    /// Records a request, and returns where its prefix differs from that of the request before, if it should
+    /// not.
+    pub(crate) fn compare_request(&mut self, next: Next<'_>) -> Option<PrefixBreak> {
         let Next { turn, request, sections, system_by, tool_sources, is_first, thinking_counts } = next;
         let mut sent = Sent {
             model: request.model.reference(),
@@ -160,8 +160,8 @@ impl PrefixGuard {
         }
         let found = match &before {
             Last::None => None,
-            Last::Sent(before) => before.difference(&sent, thinking_counts),
-            Last::Stored(before) => before.difference(&sent, thinking_counts),
+            Last::Sent(before) => before.first_difference(&sent, thinking_counts),
+            Last::Stored(before) => before.first_difference(&sent, thinking_counts),
         };
         let is_other_model = match &before {
             Last::None => false,
@@ -170,7 +170,7 @@ impl PrefixGuard {
         };
         let is_other_process = matches!(before, Last::Stored(_));
         self.last = Last::Sent(Box::new(sent));
-        let goes_on_changing = is_first && self.changes.note(found.as_ref());
+        let goes_on_changing = is_first && self.changes.record_difference(found.as_ref());
         let Broken { part, lost, .. } = found?;
         let cause = match &part {
             _ if is_other_model => PrefixCause::ModelSwitch,
@@ -193,16 +193,16 @@ impl PrefixGuard {
 }
 
 impl SectionChanges {
-    /// Records the difference found at the start of a run. Returns whether it is a section that changes each
-    /// time, such as a clock.
-    fn note(&mut self, found: Option<&Broken>) -> bool {
+    /// Records a difference at the start of a run. Returns whether its section changes each time, as a clock
+    /// does.
+    fn record_difference(&mut self, found: Option<&Broken>) -> bool {
         let Some(Broken { part: PrefixPart::Section { id, .. }, only_digits, .. }) = found else {
             self.in_a_row = None;
             return false;
         };
         let before = self.in_a_row.take().filter(|(before, _)| before == id).map_or(0, |(_, times)| times);
         self.in_a_row = Some((id.clone(), before + 1));
-        // A clock without seconds may show the same time for several runs.
+        // A clock without seconds may show the same time in several runs.
         let digits = self.digits.entry(id.clone()).or_default();
         *digits += u32::from(*only_digits);
         before + 1 > MAX_RELOADS || (*only_digits && *digits > MAX_RELOADS)
@@ -226,21 +226,21 @@ impl Sent {
 
     /// Returns the first part that differs from `next`. Providers cache the tools first, then the system
     /// prompt, then the messages.
-    fn difference(&self, next: &Self, thinking_counts: bool) -> Option<Broken> {
-        // Computed only if the prefix differs.
+    fn first_difference(&self, next: &Self, thinking_counts: bool) -> Option<Broken> {
+        // Computed on demand, because the prefix rarely differs.
         let messages = || context_size(&self.messages);
         if self.model != next.model {
-            let all = messages() + self.system.len() + size(&self.tool_parts());
+            let all = messages() + self.system.len() + total_size(&self.tool_parts());
             return Some(Broken::new(model_part(&next.model), all));
         }
         if !Arc::ptr_eq(&self.tools, &next.tools) && self.tools != next.tools {
             let (before, after) = (self.tool_parts(), next.tool_parts());
-            if let Some(broken) = tools_break(&before, &after, self.system.len() + messages()) {
+            if let Some(broken) = find_tools_break(&before, &after, self.system.len() + messages()) {
                 return Some(broken);
             }
         }
         if self.system != next.system
-            && let Some(broken) = sections_break(&self.system_parts(), &next.system_parts(), messages())
+            && let Some(broken) = find_sections_break(&self.system_parts(), &next.system_parts(), messages())
         {
             return Some(broken);
         }
@@ -268,26 +268,26 @@ fn thinking_part(next: &ThinkingRequest) -> PrefixPart {
 }
 
 /// Finds the first changed tool; `behind` is the size of the request after the tools in bytes.
-fn tools_break(before: &[Part], after: &[Part], behind: usize) -> Option<Broken> {
-    let found = parts::difference(before, after)?;
-    // Appended tools keep the cache of the earlier tools.
-    let lost = behind + if found.is_behind { 0 } else { size(before) };
+fn find_tools_break(before: &[Part], after: &[Part], behind: usize) -> Option<Broken> {
+    let found = parts::first_difference(before, after)?;
+    // Tools that are appended leave the cached prefix of the earlier tools valid.
+    let lost = behind + if found.is_behind { 0 } else { total_size(before) };
     let source = Some(found.part.source.clone()).filter(|source| !source.is_empty());
     Some(Broken::new(PrefixPart::Tools { first: found.part.name.clone(), source }, lost))
 }
 
 /// Finds the first changed section; `behind` is the size of the request after the sections in bytes.
-fn sections_break(before: &[Part], after: &[Part], behind: usize) -> Option<Broken> {
-    let found = parts::difference(before, after)?;
+fn find_sections_break(before: &[Part], after: &[Part], behind: usize) -> Option<Broken> {
+    let found = parts::first_difference(before, after)?;
     let (id, source) = (found.part.name.clone(), found.part.source.clone());
     Some(Broken {
         part: PrefixPart::Section { id, source },
-        lost: behind + size(before).saturating_sub(found.at),
+        lost: behind + total_size(before).saturating_sub(found.at),
         only_digits: found.only_digits,
     })
 }
 
-fn size(parts: &[Part]) -> usize {
+fn total_size(parts: &[Part]) -> usize {
     parts.iter().map(|part| part.bytes).sum()
 }
 

@@ -8,7 +8,7 @@ use zk_core::kernel::{BoxError, Cx, Item};
 use zk_core::model::AgentError;
 use zk_core::service::{PromptSection, Redactor};
 
-/// Time limit for the text of a section.
+/// Time limit for a section to return its text.
 const SECTION_TIME_LIMIT: Duration = Duration::from_secs(5);
 
 /// Id of the section that tells the model its role. The definition of a sub-agent replaces it together with
@@ -18,7 +18,7 @@ pub const IDENTITY_SECTION: &str = "identity";
 /// Id of the section with general working instructions.
 pub const GUIDE_SECTION: &str = "guide";
 
-/// One section of a system prompt with its text.
+/// Section of a system prompt, with its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SectionText {
     /// Id of the section; `system` is the agent's own prompt.
@@ -85,7 +85,7 @@ pub(crate) async fn system_prompt(cx: &Cx, own: &str) -> Result<(String, Vec<Sec
 }
 
 async fn text(section: &Item<dyn PromptSection>, cx: &Cx) -> Result<String, BoxError> {
-    // The section is called inside of the guarded future, so that its panic unwinds no further.
+    // The section is called within the guarded future, so that its panic is caught.
     let asked = AssertUnwindSafe(async { section.value.text(cx).await }).catch_unwind();
     match tokio::time::timeout(SECTION_TIME_LIMIT, asked).await {
         Ok(Ok(text)) => text,

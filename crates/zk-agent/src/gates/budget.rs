@@ -13,7 +13,7 @@ use crate::{OnExceed, ToolBudget, Verdict};
 pub(super) struct Budgets {
     budgets: BTreeMap<String, ToolBudget>,
     run: Arc<RunShared>,
-    /// Tools for which the model was already asked to finish in this run.
+    /// Tools about whose budget the model was already told in this run.
     steered: Mutex<BTreeSet<String>>,
 }
 
@@ -29,7 +29,7 @@ impl Handler<ToolGate> for Budgets {
         let Some(budget) = self.budgets.get(tool).filter(|_| !gate.is_decided() && self.run.owns(cx)) else {
             return Ok(None);
         };
-        // The live count instead of the event's, so that approved calls of this batch are included.
+        // The live count includes approved calls of this batch, which the event's count does not.
         let count = self.run.counts().get(tool).copied().unwrap_or(0);
         if count < budget.max {
             return Ok(None);
@@ -57,7 +57,7 @@ impl Handler<ToolGate> for Budgets {
             BudgetMode::Block => Ok(Some(Ruling::Refuse(message))),
             BudgetMode::Steer => {
                 if lock(&self.steered).insert(tool.clone()) {
-                    self.run.nudge(Message::injected(message, "tool-budget").shared());
+                    self.run.queue_nudge(Message::injected(message, "tool-budget").shared());
                 }
                 Ok(None)
             }

@@ -10,12 +10,12 @@ use crate::lock::lock;
 use crate::run::RunShared;
 use crate::{Behavior, DedupKey};
 
-/// Last successful call of each deduplicated tool, for the agent's lifetime.
+/// Last successful call of each deduplicated tool, kept for the agent's lifetime.
 #[derive(Default)]
 pub(crate) struct DedupMemory(Mutex<HashMap<String, (String, ToolOutput)>>);
 
 impl DedupMemory {
-    /// Caches the result of a call under a key of [`call_key`].
+    /// Stores the result of a call under its cache key, as by [`call_key`].
     pub(crate) fn record(&self, tool: &str, key: String, output: &ToolOutput) {
         lock(&self.0).insert(tool.to_owned(), (key, output.clone()));
     }
@@ -38,7 +38,7 @@ fn usable_key(key: &DedupKey, args: &Value) -> Option<String> {
     key(args).filter(|key| !key.is_empty())
 }
 
-/// Gives a call that repeats the last call of its tool the cached result.
+/// Gate that answers a call with the cached result, if it repeats the last call of its tool.
 pub(super) struct Dedup {
     keys: BTreeMap<String, DedupKey>,
     memory: Arc<DedupMemory>,

@@ -1,5 +1,5 @@
-//! The harness's own gates. They run after the consumers' in this order: allowed tools, budgets, repeated
-//! calls, unguarded calls, lazy tools. Each ignores calls that are decided already, and calls of other runs
+//! Gates of the harness. They run after those of plugins in this order: allowed tools, budgets, repeated
+//! calls, unguarded calls, lazy tools. Each ignores calls that are already decided, and calls of other runs
 //! on the same bus.
 
 mod budget;
@@ -21,7 +21,7 @@ use crate::turn::OUTPUT_TOOL;
 pub(crate) use dedup::{DedupMemory, call_key};
 
 pub(crate) fn install(scope: &Scope, behavior: &Behavior, run: &Arc<RunShared>, agent: &Arc<AgentInner>) {
-    // Own reach, because a sub-agent has gates for its own runs.
+    // A sub-agent has gates for its own runs.
     let at = HookOptions { stage: Stage::Framework, reach: Some(Reach::Own), ..HookOptions::default() };
     if let Some(names) = &behavior.allowed_tools {
         let gate = Arc::new(AllowedTools::new(names, run.clone()));
@@ -43,10 +43,10 @@ pub(crate) fn install(scope: &Scope, behavior: &Behavior, run: &Arc<RunShared>, 
     scope.handle_at::<ToolGate, _>(at, Arc::new(lazy));
 }
 
-/// Names of the tools that plugins with lazy tools register, with which the model gets them.
+/// Names of the tools with which a model finds and unlocks lazy tools, as plugins register them.
 const FINDERS: [&str; 2] = ["load_tools", "tool_search"];
 
-/// Refuses calls of lazy tools that the run has not unlocked.
+/// Gate that refuses calls of lazy tools that the run has not unlocked.
 struct LazyTools {
     run: Arc<RunShared>,
     agent: Weak<AgentInner>,
@@ -75,8 +75,8 @@ impl Handler<ToolGate> for LazyTools {
     }
 }
 
-/// Refuses calls with more effects than their tool declares for empty arguments, if no permission gate
-/// decides about them.
+/// Gate that refuses calls with more effects than their tool declares for empty arguments, if no permission
+/// gate decides about them.
 struct Unguarded {
     run: Arc<RunShared>,
 }
@@ -95,7 +95,7 @@ impl Handler<ToolGate> for Unguarded {
     }
 }
 
-/// Refuses calls of all tools that are not on the list.
+/// Gate that refuses calls of all tools that are not on the list.
 struct AllowedTools {
     names: BTreeSet<String>,
     run: Arc<RunShared>,

@@ -15,7 +15,7 @@ use crate::lock::lock;
 /// Source of the events about parts.
 const SOURCE: &str = "parts";
 
-/// Opens the models that are set for parts.
+/// Opener of the models that are set for parts.
 #[async_trait]
 pub trait PartOpener: Send + Sync {
     /// Returns the model that is set for a part, with its provider registered on the bus; `None` if none is set.
@@ -24,8 +24,8 @@ pub trait PartOpener: Send + Sync {
     /// The reason for which the part's model cannot be used, such as a missing key.
     async fn open(&self, part: &str) -> Result<Option<Model>, BoxError>;
 
-    /// Whether the text of a part may go to its opened model now; asked each time. The run's model does the work of a
-    /// part that may not.
+    /// Whether text may be sent to the opened model of a part now, checked for each request. Otherwise the run's
+    /// model does the work of the part.
     fn is_allowed(&self, _part: &str, _model: &Model) -> bool {
         true
     }
@@ -73,9 +73,9 @@ pub struct ConfiguredParts {
     opener: Arc<dyn PartOpener>,
     /// Opened models by part; `None` for a part without a model of its own.
     opened: Mutex<BTreeMap<String, Arc<OnceCell<Option<Model>>>>>,
-    /// Failures of parts.
+    /// Back-off of parts after failures of their models.
     backoff: Backoff,
-    /// Parts whose failure was told.
+    /// Parts whose failure was announced.
     told: Mutex<BTreeSet<String>>,
 }
 
@@ -94,15 +94,15 @@ impl ConfiguredParts {
     }
 
     /// Opens the model of a part; concurrent calls for the same part wait for the first.
-    async fn opened(&self, part: &str) -> Result<Option<Model>, BoxError> {
+    async fn open_model(&self, part: &str) -> Result<Option<Model>, BoxError> {
         let cell = lock(&self.opened).entry(part.to_owned()).or_default().clone();
         cell.get_or_try_init(|| self.opener.open(part)).await.cloned()
     }
 
-    /// Records the failure of a part's model and tells it, the first time. Returns the fallback.
+    /// Records the failure of a part's model, and announces the first one. Returns the fallback.
     async fn fall_back(&self, part: &str, error: &AgentError, cx: &Cx) -> PartModel {
-        self.backoff.fail(part, error);
-        let fallback = fallback(part, &error.to_string());
+        self.backoff.record_failure(part, error);
+        let fallback = fallback_of(part, &error.to_string());
         if lock(&self.told).insert(part.to_owned()) {
             let next = match fallback {
                 PartModel::LeftOut(_) => "it is left out meanwhile",
@@ -118,7 +118,7 @@ impl ConfiguredParts {
     }
 }
 
-fn fallback(part: &str, error: &str) -> PartModel {
+fn fallback_of(part: &str, error: &str) -> PartModel {
     match part_fallback(part) {
         PartFallback::RunModel => PartModel::OfRun,
         PartFallback::LeaveOut => {
@@ -130,10 +130,10 @@ fn fallback(part: &str, error: &str) -> PartModel {
 #[async_trait]
 impl PartModels for ConfiguredParts {
     async fn choose(&self, part: &str, cx: &Cx) -> PartModel {
-        if let Some(error) = self.backoff.present(part) {
-            return fallback(part, &error);
+        if let Some(error) = self.backoff.last_error_in_wait(part) {
+            return fallback_of(part, &error);
         }
-        match self.opened(part).await {
+        match self.open_model(part).await {
             Ok(Some(model)) if !self.opener.is_allowed(part, &model) => PartModel::OfRun,
             Ok(Some(model)) => PartModel::Own(Box::new(model)),
             Ok(None) => PartModel::OfRun,

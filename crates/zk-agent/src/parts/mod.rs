@@ -1,4 +1,4 @@
-//! Models of parts: chosen by settings, with a fallback when one cannot be used.
+//! Models for parts of the agent, chosen by settings, with a fallback if one cannot be used.
 
 mod backoff;
 mod configured;

@@ -30,7 +30,7 @@ pub struct RateLimits(Arc<Mutex<Known>>);
 #[derive(Default)]
 struct Known {
     shared: HashMap<String, Arc<Limit>>,
-    /// Limits of providers without a quota key.
+    /// Limits of providers without a quota key, which share them with no other.
     own: Vec<Weak<Limit>>,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Debug for RateLimits {
 impl RateLimits {
     /// Returns the limit of `provider`; a provider without a quota key has one of its own.
     pub(super) fn of(&self, provider: &dyn Provider) -> Arc<Limit> {
-        let mut known = self.known();
+        let mut known = self.lock_known();
         match provider.quota_key() {
             Some(key) => known.shared.entry(key).or_default().clone(),
             None => {
@@ -55,22 +55,22 @@ impl RateLimits {
         }
     }
 
-    /// Skips all waits for retries, for a person who does not want to wait: one request per endpoint and key
-    /// is sent now, and the others after its answer. Returns whether any request was waiting.
+    /// Skips all waits for retries on behalf of a person: for each endpoint and key, one request is sent now,
+    /// and the others after its answer. Returns whether any request was waiting.
     pub fn skip_waits(&self) -> bool {
         let all: Vec<Arc<Limit>> = {
-            let known = self.known();
+            let known = self.lock_known();
             known.shared.values().cloned().chain(known.own.iter().filter_map(Weak::upgrade)).collect()
         };
-        all.iter().filter(|limit| limit.skip()).count() > 0
+        all.iter().filter(|limit| limit.skip_wait()).count() > 0
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn lock_known(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Rate limit of one quota. An error closes it for a wait; then one request probes while the others still
+/// Rate limit of one quota. An error closes it for a time; then one request probes while the others still
 /// wait.
 #[derive(Default)]
 pub(super) struct Limit {
@@ -90,23 +90,23 @@ struct State {
     was_reached: bool,
 }
 
-/// Shortest wait that is announced to the caller.
+/// Minimum wait that is announced to the caller.
 const MIN_ANNOUNCED_WAIT: Duration = Duration::from_secs(1);
 
-/// Answer of the limit to a request that wants to be sent.
+/// Decision of the limit about a request that is ready to be sent.
 pub(super) enum Entry {
-    /// The request may be sent; with a probe if it is the first after a wait.
+    /// The request may be sent; with a probe if it is the first one after a wait.
     Go(Option<Probe>),
-    /// The request has to wait until this instant; the caller is not informed yet.
+    /// The request has to wait until this instant, which its caller has not been told yet.
     Held(Instant),
 }
 
-/// Guard of the one request that probes whether the limit is over.
+/// Guard of the only request that probes whether the limit is open again.
 pub(super) struct Probe {
     limit: Arc<Limit>,
 }
 
-/// Guard of a request whose caller was informed of the wait.
+/// Guard of a request that waits, and whose caller was told so.
 pub(super) struct Waiting {
     limit: Arc<Limit>,
     /// Value of the limit's `skips` when the wait began.
@@ -121,9 +121,9 @@ impl Limit {
         Waiting { skips: state.skips, limit: self.clone() }
     }
 
-    /// Skips all waits: one request may be sent, the others after it has passed. Returns whether any was
-    /// waiting.
-    pub(super) fn skip(&self) -> bool {
+    /// Skips the wait: one request may be sent, and the others after its answer. Returns whether any request
+    /// was waiting.
+    pub(super) fn skip_wait(&self) -> bool {
         let mut state = self.state();
         if state.waiting == 0 {
             return false;
@@ -137,9 +137,9 @@ impl Limit {
 
     /// Waits until a request may be sent. Returns early if the wait became longer than `known`, the end that
     /// the caller was told.
-    pub(super) async fn enter(self: &Arc<Self>, known: Option<Instant>) -> Entry {
+    pub(super) async fn wait_to_send(self: &Arc<Self>, known: Option<Instant>) -> Entry {
         loop {
-            // Registered before the check, so that no change in between is missed.
+            // Subscribed before the check, so that no change after the check is missed.
             let changed = self.changed.notified();
             let closed_until = {
                 let mut state = self.state();
@@ -164,7 +164,7 @@ impl Limit {
         }
     }
 
-    /// Records that the endpoint answered, if only with an error.
+    /// Records that the endpoint answered, even with an error.
     pub(super) fn note_reached(&self) {
         self.state().was_reached = true;
     }
@@ -188,7 +188,7 @@ impl Limit {
 
 impl Waiting {
     /// Waits until `until`, or until waits are skipped.
-    pub(super) async fn end(&self, until: Instant) {
+    pub(super) async fn wait_until(&self, until: Instant) {
         loop {
             let changed = self.limit.changed.notified();
             if self.limit.state().skips != self.skips {
@@ -210,7 +210,7 @@ impl Drop for Waiting {
 
 impl Probe {
     /// Opens the limit for all requests, because the probe was answered.
-    pub(super) fn passed(self) {
+    pub(super) fn open_limit(self) {
         self.limit.state().closed_until = None;
     }
 }

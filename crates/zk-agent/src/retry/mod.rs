@@ -84,7 +84,7 @@ impl Retrying {
 
     /// Skips waits like [`RateLimits::skip_waits`], for the requests that share this provider's limit.
     pub fn skip_waits(&self) -> bool {
-        self.limit.skip()
+        self.limit.skip_wait()
     }
 }
 
@@ -129,7 +129,7 @@ impl Provider for Retrying {
     }
 }
 
-/// State of one request over its attempts.
+/// State of one request over all its attempts.
 struct Attempts {
     provider: Retrying,
     request: Request,
@@ -138,11 +138,11 @@ struct Attempts {
     /// Number of the current attempt, from 1.
     attempt: u32,
     step: Step,
-    /// Wait for the shared limit, if the caller was informed of it.
+    /// Guard of a wait for the shared limit that the caller was told of.
     held: Option<Waiting>,
-    /// End of the wait, as reported to the caller.
+    /// End of the wait that the caller was told.
     told: Option<Instant>,
-    /// Whether a part of the current answer was passed to the caller.
+    /// Whether a part of the present attempt's answer was passed to the caller.
     delivered: bool,
     /// Number of answers that broke off.
     broken: u32,
@@ -163,22 +163,22 @@ impl Attempts {
                 Step::Wait { until, wait } => {
                     tokio::select! {
                         biased;
-                        () = self.cx.stop_token().cancelled() => return Some(Err(self.stopped())),
-                        () = wait.end(*until) => {}
+                        () = self.cx.stop_token().cancelled() => return Some(Err(self.stopped_error())),
+                        () = wait.wait_until(*until) => {}
                     }
                     self.step = Step::Begin;
                 }
                 Step::Begin => {
                     let entry = tokio::select! {
                         biased;
-                        () = self.cx.stop_token().cancelled() => return Some(Err(self.stopped())),
-                        entry = self.provider.limit.enter(self.told) => entry,
+                        () = self.cx.stop_token().cancelled() => return Some(Err(self.stopped_error())),
+                        entry = self.provider.limit.wait_to_send(self.told) => entry,
                     };
                     let probe = match entry {
                         Entry::Go(probe) => probe,
                         Entry::Held(until) => {
                             self.held = Some(self.provider.limit.begin_wait());
-                            return Some(Ok(self.announce(self.held_back(until), until).await));
+                            return Some(Ok(self.announce_retry(self.held_back(until), until).await));
                         }
                     };
                     self.held = None;
@@ -189,7 +189,7 @@ impl Attempts {
                 Step::Run { stream, probe } => match stream.next().await {
                     Some(Ok(event)) => {
                         if let Some(probe) = probe.take() {
-                            probe.passed();
+                            probe.open_limit();
                         }
                         if !self.delivered && is_answer(&event) {
                             self.delivered = true;
@@ -197,12 +197,12 @@ impl Attempts {
                         }
                         return Some(Ok(event));
                     }
-                    Some(Err(error)) => match self.judge(error) {
+                    Some(Err(error)) => match self.decide_retry(error) {
                         Ok((notice, until)) => {
-                            // Replacing the step drops the failed attempt, so that another request can probe
-                            // while this one waits.
+                            // Replacing the step drops the failed attempt with its probe, so that another
+                            // request can probe during this wait.
                             self.step = Step::Wait { until, wait: self.provider.limit.begin_wait() };
-                            return Some(Ok(self.announce(notice, until).await));
+                            return Some(Ok(self.announce_retry(notice, until).await));
                         }
                         Err(error) => {
                             self.step = Step::Over;
@@ -219,7 +219,7 @@ impl Attempts {
     }
 
     /// Decides whether a failed attempt is retried, and when.
-    fn judge(&mut self, mut error: ProviderError) -> Result<(RetryNotice, Instant), ProviderError> {
+    fn decide_retry(&mut self, mut error: ProviderError) -> Result<(RetryNotice, Instant), ProviderError> {
         if self.attempt > 1 {
             error.attempts = self.attempt;
             error.elapsed = self.began.elapsed();
@@ -241,7 +241,7 @@ impl Attempts {
             error.hint = Some(hint);
             return Err(error);
         }
-        let retries = self.retries(&error);
+        let retries = self.max_retries(&error);
         self.broken += u32::from(self.is_broken(&error));
         if self.attempt > retries {
             return Err(error);
@@ -252,18 +252,18 @@ impl Attempts {
             self.provider.limit.hold_until(until);
         }
         let discards = std::mem::take(&mut self.delivered);
-        let notice = self.notice(delay, retries, error.kind, error.message);
+        let notice = self.new_notice(delay, retries, error.kind, error.message);
         Ok((RetryNotice { discards, ..notice }, until))
     }
 
-    /// Whether `error` ended an answer that had begun.
+    /// Whether the failed attempt had already delivered a part of its answer.
     fn is_broken(&self, error: &ProviderError) -> bool {
         let is_cut = matches!(error.kind, ErrorKind::Transport | ErrorKind::Malformed);
         self.delivered || (is_cut && matches!(error.phase, Phase::FirstEvent | Phase::Stream))
     }
 
     /// Returns the number of retries for a request that failed with `error`.
-    fn retries(&self, error: &ProviderError) -> u32 {
+    fn max_retries(&self, error: &ProviderError) -> u32 {
         let Retrying { policy, limit, .. } = &self.provider;
         let may_be_misnamed = error.phase == Phase::Connect && !limit.was_reached();
         match () {
@@ -276,27 +276,27 @@ impl Attempts {
         }
     }
 
-    /// Creates the notice that the shared limit holds this request back.
+    /// Creates the notice that the shared limit delays this request.
     fn held_back(&self, until: Instant) -> RetryNotice {
         let message = "another request met the rate limit that this one shares";
         let (wait, retries) = (until.saturating_duration_since(Instant::now()), self.provider.policy.retries);
-        self.notice(wait, retries, ErrorKind::Rate, message.to_owned())
+        self.new_notice(wait, retries, ErrorKind::Rate, message.to_owned())
     }
 
-    fn notice(&self, delay: Duration, retries: u32, kind: ErrorKind, message: String) -> RetryNotice {
+    fn new_notice(&self, delay: Duration, retries: u32, kind: ErrorKind, message: String) -> RetryNotice {
         let max_attempts = retries.saturating_add(1);
         RetryNotice { attempt: self.attempt, max_attempts, delay, kind, message, discards: false }
     }
 
-    async fn announce(&mut self, retry: RetryNotice, until: Instant) -> StreamEvent {
+    async fn announce_retry(&mut self, retry: RetryNotice, until: Instant) -> StreamEvent {
         self.told = Some(until);
         let model = self.request.model.reference();
-        // A failing observer does not prevent the retry, and the wait notices a stopped run.
+        // A failing observer does not prevent the retry, and a stopped run ends the wait.
         let _ = self.cx.emit_with(|| ProviderRetry { model, retry: retry.clone() }).await;
         StreamEvent::Retry(retry)
     }
 
-    fn stopped(&mut self) -> ProviderError {
+    fn stopped_error(&mut self) -> ProviderError {
         self.step = Step::Over;
         let model = &self.request.model;
         let message = "the run was stopped";
@@ -304,8 +304,8 @@ impl Attempts {
     }
 }
 
-/// Whether an event is part of an answer. The start of a response and its token count are not, since a retry
-/// replaces them.
+/// Whether an event is part of an answer. The start of a response and its token count are not, because a
+/// retry replaces them.
 fn is_answer(event: &StreamEvent) -> bool {
     match event {
         StreamEvent::Start { .. }

@@ -17,7 +17,7 @@ use super::{RateLimits, RetryPolicy, Retrying};
 
 type Script = Vec<Result<StreamEvent, ProviderError>>;
 
-/// Plays one script after the other, and records the time of each request.
+/// Provider that plays one script per request, and records the time of each request.
 #[derive(Default)]
 struct Scripted {
     scripts: Mutex<VecDeque<Script>>,
@@ -45,14 +45,14 @@ impl Provider for Scripted {
 
     fn stream(&self, _: Request, _: &Cx) -> EventStream {
         self.asked.lock().unwrap().push(Instant::now());
-        let script = self.scripts.lock().unwrap().pop_front().unwrap_or_else(good);
-        // While a request is in flight, others can be sent.
+        let script = self.scripts.lock().unwrap().pop_front().unwrap_or_else(answering_script);
+        // Each answer takes a moment, so that other requests can be sent meanwhile.
         let answer = async { sleep(Duration::from_millis(1)).await };
         Box::pin(stream::once(answer).flat_map(move |()| stream::iter(script.clone())))
     }
 }
 
-fn good() -> Script {
+fn answering_script() -> Script {
     vec![
         Ok(StreamEvent::Start { model: None, request_id: None }),
         Ok(StreamEvent::Text { block: 0, delta: "hi".into() }),
@@ -64,17 +64,17 @@ fn error(kind: ErrorKind) -> ProviderError {
     ProviderError::new(kind, "scripted", "m", Phase::Response, "no luck")
 }
 
-fn failing(kind: ErrorKind) -> Script {
+fn failing_script(kind: ErrorKind) -> Script {
     vec![Err(error(kind))]
 }
 
-fn setup(scripts: impl IntoIterator<Item = Script>) -> (Arc<Scripted>, Retrying) {
+fn scripted_retrying(scripts: impl IntoIterator<Item = Script>) -> (Arc<Scripted>, Retrying) {
     let inner =
         Arc::new(Scripted { scripts: Mutex::new(scripts.into_iter().collect()), ..Scripted::default() });
     (inner.clone(), Retrying::new(inner, RetryPolicy::default()))
 }
 
-fn ask(provider: &Retrying, cx: &Cx) -> EventStream {
+fn send_request(provider: &Retrying, cx: &Cx) -> EventStream {
     let model = provider.model("m");
     let history = WireReady::normalise(&[Message::user_text("hi").shared()], &provider.rules(&model));
     provider.stream(Request::new(model, history), cx)
@@ -82,7 +82,7 @@ fn ask(provider: &Retrying, cx: &Cx) -> EventStream {
 
 async fn run(provider: &Retrying) -> (Vec<StreamEvent>, Option<ProviderError>) {
     let (mut events, mut failure) = (Vec::new(), None);
-    let mut stream = ask(provider, &Bus::new().cx());
+    let mut stream = send_request(provider, &Bus::new().cx());
     while let Some(event) = stream.next().await {
         match event {
             Ok(event) => events.push(event),
@@ -92,7 +92,7 @@ async fn run(provider: &Retrying) -> (Vec<StreamEvent>, Option<ProviderError>) {
     (events, failure)
 }
 
-fn retries(events: &[StreamEvent]) -> Vec<(u32, Duration)> {
+fn announced_retries(events: &[StreamEvent]) -> Vec<(u32, Duration)> {
     let notice = |event: &StreamEvent| match event {
         StreamEvent::Retry(notice) => Some((notice.attempt, notice.delay)),
         StreamEvent::Start { .. }
@@ -111,10 +111,10 @@ fn retries(events: &[StreamEvent]) -> Vec<(u32, Duration)> {
 #[tokio::test(start_paused = true)]
 async fn a_passing_failure_is_retried_after_a_visible_wait() {
     for kind in [ErrorKind::Rate, ErrorKind::Overloaded, ErrorKind::Transport, ErrorKind::Stalled] {
-        let (inner, provider) = setup([failing(kind), failing(kind)]);
+        let (inner, provider) = scripted_retrying([failing_script(kind), failing_script(kind)]);
         let (events, failure) = run(&provider).await;
         assert_eq!(failure, None);
-        let retries = retries(&events);
+        let retries = announced_retries(&events);
         assert_eq!(retries.iter().map(|(attempt, _)| *attempt).collect::<Vec<_>>(), [1, 2]);
         let asked = inner.asked.lock().unwrap();
         for (waited, (_, delay)) in asked.windows(2).map(|pair| pair[1] - pair[0]).zip(&retries) {
@@ -126,25 +126,27 @@ async fn a_passing_failure_is_retried_after_a_visible_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_failure_is_the_error_with_the_time_and_the_number_of_all() {
-    let (inner, provider) = setup((0..12).map(|_| failing(ErrorKind::Overloaded)));
+async fn the_error_is_the_last_failure_with_total_time_and_attempts() {
+    let (inner, provider) = scripted_retrying((0..12).map(|_| failing_script(ErrorKind::Overloaded)));
     let began = Instant::now();
     let (events, failure) = run(&provider).await;
-    assert_eq!((retries(&events).len(), inner.asked.lock().unwrap().len()), (9, 10));
+    assert_eq!((announced_retries(&events).len(), inner.asked.lock().unwrap().len()), (9, 10));
     assert!((75..=152).contains(&began.elapsed().as_secs()), "an overload of a minute is outlasted");
     let expected = ProviderError { elapsed: began.elapsed(), attempts: 10, ..error(ErrorKind::Overloaded) };
     assert_eq!(failure, Some(expected));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_endpoint_that_never_answered_is_given_up_sooner_than_one_that_did() {
+async fn an_endpoint_that_never_answered_gets_fewer_retries() {
     let no_connection = || {
         let gone = ProviderError::new(ErrorKind::Transport, "scripted", "m", Phase::Connect, "nobody there");
         vec![Err(gone)]
     };
-    for (first, attempts) in [(None, 4), (Some(good()), 10), (Some(failing(ErrorKind::Rejected)), 10)] {
+    for (first, attempts) in
+        [(None, 4), (Some(answering_script()), 10), (Some(failing_script(ErrorKind::Rejected)), 10)]
+    {
         let answers_first = first.is_some();
-        let (_, provider) = setup(first.into_iter().chain((0..12).map(|_| no_connection())));
+        let (_, provider) = scripted_retrying(first.into_iter().chain((0..12).map(|_| no_connection())));
         if answers_first {
             run(&provider).await;
         }
@@ -153,7 +155,7 @@ async fn an_endpoint_that_never_answered_is_given_up_sooner_than_one_that_did() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_will_fail_again_is_not_sent_again() {
+async fn a_permanent_failure_is_not_retried() {
     for kind in [
         ErrorKind::Quota,
         ErrorKind::ContextExceeded,
@@ -163,14 +165,14 @@ async fn what_will_fail_again_is_not_sent_again() {
         ErrorKind::Refused,
         ErrorKind::Aborted,
     ] {
-        let (inner, provider) = setup([failing(kind)]);
+        let (inner, provider) = scripted_retrying([failing_script(kind)]);
         assert_eq!(run(&provider).await, (vec![], Some(error(kind))));
         assert_eq!(inner.asked.lock().unwrap().len(), 1);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_providers_own_word_outranks_the_class_except_for_an_overflow() {
+async fn should_retry_of_the_provider_outranks_the_class_except_for_overflow() {
     let says =
         |kind, should_retry| vec![Err(ProviderError { should_retry: Some(should_retry), ..error(kind) })];
     for (script, asked) in [
@@ -178,22 +180,22 @@ async fn the_providers_own_word_outranks_the_class_except_for_an_overflow() {
         (says(ErrorKind::Rejected, true), 2),
         (says(ErrorKind::ContextExceeded, true), 1),
     ] {
-        let (inner, provider) = setup([script]);
+        let (inner, provider) = scripted_retrying([script]);
         run(&provider).await;
         assert_eq!(inner.asked.lock().unwrap().len(), asked);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_breaks_off_is_asked_for_again_five_times_and_what_came_counts_for_nothing() {
+async fn a_broken_answer_is_requested_again_five_times_and_discarded() {
     let broken = |kind| {
-        let mut script = good();
+        let mut script = answering_script();
         script.truncate(2);
         script.push(Err(error(kind)));
         script
     };
     for kind in [ErrorKind::Transport, ErrorKind::Overloaded, ErrorKind::Stalled] {
-        let (inner, provider) = setup((0..9).map(|_| broken(kind)));
+        let (inner, provider) = scripted_retrying((0..9).map(|_| broken(kind)));
         let (events, failure) = run(&provider).await;
         assert_eq!(failure.map(|error| error.attempts), Some(6), "{kind:?}");
         assert_eq!(inner.asked.lock().unwrap().len(), 6);
@@ -203,43 +205,44 @@ async fn an_answer_that_breaks_off_is_asked_for_again_five_times_and_what_came_c
         });
         assert!(notices.eq((1..=5).map(|attempt| (attempt, 6, true))), "{events:?}");
     }
-    let (inner, provider) = setup([broken(ErrorKind::Rejected)]);
+    let (inner, provider) = scripted_retrying([broken(ErrorKind::Rejected)]);
     assert_eq!(run(&provider).await.1, Some(error(ErrorKind::Rejected)));
     assert_eq!(inner.asked.lock().unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_may_break_off_behind_failures_of_other_kinds() {
-    let mut cut = good();
+async fn a_broken_answer_is_retried_after_failures_of_other_kinds() {
+    let mut cut = answering_script();
     cut.truncate(2);
     cut.push(Err(error(ErrorKind::Transport)));
-    let (_, provider) = setup((0..4).map(|_| failing(ErrorKind::Overloaded)).chain([cut.clone(), cut]));
+    let (_, provider) =
+        scripted_retrying((0..4).map(|_| failing_script(ErrorKind::Overloaded)).chain([cut.clone(), cut]));
     let (events, failure) = run(&provider).await;
-    assert_eq!((retries(&events).len(), failure), (6, None));
+    assert_eq!((announced_retries(&events).len(), failure), (6, None));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_error_after_the_start_alone_is_retried() {
-    let mut script = good();
+    let mut script = answering_script();
     script.truncate(1);
     script.push(Err(error(ErrorKind::Overloaded)));
-    let (_, provider) = setup([script]);
+    let (_, provider) = scripted_retrying([script]);
     let (events, failure) = run(&provider).await;
-    assert_eq!((retries(&events).len(), failure), (1, None));
+    assert_eq!((announced_retries(&events).len(), failure), (1, None));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_the_provider_asks_for_is_kept_up_to_a_minute() {
+async fn a_wait_requested_by_the_provider_is_kept_up_to_a_minute() {
     let asks = |seconds| {
         let retry_after = Some(Duration::from_secs_f64(seconds));
         vec![Err(ProviderError { retry_after, ..error(ErrorKind::Rate) })]
     };
-    let (_, provider) = setup([asks(34.4), asks(0.01), asks(60.0)]);
+    let (_, provider) = scripted_retrying([asks(34.4), asks(0.01), asks(60.0)]);
     let (events, _) = run(&provider).await;
-    let delays: Vec<_> = retries(&events).into_iter().map(|(_, delay)| delay).collect();
+    let delays: Vec<_> = announced_retries(&events).into_iter().map(|(_, delay)| delay).collect();
     assert_eq!(delays, [34.4, 0.5, 60.0].map(Duration::from_secs_f64));
 
-    let (inner, provider) = setup([asks(61.0)]);
+    let (inner, provider) = scripted_retrying([asks(61.0)]);
     let (_, failure) = run(&provider).await;
     let failure = failure.unwrap();
     assert!(failure.to_string().contains("asks to wait 61 s"), "{failure}");
@@ -248,12 +251,12 @@ async fn a_wait_the_provider_asks_for_is_kept_up_to_a_minute() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_ends_the_wait_at_once() {
-    let (_, provider) = setup([vec![Err(ProviderError {
+    let (_, provider) = scripted_retrying([vec![Err(ProviderError {
         retry_after: Some(Duration::from_secs(50)),
         ..error(ErrorKind::Rate)
     })]]);
     let stop = CancellationToken::new();
-    let mut stream = ask(&provider, &Bus::new().cx().with_stop(stop.clone()));
+    let mut stream = send_request(&provider, &Bus::new().cx().with_stop(stop.clone()));
     assert!(matches!(stream.next().await, Some(Ok(StreamEvent::Retry(_)))));
     let before = Instant::now();
     stop.cancel();
@@ -264,34 +267,34 @@ async fn a_stop_ends_the_wait_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_is_announced_on_the_bus() {
-    let (_, provider) = setup([failing(ErrorKind::Overloaded)]);
+    let (_, provider) = scripted_retrying([failing_script(ErrorKind::Overloaded)]);
     let bus = Bus::new();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = seen.clone();
     bus.scope("test").on_sync(move |event: &ProviderRetry, _: &Cx| log.lock().unwrap().push(event.clone()));
-    let events: Vec<_> = ask(&provider, &bus.cx()).collect().await;
+    let events: Vec<_> = send_request(&provider, &bus.cx()).collect().await;
     let seen = seen.lock().unwrap();
     assert_eq!(seen.len(), 1);
     assert_eq!(Some(&Ok(StreamEvent::Retry(seen[0].retry.clone()))), events.first());
     assert_eq!((seen[0].retry.max_attempts, seen[0].model.model.as_str()), (10, "m"));
 }
 
-fn limited() -> Script {
+fn rate_limited_script() -> Script {
     vec![Err(ProviderError { retry_after: Some(Duration::from_secs(10)), ..error(ErrorKind::Rate) })]
 }
 
-/// Provider with quota `key` that is refused this number of times, with the limits of the process.
-fn sharing(limits: &RateLimits, key: Option<&str>, refused: usize) -> (Arc<Scripted>, Retrying) {
-    let scripts = Mutex::new((0..refused).map(|_| limited()).collect());
+/// Creates a provider of this quota key that meets the rate limit for its first `refused` requests.
+fn limited_provider(limits: &RateLimits, key: Option<&str>, refused: usize) -> (Arc<Scripted>, Retrying) {
+    let scripts = Mutex::new((0..refused).map(|_| rate_limited_script()).collect());
     let inner = Arc::new(Scripted { scripts, key: key.map(str::to_owned), ..Scripted::default() });
     (inner.clone(), Retrying::sharing(limits, inner, RetryPolicy::default()))
 }
 
 #[tokio::test(start_paused = true)]
-async fn twenty_agents_of_one_key_try_one_at_a_time_under_a_rate_limit() {
-    // All twenty fail at first, then the probe fails once more.
+async fn twenty_agents_of_one_key_probe_one_at_a_time_after_a_rate_limit() {
+    // All twenty requests fail at first, and the first probe fails too.
     let limits = RateLimits::default();
-    let (inner, first) = sharing(&limits, Some("a"), 21);
+    let (inner, first) = limited_provider(&limits, Some("a"), 21);
     let second = Retrying::sharing(&limits, inner.clone(), RetryPolicy::default());
     let agents = (0..20).map(|at| {
         let provider = if at % 2 == 0 { first.clone() } else { second.clone() };
@@ -311,24 +314,24 @@ async fn twenty_agents_of_one_key_try_one_at_a_time_under_a_rate_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_a_limit_holds_says_so_before_it_waits() {
+async fn a_request_delayed_by_a_limit_announces_its_wait() {
     let limits = RateLimits::default();
-    let (inner, provider) = sharing(&limits, Some("a"), 1);
-    let mut refused = ask(&provider, &Bus::new().cx());
+    let (inner, provider) = limited_provider(&limits, Some("a"), 1);
+    let mut refused = send_request(&provider, &Bus::new().cx());
     assert!(matches!(refused.next().await, Some(Ok(StreamEvent::Retry(_)))));
     let (events, failure) = run(&provider).await;
-    assert_eq!((retries(&events), failure), (vec![(0, Duration::from_secs(10))], None));
+    assert_eq!((announced_retries(&events), failure), (vec![(0, Duration::from_secs(10))], None));
     let asked = inner.asked.lock().unwrap().clone();
     assert_eq!((asked[1] - asked[0]).as_secs(), 10);
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_keys_and_unknown_ones_do_not_wait_for_each_other() {
+async fn providers_without_a_common_key_do_not_wait_for_each_other() {
     for other in [Some("b"), None] {
         let limits = RateLimits::default();
-        let (_, refused) = sharing(&limits, Some("a"), 1);
-        let (_, free) = sharing(&limits, other, 0);
-        let mut waiting = ask(&refused, &Bus::new().cx());
+        let (_, refused) = limited_provider(&limits, Some("a"), 1);
+        let (_, free) = limited_provider(&limits, other, 0);
+        let mut waiting = send_request(&refused, &Bus::new().cx());
         assert!(matches!(waiting.next().await, Some(Ok(StreamEvent::Retry(_)))));
         let before = Instant::now();
         assert_eq!(run(&free).await.1, None);
@@ -340,9 +343,9 @@ async fn other_keys_and_unknown_ones_do_not_wait_for_each_other() {
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_is_skipped_ends_at_once_and_counts_as_its_attempt() {
     for kind in [ErrorKind::Rate, ErrorKind::Overloaded] {
-        let (inner, provider) = setup([failing(kind), failing(kind)]);
+        let (inner, provider) = scripted_retrying([failing_script(kind), failing_script(kind)]);
         assert!(!provider.skip_waits(), "nothing waits yet");
-        let mut stream = ask(&provider, &Bus::new().cx());
+        let mut stream = send_request(&provider, &Bus::new().cx());
         for attempt in 1..=2 {
             let Some(Ok(StreamEvent::Retry(notice))) = stream.next().await else { panic!("a wait") };
             assert_eq!(notice.attempt, attempt);
@@ -359,8 +362,8 @@ async fn a_wait_that_is_skipped_ends_at_once_and_counts_as_its_attempt() {
 
 #[tokio::test(start_paused = true)]
 async fn a_skipped_wait_does_not_end_the_next_one() {
-    let (inner, provider) = setup([failing(ErrorKind::Rate), limited()]);
-    let mut stream = ask(&provider, &Bus::new().cx());
+    let (inner, provider) = scripted_retrying([failing_script(ErrorKind::Rate), rate_limited_script()]);
+    let mut stream = send_request(&provider, &Bus::new().cx());
     assert!(matches!(stream.next().await, Some(Ok(StreamEvent::Retry(_)))));
     provider.skip_waits();
     let rest: Vec<_> = stream.collect().await;
@@ -371,10 +374,10 @@ async fn a_skipped_wait_does_not_end_the_next_one() {
 
 // One request probes in this case, too, and the others get its outcome.
 #[tokio::test(start_paused = true)]
-async fn of_twenty_waits_that_are_skipped_one_tries_first() {
+async fn after_a_skip_one_of_twenty_requests_probes_first() {
     for kind in [ErrorKind::Rate, ErrorKind::Overloaded] {
         let limits = RateLimits::default();
-        let (inner, provider) = sharing(&limits, Some("a"), 0);
+        let (inner, provider) = limited_provider(&limits, Some("a"), 0);
         inner.scripts.lock().unwrap().extend((0..21).map(|_| {
             let mut error = error(kind);
             error.retry_after = Some(Duration::from_secs(30));
@@ -394,7 +397,7 @@ async fn of_twenty_waits_that_are_skipped_one_tries_first() {
         let after = |at: usize| (asked[at] - asked[0]).as_millis();
         assert_eq!((after(19), after(20)), (0, 5000), "{kind:?}");
         if kind == ErrorKind::Rate {
-            // The probe closed the limit again, for all.
+            // The failed probe closed the limit again for all requests.
             assert!(after(21) >= 35_000, "{}", after(21));
             let window = asked.iter().filter(|at| (5..35).contains(&(**at - asked[0]).as_secs())).count();
             assert_eq!(window, 1);
@@ -403,14 +406,14 @@ async fn of_twenty_waits_that_are_skipped_one_tries_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_the_limit_of_others_holds_can_be_let_go_too() {
+async fn a_wait_caused_by_another_request_can_be_skipped_too() {
     for key in [Some("a"), None] {
         let limits = RateLimits::default();
-        let (inner, provider) = sharing(&limits, key, 1);
-        let mut refused = ask(&provider, &Bus::new().cx());
+        let (inner, provider) = limited_provider(&limits, key, 1);
+        let mut refused = send_request(&provider, &Bus::new().cx());
         assert!(matches!(refused.next().await, Some(Ok(StreamEvent::Retry(_)))));
         drop(refused);
-        let mut held = ask(&provider, &Bus::new().cx());
+        let mut held = send_request(&provider, &Bus::new().cx());
         assert!(matches!(held.next().await, Some(Ok(StreamEvent::Retry(_)))));
         assert!(limits.skip_waits());
         let rest: Vec<_> = held.collect().await;
@@ -431,7 +434,7 @@ fn waits_double_between_floor_and_cap_less_at_most_half() {
     assert_eq!([seconds(1, 0.0), seconds(3, 0.5), seconds(9, 0.0)], [0.5, 3.0, 15.0]);
 }
 
-/// Answers every method that has a default with something else than the default.
+/// Provider that overrides every default method with another result.
 struct Outspoken;
 
 #[async_trait]
@@ -465,7 +468,7 @@ impl Provider for Outspoken {
     }
 
     fn stream(&self, _: Request, _: &Cx) -> EventStream {
-        Box::pin(stream::iter(good()))
+        Box::pin(stream::iter(answering_script()))
     }
 
     async fn count_tokens(&self, _: Request, _: &Cx) -> Result<Option<u64>, ProviderError> {
@@ -482,7 +485,7 @@ impl Provider for Outspoken {
 }
 
 #[tokio::test]
-async fn a_decorator_asks_its_provider_for_all_that_it_does_not_change() {
+async fn a_decorator_forwards_all_methods_that_it_does_not_change() {
     let decorated = Retrying::new(Arc::new(Outspoken), RetryPolicy::default());
     let (cx, model) = (Bus::new().cx(), decorated.model("m"));
     assert_eq!((decorated.name(), decorated.default_model()), ("outspoken", Some("usual".to_owned())));

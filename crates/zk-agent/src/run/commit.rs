@@ -4,7 +4,7 @@ use zk_core::events::{MessagesCause, SessionMessages, ToolResultsAfter};
 use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, Message, MessageId};
 
-/// Messages that belong in the history and in the store.
+/// Messages that join the history and the store together.
 pub(crate) enum Commit {
     /// An assistant message and the results of its calls, stored as one unit.
     Pair(ToolResultsAfter),
@@ -31,7 +31,7 @@ impl Commit {
         })
     }
 
-    /// Assigns ids to all its messages.
+    /// Assigns ids to all messages of the commit.
     pub(crate) fn identified(self) -> Self {
         match self {
             // The agent created both messages with ids.

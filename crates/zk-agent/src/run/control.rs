@@ -25,12 +25,12 @@ use crate::agent::AgentInner;
 use crate::budget::{BudgetChain, Reservation, reserve_side_call};
 use crate::turn::Attempts;
 use crate::turn::output_limit;
-use crate::turn::{Draft, unfinished};
+use crate::turn::{Draft, unfinished_error};
 
 /// Default output limit of a side call in tokens.
 const SIDE_CALL_TOKENS: u32 = 1_024;
 
-/// Services of a run for its handlers and tools.
+/// Services that a run provides to its handlers and tools.
 pub(crate) struct Control {
     agent: Arc<AgentInner>,
     shared: Arc<RunShared>,
@@ -59,8 +59,8 @@ impl Control {
             .with_service(Arc::new(context))
     }
 
-    /// Returns the context of a side call, with a child of the run's stop token.
-    fn cx(&self, turn: &TurnId) -> Cx {
+    /// Returns the context of a side call, whose stop token is a child of the run's.
+    fn side_call_cx(&self, turn: &TurnId) -> Cx {
         let stop = self.shared.stop.child_token();
         let cx = self.agent.bus.cx().for_run(self.shared.id.shared(), stop).for_turn(turn.shared());
         match self.me.upgrade() {
@@ -69,8 +69,8 @@ impl Control {
         }
     }
 
-    /// Adds a side call's usage to the statistics, if the provider counted any.
-    async fn account(
+    /// Adds a side call's usage to the statistics, and announces it, if the provider counted any.
+    async fn account_side_call(
         &self,
         (source, purpose, part): (&Source, String, Option<String>),
         turn: &TurnUsage,
@@ -80,7 +80,7 @@ impl Control {
             return;
         }
         self.shared.stats().add_side_call(purpose.clone(), turn.clone());
-        // A failing observer is reported; the response stays valid.
+        // The bus reports a failing observer; the answer of the side call stays valid.
         let _ = cx.emit(SideCallEnd { source: source.to_string(), purpose, part, usage: turn.clone() }).await;
     }
 }
@@ -119,19 +119,19 @@ impl RunControl for Control {
     }
 
     fn lose_session(&self) {
-        self.shared.fence();
+        self.shared.mark_fenced();
     }
 
     async fn side_call(&self, call: SideCall) -> Result<SideAnswer, AgentError> {
         let turn_id = self.shared.present_turn().1.unwrap_or_else(TurnId::fresh);
-        let cx = self.cx(&turn_id);
+        let cx = self.side_call_cx(&turn_id);
         let (name, source) = (call.purpose.clone(), call.source.to_string());
         let answer = self.ask_for_part(call, &cx, turn_id).await;
         if let Err(error) = &answer
             && !matches!(error, AgentError::Aborted)
         {
             let (kind, error) = (PartKind::SideCall, error.to_string());
-            // The caller gets the error itself.
+            // The error itself goes to the caller of the side call.
             let _ = cx.emit(PartLeftOut { kind, name, source, error }).await;
         }
         answer
@@ -144,8 +144,8 @@ impl Control {
         CallPlace { cx: self.agent.bus.cx(), cwd: ".".into() }
     }
 
-    /// Sends a side call to the model of its part. A failure of that model counts only if the part is left out
-    /// then, or the run's model fails as well.
+    /// Sends a side call to the model of its part. A failure of that model is reported only if the part is
+    /// left out, or the run's model fails too.
     async fn ask_for_part(&self, call: SideCall, cx: &Cx, turn_id: TurnId) -> Result<SideAnswer, AgentError> {
         if call.messages.is_empty() {
             let purpose = &call.purpose;
@@ -159,11 +159,11 @@ impl Control {
             PartModel::LeftOut(why) => return Err(AgentError::Usage(why)),
             PartModel::Own(model) => *model,
         };
-        // A refusal to try is no failure of the part: its model failed for another one.
-        if let Some(error) = self.agent.backoff.present(&model.reference().to_string()) {
+        // A skipped attempt during the back-off is no new failure of the part's model.
+        if let Some(error) = self.agent.backoff.last_error_in_wait(&model.reference().to_string()) {
             return match part_fallback(&part) {
                 PartFallback::RunModel => self.send_side_call(call, cx, turn_id).await,
-                PartFallback::LeaveOut => Err(not_so_soon(&error)),
+                PartFallback::LeaveOut => Err(backoff_error(&error)),
             };
         }
         let own = SideCall { model: Some(model.clone()), ..call.clone() };
@@ -190,9 +190,9 @@ impl Control {
         let SideCall { source, purpose, system, messages, part, model, max_tokens, limit, output } = call;
         let model = model.unwrap_or_else(|| self.model.clone());
         let name = model.reference().to_string();
-        // Work of parts is not repeated right after its provider failed; a person's question is.
-        if let Some(error) = part.as_ref().and_then(|_| self.agent.backoff.present(&name)) {
-            return Err(not_so_soon(&error));
+        // Work of parts waits while its provider's back-off lasts; a request of a person does not.
+        if let Some(error) = part.as_ref().and_then(|_| self.agent.backoff.last_error_in_wait(&name)) {
+            return Err(backoff_error(&error));
         }
         let provider = self.agent.provider_of(&model)?;
         let messages: Vec<_> = messages.into_iter().map(Message::shared).collect();
@@ -211,10 +211,10 @@ impl Control {
             model: model.clone(),
         };
         let reservation = reserve_side_call(&self.budgets, &mut request)?;
-        let mut reading = Reading::new(&model, reservation);
+        let mut reading = AnswerReader::new(&model, reservation);
         let begun = Instant::now();
         let ended = {
-            // The provider is called inside of the guarded future, so that its panic unwinds no further.
+            // The provider is called within the guarded future, so that its panic is caught.
             let asked = AssertUnwindSafe(async { reading.read(provider.stream(request, cx)).await });
             let read = pin!(asked.catch_unwind());
             let over = pin!(async {
@@ -231,14 +231,14 @@ impl Control {
                 }
             });
             match select(read, over).await {
-                Either::Left((ended, _)) => ended.unwrap_or_else(|_| Err(panicked(&model).into())),
+                Either::Left((ended, _)) => ended.unwrap_or_else(|_| Err(panic_error(&model).into())),
                 Either::Right((error, _)) => Err(error),
             }
         };
         let total = reading.attempts.total();
         let usage = TurnUsage { turn_id, model: model.reference(), usage: total, cost: model.cost(&total) };
-        self.account((&source, purpose, part), &usage, cx).await;
-        self.agent.note_answer(&name, ended.as_ref().err());
+        self.account_side_call((&source, purpose, part), &usage, cx).await;
+        self.agent.record_answer(&name, ended.as_ref().err());
         ended.map(|text| SideAnswer { text, usage })
     }
 }
@@ -282,14 +282,14 @@ impl RunTools for Control {
     }
 
     fn count(&self, name: &str) {
-        self.shared.count(name);
+        self.shared.count_call(name);
     }
 }
 
 /// Whether another model may succeed where a request failed with this error.
 pub(crate) fn concerns_model(error: &AgentError) -> bool {
     match error {
-        // A wrong use may be a provider that is not registered, or a price that is not known under a budget.
+        // A usage error may be a provider that is not registered, or an unknown price under a budget.
         AgentError::ContextExceeded(_) | AgentError::Provider(_) | AgentError::Usage(_) => true,
         AgentError::Aborted
         | AgentError::Hook(_)
@@ -304,13 +304,13 @@ pub(crate) fn concerns_model(error: &AgentError) -> bool {
     }
 }
 
-/// Creates the error for a request of a part within the wait after `failure`.
-fn not_so_soon(failure: &str) -> AgentError {
+/// Creates the error for a request that a part makes during the back-off after `failure`.
+fn backoff_error(failure: &str) -> AgentError {
     AgentError::Usage(format!("not asked so soon after a failure: {failure}"))
 }
 
 /// Creates the error for a provider that panicked.
-fn panicked(model: &Model) -> ProviderError {
+fn panic_error(model: &Model) -> ProviderError {
     let message = "the provider panicked";
     let error =
         ProviderError::new(ErrorKind::Malformed, &*model.provider, &*model.id, Phase::Stream, message);
@@ -318,13 +318,13 @@ fn panicked(model: &Model) -> ProviderError {
     ProviderError { hint: Some(hint.to_owned()), ..error }
 }
 
-/// A partial answer to a side call, with its usage.
-struct Reading<'a> {
+/// Answer to a side call that is being read, with its usage.
+struct AnswerReader<'a> {
     draft: Draft,
     attempts: Attempts<'a>,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> AnswerReader<'a> {
     fn new(model: &'a Model, reservation: Option<Reservation>) -> Self {
         Self { draft: Draft::default(), attempts: Attempts::new(model, reservation) }
     }
@@ -335,13 +335,13 @@ impl<'a> Reading<'a> {
             match event? {
                 StreamEvent::Text { block, delta } => self.draft.add_text(block, &delta),
                 StreamEvent::Block { block, content } => self.draft.finish(block, content),
-                StreamEvent::Usage(usage) => self.attempts.count(usage),
+                StreamEvent::Usage(usage) => self.attempts.set_usage(usage),
                 StreamEvent::Retry(_) => {
                     self.draft = Draft::default();
                     self.attempts.begin_next()?;
                 }
                 StreamEvent::Done { stop, usage } => {
-                    self.attempts.count(usage);
+                    self.attempts.set_usage(usage);
                     let model = self.attempts.model().reference();
                     return Ok(std::mem::take(&mut self.draft).into_message(&model, stop).text());
                 }
@@ -352,6 +352,6 @@ impl<'a> Reading<'a> {
                 | StreamEvent::Report(_) => {}
             }
         }
-        Err(unfinished(&self.attempts.model().reference()).into())
+        Err(unfinished_error(&self.attempts.model().reference()).into())
     }
 }

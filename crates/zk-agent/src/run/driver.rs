@@ -15,7 +15,7 @@ use crate::agent::AgentInner;
 use crate::budget::{BudgetChain, Estimator, Ledger};
 use crate::context::system_prompt;
 use crate::gates;
-use crate::run::take;
+use crate::run::take_queued;
 use crate::run::{Lineage, RunLimits};
 use crate::run::{RunModels, RunSpending, RunState, SystemPrompt};
 use crate::tools::{CallHistory, Toolbox};
@@ -26,9 +26,9 @@ use crate::{ErrorFormatter, Machine, Next, RunOptions, RunOutcome, Seen, Stop};
 pub(crate) struct Driver {
     state: RunState,
     options: RunOptions,
-    /// Number of messages in the history when the run began.
+    /// Number of messages in the history at the start of the run.
     from: usize,
-    /// State in which earlier legs left the run.
+    /// Run as earlier legs left it, if this run is a leg.
     unfinished: Option<Box<UnfinishedRun>>,
 }
 
@@ -107,31 +107,31 @@ impl Driver {
 
     pub(crate) async fn run(mut self) -> RunOutcome {
         if let Some(status) = self.unfinished.as_ref().and_then(|run| run.ended) {
-            return self.end_again(status);
+            return self.stored_outcome(status);
         }
-        // Plugins may have spawned tasks before there was a runtime.
+        // Starts tasks that plugins spawned before there was a runtime.
         self.state.agent.bus.warm_up();
-        let (scopes, conducted) = match self.install() {
-            Ok(scopes) => (scopes, self.conduct().await),
+        let (scopes, conducted) = match self.install_plugins_and_gates() {
+            Ok(scopes) => (scopes, self.run_phases().await),
             Err(error) => (Vec::new(), Err(error)),
         };
-        // Any error of a stopped run counts as the stop.
+        // A stopped run ends as stopped, whatever its error was.
         let result = match conducted.map_err(|error| self.state.leaving_error(error)) {
             Err(error @ (AgentError::Fenced | AgentError::HandedOver)) => Err(error),
             Err(_) if self.state.shared.stop.is_cancelled() => Err(AgentError::Aborted),
             result => result,
         };
-        self.state.agent.note_answer(&self.state.model.reference().to_string(), result.as_ref().err());
-        let outcome = self.finish(result).await;
-        // Closed after the end was announced, so that the run's plugins see it.
+        self.state.agent.record_answer(&self.state.model.reference().to_string(), result.as_ref().err());
+        let outcome = self.finish_run(result).await;
+        // Closed after the end was announced, so that the run's plugins receive it.
         for scope in scopes.into_iter().rev() {
             scope.close().await;
         }
         outcome
     }
 
-    /// Returns the outcome of a run whose end an earlier leg stored.
-    fn end_again(self, status: RunStatus) -> RunOutcome {
+    /// Returns the outcome of a run whose end an earlier leg stored already.
+    fn stored_outcome(self, status: RunStatus) -> RunOutcome {
         let result = match status {
             RunStatus::Completed => Ok(()),
             RunStatus::Aborted => Err(AgentError::Aborted),
@@ -153,7 +153,7 @@ impl Driver {
     }
 
     /// Installs the plugins and gates of this run; dropping the guards removes them.
-    fn install(&self) -> Result<Vec<ScopeGuard>, AgentError> {
+    fn install_plugins_and_gates(&self) -> Result<Vec<ScopeGuard>, AgentError> {
         let RunState { agent, behavior, shared, .. } = &self.state;
         let bus = &agent.bus;
         let mut scopes = Vec::new();
@@ -180,7 +180,7 @@ impl Driver {
         Ok(scopes)
     }
 
-    async fn conduct(&mut self) -> Result<(), AgentError> {
+    async fn run_phases(&mut self) -> Result<(), AgentError> {
         self.state.store_pending().await?;
         if self.state.shared.stop.is_cancelled() {
             return Err(AgentError::Aborted);
@@ -191,7 +191,9 @@ impl Driver {
             ));
         }
         self.announce_restored().await?;
-        let Some((prompt, added_by_input)) = self.state.read_input(self.options.prompt.take()).await? else {
+        let Some((prompt, added_by_input)) =
+            self.state.pass_prompt_through_input(self.options.prompt.take()).await?
+        else {
             return Ok(());
         };
         self.state
@@ -245,11 +247,11 @@ impl Driver {
                 run_id: self.state.shared.id.clone(),
                 model: self.state.model.reference(),
                 thinking: self.state.thinking.level,
-                tools: self.state.toolbox.names(),
-                missing_tools: self.state.toolbox.missing(),
+                tools: self.state.toolbox.offered_names(),
+                missing_tools: self.state.toolbox.missing_names(),
             })
             .await?;
-        self.turns_until_done().await
+        self.run_turns_until_done().await
     }
 
     /// Announces the stored entries of a loaded conversation to plugins, once.
@@ -260,8 +262,8 @@ impl Driver {
         Ok(())
     }
 
-    async fn turns_until_done(&mut self) -> Result<(), AgentError> {
-        let mut machine = self.machine();
+    async fn run_turns_until_done(&mut self) -> Result<(), AgentError> {
+        let mut machine = self.new_machine();
         let mut left_open = None;
         loop {
             if self.options.leg.is_some() {
@@ -274,7 +276,7 @@ impl Driver {
                     aborted: self.state.shared.stop.is_cancelled(),
                     steering: !queues.steer.is_empty() || (has_turns_left && !queues.notices.is_empty()),
                     follow_up: !queues.follow_up.is_empty(),
-                    hand_over: self.state.is_left(),
+                    hand_over: self.state.is_leaving(),
                 }
             };
             let before = machine.clone();
@@ -283,14 +285,14 @@ impl Driver {
                 Next::Settle(number) => {
                     let open = self.unfinished.as_mut().and_then(|run| run.open_turn.take());
                     let Some(open) = open else { return Err(AgentError::Aborted) };
-                    // Rare, and as large as a turn.
+                    // Boxed, because it is rare and its future is as large as that of a turn.
                     let settled = Box::pin(self.state.settle(number, open)).await;
                     left_open = end_turn(&mut machine, settled)?;
                 }
                 next @ (Next::Steer | Next::FollowUp) => {
                     let kind = if next == Next::Steer { SteerKind::Steer } else { SteerKind::FollowUp };
-                    if !self.deliver(kind).await? {
-                        // No message was delivered, so the step is undone.
+                    if !self.deliver_queued(kind).await? {
+                        // No message was delivered, so that the machine returns to its state before the step.
                         machine = before;
                     }
                 }
@@ -304,8 +306,8 @@ impl Driver {
         }
     }
 
-    /// Creates the machine of the run, or of a leg that goes on with it.
-    fn machine(&self) -> Machine {
+    /// Creates the machine of the run, or of the leg that continues it.
+    fn new_machine(&self) -> Machine {
         let max_turns = self.state.behavior.max_turns;
         if self.options.leg.is_none() {
             return Machine::new(max_turns);
@@ -317,7 +319,7 @@ impl Driver {
         let mut machine = Machine::resume(max_turns, turns, is_open);
         let is_pending = self.state.agent.state().history.last().is_some_and(|last| last.role == Role::User);
         if !is_open && !is_pending {
-            // The model was done, or there is no prompt yet: only mail makes another turn.
+            // The model was done, or there is no prompt yet, so that only mail begins another turn.
             machine.turn_done(true);
         }
         machine
@@ -332,8 +334,9 @@ impl Driver {
         }
     }
 
-    /// Delivers queued messages to the conversation; returns whether handlers of `input` left any.
-    async fn deliver(&self, kind: SteerKind) -> Result<bool, AgentError> {
+    /// Delivers queued messages to the conversation; returns false if handlers of `input` consumed all of
+    /// them.
+    async fn deliver_queued(&self, kind: SteerKind) -> Result<bool, AgentError> {
         let mode = self.state.behavior.queue_mode.unwrap_or_default();
         let notices = std::mem::take(&mut self.state.shared.queues().notices);
         let has_notices = !notices.is_empty();
@@ -343,16 +346,16 @@ impl Driver {
         let messages = {
             let mut queues = self.state.shared.queues();
             match kind {
-                SteerKind::Steer => take(&mut queues.steer, mode),
+                SteerKind::Steer => take_queued(&mut queues.steer, mode),
                 SteerKind::FollowUp => {
-                    take(&mut queues.follow_up, self.state.behavior.follow_up_mode.unwrap_or(mode))
+                    take_queued(&mut queues.follow_up, self.state.behavior.follow_up_mode.unwrap_or(mode))
                 }
             }
         };
         if messages.is_empty() {
             return Ok(has_notices);
         }
-        let read = match self.state.read_messages(&messages).await {
+        let read = match self.state.pass_messages_through_input(&messages).await {
             Ok(read) => read,
             Err(error) => {
                 self.state.shared.queues().put_back(kind, messages);
@@ -361,12 +364,12 @@ impl Driver {
         };
         let inject = SteerInject { kind, messages: read.clone(), sent: messages.clone() };
         if let Err(error) = self.state.cx.emit(inject).await {
-            // Only messages that no `input` handler has consumed go back into the queue.
+            // Messages that a handler of `input` consumed do not return to the queue.
             let is_left = |message: &Arc<Message>| read.iter().any(|kept| kept.id == message.id);
             self.state.shared.queues().put_back(kind, messages.into_iter().filter(is_left).collect());
             return Err(error.into());
         }
-        self.state.take_handled(&messages, &read);
+        self.state.take_consumed_mail(&messages, &read);
         if read.is_empty() {
             return Ok(has_notices);
         }
@@ -378,7 +381,7 @@ impl Driver {
         Ok(true)
     }
 
-    async fn finish(self, mut result: Result<(), AgentError>) -> RunOutcome {
+    async fn finish_run(self, mut result: Result<(), AgentError>) -> RunOutcome {
         let status = match &result {
             Ok(()) => RunStatus::Completed,
             Err(AgentError::Aborted) => RunStatus::Aborted,
@@ -426,7 +429,7 @@ impl Driver {
         let done =
             AgentDone { run_id: run_id.clone(), status, error, text: text.clone(), stats: stats.clone() };
         keep_closing_error(&mut result, self.state.cx.emit(done).await);
-        let entries = self.closing_entries(status).await;
+        let entries = self.collect_closing_entries(status).await;
         let to = self.state.agent.state().history.len();
         let end = SessionEnd {
             session_id: self.state.session.clone(),
@@ -442,10 +445,10 @@ impl Driver {
         RunOutcome { run_id, result, text, stop, stats, unsent, abort_reason }
     }
 
-    /// Collects the entries to append before the run ends: those of plugins, and the last request's prefix,
-    /// with which the next process compares its first request.
-    async fn closing_entries(&self, status: RunStatus) -> Vec<CustomEntry> {
-        let mut entries = self.plugin_entries(status).await;
+    /// Collects the entries to append at the end of the run: those of plugins, and a record of the last
+    /// request, with which the next process compares its first request.
+    async fn collect_closing_entries(&self, status: RunStatus) -> Vec<CustomEntry> {
+        let mut entries = self.collect_plugin_entries(status).await;
         let state = self.state.agent.state();
         let is_answered = state.history.iter().any(|message| message.role == Role::Assistant);
         if self.state.session.is_some() && is_answered {
@@ -455,18 +458,18 @@ impl Driver {
         entries
     }
 
-    async fn plugin_entries(&self, status: RunStatus) -> Vec<CustomEntry> {
+    async fn collect_plugin_entries(&self, status: RunStatus) -> Vec<CustomEntry> {
         if !self.state.cx.bus().has_handlers::<SessionBeforeEnd>() {
             return Vec::new();
         }
         let (session_id, run_id) = (self.state.session.clone(), self.state.shared.id.clone());
         let before = SessionBeforeEnd { session_id, run_id, status, entries: Vec::new() };
-        // The event cannot fail: a failing handler is reported and ignored.
+        // Emitting this event does not fail: a failing handler is reported and ignored.
         self.state.cx.emit(before).await.map(|before| before.entries).unwrap_or_default()
     }
 }
 
-/// Reports the end of a turn to the machine; returns the error with which the leg ends if the turn stays open.
+/// Reports the end of a turn to the machine; returns the error that ends the leg, if the turn stays open.
 fn end_turn(
     machine: &mut Machine,
     ended: Result<bool, AgentError>,
@@ -486,7 +489,7 @@ fn end_turn(
     Ok(None)
 }
 
-/// Makes the failure of a closing event the result of a successful run; an earlier error stays.
+/// Makes a failed closing event the result of a run that was successful so far.
 fn keep_closing_error(result: &mut Result<(), AgentError>, closing: Result<(), zk_core::kernel::EmitError>) {
     if let (Ok(()), Err(error)) = (&result, closing) {
         *result = Err(error.into());

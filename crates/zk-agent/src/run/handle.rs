@@ -142,7 +142,7 @@ impl RunHandle {
     /// Leaves the run to the worker that has its session now, at once: it ends with [`AgentError::Fenced`], and its end is
     /// not stored.
     pub fn lose_session(&self) {
-        self.shared.fence();
+        self.shared.mark_fenced();
     }
 
     /// Returns the statistics of the run so far.
@@ -181,7 +181,7 @@ impl Run {
         self.handle().steer(text)
     }
 
-    /// Queues a message for when the run would end: see [`RunHandle::follow_up`].
+    /// Queues a message for the end of the run: see [`RunHandle::follow_up`].
     ///
     /// # Errors
     /// The errors of [`Run::steer`].
@@ -205,10 +205,10 @@ impl Run {
         let task = std::mem::replace(&mut self.task, RunTask::Over);
         self.task = match task {
             RunTask::Idle(work) => {
-                self.shared.begin();
+                self.shared.mark_begun();
                 let (done, outcome) = oneshot::channel();
                 tokio::spawn(async move {
-                    // The receiver is dropped with the handle.
+                    // The receiver is gone if the run's handle was dropped.
                     let _ = done.send(work.await);
                 });
                 RunTask::Running(outcome)
@@ -239,7 +239,13 @@ impl Run {
                     let origin = cx.origin();
                     let missed = missed.swap(0, Ordering::Relaxed);
                     let agent = origin.agent.clone();
-                    outlet.send(RunEvent { name: event.name(), agent, depth: origin.depth, missed, data });
+                    outlet.send_item(RunEvent {
+                        name: event.name(),
+                        agent,
+                        depth: origin.depth,
+                        missed,
+                        data,
+                    });
                 }
             });
         })
@@ -275,7 +281,7 @@ impl Run {
         self.stream("run-text", move |scope, run, outlet| {
             scope.on_sync(move |piece: &StreamText, cx: &Cx| {
                 if cx.run_id() == &*run && outlet.has_room() {
-                    outlet.send(piece.delta.clone());
+                    outlet.send_item(piece.delta.clone());
                 }
             });
         })
@@ -363,7 +369,7 @@ struct Outlet<T> {
 }
 
 impl<T> Outlet<T> {
-    /// Whether the channel has room for one more item; counts a dropped item otherwise.
+    /// Whether the channel has room for one more item; if not, counts the item as dropped.
     fn has_room(&self) -> bool {
         let has_room = self.waiting.load(Ordering::Acquire) < MAX_UNREAD_ITEMS;
         if !has_room {
@@ -372,9 +378,9 @@ impl<T> Outlet<T> {
         has_room
     }
 
-    fn send(&self, item: T) {
+    fn send_item(&self, item: T) {
         self.waiting.fetch_add(1, Ordering::AcqRel);
-        // Ignore a dropped receiver.
+        // The receiver may have been dropped.
         let _ = self.sender.send(item);
     }
 }
@@ -382,7 +388,7 @@ impl<T> Outlet<T> {
 /// Stream of a run's items for a reader, in order. Ends when the run is over and its agent idle.
 pub struct RunStream<T> {
     receiver: mpsc::UnboundedReceiver<T>,
-    /// Number of unread items in the channel; the sender increments it.
+    /// Number of unread items in the channel, which the sender increments.
     waiting: Arc<AtomicUsize>,
     /// Number of dropped items.
     missed: Arc<AtomicU64>,
@@ -414,7 +420,7 @@ impl<T> Stream for RunStream<T> {
 
     fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<T>> {
         if !self.receiver.is_closed() && self.over.as_mut().poll(task).is_ready() {
-            // Items already sent can still be read.
+            // Items that were sent before the end can still be read.
             self.receiver.close();
         }
         let next = self.receiver.poll_recv(task);

@@ -20,7 +20,7 @@ impl RunState {
         })
     }
 
-    /// Creates the commit of the usage of a turn that left no message.
+    /// Creates a commit of usage alone, for a turn that left no message.
     pub(crate) fn usage_commit(&self, usage: TurnUsage) -> Commit {
         let (messages, cause) = (Vec::new(), MessagesCause::Answer);
         Commit::Turns(SessionMessages { run_id: self.shared.id.clone(), messages, usage: Some(usage), cause })
@@ -36,8 +36,8 @@ impl RunState {
         Commit::Pair(ToolResultsAfter { run_id: self.shared.id.clone(), turn_id, assistant, results, usage })
     }
 
-    /// Appends a commit to the history and has it stored. It stays in the history even if storing fails: the
-    /// run stops then, and the next run stores it first.
+    /// Appends a commit to the history, and has it stored. If storing fails, it stays in the history, the run
+    /// stops, and the next run stores it first.
     pub(crate) async fn commit(&self, commit: Commit) -> Result<(), AgentError> {
         let commit = commit.identified();
         self.agent.state().history.extend(commit.messages());
@@ -50,7 +50,7 @@ impl RunState {
         }
     }
 
-    /// Announces the commits again that could not be stored, oldest first.
+    /// Announces the commits that could not be stored again, oldest first.
     pub(crate) async fn store_pending(&self) -> Result<(), AgentError> {
         loop {
             let owed = {

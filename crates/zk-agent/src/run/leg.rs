@@ -1,4 +1,4 @@
-//! Legs: stretches of a run that outlives its worker.
+//! Legs of a run that outlives its worker: handover, questions and mail.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::state::RunState;
 use crate::tools::LeftOpen;
 use crate::turn::Turn;
 
-/// Version of the stored questions and answers.
+/// Version of the data of stored questions and answers.
 const QUESTION_VERSION: u32 = 1;
 
 impl RunState {
@@ -23,24 +23,25 @@ impl RunState {
         self.cx.service::<Leg>()
     }
 
-    /// Whether another worker goes on with the run.
-    pub(crate) fn is_left(&self) -> bool {
+    /// Whether this worker leaves the run to another one.
+    pub(crate) fn is_leaving(&self) -> bool {
         self.leg().is_some() && self.shared.leaving().is_some()
     }
 
-    /// Returns the error of a leg that another worker goes on with, in place of `error`.
+    /// Returns the error with which a leg ends: `error`, unless the run goes to another worker.
     pub(crate) fn leaving_error(&self, error: AgentError) -> AgentError {
         match self.shared.leaving() {
             Some(Leaving::Fenced) => AgentError::Fenced,
             _ if is_fenced(&error) => AgentError::Fenced,
-            Some(Leaving::Handover) if self.is_left() && self.shared.stop.is_cancelled() => {
+            Some(Leaving::Handover) if self.is_leaving() && self.shared.stop.is_cancelled() => {
                 AgentError::HandedOver
             }
             Some(Leaving::Handover) | None => error,
         }
     }
 
-    /// Ends the leg with its turn open, and returns the error that says so. The question of a parked call is stored.
+    /// Ends the leg with its turn open, stores the question of a parked call, and returns the error that ends
+    /// the leg.
     pub(crate) async fn leave_open(
         &self,
         turn: &Turn,
@@ -77,7 +78,7 @@ impl RunState {
         }
     }
 
-    /// Takes the mail of the session: messages are queued, answers stored, and an abort stops the run.
+    /// Reads the session's mail: queues messages, stores answers, and stops the run if asked to.
     pub(crate) async fn read_mail(&self) -> Result<(), AgentError> {
         let Some((leg, mailbox)) = self.leg().zip(self.cx.service::<dyn Mailbox>()) else { return Ok(()) };
         let unread = mailbox.unread().await.map_err(|error| self.mail_error(&error))?;
@@ -111,12 +112,12 @@ impl RunState {
 
     fn queue_mail(&self, kind: SteerKind, message: Message, id: &str) {
         let message = Message { id: Some(MessageId::from(id)), ..message }.shared();
-        // A run that takes no more messages leaves the mail to the next one.
+        // If the run takes no more messages, the mail stays for the next run.
         let _ = self.shared.queues().add(kind, message);
     }
 
-    /// Takes mail whose message a handler of `input` dealt with.
-    pub(crate) fn take_handled(&self, sent: &[Arc<Message>], read: &[Arc<Message>]) {
+    /// Marks mail as taken if a handler of `input` consumed its message.
+    pub(crate) fn take_consumed_mail(&self, sent: &[Arc<Message>], read: &[Arc<Message>]) {
         let Some(mailbox) = self.leg().and_then(|_| self.cx.service::<dyn Mailbox>()) else { return };
         for message in sent.iter().filter(|sent| read.iter().all(|read| read.id != sent.id)) {
             if let Some(id) = &message.id {
@@ -146,7 +147,7 @@ impl RunState {
     }
 }
 
-/// Whether the cause of an error is that another worker has the session.
+/// Whether an error was caused by another worker that has the session now.
 fn is_fenced(error: &AgentError) -> bool {
     let AgentError::Hook(EmitError::Hook(HookError { cause: Cause::Failed(cause), .. })) = error else {
         return false;

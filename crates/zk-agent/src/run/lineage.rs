@@ -6,7 +6,7 @@ use zk_core::kernel::Cx;
 use crate::budget::BudgetChain;
 use crate::{ToolBudget, ToolSet};
 
-/// Limits on a run's tools, as a service of its context, so that sub-agents inherit them.
+/// Limits on the tools of a run, as a service of its context, so that sub-agents inherit them.
 #[derive(Clone, Debug)]
 pub(crate) struct RunLimits {
     pub(crate) tools: ToolSet,
@@ -14,11 +14,11 @@ pub(crate) struct RunLimits {
     pub(crate) tool_budgets: BTreeMap<String, ToolBudget>,
 }
 
-/// Ids and budgets of the runs that started this run, directly or not: a service of a sub-agent's context.
+/// Ids and budgets of a run's ancestors, as a service of a sub-agent's context.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lineage {
     runs: Vec<Arc<str>>,
-    /// Budgets of the run that started this one.
+    /// Budgets of the run that started this one, and of that run's ancestors.
     budgets: Option<Arc<BudgetChain>>,
 }
 
@@ -27,7 +27,7 @@ impl Lineage {
         cx.service::<Self>()
     }
 
-    /// Returns the lineage of a run that is started in `cx`.
+    /// Returns the lineage of a run that is started in the context `cx`.
     pub(crate) fn below(cx: &Cx) -> Self {
         let mut runs = Self::of(cx).map(|above| above.runs.clone()).unwrap_or_default();
         runs.push(cx.run_id().into());

@@ -23,13 +23,13 @@ pub struct Machine {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// A turn of an earlier leg is to be settled before anything else.
+    /// A turn that an earlier leg began is settled before anything else.
     Open,
-    /// A turn is due, unless messages are waiting.
+    /// A turn is due, unless steering messages are queued.
     Ready,
-    /// Messages were delivered: a turn is due before more are.
+    /// Messages were delivered: a turn is due before further ones are delivered.
     Told,
-    /// A turn ended; the flag tells whether the model was done.
+    /// A turn has ended; `ended` says whether the model was done.
     After {
         ended: bool,
     },
@@ -45,7 +45,7 @@ pub struct Seen {
     pub steering: bool,
     /// Whether a follow-up is queued.
     pub follow_up: bool,
-    /// Whether the worker is to end, so that another one goes on with the run.
+    /// Whether this worker leaves the run to another one.
     pub hand_over: bool,
 }
 
@@ -75,7 +75,7 @@ pub enum Stop {
     TurnLimit(u32),
     /// The open turn waits for an answer, and a later leg settles it.
     Parked,
-    /// Another worker goes on with the run.
+    /// Another worker continues the run.
     Handover,
 }
 
@@ -86,8 +86,8 @@ impl Machine {
         Self { max_turns, turns: 0, state: State::Ready }
     }
 
-    /// Creates the machine of a leg of a run that has begun `turns` turns in earlier legs. The last of them is settled first if
-    /// it is open.
+    /// Creates the machine of a leg, for a run that has begun `turns` turns in earlier legs. If the last of
+    /// them is open, it is settled first.
     ///
     /// ```
     /// use zk_agent::{Machine, Next, Seen, Stop};
@@ -120,7 +120,7 @@ impl Machine {
             return Next::Stop(stop);
         }
         if self.state == State::Open {
-            // Settled even in a stopped run, which skips the calls that have not begun.
+            // Also settled in a stopped run, where calls that have not begun are skipped.
             return Next::Settle(self.turns);
         }
         if seen.aborted {
@@ -132,8 +132,8 @@ impl Machine {
         match self.state {
             State::Open => Next::Settle(self.turns),
             State::Stopped(stop) => Next::Stop(stop),
-            State::Ready | State::After { .. } if seen.steering => self.inject(Next::Steer),
-            State::After { ended: true } if seen.follow_up => self.inject(Next::FollowUp),
+            State::Ready | State::After { .. } if seen.steering => self.deliver_first(Next::Steer),
+            State::After { ended: true } if seen.follow_up => self.deliver_first(Next::FollowUp),
             State::After { ended: true } => self.stop(Stop::Done),
             State::Ready | State::Told | State::After { ended: false } => match self.max_turns {
                 Some(max) if self.turns >= max => self.stop(Stop::TurnLimit(max)),
@@ -158,7 +158,7 @@ impl Machine {
         self.state = State::Stopped(stop);
     }
 
-    fn inject(&mut self, next: Next) -> Next {
+    fn deliver_first(&mut self, next: Next) -> Next {
         self.state = State::Told;
         next
     }
@@ -176,7 +176,7 @@ mod tests {
     const CALM: Seen = Seen { aborted: false, steering: false, follow_up: false, hand_over: false };
 
     #[test]
-    fn an_abort_wins_over_everything() {
+    fn an_abort_precedes_all_other_steps() {
         let mut machine = Machine::new(None);
         let all = Seen { aborted: true, steering: true, follow_up: true, hand_over: true };
         assert_eq!(machine.next(all), Next::Stop(Stop::Aborted));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn steering_is_looked_at_before_the_end_of_the_answer() {
+    fn steering_precedes_the_end_of_the_answer() {
         let mut machine = Machine::new(None);
         assert_eq!(machine.next(CALM), Next::Turn(1));
         machine.turn_done(true);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_turn_is_settled_before_anything_else() {
+    fn an_open_turn_is_settled_first() {
         let all = Seen { aborted: true, steering: true, follow_up: true, hand_over: true };
         let mut machine = Machine::resume(Some(2), 2, true);
         assert_eq!(machine.next(all), Next::Settle(2));

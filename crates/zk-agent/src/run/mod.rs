@@ -1,4 +1,4 @@
-//! One run: its handle, its state, and the driver that takes it from the prompt to the end.
+//! One run: its handle, its state, and the driver that carries it out.
 
 mod commit;
 mod control;
@@ -24,6 +24,6 @@ pub(crate) use commit::{Commit, identified};
 pub(crate) use control::{Control, concerns_model};
 pub(crate) use driver::Driver;
 pub(crate) use lineage::{Lineage, RunLimits};
-pub(crate) use queues::{Queues, take};
+pub(crate) use queues::{Queues, take_queued};
 pub(crate) use shared::RunShared;
 pub(crate) use state::{RunModels, RunSpending, RunState, SystemPrompt};

@@ -27,9 +27,9 @@ pub(crate) struct Queues {
     closed: bool,
     pub(crate) steer: VecDeque<Arc<Message>>,
     pub(crate) follow_up: VecDeque<Arc<Message>>,
-    /// Messages of the harness, delivered after the batch that caused them.
+    /// Messages of the harness, delivered after the batch of calls that caused them.
     pub(crate) nudges: Vec<Arc<Message>>,
-    /// Messages about the ends of sub-agents, delivered between two turns.
+    /// Messages about ended sub-agents, delivered between two turns.
     pub(crate) notices: Vec<Arc<Message>>,
 }
 
@@ -63,7 +63,7 @@ impl Queues {
         found.and_then(|at| self.steer.remove(at)).is_some()
     }
 
-    /// Puts messages back that could not be delivered.
+    /// Returns messages to their queue after a failed delivery.
     pub(crate) fn put_back(&mut self, kind: SteerKind, messages: Vec<Arc<Message>>) {
         let queue = match kind {
             SteerKind::Steer => &mut self.steer,
@@ -74,15 +74,15 @@ impl Queues {
         }
     }
 
-    /// Closes the queues and returns the undelivered messages but the notices. Later messages are returned to
-    /// their senders.
+    /// Closes the queues, and returns the undelivered messages except notices. Messages sent later are
+    /// returned to their senders.
     pub(crate) fn close(&mut self) -> Vec<Arc<Message>> {
         self.closed = true;
         self.steer.drain(..).chain(self.follow_up.drain(..)).collect()
     }
 }
 
-pub(crate) fn take(queue: &mut VecDeque<Arc<Message>>, mode: QueueMode) -> Vec<Arc<Message>> {
+pub(crate) fn take_queued(queue: &mut VecDeque<Arc<Message>>, mode: QueueMode) -> Vec<Arc<Message>> {
     match mode {
         QueueMode::One => queue.pop_front().into_iter().collect(),
         QueueMode::All => queue.drain(..).collect(),

@@ -11,7 +11,7 @@ use zk_core::service::RunEnded;
 use crate::lock::lock;
 use crate::run::Queues;
 
-/// State of a run shared with its handles, its gates and its sub-agents.
+/// State that a run shares with its handles, its gates and its sub-agents.
 #[derive(Debug)]
 pub(crate) struct RunShared {
     pub(crate) id: RunId,
@@ -21,18 +21,18 @@ pub(crate) struct RunShared {
     begun: OnceLock<Instant>,
     queues: Mutex<Queues>,
     stats: Mutex<Stats>,
-    /// Calls so far by tool, counted when their gates approved them, so that a budget sees other calls of the
-    /// batch.
+    /// Number of approved calls so far, by tool. Counted at approval, so that a budget includes other calls
+    /// of the same batch.
     counts: Mutex<BTreeMap<String, u32>>,
     /// Canonical names of lazy tools that were unlocked in this run.
     unlocked: Mutex<BTreeSet<String>>,
-    /// Offers of the current turn that differ from their tools' own, by canonical name.
+    /// Offers of tools in the current turn that differ from the tools' own, by canonical name.
     offers: Mutex<Arc<BTreeMap<String, Offer>>>,
     /// Reason for the stop, of the first caller that gave one.
     abort_reason: OnceLock<String>,
     /// Number and id of the current turn.
     turn: Mutex<(u32, Option<TurnId>)>,
-    /// Set once this worker is to leave the run to another one.
+    /// Cause for which this worker leaves the run to another one, once it does.
     leaving: OnceLock<Leaving>,
 }
 
@@ -68,13 +68,13 @@ impl RunShared {
         }
     }
 
-    /// Whether `cx` belongs to this run.
+    /// Whether `cx` is a context of this run.
     pub(crate) fn owns(&self, cx: &Cx) -> bool {
         cx.run_id() == self.id.as_str()
     }
 
-    /// Marks the run as begun, if it is not yet.
-    pub(crate) fn begin(&self) {
+    /// Marks the run as begun, unless it is already.
+    pub(crate) fn mark_begun(&self) {
         self.begun.get_or_init(Instant::now);
     }
 
@@ -102,7 +102,7 @@ impl RunShared {
         lock(&self.unlocked)
     }
 
-    /// Returns the offers of the current turn that differ from their tools' own.
+    /// Returns the offers of tools in the current turn that differ from the tools' own.
     pub(crate) fn offers(&self) -> Arc<BTreeMap<String, Offer>> {
         lock(&self.offers).clone()
     }
@@ -116,7 +116,7 @@ impl RunShared {
         lock(&self.offers).get(name).copied().unwrap_or_else(|| own.into())
     }
 
-    pub(crate) fn count(&self, tool: &str) {
+    pub(crate) fn count_call(&self, tool: &str) {
         *self.counts().entry(tool.to_owned()).or_default() += 1;
     }
 
@@ -133,13 +133,13 @@ impl RunShared {
         self.stop.cancel();
     }
 
-    /// Leaves the run to another worker at the next boundary between calls or turns.
+    /// Leaves the run to another worker after the current calls or turn.
     pub(crate) fn hand_over(&self) {
         let _ = self.leaving.set(Leaving::Handover);
     }
 
-    /// Leaves the run to the worker that has its session now, at once.
-    pub(crate) fn fence(&self) {
+    /// Leaves the run at once to the worker that has its session now.
+    pub(crate) fn mark_fenced(&self) {
         let _ = self.leaving.set(Leaving::Fenced);
         self.stop.cancel();
     }
@@ -161,8 +161,8 @@ impl RunShared {
         lock(&self.turn).clone()
     }
 
-    /// Queues a message of the harness for after the batch, without interrupting it.
-    pub(crate) fn nudge(&self, message: Arc<Message>) {
+    /// Queues a message of the harness, which is delivered after the current batch of calls.
+    pub(crate) fn queue_nudge(&self, message: Arc<Message>) {
         self.queues().nudges.push(message);
     }
 
@@ -170,7 +170,7 @@ impl RunShared {
         !self.queues().steer.is_empty()
     }
 
-    pub(crate) fn saw_first_token(&self) {
+    pub(crate) fn record_first_token(&self) {
         let elapsed = self.elapsed_ms();
         self.stats().first_token_ms.get_or_insert(elapsed);
     }

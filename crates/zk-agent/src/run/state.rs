@@ -26,7 +26,7 @@ pub(crate) struct RunState {
     pub(crate) toolbox: Toolbox,
     pub(crate) calls: CallHistory,
     pub(crate) output: Option<Arc<OutputTool>>,
-    /// Last answer of the model, complete or not.
+    /// Last answer of the model, even if it is incomplete.
     pub(crate) last: Option<Arc<Message>>,
     /// Messages of the current request, with canonical names.
     pub(crate) sent: Vec<Arc<Message>>,
@@ -38,23 +38,24 @@ pub(crate) struct RunState {
     pub(crate) spending: RunSpending,
 }
 
-/// Models between which a run chooses for each turn.
+/// Models from which a run chooses one for each turn.
 pub(crate) struct RunModels {
     /// The run's model, which a plugin may override for a turn.
     pub(crate) own: Model,
-    /// Unknown model that a plugin asked for last, reported once.
+    /// Last unknown model that a plugin requested, so that it is reported only once.
     pub(crate) unknown: Option<ModelRef>,
-    /// Model and reasoning of the agent at the last check: a change takes effect in the next turn.
+    /// Model and reasoning that were chosen for the agent at the last check. A change takes effect in the
+    /// next turn.
     pub(crate) chosen: (ModelRef, ThinkingRequest),
 }
 
-/// System prompt of a run.
+/// System prompt of a run, with its sections.
 pub(crate) struct SystemPrompt {
     pub(crate) text: Arc<str>,
     pub(crate) sections: Arc<[SectionSize]>,
 }
 
-/// Budgets of a run, and the estimate of its requests' cost.
+/// Budgets of a run, and the estimator of its requests' cost.
 pub(crate) struct RunSpending {
     /// Budgets of this run and its ancestors.
     pub(crate) budgets: BudgetChain,
@@ -62,7 +63,7 @@ pub(crate) struct RunSpending {
 }
 
 impl RunState {
-    /// Returns the parts of the run that tool calls of a turn need, with `cx` as their context.
+    /// Returns the parts of the run that tool calls of a turn need, with the turn's context `cx`.
     pub(crate) fn call_context<'a>(&'a self, cx: &'a Cx) -> CallContext<'a> {
         CallContext {
             cx,

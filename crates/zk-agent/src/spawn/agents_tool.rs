@@ -15,17 +15,17 @@ use super::record;
 use super::subagents::{Ending, Handle, SubagentInfo, SubagentState, Subagents};
 use crate::agent::AgentInner;
 
-/// Name of the tool.
+/// Name of the tool with which an agent follows its sub-agents.
 pub(super) const NAME: &str = "agents";
 
 const ABOUT: &str = "Your sub-agents: status of all; wait for one and get its result; get the result of one that ended; stop \
      one; message one, or `parent`; read your inbox.";
 
-/// Default and longest time for which a call waits, in seconds.
+/// Default and maximum time that a call waits for a sub-agent, in seconds.
 const DEFAULT_WAIT_SECONDS: u64 = 60;
 const MAX_WAIT_SECONDS: u64 = 600;
 
-/// Name by which an agent writes to its parent.
+/// Name under which an agent addresses its parent.
 const PARENT: &str = "parent";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -47,13 +47,12 @@ struct Args {
     seconds: Option<u64>,
 }
 
-/// Tool by which an agent follows, stops and writes to its sub-agents, and reads what they and its parent
-/// wrote.
+/// Tool with which an agent lists, awaits, stops and messages its sub-agents, and reads its inbox.
 pub(super) struct AgentsTool {
     spec: Arc<ToolSpec>,
     subagents: Arc<Subagents>,
     agent: Weak<AgentInner>,
-    /// Name of the agent that has the tool: the sender of its messages.
+    /// Name of the agent that uses the tool, as the sender of its messages.
     name: String,
     parent: Option<String>,
 }
@@ -80,7 +79,7 @@ impl AgentsTool {
         }
     }
 
-    fn child(&self, name: Option<&str>) -> Result<Arc<Handle>, ToolError> {
+    fn find_child(&self, name: Option<&str>) -> Result<Arc<Handle>, ToolError> {
         let Some(name) = name.filter(|name| !name.is_empty()) else {
             return Err(ToolError::invalid("name a sub-agent with `agent`; `status` shows them"));
         };
@@ -95,20 +94,20 @@ impl AgentsTool {
         })
     }
 
-    /// Result of a sub-agent that has ended, which its parent is not told once more.
-    async fn read(&self, handle: &Handle, ending: &Ending) -> ToolOutput {
+    /// Returns the result of an ended sub-agent, and records that its parent has read it.
+    async fn read_result(&self, handle: &Handle, ending: &Ending) -> ToolOutput {
         if handle.claim_report()
             && handle.is_background
             && let Some(agent) = self.agent.upgrade()
         {
-            record::note_told(&agent, &handle.name).await;
+            record::record_told(&agent, &handle.name).await;
         }
-        let state = describe(&ending.state);
+        let state = describe_state(&ending.state);
         let text = format!("({}: {state})\n{}", handle.name, ending.text);
         ToolOutput::text(text).with_display(Display::Line { text: format!("{} {state}", handle.name) })
     }
 
-    fn send(&self, to: Option<&str>, text: Option<&str>) -> Result<String, ToolError> {
+    fn send_message(&self, to: Option<&str>, text: Option<&str>) -> Result<String, ToolError> {
         let text = text.filter(|text| !text.trim().is_empty());
         let text = text.ok_or_else(|| ToolError::invalid("`text` is empty; say what the message is"))?;
         let to = if to == Some(PARENT) {
@@ -116,7 +115,7 @@ impl AgentsTool {
                 ToolError::new(ToolErrorKind::NotFound, "you have no parent: a person reads your answers")
             })?
         } else {
-            let handle = self.child(to)?;
+            let handle = self.find_child(to)?;
             if !handle.reads_mail {
                 let why = "has not the tool `agents`, so it cannot read messages";
                 return Err(ToolError::failed(format!("{} {why}", handle.name)));
@@ -142,38 +141,38 @@ impl Tool for AgentsTool {
         let text = match action {
             Action::Status => {
                 let all = self.subagents.children(&self.name);
-                return Ok(ToolOutput::text(list(&all)).with_display(table(&all)));
+                return Ok(ToolOutput::text(state_list(&all)).with_display(state_table(&all)));
             }
             Action::Wait => {
-                let handle = self.child(agent.as_deref())?;
+                let handle = self.find_child(agent.as_deref())?;
                 let _awaited = handle.await_end();
                 let most = seconds.unwrap_or(DEFAULT_WAIT_SECONDS).clamp(1, MAX_WAIT_SECONDS);
                 let ended = tokio::select! {
-                    ended = timeout(Duration::from_secs(most), handle.ended()) => ended.ok().flatten(),
+                    ended = timeout(Duration::from_secs(most), handle.wait_for_end()) => ended.ok().flatten(),
                     () = cx.cx.stop_token().cancelled() => {
                         return Err(ToolError::new(ToolErrorKind::Aborted, "stopped while it waited"));
                     }
                 };
                 match ended {
-                    Some(ending) => return Ok(self.read(&handle, &ending).await),
+                    Some(ending) => return Ok(self.read_result(&handle, &ending).await),
                     None => format!("{} still works after {most} s", handle.name),
                 }
             }
             Action::Result => {
-                let handle = self.child(agent.as_deref())?;
+                let handle = self.find_child(agent.as_deref())?;
                 match handle.ending() {
-                    Some(ending) => return Ok(self.read(&handle, &ending).await),
+                    Some(ending) => return Ok(self.read_result(&handle, &ending).await),
                     None => format!("{} still works; `wait` waits for its result", handle.name),
                 }
             }
             Action::Stop => {
-                let handle = self.child(agent.as_deref())?;
+                let handle = self.find_child(agent.as_deref())?;
                 let _awaited = handle.await_end();
-                // One that has ended needs no stop.
+                // Stopping fails only if the sub-agent has ended already.
                 let _ = self.subagents.stop(&handle.name, "stopped by the agent that started it");
                 tokio::select! {
-                    ended = handle.ended() => match ended {
-                        Some(ending) => return Ok(self.read(&handle, &ending).await),
+                    ended = handle.wait_for_end() => match ended {
+                        Some(ending) => return Ok(self.read_result(&handle, &ending).await),
                         None => format!("{} is asked to end", handle.name),
                     },
                     () = cx.cx.stop_token().cancelled() => {
@@ -181,7 +180,7 @@ impl Tool for AgentsTool {
                     }
                 }
             }
-            Action::Message => self.send(agent.as_deref(), text.as_deref())?,
+            Action::Message => self.send_message(agent.as_deref(), text.as_deref())?,
             Action::Inbox => {
                 let letters = self.subagents.mail.take(&self.name);
                 let line = |letter: &super::mailbox::Letter| format!("from {}: {}", letter.from, letter.text);
@@ -203,7 +202,7 @@ impl Tool for AgentsTool {
         Concurrency::Shared
     }
 
-    /// Following sub-agents has no effects: their calls pass the gates.
+    /// The tool has no effects itself: the calls of sub-agents pass the gates.
     fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
         Effects::none()
     }
@@ -214,8 +213,8 @@ impl Tool for AgentsTool {
     }
 }
 
-/// State in a few words.
-pub(super) fn describe(state: &SubagentState) -> String {
+/// Describes the state of a sub-agent in a few words.
+pub(super) fn describe_state(state: &SubagentState) -> String {
     match state {
         SubagentState::Running => "works".to_owned(),
         SubagentState::Done => "done".to_owned(),
@@ -224,10 +223,10 @@ pub(super) fn describe(state: &SubagentState) -> String {
     }
 }
 
-fn list(all: &[SubagentInfo]) -> String {
+fn state_list(all: &[SubagentInfo]) -> String {
     let line = |info: &SubagentInfo| {
         let place = if info.is_background { ", in the background" } else { "" };
-        let (name, state, task) = (&info.name, describe(&info.state), &info.task);
+        let (name, state, task) = (&info.name, describe_state(&info.state), &info.task);
         let turns = count_turns(info.turns);
         let seconds = info.elapsed.as_secs();
         format!("{name}  {state}{place}; {turns}, {seconds} s: {task}")
@@ -238,12 +237,12 @@ fn list(all: &[SubagentInfo]) -> String {
     }
 }
 
-fn table(all: &[SubagentInfo]) -> Display {
+fn state_table(all: &[SubagentInfo]) -> Display {
     if all.is_empty() {
         return Display::Line { text: "no sub-agents".to_owned() };
     }
     let row = |info: &SubagentInfo| {
-        vec![info.name.clone(), describe(&info.state), info.turns.to_string(), info.task.clone()]
+        vec![info.name.clone(), describe_state(&info.state), info.turns.to_string(), info.task.clone()]
     };
     let head = ["agent", "state", "turns", "task"].map(str::to_owned).to_vec();
     Display::Table { head, rows: all.iter().map(row).collect() }

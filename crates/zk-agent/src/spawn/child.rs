@@ -9,21 +9,21 @@ use crate::context::{GUIDE_SECTION, IDENTITY_SECTION};
 use crate::run::RunLimits;
 use crate::{Agent, Behavior, Preset};
 
-/// Differences of one sub-agent from its parent.
+/// Plan of one sub-agent: its differences from its parent.
 pub(super) struct ChildPlan<'a> {
     pub(super) options: &'a SpawnOptions,
     pub(super) definition: Option<&'a AgentDefinition>,
-    /// Part (see `PartModels`) that the sub-agent works for.
+    /// Name of the part whose model the sub-agent asks ([`PartModels`](zk_core::service::PartModels)).
     pub(super) part: &'a str,
     /// Initial history of the sub-agent.
     pub(super) history: Vec<Arc<Message>>,
-    /// Copy of the workspace that it works in, in place of its parent's directory.
+    /// Copy of the workspace that the sub-agent works in; `None` for its parent's directory.
     pub(super) copy: Option<&'a dyn IsolatedCopy>,
 }
 
 impl ChildPlan<'_> {
-    /// Creates a sub-agent with everything its parent has, except for its conversation, its directory and its
-    /// definition's differences.
+    /// Creates a sub-agent like its parent, except for its conversation, its directory, and the differences
+    /// of its definition.
     pub(super) fn build(
         self,
         parent: &Arc<AgentInner>,
@@ -40,7 +40,7 @@ impl ChildPlan<'_> {
         let bus = parent.bus.child(name);
         bus.scope("part").provide_service(Arc::new(AgentPart(self.part.to_owned())));
         if agent.is_some() {
-            // The definition of the sub-agent replaces these sections.
+            // The definition replaces these sections of the parent's prompt.
             let scope = bus.scope("definition");
             [IDENTITY_SECTION, GUIDE_SECTION].into_iter().for_each(|id| drop_section(&scope, id));
         }
@@ -76,7 +76,7 @@ impl ChildPlan<'_> {
                 let most = parent.behavior.max_turns.unwrap_or(u32::MAX);
                 let of_preset = preset.behavior.max_turns.filter(|_| agent.max_turns.is_none());
                 preset.behavior.max_turns = of_preset.map(|turns| turns.min(most));
-                // Sub-agents spend their parent's budget.
+                // Sub-agents spend the budget of their parent.
                 preset.behavior.budget = None;
             }
             child = child.preset(preset);
@@ -87,7 +87,8 @@ impl ChildPlan<'_> {
             if let Some(thinking) = agent.thinking {
                 child = child.thinking(thinking);
             }
-            // An agent names a model of the provider at the start, which a parent that switched asks no longer.
+            // A definition names a model of the provider that its parent began with, so that it does not apply
+            // once the parent asks another provider.
             if let Some(id) = agent.model.as_ref().filter(|_| is_of_start) {
                 child = child.model(parent.provider.model(id));
             }
@@ -107,7 +108,7 @@ fn child_behavior(
 ) -> Behavior {
     let own = agent.and_then(|agent| agent.max_turns).or(options.max_turns);
     let max_turns = [own, parent.behavior.max_turns].into_iter().flatten().min();
-    // A sub-agent spends the budget of the run that starts it, and answers its parent in free text.
+    // A sub-agent spends the budget of the run that starts it, and answers in free text.
     let own = Behavior { max_turns, budget: None, schema: None, ..parent.behavior.clone() };
     match limits {
         Some(limits) => Behavior {
@@ -119,7 +120,7 @@ fn child_behavior(
     }
 }
 
-/// Guard that closes a sub-agent even if the call's future is dropped.
+/// Guard that closes a sub-agent, also if the call that started it is dropped.
 pub(super) struct Closing {
     pub(super) child: Agent,
     closed: bool,

@@ -20,15 +20,15 @@ pub struct AgentDefinition {
     pub preset: Option<Preset>,
     /// Tools of the agent, limited to those of its parent; `None` for all of the parent's.
     pub tools: Option<Vec<String>>,
-    /// Id of the model at the provider that the parent began with; `None` for the parent's model, which also answers
-    /// while the parent asks another provider.
+    /// Id of the model, at the provider that the parent began with; `None` for the parent's model, which is
+    /// also used while the parent asks another provider.
     pub model: Option<String>,
     /// Reasoning request; `None` for the parent's.
     pub thinking: Option<ThinkingRequest>,
     /// Maximum number of turns, limited by the parent's; `None` for the limit of its preset, or else of
     /// [`SpawnOptions`](crate::SpawnOptions).
     pub max_turns: Option<u32>,
-    /// Place in which the agent writes, unless a call names one; `None` for the workspace itself.
+    /// Place in which the agent writes, unless its call names one; `None` for the workspace itself.
     pub isolation: Option<IsolationKind>,
 }
 

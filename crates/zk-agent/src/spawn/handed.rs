@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use zk_core::model::{Message, Role, ToolError};
 
-/// Maximum number of turns that are handed to a sub-agent.
+/// Maximum number of the parent's turns that a sub-agent begins with.
 pub(super) const MAX_HANDED_TURNS: usize = 20;
 
 /// Part of the parent's conversation that a sub-agent begins with.
@@ -13,15 +13,15 @@ pub(super) enum HandedContext {
     /// Nothing: the task alone.
     #[default]
     None,
-    /// The last answer.
+    /// The last answer of the parent.
     LastAnswer,
-    /// The last turns, with the prompt that they answer.
+    /// The last turns of the parent, with the prompt that they answer.
     LastTurns,
 }
 
 impl HandedContext {
-    /// Returns the messages that the sub-agent begins with, oldest first. The first is a user's, as providers
-    /// require.
+    /// Returns the messages that the sub-agent begins with, oldest first. The first is a user message, as
+    /// providers require.
     pub(super) fn messages(
         self,
         history: &[Arc<Message>],
@@ -45,7 +45,7 @@ impl HandedContext {
     }
 }
 
-/// The last answer with a text, as a message of the user.
+/// Returns the last answer with text, as a user message.
 fn last_answer(history: &[Arc<Message>]) -> Vec<Arc<Message>> {
     let answers = history.iter().rev().filter(|message| message.role == Role::Assistant);
     let text = answers.map(|message| message.text()).find(|text| !text.trim().is_empty());

@@ -16,32 +16,32 @@ use super::subagents::{Ending, Handle, SubagentState, Subagents};
 use crate::agent::AgentInner;
 use crate::{Run, RunOutcome};
 
-/// Source of the messages that tell a parent of the end of a sub-agent.
+/// Source of the messages that notify a parent of ended sub-agents.
 pub(super) const SOURCE: &str = "sub-agents";
 
-/// Maximum size of an answer in the message that tells of the end of a sub-agent, in bytes.
+/// Maximum size of a sub-agent's answer in the notice of its end, in bytes.
 pub(super) const MAX_NOTICE_BYTES: usize = 16 << 10;
 
 /// A sub-agent whose run is about to begin.
 pub(super) struct Launch {
     pub(super) parent: Weak<AgentInner>,
-    /// Conversation of the parent; another one is not told of the end.
+    /// Conversation of the parent, which is notified of the end as long as it is current.
     pub(super) context: ContextId,
     pub(super) child: Closing,
     pub(super) run: Run,
-    /// Second run after a model of its own that does not answer.
+    /// Second run with another model, in case the sub-agent's own model does not answer.
     pub(super) rerun: Option<Rerun>,
     pub(super) ended: EndGuard,
-    /// Context of the announcements.
+    /// Context in which the end is announced.
     pub(super) cx: Cx,
     pub(super) calls: Arc<AtomicU64>,
-    /// Whether the limit of output stopped it, and that limit.
+    /// Flag that the output limit stopped the sub-agent, and the limit in tokens.
     pub(super) cut: Option<(Arc<AtomicBool>, u64)>,
     pub(super) copy: Option<Arc<dyn IsolatedCopy>>,
     pub(super) place: Place,
 }
 
-/// Records the end of a sub-agent, also when the call that waits for it is dropped.
+/// Guard that records the end of a sub-agent, also when the call that waits for it is dropped.
 pub(super) struct EndGuard {
     pub(super) subagents: Arc<Subagents>,
     pub(super) handle: Arc<Handle>,
@@ -51,14 +51,14 @@ impl Drop for EndGuard {
     fn drop(&mut self) {
         if !self.handle.is_over() {
             let state = SubagentState::Stopped("the call that waited for it was given up".to_owned());
-            self.subagents.end(&self.handle, state, String::new());
+            self.subagents.record_end(&self.handle, state, String::new());
         }
     }
 }
 
 impl Launch {
     /// Runs the sub-agent to its end, and returns the result of its call.
-    pub(super) async fn finish(self) -> Result<ToolOutput, ToolError> {
+    pub(super) async fn run_to_end(self) -> Result<ToolOutput, ToolError> {
         let Self { parent, child, run, rerun, ended, cx, calls, cut, copy, place, .. } = self;
         let handle = ended.handle.clone();
         let count = |outcome: &RunOutcome| {
@@ -69,15 +69,15 @@ impl Launch {
         let mut outcome = run.wait().await;
         count(&outcome);
         if let Some(rerun) = rerun
-            && let Some(run) = rerun.begin(&child.child, &outcome, &cx).await
+            && let Some(run) = rerun.begin_run(&child.child, &outcome, &cx).await
         {
             if let Some(run) = child.child.inner.state().current.upgrade() {
-                handle.follow(&run);
+                handle.set_run(&run);
             }
             outcome = run.wait().await;
             count(&outcome);
         }
-        announce(&handle, &outcome, &cx).await;
+        announce_end(&handle, &outcome, &cx).await;
         let left = ended.subagents.children_of(&handle.name);
         let left: Vec<String> =
             left.iter().filter(|child| !child.is_over()).map(|child| child.name.clone()).collect();
@@ -87,7 +87,7 @@ impl Launch {
             notes.push(format!("(its sub-agents {} were stopped with it)", left.join(", ")));
         }
         if let Some(copy) = copy {
-            notes.push(bring_back(&*copy, &handle.name).await);
+            notes.push(take_changes(&*copy, &handle.name).await);
         }
         drop(place);
         let result = call_result(&handle, &outcome, calls.load(Ordering::Acquire), cut.as_ref(), &notes);
@@ -106,39 +106,39 @@ impl Launch {
         result
     }
 
-    /// Runs the sub-agent to its end in a task of its own, since a dropped call must not lose what is in its
-    /// copy. A parent whose call is gone gets a message.
+    /// Runs the sub-agent to its end in a separate task, so that dropping the call does not lose the changes
+    /// in its copy. The parent then gets a notice instead of the result.
     pub(super) async fn finish_beyond_call(self) -> Result<ToolOutput, ToolError> {
         let (given, result) = oneshot::channel();
         let subagents = self.ended.subagents.clone();
         subagents.tasks.spawn(async move {
             let (parent, context) = (self.parent.clone(), self.context.clone());
             let handle = self.ended.handle.clone();
-            let result = self.finish().await;
+            let result = self.run_to_end().await;
             if given.send(result).is_err()
                 && let (Some(parent), Some(ending)) = (parent.upgrade(), handle.ending())
                 && handle.claim_report()
             {
-                parent.notify(&context, Message::injected(notice(&handle, &ending), SOURCE));
+                parent.notify(&context, Message::injected(end_notice(&handle, &ending), SOURCE));
             }
         });
         result.await.unwrap_or_else(|_| Err(ToolError::failed("the sub-agent ended without a result")))
     }
 
-    /// Runs the sub-agent to its end in the background, and tells its parent once.
+    /// Runs the sub-agent to its end in the background, and notifies its parent once.
     pub(super) async fn finish_in_background(self) {
         let (parent, context) = (self.parent.clone(), self.context.clone());
         let handle = self.ended.handle.clone();
         let session = parent.upgrade().and_then(|parent| parent.state().session.clone());
-        // The handle keeps the result.
-        let _ = self.finish().await;
+        // The result is read from the handle.
+        let _ = self.run_to_end().await;
         let (Some(parent), Some(ending)) = (parent.upgrade(), handle.ending()) else { return };
         if parent.token.is_cancelled() || parent.state().session != session {
             return;
         }
-        let notice = notice(&handle, &ending);
-        record::note_end(&parent, &handle.name, &notice).await;
-        handle.until_unawaited().await;
+        let notice = end_notice(&handle, &ending);
+        record::record_end(&parent, &handle.name, &notice).await;
+        handle.wait_until_unawaited().await;
         let context = handle.context().unwrap_or(context);
         if handle.claim_report() {
             parent.notify(&context, Message::injected(notice, SOURCE));
@@ -146,8 +146,8 @@ impl Launch {
     }
 }
 
-/// Announces the end. The sub-agent is done, so a failing observer has no effect.
-async fn announce(handle: &Handle, outcome: &RunOutcome, cx: &Cx) {
+/// Announces the end. A failing observer has no effect on the sub-agent, which is done.
+async fn announce_end(handle: &Handle, outcome: &RunOutcome, cx: &Cx) {
     let (child, depth, stats) = (handle.name.clone(), handle.depth, outcome.stats.clone());
     let announced = match &outcome.result {
         Ok(()) => cx.emit(SpawnComplete { child, depth, stats }).await,
@@ -156,8 +156,8 @@ async fn announce(handle: &Handle, outcome: &RunOutcome, cx: &Cx) {
     drop(announced);
 }
 
-/// Takes the changes out of a copy, and says what became of them.
-async fn bring_back(copy: &dyn IsolatedCopy, name: &str) -> String {
+/// Takes the changes out of a sub-agent's copy, and describes where they are.
+async fn take_changes(copy: &dyn IsolatedCopy, name: &str) -> String {
     match copy.finish().await {
         Err(error) => format!("(its changes could not be taken from its copy: {error})"),
         Ok(changes) if changes.files.is_empty() => "(it changed nothing in its copy)".to_owned(),
@@ -207,7 +207,8 @@ fn call_result(
             ))))
         }
         Err(error) => {
-            // A person or an agent that stops a sub-agent gives a reason; the run of its parent goes on.
+            // A sub-agent that was stopped alone has a reason, and its failure does not abort the parent's
+            // run.
             let kind = match (error, &outcome.abort_reason) {
                 (AgentError::Aborted, None) => ToolErrorKind::Aborted,
                 _ => ToolErrorKind::Failed,
@@ -222,7 +223,7 @@ fn call_result(
     }
 }
 
-/// Number of turns in words.
+/// Formats a number of turns.
 pub(super) fn count_turns(turns: u32) -> String {
     match turns {
         1 => "1 turn".to_owned(),
@@ -230,10 +231,10 @@ pub(super) fn count_turns(turns: u32) -> String {
     }
 }
 
-/// Message that tells a parent of the end of a sub-agent in the background.
-pub(super) fn notice(handle: &Handle, ending: &Ending) -> String {
+/// Returns the notice to the parent of a background sub-agent that ended.
+pub(super) fn end_notice(handle: &Handle, ending: &Ending) -> String {
     let turns = count_turns(ending.turns);
-    let who = record::beginning(&handle.name);
+    let who = record::notice_start(&handle.name);
     let head = match &ending.state {
         SubagentState::Done => format!("{who} is done after {turns}. Its answer:"),
         SubagentState::Stopped(_) => format!("{who} was stopped after {turns}:"),

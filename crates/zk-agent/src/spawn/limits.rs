@@ -9,7 +9,7 @@ use zk_core::service::RunControl;
 use crate::Agent;
 use crate::lock::lock;
 
-/// Number of sub-agents that a session has started in the whole tree of agents; a service of the root.
+/// Number of sub-agents that a session has started in the whole tree of agents: a service of the root.
 #[derive(Debug, Default)]
 pub(crate) struct SpawnCount {
     count: AtomicU32,
@@ -17,13 +17,13 @@ pub(crate) struct SpawnCount {
 }
 
 impl SpawnCount {
-    /// Counts one more sub-agent, unless there are already `most`.
-    pub(super) fn take(&self, most: u32) -> bool {
+    /// Counts one more sub-agent; returns false if there are `most` already.
+    pub(super) fn take_one(&self, most: u32) -> bool {
         let more = |count: u32| (count < most).then_some(count + 1);
         self.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
     }
 
-    /// Returns the counter of this tree.
+    /// Returns the counter of the tree of agents that `scope` is in.
     pub(super) fn of(scope: &Scope) -> Arc<Self> {
         let known = scope.bus().and_then(|bus| bus.service::<Self>());
         known.unwrap_or_else(|| {
@@ -31,7 +31,7 @@ impl SpawnCount {
             scope.provide_service(count.clone());
             let begins_anew = count.clone();
             scope.on_sync_at(Reach::Own, move |loaded: &SessionLoaded, _: &Cx| {
-                // Another branch of the same session shares its limit.
+                // Another branch of the same session continues the count.
                 let before = std::mem::replace(&mut *lock(&begins_anew.session), loaded.session_id.clone());
                 if before.is_none() || before != loaded.session_id {
                     begins_anew.count.store(0, Ordering::Release);
@@ -42,12 +42,12 @@ impl SpawnCount {
     }
 }
 
-/// Slot of a running sub-agent, limited by `max_concurrent`.
+/// Slot of a running sub-agent, of which `max_concurrent` exist.
 #[derive(Debug)]
 pub(super) struct Place(Arc<AtomicUsize>);
 
 impl Place {
-    pub(super) fn take(running: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
+    pub(super) fn take_slot(running: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
         running
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| (now < most).then_some(now + 1))
             .ok()
@@ -61,7 +61,8 @@ impl Drop for Place {
     }
 }
 
-/// Stops an agent once its answers exceed `most` tokens; the returned flag says whether it did.
+/// Stops an agent once its answers exceed `most` tokens of output; the returned flag says whether that
+/// happened.
 pub(super) fn limit_output(child: &Agent, most: u64) -> Arc<AtomicBool> {
     let (cut, sum) = (Arc::new(AtomicBool::new(false)), AtomicU64::new(0));
     let told = cut.clone();
@@ -77,7 +78,7 @@ pub(super) fn limit_output(child: &Agent, most: u64) -> Arc<AtomicBool> {
     cut
 }
 
-/// Counts the calls of an agent that are over.
+/// Counts the ended calls of an agent.
 pub(super) fn count_calls(child: &Agent) -> Arc<AtomicU64> {
     let calls = Arc::new(AtomicU64::new(0));
     let counter = calls.clone();

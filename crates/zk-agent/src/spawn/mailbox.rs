@@ -8,11 +8,10 @@ const MAX_UNREAD_MESSAGES: usize = 32;
 /// Maximum size of one message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 16 << 10;
 
-/// A message from one agent to another. Only the mailboxes make one, so that no agent can write in the name
-/// of another.
+/// Message from one agent to another. Only mailboxes create it, so that its sender is not forged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Letter {
-    /// Name of the agent that wrote it.
+    /// Name of the agent that sent the message.
     pub(super) from: Arc<str>,
     pub(super) text: String,
 }
@@ -40,7 +39,7 @@ impl Mailboxes {
         lock(&self.0).entry(agent.to_owned()).or_default();
     }
 
-    /// Closes the mailbox of an agent that has ended, with what it did not read.
+    /// Closes the mailbox of an ended agent, and drops its unread messages.
     pub(super) fn close(&self, agent: &str) {
         lock(&self.0).remove(agent);
     }
@@ -68,7 +67,7 @@ impl Mailboxes {
         lock(&self.0).get(agent).map_or(0, VecDeque::len)
     }
 
-    /// Empties all mailboxes, since another conversation replaces the one that wrote.
+    /// Empties all mailboxes, because another conversation begins.
     pub(super) fn clear(&self) {
         lock(&self.0).values_mut().for_each(VecDeque::clear);
     }

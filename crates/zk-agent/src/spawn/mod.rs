@@ -88,7 +88,7 @@ pub struct SpawnOptions {
     /// Whether sub-agents may work in the background of their parents, which then have the tool `agents` to
     /// follow them; off by default. They end with the agent that started them.
     pub background: bool,
-    /// Readiness to delegate, told to the model in a section of the prompt; without it the model knows only
+    /// Readiness to delegate, which a section of the prompt tells the model; without it the model knows only
     /// the tool's description.
     pub delegation: Option<Delegation>,
     /// Whether files that a parent has read count as read by its sub-agents, where tools require a read before
@@ -138,7 +138,7 @@ pub enum Delegation {
 }
 
 impl Delegation {
-    /// Returns the text of the prompt section; `None` without one.
+    /// Returns the text of the prompt section about delegation; `None` without a section.
     fn section(self) -> Option<&'static str> {
         match self {
             Self::Disabled => None,
@@ -172,7 +172,7 @@ pub(crate) fn register_tool(agent: &Agent, options: SpawnOptions, scope: &Scope)
         scope.provide::<dyn ContextProducer>("sub-agents", Arc::new(children())).map_err(taken)?;
         if origin.depth == 0 {
             subagents.mail.open(&origin.agent);
-            record::tell_after_restore(Arc::downgrade(&agent.inner), subagents.clone(), scope);
+            record::queue_notices_after_restore(Arc::downgrade(&agent.inner), subagents.clone(), scope);
         }
         let parent = origin.agent.rsplit_once('.').map(|(parent, _)| parent.to_owned());
         let parent = parent.filter(|_| origin.depth > 0);
@@ -183,7 +183,7 @@ pub(crate) fn register_tool(agent: &Agent, options: SpawnOptions, scope: &Scope)
         scope.on_close(async move || {
             token.cancel();
             for child in ending.children_of(&name) {
-                child.ended().await;
+                child.wait_for_end().await;
             }
         });
     }

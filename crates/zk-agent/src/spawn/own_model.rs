@@ -8,7 +8,7 @@ use zk_core::service::{PartModel, PartModels};
 use crate::run::{Lineage, concerns_model};
 use crate::{Agent, Run, RunOptions, RunOutcome};
 
-/// Model of the part that a sub-agent works for, and the means to go on without it.
+/// Model that is set for the part of a sub-agent, and the replacement if it fails.
 pub(super) struct OwnModel {
     models: Arc<dyn PartModels>,
     part: String,
@@ -16,8 +16,9 @@ pub(super) struct OwnModel {
 }
 
 impl OwnModel {
-    /// Returns the model that is set for a part; `None` for the run's model. Fails for a part that is left out.
-    pub(super) async fn choose(part: &str, cx: &Cx) -> Result<Option<Self>, ToolError> {
+    /// Returns the model that is set for a part; `None` for the run's model. Fails if the part is to be left
+    /// out.
+    pub(super) async fn choose_for(part: &str, cx: &Cx) -> Result<Option<Self>, ToolError> {
         let Some(models) = cx.service::<dyn PartModels>() else { return Ok(None) };
         match models.choose(part, cx).await {
             PartModel::OfRun => Ok(None),
@@ -27,7 +28,7 @@ impl OwnModel {
     }
 }
 
-/// Means to run a sub-agent once more, with the replacement of a model that failed before its first answer.
+/// Second run of a sub-agent whose own model failed before its first answer, with the replacement model.
 pub(super) struct Rerun {
     pub(super) own: OwnModel,
     pub(super) task: String,
@@ -36,11 +37,11 @@ pub(super) struct Rerun {
 }
 
 impl Rerun {
-    /// Begins the second run; `None` if `failed` is no reason for one.
-    pub(super) async fn begin(self, child: &Agent, failed: &RunOutcome, cx: &Cx) -> Option<Run> {
+    /// Begins the second run; `None` if `failed` gives no reason for one.
+    pub(super) async fn begin_run(self, child: &Agent, failed: &RunOutcome, cx: &Cx) -> Option<Run> {
         let Self { own, task, stop, lineage } = self;
         let error = failed.result.as_ref().err()?;
-        // Nothing was answered yet, so that no work is done twice.
+        // Only before the first answer, so that no work is done twice.
         if failed.stats.turns > 0 || !concerns_model(error) || stop.is_cancelled() {
             return None;
         }

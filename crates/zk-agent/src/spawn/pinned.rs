@@ -6,14 +6,14 @@ use zk_core::service::{ContextMode, ContextProducer, PinnedContext};
 
 use super::subagents::{Handle, Subagents};
 
-/// Maximum number of sub-agents that are named with a request.
+/// Maximum number of background sub-agents that a request names.
 const MAX_NAMED: usize = 8;
 
-/// Text that the model reads about sub-agents after a compaction, also when they are done.
+/// Heading of the list of running sub-agents that is sent after a compaction.
 const RUNNING: &str = "Sub-agents that were at work when earlier messages left this context. Of those that are done by now, what they \
      gave comes later:";
 
-/// Running sub-agents of one agent, which it is reminded of after a compaction.
+/// Running sub-agents of one agent: listed after a compaction, and with each request.
 pub(super) struct RunningChildren {
     pub(super) subagents: Arc<Subagents>,
     pub(super) agent: String,
@@ -34,8 +34,8 @@ impl PinnedContext for RunningChildren {
     }
 }
 
-/// Tells a model with each request which sub-agents work in the background, and that messages wait for it.
-/// The messages themselves are read on request.
+/// Names the background sub-agents and the number of unread messages in each request. The messages are read
+/// on request.
 #[async_trait]
 impl ContextProducer for RunningChildren {
     fn mode(&self) -> ContextMode {
@@ -46,7 +46,7 @@ impl ContextProducer for RunningChildren {
         let running: Vec<_> = self.running().into_iter().filter(|handle| handle.is_background).collect();
         let mut parts = Vec::new();
         if !running.is_empty() {
-            // A task is read as text, not as a tag.
+            // Angle brackets in a task must not be read as tags.
             let plain =
                 |text: &str| text.chars().take(80).collect::<String>().replace('<', "‹").replace('>', "›");
             let named = running.iter().take(MAX_NAMED);

@@ -7,53 +7,54 @@ use zk_core::kernel::{Cx, Reach, Scope};
 use zk_core::model::{Message, ToolError};
 use zk_core::service::{Entry, EntryKind, NewEntry, SessionLog, SubAgentTexts};
 
-use super::launch::{MAX_NOTICE_BYTES, SOURCE, notice};
+use super::launch::{MAX_NOTICE_BYTES, SOURCE, end_notice};
 use super::subagents::Subagents;
 use crate::agent::AgentInner;
 
-/// Kind of the session's entries about sub-agents in the background.
+/// Kind of the session entries about background sub-agents.
 const KIND: &str = "background-agent";
-/// Version of their data.
+/// Version of the data in these session entries.
 const VERSION: u32 = 1;
 
 /// Session entry about a background sub-agent: started, ended or reported to its parent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
 enum Step {
-    /// The sub-agent began.
+    /// The sub-agent ended, and its parent has not received this notice yet.
     Began { agent: String, task: String },
-    /// The sub-agent ended; its parent is owed this message.
+    /// The parent has received the result.
     Ended { agent: String, notice: String },
     /// The parent has read the result.
     Told { agent: String },
 }
 
-/// Records that a sub-agent begins in the background, so that the parent hears of it even if zk dies.
-pub(super) async fn note_begin(parent: &Arc<AgentInner>, name: &str, task: &str) -> Result<(), ToolError> {
+/// Records the start of a background sub-agent, so that the parent learns of it even if zk dies.
+pub(super) async fn record_begin(parent: &Arc<AgentInner>, name: &str, task: &str) -> Result<(), ToolError> {
     let task = task.lines().next().unwrap_or_default().to_owned();
-    append(parent, Step::Began { agent: name.to_owned(), task }).await.map_err(|error| {
+    append_step(parent, Step::Began { agent: name.to_owned(), task }).await.map_err(|error| {
         ToolError::failed(format!(
             "the session cannot record a sub-agent in the background: {error}. Delegate without `background`, or do it yourself"
         ))
     })
 }
 
-/// Records the end of a sub-agent, and the message that its parent is owed.
-pub(super) async fn note_end(parent: &Arc<AgentInner>, name: &str, notice: &str) {
+/// Records the end of a sub-agent, with the notice that its parent should receive.
+pub(super) async fn record_end(parent: &Arc<AgentInner>, name: &str, notice: &str) {
     let step = Step::Ended { agent: name.to_owned(), notice: notice.to_owned() };
-    // Without the entry, a later process calls the sub-agent cut; the parent of this process is told anyway.
-    let _ = append(parent, step).await;
+    // Without the entry, a later process reports the sub-agent as cut off; this process notifies the parent
+    // anyway.
+    let _ = append_step(parent, step).await;
 }
 
-/// Records that a parent has read the result with a call.
-pub(super) async fn note_told(parent: &Arc<AgentInner>, name: &str) {
-    // Without the entry, the parent is told once more after a restart.
-    let _ = append(parent, Step::Told { agent: name.to_owned() }).await;
+/// Records that a parent has received the result from a call.
+pub(super) async fn record_told(parent: &Arc<AgentInner>, name: &str) {
+    // Without the entry, the parent is notified again after a restart.
+    let _ = append_step(parent, Step::Told { agent: name.to_owned() }).await;
 }
 
-async fn append(parent: &Arc<AgentInner>, step: Step) -> Result<(), String> {
+async fn append_step(parent: &Arc<AgentInner>, step: Step) -> Result<(), String> {
     let cx = parent.bus.cx();
-    // A sub-agent has no session of its own: what it starts ends with it.
+    // A sub-agent has no session of its own, and its background sub-agents end with it.
     let log = cx.service::<dyn SessionLog>().filter(|_| cx.origin().depth == 0);
     let Some(log) = log else { return Ok(()) };
     let data = serde_json::to_value(step).map_err(|error| error.to_string())?;
@@ -62,21 +63,21 @@ async fn append(parent: &Arc<AgentInner>, step: Step) -> Result<(), String> {
     log.append(&scope, entry).await.map(drop).map_err(|error| error.to_string())
 }
 
-/// Tells the agent of a restored conversation what became of its sub-agents in the background, as far as
-/// it has not been told.
-pub(super) fn tell_after_restore(agent: Weak<AgentInner>, subagents: Arc<Subagents>, scope: &Scope) {
+/// Sends the agent of a restored conversation the notices about its background sub-agents that it has not
+/// received.
+pub(super) fn queue_notices_after_restore(agent: Weak<AgentInner>, subagents: Arc<Subagents>, scope: &Scope) {
     scope.on_sync_at(Reach::Own, move |loaded: &SessionLoaded, _: &Cx| {
         let Some(agent) = agent.upgrade() else { return };
         let Restored { names, owed } = Restored::read(&loaded.entries);
         agent.sub_agents.fetch_max(names, std::sync::atomic::Ordering::AcqRel);
         let context = agent.state().context.clone();
         let present = |owed: Owed| match subagents.find(&owed.agent).ok().filter(|_| owed.is_cut) {
-            // Another branch of the same session was loaded, and this process has the sub-agent still.
+            // Another branch of the same session was loaded, and the sub-agent still runs in this process.
             Some(handle) => {
                 handle.move_to(context.clone());
                 let ending = handle.ending()?;
                 handle.claim_report();
-                Some(notice(&handle, &ending))
+                Some(end_notice(&handle, &ending))
             }
             None => Some(owed.notice),
         };
@@ -86,21 +87,21 @@ pub(super) fn tell_after_restore(agent: Weak<AgentInner>, subagents: Arc<Subagen
     });
 }
 
-/// Message that the agent has not got.
+/// Notice about a sub-agent that its parent has not received.
 #[derive(Debug, PartialEq, Eq)]
 struct Owed {
     agent: String,
     notice: String,
-    /// Whether the session has no end of the sub-agent.
+    /// Whether the session records no end of the sub-agent.
     is_cut: bool,
 }
 
-/// Sub-agents of a restored conversation.
+/// Background sub-agents in the entries of a restored conversation.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Restored {
-    /// Highest number in their names.
+    /// Highest number in the names of the sub-agents.
     names: u32,
-    /// Messages that the agent has not got.
+    /// Notices that the parent has not received.
     owed: Vec<Owed>,
 }
 
@@ -112,15 +113,15 @@ impl Restored {
         let mut names = texts.names().filter_map(number).max().unwrap_or_default();
         let mut told = BTreeSet::new();
         for (at, entry) in entries.iter().enumerate() {
-            if let Some(step) = step(entry) {
+            if let Some(step) = step_of(entry) {
                 match step {
                     Step::Began { agent, task } => {
                         names = names.max(number(&agent).unwrap_or_default());
-                        let cut = cut_notice(&agent, &task, texts.of_agent(&agent));
+                        let cut = cut_off_notice(&agent, &task, texts.of_agent(&agent));
                         open.insert(agent, (at, cut, true));
                     }
                     Step::Ended { agent, notice } => {
-                        // An end without a beginning is of another branch.
+                        // An end without a start belongs to another branch.
                         if let Some(begun) = open.get_mut(&agent) {
                             *begun = (at, notice, false);
                         }
@@ -133,10 +134,10 @@ impl Restored {
                 && message.injected_by.as_deref() == Some(SOURCE)
             {
                 let text = message.text();
-                open.retain(|agent, _| !text.starts_with(&format!("{} ", beginning(agent))));
+                open.retain(|agent, _| !text.starts_with(&format!("{} ", notice_start(agent))));
             }
         }
-        // A call may read the result before the end is recorded.
+        // A call may return the result before the end is recorded.
         open.retain(|agent, _| !told.contains(agent));
         let mut owed: Vec<(usize, Owed)> = open
             .into_iter()
@@ -147,9 +148,9 @@ impl Restored {
     }
 }
 
-/// Message about a sub-agent that ended with its process, with the last text that it had stored.
-fn cut_notice(agent: &str, task: &str, said: Option<String>) -> String {
-    let head = format!("{} was cut off when zk ended", beginning(agent));
+/// Returns the notice about a sub-agent that ended with its process, with the last text that was stored.
+fn cut_off_notice(agent: &str, task: &str, said: Option<String>) -> String {
+    let head = format!("{} was cut off when zk ended", notice_start(agent));
     match said {
         None => format!("{head}, and its work is lost. Its task was: {task}"),
         Some(said) => {
@@ -162,12 +163,12 @@ fn cut_notice(agent: &str, task: &str, said: Option<String>) -> String {
     }
 }
 
-/// First words of every message about a sub-agent.
-pub(super) fn beginning(agent: &str) -> String {
+/// Returns the first words of every notice about a sub-agent.
+pub(super) fn notice_start(agent: &str) -> String {
     format!("Sub-agent {agent}")
 }
 
-fn step(entry: &Entry) -> Option<Step> {
+fn step_of(entry: &Entry) -> Option<Step> {
     let EntryKind::Custom(own) = &entry.kind else { return None };
     if own.kind == KIND && own.version == VERSION { own.data.read().ok() } else { None }
 }
@@ -191,11 +192,11 @@ mod tests {
         steps.iter().map(kind).map(entry).collect()
     }
 
-    fn began(agent: &str) -> Result<Step, &'static str> {
+    fn began_step(agent: &str) -> Result<Step, &'static str> {
         Ok(Step::Began { agent: agent.into(), task: "look".into() })
     }
 
-    fn ended(agent: &str) -> Result<Step, &'static str> {
+    fn ended_step(agent: &str) -> Result<Step, &'static str> {
         Ok(Step::Ended { agent: agent.into(), notice: format!("Sub-agent {agent} is done: yes") })
     }
 
@@ -205,15 +206,20 @@ mod tests {
         let cut = "Sub-agent main.1 was cut off when zk ended, and its work is lost. Its task was: look";
         for (steps, owed) in [
             (vec![], vec![]),
-            (vec![began("main.1")], vec![cut]),
-            (vec![began("main.1"), Err(cut)], vec![]),
-            (vec![ended("main.1")], vec![]),
-            (vec![began("main.1"), ended("main.1")], vec!["Sub-agent main.1 is done: yes"]),
-            (vec![began("main.1"), ended("main.1"), Err("Sub-agent main.1 is done: yes")], vec![]),
-            (vec![began("main.1"), ended("main.1"), told.clone()], vec![]),
-            (vec![began("main.1"), told.clone(), ended("main.1")], vec![]),
+            (vec![began_step("main.1")], vec![cut]),
+            (vec![began_step("main.1"), Err(cut)], vec![]),
+            (vec![ended_step("main.1")], vec![]),
+            (vec![began_step("main.1"), ended_step("main.1")], vec!["Sub-agent main.1 is done: yes"]),
+            (vec![began_step("main.1"), ended_step("main.1"), Err("Sub-agent main.1 is done: yes")], vec![]),
+            (vec![began_step("main.1"), ended_step("main.1"), told.clone()], vec![]),
+            (vec![began_step("main.1"), told.clone(), ended_step("main.1")], vec![]),
             (
-                vec![began("main.1"), began("main.10"), ended("main.10"), Err("Sub-agent main.10 is done")],
+                vec![
+                    began_step("main.1"),
+                    began_step("main.10"),
+                    ended_step("main.10"),
+                    Err("Sub-agent main.10 is done"),
+                ],
                 vec![cut],
             ),
         ] {
@@ -221,6 +227,6 @@ mod tests {
             let notices: Vec<String> = restored.owed.into_iter().map(|owed| owed.notice).collect();
             assert_eq!(notices, owed, "{steps:?}");
         }
-        assert_eq!(Restored::read(&entries(&[began("main.7"), began("main.3")])).names, 7);
+        assert_eq!(Restored::read(&entries(&[began_step("main.7"), began_step("main.3")])).names, 7);
     }
 }

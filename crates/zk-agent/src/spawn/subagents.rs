@@ -48,45 +48,45 @@ pub struct Subagents {
     next: Mutex<u64>,
     changes: watch::Sender<u64>,
     pub(super) mail: Mailboxes,
-    /// Tasks of the sub-agents in the background.
+    /// Tasks of background sub-agents.
     pub(super) tasks: TaskTracker,
 }
 
 /// Information about a sub-agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SubagentInfo {
-    /// Name of the sub-agent, unique in its tree: its handle.
+    /// Name of the sub-agent, unique in its tree, which identifies it in calls.
     pub name: String,
-    /// Name of the agent that started it.
+    /// Name of the agent that started the sub-agent.
     pub parent: String,
-    /// 1 for a child of the conversation's agent.
+    /// Depth of the sub-agent in the tree; 1 for a child of the conversation's agent.
     pub depth: u32,
-    /// Name of its definition, if it has one.
+    /// Name of the sub-agent's definition, if it has one.
     pub definition: Option<String>,
-    /// First line of its task.
+    /// First line of the sub-agent's task.
     pub task: String,
-    /// Whether its parent goes on meanwhile.
+    /// Whether the parent continues while the sub-agent works.
     pub is_background: bool,
     /// State of the sub-agent.
     pub state: SubagentState,
-    /// Number of turns so far.
+    /// Number of turns of the sub-agent so far.
     pub turns: u32,
-    /// Cost so far in US dollars, its own sub-agents included, if known.
+    /// Cost of the sub-agent so far in US dollars, its own sub-agents included, if known.
     pub cost: Option<f64>,
-    /// Time for which it has worked.
+    /// Time for which the sub-agent has worked.
     pub elapsed: Duration,
 }
 
 /// State of a sub-agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubagentState {
-    /// Sub-agent that works.
+    /// The sub-agent works.
     Running,
-    /// Sub-agent that gave its answer.
+    /// The sub-agent gave its answer.
     Done,
-    /// Sub-agent that failed, with the reason.
+    /// The sub-agent failed, for this reason.
     Failed(String),
-    /// Sub-agent that was stopped, with the reason.
+    /// The sub-agent was stopped, for this reason.
     Stopped(String),
 }
 
@@ -104,12 +104,12 @@ impl SubagentState {
 /// Reason for which a sub-agent cannot be steered or stopped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubagentError {
-    /// There is no such sub-agent.
+    /// There is no sub-agent of this name.
     #[error("there is no sub-agent `{name}`; {known}")]
     Unknown {
         /// Name that was asked for.
         name: String,
-        /// Names that there are, in words.
+        /// Names of the existing sub-agents, as text.
         known: String,
     },
     /// The sub-agent has ended.
@@ -129,16 +129,17 @@ pub(super) struct Handle {
     pub(super) definition: Option<String>,
     pub(super) task: String,
     pub(super) is_background: bool,
-    /// Whether it can read messages: it is offered the tool for that.
+    /// Whether the sub-agent is offered the tool `agents`, with which it reads messages.
     pub(super) reads_mail: bool,
     began: Instant,
     run: Mutex<Weak<RunShared>>,
     phase: watch::Sender<Option<Arc<Ending>>>,
-    /// Whether the parent is told: a call gave the result, a message is on its way, or nobody is told.
+    /// Whether reporting the end to the parent is settled: a call gave the result, a notice was sent, or none
+    /// will be.
     is_reported: AtomicBool,
-    /// Conversation that is told of its end since another branch of the session was loaded.
+    /// Conversation that is notified of the end instead, since another branch of the session was loaded.
     moved_to: Mutex<Option<ContextId>>,
-    /// Number of calls that wait for its end and will give the result.
+    /// Number of calls that wait for the end of the sub-agent and will return its result.
     awaited: watch::Sender<usize>,
 }
 
@@ -146,7 +147,7 @@ pub(super) struct Handle {
 #[derive(Clone, Debug)]
 pub(super) struct Ending {
     pub(super) state: SubagentState,
-    /// Last answer of the sub-agent, or what it had said.
+    /// Last answer of the sub-agent, or its text so far.
     pub(super) text: String,
     pub(super) turns: u32,
     pub(super) cost: Option<f64>,
@@ -162,48 +163,48 @@ impl Handle {
         self.phase.borrow().is_some()
     }
 
-    /// Waits for its end.
-    pub(super) async fn ended(&self) -> Option<Arc<Ending>> {
+    /// Waits for the end of the sub-agent.
+    pub(super) async fn wait_for_end(&self) -> Option<Arc<Ending>> {
         let mut phase = self.phase.subscribe();
         phase.wait_for(Option::is_some).await.ok().and_then(|ending| ending.clone())
     }
 
-    /// Takes the duty to tell the parent; false if it was taken before.
+    /// Claims the duty to report the end to the parent; false if it was claimed before.
     pub(super) fn claim_report(&self) -> bool {
         !self.is_reported.swap(true, Ordering::AcqRel)
     }
 
-    /// Stops its run, of whose end nobody is told.
-    fn drop_report_and_abort(&self, reason: &str) {
+    /// Stops the run of the sub-agent, whose end is not reported.
+    fn abort_without_report(&self, reason: &str) {
         self.claim_report();
         if let Some(run) = lock(&self.run).upgrade() {
             run.abort(Some(reason));
         }
     }
 
-    /// Makes another conversation the one that is told of the end.
+    /// Sets another conversation to be notified of the end.
     pub(super) fn move_to(&self, context: ContextId) {
         *lock(&self.moved_to) = Some(context);
     }
 
-    /// Conversation that is told of the end in place of the first one.
+    /// Returns the conversation that is notified of the end instead of the first one.
     pub(super) fn context(&self) -> Option<ContextId> {
         lock(&self.moved_to).clone()
     }
 
-    /// Registers a call that waits for its end, until the guard is dropped.
+    /// Registers a call that waits for the end of the sub-agent, until the guard is dropped.
     pub(super) fn await_end(&self) -> Awaited<'_> {
         self.awaited.send_modify(|count| *count += 1);
         Awaited(self)
     }
 
-    /// Waits until no call waits for its end: those that did have given the result or were stopped.
-    pub(super) async fn until_unawaited(&self) {
+    /// Waits until no call waits for the end of the sub-agent any more.
+    pub(super) async fn wait_until_unawaited(&self) {
         // The sender is a part of this handle, so the wait cannot fail.
         let _ = self.awaited.subscribe().wait_for(|count| *count == 0).await;
     }
 
-    pub(super) fn follow(&self, run: &Arc<RunShared>) {
+    pub(super) fn set_run(&self, run: &Arc<RunShared>) {
         *lock(&self.run) = Arc::downgrade(run);
     }
 
@@ -241,7 +242,7 @@ impl Drop for Awaited<'_> {
     }
 }
 
-/// Parameters of a sub-agent that begins.
+/// Parameters for registering a sub-agent that begins.
 #[derive(Debug)]
 pub(super) struct Beginning {
     pub(super) name: String,
@@ -268,7 +269,7 @@ impl Default for Subagents {
 }
 
 impl Subagents {
-    /// Returns the registry of this tree. The root's ends with its conversation.
+    /// Returns the registry of the tree that `scope` is in. The root registers one for its conversation.
     pub(super) fn of(scope: &Scope) -> Arc<Self> {
         let known = scope.bus().and_then(|bus| bus.service::<Self>());
         known.unwrap_or_else(|| {
@@ -278,7 +279,7 @@ impl Subagents {
             let left = all.clone();
             scope.on_sync_at(Reach::Own, move |switch: &SessionSwitch, _: &Cx| {
                 if !switch.is_same_session() {
-                    left.forget();
+                    left.stop_and_remove_all();
                 }
             });
             all
@@ -291,13 +292,13 @@ impl Subagents {
         self.handles().iter().map(|handle| handle.info()).collect()
     }
 
-    /// Returns a receiver that sees a change whenever a sub-agent begins or ends.
+    /// Returns a receiver that changes whenever a sub-agent begins or ends.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Sends a sub-agent a message of the person, which interrupts it after its current call.
+    /// Sends a sub-agent a message of the person, which is delivered after its current call.
     ///
     /// # Errors
     /// [`SubagentError`] when there is no such sub-agent at work.
@@ -311,7 +312,7 @@ impl Subagents {
         }
     }
 
-    /// Stops a sub-agent with everything below it. Its parent gets what it had said.
+    /// Stops a sub-agent and all its descendants. The parent gets the text so far.
     ///
     /// # Errors
     /// [`SubagentError`] when there is no such sub-agent at work.
@@ -331,17 +332,17 @@ impl Subagents {
         self.tasks.wait().await;
     }
 
-    /// Stops all sub-agents and forgets them, since their conversation was left.
-    fn forget(&self) {
+    /// Stops and removes all sub-agents, because their conversation was left.
+    fn stop_and_remove_all(&self) {
         let all = std::mem::take(&mut *self.lock());
         for handle in all.into_values() {
-            handle.drop_report_and_abort("its conversation was left");
+            handle.abort_without_report("its conversation was left");
         }
         self.mail.clear();
-        self.changed();
+        self.count_change();
     }
 
-    pub(super) fn begin(&self, beginning: Beginning) -> Arc<Handle> {
+    pub(super) fn register(&self, beginning: Beginning) -> Arc<Handle> {
         let Beginning { name, parent, depth, definition, task, is_background, reads_mail } = beginning;
         let task = task.lines().next().unwrap_or_default().to_owned();
         self.mail.open(&name);
@@ -373,12 +374,12 @@ impl Subagents {
             list.remove(&oldest);
         }
         drop(list);
-        self.changed();
+        self.count_change();
         handle
     }
 
     /// Records the end of a sub-agent; a second end has no effect.
-    pub(super) fn end(&self, handle: &Handle, state: SubagentState, text: String) {
+    pub(super) fn record_end(&self, handle: &Handle, state: SubagentState, text: String) {
         let (turns, cost) = match lock(&handle.run).upgrade().map(|run| run.snapshot()) {
             Some(stats) => (stats.turns, stats.cost),
             None => (0, None),
@@ -396,7 +397,7 @@ impl Subagents {
             }
             is_first
         });
-        self.changed();
+        self.count_change();
     }
 
     pub(super) fn find(&self, name: &str) -> Result<Arc<Handle>, SubagentError> {
@@ -411,7 +412,7 @@ impl Subagents {
         })
     }
 
-    /// Sub-agents that `parent` has started itself, the oldest first.
+    /// Returns the sub-agents that `parent` started itself, oldest first.
     pub(super) fn children_of(&self, parent: &str) -> Vec<Arc<Handle>> {
         self.lock().values().filter(|handle| handle.parent == parent).cloned().collect()
     }
@@ -424,7 +425,7 @@ impl Subagents {
         self.lock().values().cloned().collect()
     }
 
-    fn changed(&self) {
+    fn count_change(&self) {
         self.changes.send_modify(|count| *count += 1);
     }
 
@@ -440,8 +441,8 @@ impl RunningAgents for Subagents {
 
     fn stop_all(&self, reason: &str) {
         for handle in self.handles().into_iter().filter(|handle| !handle.is_over()) {
-            // A message about its end would begin a run.
-            handle.drop_report_and_abort(reason);
+            // A notice about the end would begin a run.
+            handle.abort_without_report(reason);
         }
     }
 }

@@ -28,7 +28,7 @@ pub(super) const NAME: &str = "spawn";
 const ABOUT: &str =
     "Delegate a task to a sub-agent with the same tools and an empty context. It returns its final answer.";
 
-/// Arguments of a call.
+/// Arguments of the tool `spawn`.
 #[derive(Debug, Deserialize)]
 struct Args {
     #[serde(default)]
@@ -96,7 +96,8 @@ impl Tool for SpawnTool {
         Concurrency::Shared
     }
 
-    /// Spawning has no effects by itself: the calls of the sub-agent pass the gates, its parent's too.
+    /// The tool has no effects itself: the calls of the sub-agent pass the gates, including those of its
+    /// parent.
     fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
         Effects::none()
     }
@@ -122,11 +123,11 @@ impl Tool for SpawnTool {
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let args: Args = call.parse()?;
         let background = args.background;
-        let launch = self.prepare(args, cx).await?;
+        let launch = self.prepare_launch(args, cx).await?;
         if !background {
             return match launch.copy {
                 Some(_) => launch.finish_beyond_call().await,
-                None => launch.finish().await,
+                None => launch.run_to_end().await,
             };
         }
         let name = launch.ended.handle.name.clone();
@@ -142,8 +143,8 @@ impl Tool for SpawnTool {
 }
 
 impl SpawnTool {
-    /// Creates the sub-agent of a call, with its run about to begin.
-    async fn prepare(&self, args: Args, cx: &ToolCx) -> Result<Launch, ToolError> {
+    /// Creates the sub-agent for a call, and its run, which has not begun.
+    async fn prepare_launch(&self, args: Args, cx: &ToolCx) -> Result<Launch, ToolError> {
         let Args { task, agent, background, context, turns, isolation } = args;
         if task.trim().is_empty() {
             return Err(ToolError::invalid(
@@ -159,14 +160,14 @@ impl SpawnTool {
             Some(name) => Some(self.definition(name)?),
         };
         let depth = parent.bus.origin().depth + 1;
-        let place = self.take_place(depth)?;
+        let place = self.take_slot(depth)?;
         let (history, parent_context) = {
             let state = parent.state();
             (state.history.clone(), state.context.clone())
         };
         let history = context.messages(&history, turns)?;
         let part = definition.map_or(EXPLORE_PART, |definition| &*definition.name);
-        let own = OwnModel::choose(part, &cx.cx).await?;
+        let own = OwnModel::choose_for(part, &cx.cx).await?;
         let name =
             format!("{}.{}", parent.bus.origin().agent, parent.sub_agents.fetch_add(1, Ordering::AcqRel) + 1);
         let copy = match isolation.or_else(|| definition.and_then(|definition| definition.isolation)) {
@@ -185,18 +186,18 @@ impl SpawnTool {
             background,
         };
         if background {
-            record::note_begin(&parent, &name, &task).await?;
+            record::record_begin(&parent, &name, &task).await?;
         }
         if let Err(error) = cx.cx.emit(before).await {
             if background {
-                record::note_told(&parent, &name).await;
+                record::record_told(&parent, &name).await;
             }
             return Err(match error {
                 EmitError::Cancelled { .. } => ToolError::new(ToolErrorKind::Aborted, error.to_string()),
                 EmitError::Hook(_) => ToolError::failed(error.to_string()),
             });
         }
-        // A sub-agent in the background outlives the run that started it, but not its agent.
+        // A background sub-agent outlives the run that started it, but not its agent.
         let (stop, cx_of_end) = if background {
             let cx = parent.bus.cx().for_run(cx.cx.run_id(), CancellationToken::new());
             (parent.token.child_token(), cx)
@@ -218,7 +219,7 @@ impl SpawnTool {
         };
         let run = child.child.run_under(options, stop, lineage);
         let run = run.map_err(|error| ToolError::failed(error.to_string()))?;
-        let handle = self.subagents.begin(Beginning {
+        let handle = self.subagents.register(Beginning {
             name,
             parent: parent.bus.origin().agent.to_string(),
             depth,
@@ -228,7 +229,7 @@ impl SpawnTool {
             reads_mail,
         });
         if let Some(run) = child.child.inner.state().current.upgrade() {
-            handle.follow(&run);
+            handle.set_run(&run);
         }
         Ok(Launch {
             parent: self.parent.clone(),
@@ -245,19 +246,19 @@ impl SpawnTool {
         })
     }
 
-    /// Takes a slot for one more sub-agent at this depth.
-    fn take_place(&self, depth: u32) -> Result<Place, ToolError> {
+    /// Takes one of the slots for running sub-agents, unless a limit is reached.
+    fn take_slot(&self, depth: u32) -> Result<Place, ToolError> {
         let denied = |why: String| Err(ToolError::new(ToolErrorKind::Denied, why));
         let SpawnOptions { max_depth, max_concurrent, max_total, .. } = self.options;
         if depth > max_depth {
             return denied(format!("sub-agents may be {max_depth} deep at most; do this task yourself"));
         }
-        let Some(place) = Place::take(&self.running, max_concurrent) else {
+        let Some(place) = Place::take_slot(&self.running, max_concurrent) else {
             return denied(format!(
                 "{max_concurrent} sub-agents are running, the limit; wait for one to finish, or do this task yourself"
             ));
         };
-        if !self.total.take(max_total) {
+        if !self.total.take_one(max_total) {
             return denied(format!(
                 "this session has had {max_total} sub-agents, the limit; do this task yourself"
             ));
@@ -276,7 +277,7 @@ impl SpawnTool {
     }
 }
 
-/// Makes the copy of the workspace that a sub-agent works in.
+/// Creates the copy of the workspace that a sub-agent works in.
 async fn isolate(name: &str, cx: &ToolCx) -> Result<Arc<dyn IsolatedCopy>, ToolError> {
     let isolation = cx.cx.service::<dyn Isolation>().ok_or_else(|| {
         ToolError::failed("there are no copies of the workspace here; delegate without `isolation`")

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use zk_core::model::{AgentError, Block, Message, ToolSpec};
 
-/// Names of tools for the model that differ from the canonical ones.
+/// Aliases of tools: names for the model that differ from the canonical ones.
 #[derive(Clone, Default)]
 pub(crate) struct Aliases {
     to_wire: Arc<BTreeMap<String, String>>,
@@ -58,11 +58,10 @@ impl Aliases {
     }
 }
 
-/// Cache of messages with tools renamed for the model, so that each stays one shared value from request to
-/// request.
+/// Cache of messages with renamed tools, so that equal messages of several requests are shared.
 #[derive(Default)]
 pub(crate) struct Renamed {
-    /// Renamed messages by the address of the stored message, which the entry keeps alive.
+    /// Renamed messages by the address of the stored message, which each entry keeps alive.
     by_address: HashMap<usize, (Arc<Message>, Arc<Message>)>,
 }
 

@@ -9,7 +9,7 @@ use zk_core::service::{CallPlace, Redactor};
 use super::call::Calls;
 use super::catch::catch_panic;
 
-/// Maximum number of characters of an error's first line in `tool:batch-end`.
+/// Maximum length in characters of an error's first line in `tool:batch-end`.
 const ERROR_CHARS: usize = 200;
 
 impl Calls<'_> {

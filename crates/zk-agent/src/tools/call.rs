@@ -14,17 +14,17 @@ use super::catch::catch_panic;
 pub(super) struct Calls<'a> {
     pub(super) context: &'a CallContext<'a>,
     pub(super) cx: Cx,
-    /// Number of calls in the run before this batch, by tool.
+    /// Number of calls of each tool in the run before this batch.
     pub(super) counts: Arc<BTreeMap<String, u32>>,
 }
 
-/// Result of a call.
+/// Outcome of a call, ready to be stored.
 pub(super) struct CallOutcome {
     pub(super) result: ToolResult,
     pub(super) bytes: usize,
     /// Whether a failure of the call cancels concurrent calls.
     pub(super) cancels_siblings: bool,
-    /// Error that prevented recording the end of the call. The run stops then.
+    /// Error that prevented recording the end of the call, which has to stop the run.
     pub(super) unrecorded: Option<AgentError>,
 }
 
@@ -83,17 +83,17 @@ pub(super) fn call_outcome(call: &CallRef, content: ToolContent, is_error: bool)
     CallOutcome { result, bytes, cancels_siblings: false, unrecorded: None }
 }
 
-pub(super) fn failed(call: &CallRef, text: String) -> CallOutcome {
+pub(super) fn failed_outcome(call: &CallRef, text: String) -> CallOutcome {
     call_outcome(call, ToolContent::Text(text), true)
 }
 
-/// Returns the result of a call that was not run.
-pub(super) async fn skipped(cx: &Cx, call: &Arc<CallRef>, reason: &str) -> CallOutcome {
+/// Announces a call that was not run, and returns its result.
+pub(super) async fn skip_call(cx: &Cx, call: &Arc<CallRef>, reason: &str) -> CallOutcome {
     let _ = cx.emit(ToolSkipped { call: call.clone(), reason: reason.to_owned() }).await;
-    failed(call, reason.to_owned())
+    failed_outcome(call, reason.to_owned())
 }
 
-/// Concurrency of a call; a tool that panics runs alone.
+/// Returns the concurrency of a call; a tool that panics runs alone.
 pub(super) fn concurrency(tool: &dyn Tool, args: &Value) -> Concurrency {
     catch_panic(|| tool.concurrency(args)).unwrap_or_default()
 }

@@ -11,7 +11,7 @@ use super::Aliases;
 use super::catch::catch_panic;
 use crate::ToolSet;
 
-/// Deepest nesting of a schema that is accepted, far beyond a model's understanding.
+/// Maximum nesting depth of an accepted schema, far beyond a model's understanding.
 const MAX_DEPTH: usize = 64;
 
 const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "object", "array", "null"];
@@ -70,16 +70,18 @@ fn check_schema(schema: &Value) -> Result<(), String> {
                 .to_owned(),
         );
     }
-    Check { root: schema }.schema(schema, "#", 0).map_err(|why| format!("is no valid JSON Schema: {why}"))
+    Check { root: schema }
+        .check_subschema(schema, "#", 0)
+        .map_err(|why| format!("is no valid JSON Schema: {why}"))
 }
 
-/// Checks the keywords that every dialect of JSON Schema has; others are ignored.
+/// Checker of the keywords that all dialects of JSON Schema share; others are ignored.
 struct Check<'a> {
     root: &'a Value,
 }
 
 impl Check<'_> {
-    fn schema(&self, schema: &Value, at: &str, depth: usize) -> Result<(), String> {
+    fn check_subschema(&self, schema: &Value, at: &str, depth: usize) -> Result<(), String> {
         if depth > MAX_DEPTH {
             return Err(format!("it is nested deeper than {MAX_DEPTH} levels"));
         }
@@ -90,10 +92,10 @@ impl Check<'_> {
                 return Err(format!("`{at}` is {schema}, not an object or a boolean"));
             }
         };
-        fields.iter().try_for_each(|(keyword, value)| self.keyword(keyword, value, at, depth))
+        fields.iter().try_for_each(|(keyword, value)| self.check_keyword(keyword, value, at, depth))
     }
 
-    fn keyword(&self, keyword: &str, value: &Value, at: &str, depth: usize) -> Result<(), String> {
+    fn check_keyword(&self, keyword: &str, value: &Value, at: &str, depth: usize) -> Result<(), String> {
         let place = || format!("{at}/{keyword}");
         let must_be = |what: &str| Err(format!("`{}` is {value}, not {what}", place()));
         match keyword {
@@ -108,16 +110,16 @@ impl Check<'_> {
             "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
                 let Value::Object(schemas) = value else { return must_be("an object of schemas") };
                 schemas.iter().try_for_each(|(name, schema)| {
-                    self.schema(schema, &format!("{}/{name}", place()), depth + 1)
+                    self.check_subschema(schema, &format!("{}/{name}", place()), depth + 1)
                 })
             }
             "allOf" | "anyOf" | "oneOf" | "prefixItems" => match value {
-                Value::Array(schemas) if !schemas.is_empty() => self.list(schemas, &place(), depth),
+                Value::Array(schemas) if !schemas.is_empty() => self.check_list(schemas, &place(), depth),
                 _ => must_be("a list of schemas"),
             },
             "items" => match value {
-                Value::Array(schemas) => self.list(schemas, &place(), depth),
-                schema => self.schema(schema, &place(), depth + 1),
+                Value::Array(schemas) => self.check_list(schemas, &place(), depth),
+                schema => self.check_subschema(schema, &place(), depth + 1),
             },
             "additionalProperties"
             | "additionalItems"
@@ -128,7 +130,7 @@ impl Check<'_> {
             | "then"
             | "else"
             | "unevaluatedItems"
-            | "unevaluatedProperties" => self.schema(value, &place(), depth + 1),
+            | "unevaluatedProperties" => self.check_subschema(value, &place(), depth + 1),
             "required" => match value.as_array() {
                 Some(names) if names.iter().all(Value::is_string) => Ok(()),
                 _ => must_be("a list of names"),
@@ -157,8 +159,9 @@ impl Check<'_> {
         }
     }
 
-    fn list(&self, schemas: &[Value], at: &str, depth: usize) -> Result<(), String> {
+    fn check_list(&self, schemas: &[Value], at: &str, depth: usize) -> Result<(), String> {
         let mut numbered = schemas.iter().enumerate();
-        numbered.try_for_each(|(index, schema)| self.schema(schema, &format!("{at}/{index}"), depth + 1))
+        numbered
+            .try_for_each(|(index, schema)| self.check_subschema(schema, &format!("{at}/{index}"), depth + 1))
     }
 }

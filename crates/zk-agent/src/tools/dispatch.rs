@@ -17,15 +17,14 @@ use zk_core::model::{AgentError, Block, Concurrency, Message, ToolCall};
 use zk_core::service::{Leg, OpenTurn, ParkedQuestion, STOPPED_BEFORE_CALL};
 
 use super::CallContext;
-use super::call::{CallOutcome, Calls, concurrency, skipped};
+use super::call::{CallOutcome, Calls, concurrency, skip_call};
 use super::execute::CallCancel;
 use super::preflight::{Preflight, Ready};
 use earlier::earlier_results;
 use repeated_reads::RepeatedReads;
 
-/// Time that cancelled calls get to end before the run drops them. Dropping a call ends it in any case; the
-/// wait lets a call that is about to end give its result. A sub-agent waits for less time than its parent, so
-/// that its result still counts.
+/// Time that cancelled calls get to end before the run drops them, so that a call that is about to end can
+/// still give its result. Shorter for sub-agents than for their parents, so that their results still count.
 const ABORT_GRACE: Duration = Duration::from_millis(60);
 
 const DEFAULT_CONCURRENCY: usize = 10;
@@ -45,7 +44,7 @@ pub(crate) struct Batch {
     pub(crate) bytes: usize,
     /// Error after which the run must not continue.
     pub(crate) failure: Option<AgentError>,
-    /// Cause for which the turn stays open for another leg of the run; there are no results then.
+    /// Cause for which the turn stays open for another leg of the run. There are no results then.
     pub(crate) left_open: Option<LeftOpen>,
 }
 
@@ -53,12 +52,12 @@ pub(crate) struct Batch {
 pub(crate) enum LeftOpen {
     /// A call waits for the answer to a question.
     Parked { call: Arc<CallRef>, reason: String, question: Box<ParkedQuestion> },
-    /// Another worker goes on.
+    /// Another worker continues the run.
     HandedOver,
 }
 
-/// Runs the calls of an assistant message; with `open`, those that earlier legs of the run left to do. Every call gets a
-/// result, even if the batch ends early, unless the turn stays open for another leg.
+/// Runs the calls of an assistant message; with `open`, only those without a result of an earlier leg. Every
+/// call gets a result, even if the batch ends early, unless the turn stays open for another leg.
 pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message, open: Option<&OpenTurn>) -> Batch {
     let cx = context.cx;
     let leg = cx.service::<Leg>();
@@ -80,10 +79,10 @@ pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message, open:
     let mut reads = RepeatedReads::default();
     for (index, (call, info)) in calls.iter().zip(&refs).take(MAX_CALLS_PER_ANSWER).enumerate() {
         if let Some(known) = earlier.remove(&index) {
-            in_flight.settle(index, known);
+            in_flight.store_outcome(index, known);
             continue;
         }
-        // Waits for room before it checks the queues, since an exclusive call may wait for long.
+        // An exclusive call may wait for long, so that the queues are checked after the wait.
         let expected = match context.toolbox.get(&call.name) {
             Some(tool) if call.malformed.is_none() => concurrency(&*tool, &call.args),
             _ => Concurrency::Shared,
@@ -94,13 +93,13 @@ pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message, open:
         }
         match in_flight.run_while_draining(shared.preflight(call, info.clone())).await {
             None | Some(Preflight::Stopped) => break,
-            Some(Preflight::Settled(settled)) => in_flight.settle(index, settled),
+            Some(Preflight::Settled(settled)) => in_flight.store_outcome(index, settled),
             Some(Preflight::Parked { reason, question: Some(question), .. }) if leg.is_some() => {
                 left_open = Some(LeftOpen::Parked { call: info.clone(), reason, question });
                 break;
             }
             Some(Preflight::Parked { settled, tool, reason, question: _ }) => {
-                in_flight.settle(index, settled);
+                in_flight.store_outcome(index, settled);
                 parked = Some(AgentError::Parked { tool, reason, question: None });
                 break;
             }
@@ -110,7 +109,7 @@ pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message, open:
                 if cx.is_stopped() {
                     break;
                 }
-                in_flight.launch(index, &shared, ready);
+                in_flight.start_call(index, &shared, ready);
             }
         }
     }
@@ -132,7 +131,7 @@ pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message, open:
     for (index, (call, info)) in calls.iter().zip(&refs).enumerate() {
         let settled = match done.remove(&index) {
             Some(settled) => settled,
-            None if index >= MAX_CALLS_PER_ANSWER => skipped(cx, info, &too_many_calls(calls.len())).await,
+            None if index >= MAX_CALLS_PER_ANSWER => skip_call(cx, info, &too_many_calls(calls.len())).await,
             None => {
                 let reason = match (aborted, begun.contains(&index)) {
                     (true, true) => CUT_SHORT,
@@ -140,11 +139,11 @@ pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message, open:
                     (false, _) if parked.is_some() => PARKED,
                     (false, _) => INTERRUPTED,
                 };
-                skipped(cx, info, reason).await
+                skip_call(cx, info, reason).await
             }
         };
         bytes += settled.bytes;
-        let check = || context.history.repeats().check(call, &settled.result, &mut failures);
+        let check = || context.history.repeats().record_result(call, &settled.result, &mut failures);
         failure = failure.or(settled.unrecorded).or_else(check);
         results.push(Block::ToolResult(settled.result));
     }
@@ -174,14 +173,14 @@ async fn next_joined(running: &mut FuturesUnordered<Running<'_>>) -> Joined {
     }
 }
 
-/// Calls in flight.
+/// Running calls of a batch, and the outcomes so far.
 struct InFlight<'a> {
     cx: &'a Cx,
     limit: usize,
     running: FuturesUnordered<Running<'a>>,
     cancels: BTreeMap<usize, (CallCancel, Concurrency)>,
     results: BTreeMap<usize, CallOutcome>,
-    /// Completes shortly after the run is stopped.
+    /// Completes when the grace period after a stop of the run is over.
     grace: Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
     given_up: bool,
 }
@@ -203,11 +202,11 @@ impl<'a> InFlight<'a> {
         }
     }
 
-    fn settle(&mut self, index: usize, settled: CallOutcome) {
+    fn store_outcome(&mut self, index: usize, settled: CallOutcome) {
         self.results.insert(index, settled);
     }
 
-    fn launch<'b: 'a>(&mut self, index: usize, calls: &'b Calls<'b>, ready: Ready) {
+    fn start_call<'b: 'a>(&mut self, index: usize, calls: &'b Calls<'b>, ready: Ready) {
         let cancel = CallCancel {
             stop: self.cx.stop_token().child_token(),
             by_sibling: Arc::new(AtomicBool::new(false)),
@@ -216,9 +215,9 @@ impl<'a> InFlight<'a> {
         self.running.push(Box::pin(async move { (index, calls.execute(ready, cancel).await) }));
     }
 
-    /// Waits until a call with this concurrency may start.
+    /// Waits until a call with the concurrency `wanted` may start.
     async fn make_room(&mut self, wanted: &Concurrency) {
-        while self.running.len() >= self.limit || self.is_in_the_way(wanted) {
+        while self.running.len() >= self.limit || self.conflicts_with_running(wanted) {
             if self.running.is_empty() {
                 return;
             }
@@ -226,7 +225,7 @@ impl<'a> InFlight<'a> {
         }
     }
 
-    fn is_in_the_way(&self, wanted: &Concurrency) -> bool {
+    fn conflicts_with_running(&self, wanted: &Concurrency) -> bool {
         self.cancels.values().any(|(_, running)| match (running, wanted) {
             (Concurrency::Shared, Concurrency::Shared) => false,
             (Concurrency::Resources(held), Concurrency::Resources(asked)) => {
@@ -272,8 +271,7 @@ impl<'a> InFlight<'a> {
         self.results.insert(index, settled);
     }
 
-    /// Awaits `work` while the calls in flight continue. `None` if the run is stopped and `work` does not
-    /// end.
+    /// Awaits `work` while the running calls continue. `None` if the run is stopped before `work` ends.
     async fn run_while_draining<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = pin!(work);
         while !self.given_up {
@@ -290,7 +288,7 @@ impl<'a> InFlight<'a> {
         None
     }
 
-    /// Returns the outcomes, and the indices of calls that had begun and have none.
+    /// Returns the outcomes, and the indices of calls that began and have no outcome.
     fn into_results(self) -> (BTreeMap<usize, CallOutcome>, Vec<usize>) {
         (self.results, self.cancels.into_keys().collect())
     }

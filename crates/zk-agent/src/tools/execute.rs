@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio_util::sync::CancellationToken;
 use zk_core::model::{ToolError, ToolErrorKind};
 
-use super::call::{CallOutcome, Calls, failed};
+use super::call::{CallOutcome, Calls, failed_outcome};
 use super::preflight::Ready;
 
 /// Cancellation of a running call.
@@ -23,7 +23,7 @@ impl Calls<'_> {
         let steps = self.steps(call.clone());
         let begun = match steps.begin(approved, &*tool, coercions).await {
             Ok(begun) => begun,
-            Err(why) => return failed(&call, why.to_string()),
+            Err(why) => return failed_outcome(&call, why.to_string()),
         };
         let mut outcome = steps.run(&begun, &*tool, &cancel.stop).await;
         match &mut outcome {

@@ -6,12 +6,12 @@ use zk_core::service::{CallGuard, CallPlace, Tool};
 use super::catch::catch_panic;
 use crate::ToolSet;
 
-/// Whether calls on a bus are decided on before they run.
+/// Whether a gate decides about calls on this bus ([`CallGuard`]).
 pub(crate) fn is_guarded(bus: &Bus) -> bool {
     bus.service::<CallGuard>().is_some()
 }
 
-/// Checks that no registered tool of `set` may do more than read, or that calls are guarded.
+/// Checks that no registered tool of `set` may do more than read, unless a gate decides about calls.
 ///
 /// # Errors
 /// [`AgentError::Unguarded`] for the first such tool, by name.
@@ -34,7 +34,7 @@ pub(super) fn check_reading<'a>(
     mut tools: impl Iterator<Item = (&'a str, &'a dyn Tool)>,
     place: &CallPlace,
 ) -> Result<(), AgentError> {
-    // Effects declared for empty arguments hold for all calls; a call with further effects is refused when it
+    // Effects declared for empty arguments hold for all calls. A call with further effects is refused when it
     // is made.
     let arguments = Value::Object(Map::new());
     let only_reads =

@@ -1,6 +1,6 @@
 /// Returns the names similar to `wanted`, nearest first: equal up to case and separators, or with a few other
 /// letters.
-pub(super) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+pub(super) fn nearest_names<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let plain = |name: &str| {
         name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
     };
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn case_separators_and_typing_errors_do_not_hide_a_name() {
+    fn a_name_is_found_despite_case_separators_and_typing_errors() {
         let names = ["edit", "glob", "grep", "list_files", "multi_edit", "read_file", "shell", "write_file"];
         for (wanted, near) in [
             ("ReadFile", "read_file"),
@@ -31,8 +31,8 @@ mod tests {
             ("functions.list_files", "list_files"),
             ("Grep", "grep"),
         ] {
-            assert_eq!(nearest(wanted, names).first(), Some(&near), "{wanted}");
+            assert_eq!(nearest_names(wanted, names).first(), Some(&near), "{wanted}");
         }
-        assert!(nearest("browser_click", names).is_empty());
+        assert!(nearest_names("browser_click", names).is_empty());
     }
 }

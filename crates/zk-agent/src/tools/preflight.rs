@@ -6,8 +6,8 @@ use zk_core::events::{CallRef, Coercion, ToolErrored, ToolUnknown, ValidationRej
 use zk_core::model::{Approved, Concurrency, Effect, Effects, ToolCall, ToolError, ToolErrorKind};
 use zk_core::service::{Files, Gated, NotRun, ParkedQuestion, Tool, Validated};
 
-use super::call::{CallOutcome, Calls, call_outcome, concurrency, failed};
-use super::nearest::nearest;
+use super::call::{CallOutcome, Calls, call_outcome, concurrency, failed_outcome};
+use super::nearest::nearest_names;
 use crate::gates::call_key;
 
 /// An approved call that may run.
@@ -36,8 +36,8 @@ pub(super) enum Preflight {
 }
 
 /// Converts the reason for which a call did not run to a result for the model.
-fn not_run(call: &CallRef, why: NotRun) -> Preflight {
-    let settled = failed(call, why.to_string());
+fn not_run_result(call: &CallRef, why: NotRun) -> Preflight {
+    let settled = failed_outcome(call, why.to_string());
     match why {
         NotRun::Invalid { .. } | NotRun::Blocked { .. } => Preflight::Settled(settled),
         NotRun::Parked { reason, question } => {
@@ -52,7 +52,7 @@ impl Calls<'_> {
     /// call after the other, in the order the model made them.
     pub(super) async fn preflight(&self, call: &ToolCall, info: Arc<CallRef>) -> Preflight {
         if let Some(raw) = &call.malformed {
-            self.context.shared.count(&call.name);
+            self.context.shared.count_call(&call.name);
             return Preflight::Settled(self.reject_malformed(info, raw).await);
         }
         let tool = self.context.toolbox.get(&info.name);
@@ -63,10 +63,10 @@ impl Calls<'_> {
         };
         let Validated { args, coercions } = match arguments {
             Ok(valid) => valid,
-            Err(why) => return not_run(&info, why),
+            Err(why) => return not_run_result(&info, why),
         };
         match (steps.gate(tool.clone(), &args).await, tool) {
-            (Err(why), _) => not_run(&info, why),
+            (Err(why), _) => not_run_result(&info, why),
             (Ok(Gated::Substituted(output)), _) => Preflight::Settled(steps.substitute(output).await.into()),
             (Ok(Gated::Approved(approved)), Some(tool)) => Preflight::Ready(Ready {
                 concurrency: self
@@ -77,12 +77,12 @@ impl Calls<'_> {
                 tool,
                 coercions,
             }),
-            (Ok(Gated::Approved(_)), None) => Preflight::Settled(self.handle_unknown(info, args).await),
+            (Ok(Gated::Approved(_)), None) => Preflight::Settled(self.answer_unknown_tool(info, args).await),
         }
     }
 
-    /// Returns the resources of a call: the tool's own, and the canonical paths of changed files. Calls that
-    /// reach one file by different paths therefore run in order.
+    /// Adds the canonical paths of changed files to the resources of a call, so that calls that change one
+    /// file by different paths run in order.
     async fn concurrency_with_files(&self, told: Concurrency, call: &Approved) -> Concurrency {
         let (Concurrency::Resources(mut names), Effects::Known { list }) = (told.clone(), call.effects())
         else {
@@ -100,7 +100,7 @@ impl Calls<'_> {
         if written.is_empty() {
             return told;
         }
-        // Resolves links, which may block on the disk. A path that does not exist fails in its tool.
+        // Resolving links may block on the disk. A path that does not exist makes the call fail later.
         let resolving = tokio::task::spawn_blocking(move || {
             let resolve = |path: &PathBuf| files.resolve(&cwd, path.to_str()?).ok();
             written.iter().filter_map(resolve).map(|at| format!("at:{}", at.path.display())).collect()
@@ -120,18 +120,18 @@ impl Calls<'_> {
         let text = format!("Validation error: {issue}. The call was not run; make it again, complete.");
         let args = Value::String(raw.to_owned());
         let _ = self.cx.emit(ValidationReject { call: call.clone(), args, issues: vec![issue] }).await;
-        failed(&call, text)
+        failed_outcome(&call, text)
     }
 
-    async fn handle_unknown(&self, call: Arc<CallRef>, args: Value) -> CallOutcome {
+    async fn answer_unknown_tool(&self, call: Arc<CallRef>, args: Value) -> CallOutcome {
         let asked = ToolUnknown { call: call.clone(), args, result: None, suppress_error: false };
         let (mut result, suppressed) = match self.cx.emit(asked).await {
             Ok(answer) => (answer.result, answer.suppress_error),
             Err(_) => (None, false),
         };
         let toolbox = self.context.toolbox;
-        let names: Vec<String> = toolbox.names().iter().map(|name| toolbox.wire_name(name)).collect();
-        let near = nearest(&call.display_name, names.iter().map(String::as_str));
+        let names: Vec<String> = toolbox.offered_names().iter().map(|name| toolbox.wire_name(name)).collect();
+        let near = nearest_names(&call.display_name, names.iter().map(String::as_str));
         let hint = match near.as_slice() {
             [] => String::new(),
             near => format!(" Did you mean `{}`?", near.join("` or `")),
@@ -145,7 +145,7 @@ impl Calls<'_> {
         }
         match result {
             Some(content) => call_outcome(&call, content, false),
-            None => failed(&call, text),
+            None => failed_outcome(&call, text),
         }
     }
 }

@@ -6,18 +6,18 @@ use zk_core::model::{AgentError, ToolCall, ToolResult};
 /// ends. A model that repeats itself so often does not recover, and every attempt costs money.
 const MOST_IDENTICAL_FAILURES: u32 = 5;
 
-/// Counts failures that occur again in later batches.
+/// Counter of failures that occur again in later batches.
 #[derive(Debug, Default)]
 pub(crate) struct RepeatedFailures {
-    /// Number of batches in a row with the failure, by its digest.
+    /// Number of batches in a row with a failure, by the failure's digest.
     counts: BTreeMap<u64, u32>,
 }
 
 impl RepeatedFailures {
-    /// Records the result of a call; returns the error to end the run with if it only repeats itself. Equal
-    /// failures within one batch (`batch` has its digests) count once, because the model has not seen the
-    /// first of them yet.
-    pub(crate) fn check(
+    /// Records the result of a call; returns the error that ends the run if the failure was repeated too
+    /// often. Equal failures within one batch, whose digests are in `batch`, count once, because the model
+    /// has not seen the first of them yet.
+    pub(crate) fn record_result(
         &mut self,
         call: &ToolCall,
         result: &ToolResult,
@@ -26,7 +26,7 @@ impl RepeatedFailures {
         if !result.is_error {
             return None;
         }
-        let digest = digest(call, result);
+        let digest = failure_digest(call, result);
         if !batch.insert(digest) {
             return None;
         }
@@ -41,14 +41,14 @@ impl RepeatedFailures {
         self.counts.clear();
     }
 
-    /// Forgets failures that did not occur in the batch that ended, whose digests are in `batch`.
+    /// Forgets failures that did not occur in the ended batch, whose digests are in `batch`.
     pub(crate) fn end_batch(&mut self, batch: &BTreeSet<u64>) {
         self.counts.retain(|digest, _| batch.contains(digest));
     }
 }
 
-/// Hash that is equal for equal calls with equal results, for comparison within one run only.
-fn digest(call: &ToolCall, result: &ToolResult) -> u64 {
+/// Returns a hash that is equal for equal calls with equal results, within one run only.
+fn failure_digest(call: &ToolCall, result: &ToolResult) -> u64 {
     let mut hasher = DefaultHasher::new();
     (&call.name, &call.malformed, call.args.to_string()).hash(&mut hasher);
     match serde_json::to_string(&result.content) {

@@ -6,11 +6,11 @@ use zk_core::service::{Question, Questions, UiAnswer};
 
 use super::CallHistory;
 
-/// Time limit for a person to decide.
+/// Time limit for a person to decide whether the run continues.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Asks a person whether a run that only repeats itself should continue. A yes allows as many repetitions
-/// again.
+/// Asks a person whether a run that repeats a failure should continue. A yes allows the same number of
+/// repetitions again.
 pub(crate) async fn ask_to_go_on(error: &AgentError, cx: &Cx, history: &CallHistory) -> bool {
     let AgentError::Stuck { tool, failures } = error else { return false };
     let Some(questions) = cx.service::<Questions>().filter(|questions| questions.is_attended()) else {

@@ -22,7 +22,7 @@ pub(crate) struct Toolbox {
     aliases: Aliases,
     /// Generation of the bus and number of unlocked tools when the snapshot was taken.
     taken_at: Option<(u64, usize)>,
-    /// Offers that differ from their tools' own when the snapshot was taken.
+    /// Offers that differed from their tools' own when the snapshot was taken.
     offers: Arc<BTreeMap<String, Offer>>,
     tools: BTreeMap<String, Arc<dyn Tool>>,
     /// Canonical names of the tools in the request, in order.
@@ -50,17 +50,17 @@ impl ToolNews {
     }
 }
 
-/// Tools of the last snapshot of a conversation. The order in the request is kept from run to run: new tools
-/// are appended, so that the cached prefix stays valid.
+/// Tools of the last snapshot of a conversation. Their order in the request stays the same over all runs, and
+/// new tools are appended, so that the cached prefix stays valid.
 #[derive(Default)]
 pub(crate) struct ToolMemory {
     known: Option<BTreeMap<String, Known>>,
-    /// Registered names that were ever offered, oldest first.
+    /// Names of all registered tools that were ever offered, oldest first.
     order: Vec<String>,
     specs: Vec<Arc<ToolSpec>>,
 }
 
-/// A tool of the last snapshot.
+/// Tool in the last snapshot.
 struct Known {
     source: String,
     /// Specification under the name that the model sees.
@@ -73,7 +73,7 @@ impl Toolbox {
         Self { set, aliases, ..Self::default() }
     }
 
-    /// Returns the tools that the run may use, each as it offers itself.
+    /// Returns the tools that the run may use, each with the offer that the tool itself declares.
     pub(crate) fn own_offers(&self, bus: &Bus) -> BTreeMap<String, Offer> {
         let items = bus.items::<dyn Tool>();
         let place = CallPlace { cx: bus.cx(), cwd: ".".into() };
@@ -129,7 +129,7 @@ impl Toolbox {
         let specs: Vec<_> = offered().map(|tool| tool.spec.clone()).collect();
         self.sources = offered().map(|tool| tool.source.clone()).collect();
         if let Some(before) = before {
-            self.news.changes.extend(changes(&before, &known));
+            self.news.changes.extend(tool_changes(&before, &known));
             self.news.breaks_prefix |= specs != memory.specs;
         }
         self.news.left_out.extend(left_out.iter().filter(|tool| !self.left_out.contains(tool)).cloned());
@@ -155,7 +155,7 @@ impl Toolbox {
         self.rebuild_specs(self.specs.to_vec());
     }
 
-    /// Checks that none of the tools may do more than read.
+    /// Checks that none of the run's tools may do more than read.
     ///
     /// # Errors
     /// [`AgentError::Unguarded`] for the first tool that may.
@@ -168,8 +168,8 @@ impl Toolbox {
         (!self.news.is_empty()).then(|| std::mem::take(&mut self.news))
     }
 
-    /// Returns the requested names that are not registered.
-    pub(crate) fn missing(&self) -> Vec<String> {
+    /// Returns the names that the tool set lists and that are not registered.
+    pub(crate) fn missing_names(&self) -> Vec<String> {
         let is_missing = |name: &&String| {
             !self.tools.contains_key(*name) && self.left_out.iter().all(|tool| tool.name != **name)
         };
@@ -177,7 +177,7 @@ impl Toolbox {
     }
 
     /// Returns the names of the tools in the request, in order.
-    pub(crate) fn names(&self) -> Vec<String> {
+    pub(crate) fn offered_names(&self) -> Vec<String> {
         let output = self.output.iter().map(|_| OUTPUT_TOOL.to_owned());
         self.offered.iter().cloned().chain(output).collect()
     }
@@ -205,7 +205,7 @@ impl Toolbox {
         self.aliases.wire(name)
     }
 
-    pub(crate) fn choice_to_wire(&self, choice: ToolChoice) -> ToolChoice {
+    pub(crate) fn wire_choice(&self, choice: ToolChoice) -> ToolChoice {
         match choice {
             ToolChoice::Tool(name) => ToolChoice::Tool(self.aliases.wire(&name)),
             other @ (ToolChoice::Auto | ToolChoice::None | ToolChoice::Required) => other,
@@ -221,7 +221,7 @@ impl Toolbox {
     }
 }
 
-fn changes<'a>(
+fn tool_changes<'a>(
     before: &'a BTreeMap<String, Known>,
     now: &'a BTreeMap<String, Known>,
 ) -> impl Iterator<Item = ToolChange> + use<'a> {

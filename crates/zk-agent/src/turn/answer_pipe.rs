@@ -8,15 +8,15 @@ use zk_core::kernel::{Cx, EmitError};
 use zk_core::model::{CallId, TurnId};
 use zk_core::service::{RedactedPieces, Redactor};
 
-/// Path of an answer's pieces to front-ends: redacts secrets, even across pieces, and passes text through the
-/// handlers of `stream:transform`.
+/// Pipe for the pieces of an answer to front-ends: redacts secrets, even across pieces, and passes text
+/// through the handlers of `stream:transform`.
 pub(crate) struct AnswerPipe<'a> {
     cx: &'a Cx,
     turn_id: &'a TurnId,
     redactor: Option<Arc<Redactor>>,
     /// Unfinished blocks by number. Handlers may hold back their last part.
     open: BTreeMap<u32, Open>,
-    /// Number of the text block that handlers transform, and of which they may hold back a part.
+    /// Number of the text block that handlers are transforming; they may hold back a part of it.
     transformed: Option<u32>,
 }
 
@@ -25,7 +25,7 @@ struct Open {
     pieces: RedactedPieces,
 }
 
-/// Kind of a piece.
+/// Kind of a piece: text, reasoning, or arguments of a call.
 #[derive(Clone)]
 pub(crate) enum Part {
     Text,
@@ -38,14 +38,16 @@ impl<'a> AnswerPipe<'a> {
         Self { cx, turn_id, redactor: cx.service::<Redactor>(), open: BTreeMap::new(), transformed: None }
     }
 
-    /// Passes on another piece of `block`. An end that may begin a secret is held back.
+    /// Passes on the next piece of `block`. An end that may begin a secret is held back.
     pub(crate) async fn push(
         &mut self,
         block: u32,
         part: impl FnOnce() -> Part,
         delta: String,
     ) -> Result<(), EmitError> {
-        let Some(redactor) = &self.redactor else { return self.pass(self.cx, block, part(), delta).await };
+        let Some(redactor) = &self.redactor else {
+            return self.emit_piece(self.cx, block, part(), delta).await;
+        };
         let open = self
             .open
             .entry(block)
@@ -55,11 +57,11 @@ impl<'a> AnswerPipe<'a> {
             return Ok(());
         }
         let part = open.part.clone();
-        self.pass(self.cx, block, part, delta).await
+        self.emit_piece(self.cx, block, part, delta).await
     }
 
     /// Ends `block` and releases its held-back part.
-    pub(crate) async fn finish(&mut self, block: u32) -> Result<(), EmitError> {
+    pub(crate) async fn end_block(&mut self, block: u32) -> Result<(), EmitError> {
         if let Some(open) = self.open.remove(&block) {
             self.flush(self.cx, block, open).await?;
         }
@@ -67,7 +69,7 @@ impl<'a> AnswerPipe<'a> {
     }
 
     /// Ends all blocks.
-    pub(crate) async fn end(&mut self) -> Result<(), EmitError> {
+    pub(crate) async fn end_all_blocks(&mut self) -> Result<(), EmitError> {
         self.end_all(self.cx).await
     }
 
@@ -83,12 +85,12 @@ impl<'a> AnswerPipe<'a> {
 
     /// Flushes held-back text without blocking a cancelled run. The response has failed already, so a
     /// handler's failure has no effect.
-    pub(crate) async fn break_off(&mut self) {
+    pub(crate) async fn flush_and_ignore_errors(&mut self) {
         if self.cx.is_stopped() {
             let cx = self.cx.with_stop(CancellationToken::new());
             let _ = self.end_all(&cx).now_or_never();
         } else {
-            let _ = self.end().await;
+            let _ = self.end_all_blocks().await;
         }
     }
 
@@ -101,10 +103,10 @@ impl<'a> AnswerPipe<'a> {
 
     async fn flush(&mut self, cx: &Cx, block: u32, mut open: Open) -> Result<(), EmitError> {
         let delta = open.pieces.finish();
-        if delta.is_empty() { Ok(()) } else { self.pass(cx, block, open.part, delta).await }
+        if delta.is_empty() { Ok(()) } else { self.emit_piece(cx, block, open.part, delta).await }
     }
 
-    async fn pass(&mut self, cx: &Cx, block: u32, part: Part, delta: String) -> Result<(), EmitError> {
+    async fn emit_piece(&mut self, cx: &Cx, block: u32, part: Part, delta: String) -> Result<(), EmitError> {
         let turn_id = || self.turn_id.clone();
         match part {
             Part::Thinking => cx.emit(StreamThinking { turn_id: turn_id(), delta }).await,
@@ -116,25 +118,25 @@ impl<'a> AnswerPipe<'a> {
                     self.end_text(cx).await?;
                     self.transformed = Some(block);
                 }
-                self.transform(cx, delta, false).await
+                self.transform_text(cx, delta, false).await
             }
-            Part::Text => self.show(cx, delta).await,
+            Part::Text => self.emit_text(cx, delta).await,
         }
     }
 
     async fn end_text(&mut self, cx: &Cx) -> Result<(), EmitError> {
         match self.transformed.take() {
-            Some(_) => self.transform(cx, String::new(), true).await,
+            Some(_) => self.transform_text(cx, String::new(), true).await,
             None => Ok(()),
         }
     }
 
-    async fn transform(&self, cx: &Cx, delta: String, last: bool) -> Result<(), EmitError> {
+    async fn transform_text(&self, cx: &Cx, delta: String, last: bool) -> Result<(), EmitError> {
         let delta = cx.emit(StreamTransform { turn_id: self.turn_id.clone(), delta, last }).await?.delta;
-        if delta.is_empty() { Ok(()) } else { self.show(cx, delta).await }
+        if delta.is_empty() { Ok(()) } else { self.emit_text(cx, delta).await }
     }
 
-    async fn show(&self, cx: &Cx, delta: String) -> Result<(), EmitError> {
+    async fn emit_text(&self, cx: &Cx, delta: String) -> Result<(), EmitError> {
         cx.emit(StreamText { turn_id: self.turn_id.clone(), delta }).await
     }
 }

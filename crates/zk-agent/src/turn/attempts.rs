@@ -2,12 +2,12 @@ use zk_core::model::{AgentError, Model, Usage};
 
 use crate::budget::Reservation;
 
-/// Usage of the attempts at one response. Failed attempts may be billed too.
+/// Usage of all attempts at one response. Failed attempts may be billed too.
 pub(crate) struct Attempts<'a> {
     model: &'a Model,
     earlier: Usage,
     current: Usage,
-    /// Reservation for the attempts, charged with their actual usage.
+    /// Reservation for the attempts, which is charged with their actual usage.
     reservation: Option<Reservation>,
 }
 
@@ -21,11 +21,11 @@ impl<'a> Attempts<'a> {
     }
 
     /// Sets the total usage of the current attempt so far.
-    pub(crate) fn count(&mut self, usage: Usage) {
+    pub(crate) fn set_usage(&mut self, usage: Usage) {
         self.current = usage;
     }
 
-    /// Starts counting another attempt.
+    /// Begins the count of another attempt.
     ///
     /// # Errors
     /// The budget has no room for it after the cost of the last attempt.

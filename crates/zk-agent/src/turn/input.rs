@@ -8,17 +8,17 @@ use crate::run::RunState;
 impl RunState {
     /// Passes the prompt through handlers of `input`: returns it with the messages they added, or `None` if a
     /// handler dealt with it.
-    pub(crate) async fn read_input(
+    pub(crate) async fn pass_prompt_through_input(
         &self,
         prompt: Option<Vec<Block>>,
     ) -> Result<Option<(Option<Vec<Block>>, Vec<Message>)>, AgentError> {
         let Some(blocks) = prompt else { return Ok(Some((None, Vec::new()))) };
-        Ok(self.read_blocks(blocks).await?.map(|(blocks, added)| (Some(blocks), added)))
+        Ok(self.pass_blocks_through_input(blocks).await?.map(|(blocks, added)| (Some(blocks), added)))
     }
 
     /// Passes a person's messages through handlers of `input`, and drops messages that a handler consumed.
     /// Messages of plugins stay unchanged.
-    pub(crate) async fn read_messages(
+    pub(crate) async fn pass_messages_through_input(
         &self,
         messages: &[Arc<Message>],
     ) -> Result<Vec<Arc<Message>>, AgentError> {
@@ -29,7 +29,7 @@ impl RunState {
                 read.push(message.clone());
                 continue;
             }
-            if let Some((content, added)) = self.read_blocks(message.content.clone()).await? {
+            if let Some((content, added)) = self.pass_blocks_through_input(message.content.clone()).await? {
                 read.push(Message { content, ..Message::clone(message) }.shared());
                 read.extend(added.into_iter().map(|message| message.identified().shared()));
             }
@@ -39,7 +39,7 @@ impl RunState {
 
     /// Passes blocks through handlers of `input`: returns them with the messages they added, or `None` if a
     /// handler dealt with them.
-    async fn read_blocks(
+    async fn pass_blocks_through_input(
         &self,
         blocks: Vec<Block>,
     ) -> Result<Option<(Vec<Block>, Vec<Message>)>, AgentError> {

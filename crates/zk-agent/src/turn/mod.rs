@@ -18,6 +18,6 @@ mod usage;
 pub(crate) use attempts::Attempts;
 pub(crate) use input::is_blank;
 pub(crate) use output_tool::{OUTPUT_TOOL, OutputTool};
-pub(crate) use sampling::{Draft, unfinished};
+pub(crate) use sampling::{Draft, unfinished_error};
 pub(crate) use sequence::Turn;
 pub(crate) use thinking::output_limit;

@@ -10,24 +10,23 @@ use crate::lock::lock;
 
 /// Name of the tool for structured output.
 pub(crate) const OUTPUT_TOOL: &str = "__output__";
-/// Maximum number of repeated requests to a model that ended without output.
+/// Maximum number of requests that force the output, after the model ended without it.
 const MAX_FORCED: u32 = 2;
-/// Maximum number of invalid outputs that are answered with an error message.
+/// Maximum number of invalid outputs that are answered with an error message for another try.
 const MAX_REJECTED: u32 = 5;
 
 /// Tool that receives the structured output of one run.
 pub(crate) struct OutputTool {
     spec: Arc<ToolSpec>,
     schema: Value,
-    /// Whether the output is wrapped in an object as the field `value`, because tool arguments have to be
-    /// objects.
+    /// Whether the output is the field `value` of an object, because tool arguments have to be objects.
     wrapped: bool,
     value: Mutex<Option<Value>>,
-    /// Whether the value has not been announced yet.
+    /// Whether the output has not been announced yet.
     news: AtomicBool,
     /// Whether the provider itself enforces the schema, so that the tool is not offered.
     native: AtomicBool,
-    /// Whether the provider enforces the schema only without tools, which are now left out of requests.
+    /// Whether requests leave tools out, because the provider enforces the schema only then.
     alone: AtomicBool,
     /// Whether requests without tools were tried.
     tried_alone: AtomicBool,
@@ -43,7 +42,7 @@ impl OutputTool {
         }
         let wrapped =
             schema.get("type").is_none_or(|kind| kind != "object") && schema.get("properties").is_none();
-        let arguments = if wrapped { wrap(schema.clone()) } else { schema.clone() };
+        let arguments = if wrapped { wrap_in_object(schema.clone()) } else { schema.clone() };
         let spec =
             ToolSpec::new(OUTPUT_TOOL, "Give the final answer. Call this once, at the end.", arguments);
         Self {
@@ -60,23 +59,23 @@ impl OutputTool {
         }
     }
 
-    /// Decides once per run whether `provider` enforces the schema. If another provider takes over its name,
-    /// the answer is validated in any case.
+    /// Records whether `provider` enforces the schema, once per run. The answer is validated in any case,
+    /// since another provider may take over the name.
     pub(crate) fn decide_native(&self, provider: &dyn Provider, model: &Model, with_tools: bool) {
         let native = provider.native_output(model, &self.spec.schema, with_tools);
         self.native.store(native, Ordering::Release);
     }
 
-    /// Requests the output through the tool from now on.
-    pub(crate) fn leave_native(&self) {
+    /// Stops relying on the provider: the output is requested through the tool from now on.
+    pub(crate) fn stop_native(&self) {
         self.native.store(false, Ordering::Release);
         self.alone.store(false, Ordering::Release);
         self.tried_alone.store(true, Ordering::Release);
     }
 
-    /// Switches to requests without tools, if `provider` enforces the schema then and this was not tried
+    /// Switches to requests without tools, if `provider` enforces the schema only then and this was not tried
     /// before. Returns whether it switched.
-    pub(crate) fn ask_alone(&self, provider: &dyn Provider, model: &Model) -> bool {
+    pub(crate) fn try_without_tools(&self, provider: &dyn Provider, model: &Model) -> bool {
         let is_asked = !self.tried_alone.swap(true, Ordering::AcqRel)
             && provider.native_output(model, &self.spec.schema, false);
         if is_asked {
@@ -87,7 +86,7 @@ impl OutputTool {
     }
 
     /// Whether tools are left out of requests so that the provider enforces the schema.
-    pub(crate) fn is_alone(&self) -> bool {
+    pub(crate) fn leaves_out_tools(&self) -> bool {
         self.alone.load(Ordering::Acquire)
     }
 
@@ -101,27 +100,27 @@ impl OutputTool {
     }
 
     /// Returns the output format for the request, if the provider enforces the schema.
-    pub(crate) fn format(&self) -> Option<OutputFormat> {
+    pub(crate) fn output_format(&self) -> Option<OutputFormat> {
         let schema = self.is_native().then(|| Arc::new(self.spec.schema.clone()))?;
         Some(OutputFormat { name: Arc::from("answer"), schema })
     }
 
-    /// Accepts an answer that the provider should have made follow the schema.
+    /// Takes the output from an answer to a request with the schema.
     ///
     /// # Errors
     /// Description of the invalid part, for the model.
-    pub(crate) fn take(&self, message: &Message) -> Result<(), String> {
-        let answer = read(message).map_err(|error| format!("it is no JSON: {error}"))?;
+    pub(crate) fn take_answer(&self, message: &Message) -> Result<(), String> {
+        let answer = parse_output(message).map_err(|error| format!("it is no JSON: {error}"))?;
         let fits = validate(&answer, &self.spec.schema).map_err(|issues| issues.join("; "))?;
-        self.keep(fits.args);
-        if self.is_alone() {
-            // Later messages are answered with tools again.
-            self.leave_native();
+        self.set_value(fits.args);
+        if self.leaves_out_tools() {
+            // Later messages get requests with tools again.
+            self.stop_native();
         }
         Ok(())
     }
 
-    fn keep(&self, args: Value) {
+    fn set_value(&self, args: Value) {
         let output = if self.wrapped { args.get("value").cloned().unwrap_or(Value::Null) } else { args };
         *lock(&self.value) = Some(output);
         self.news.store(true, Ordering::Release);
@@ -131,7 +130,7 @@ impl OutputTool {
         lock(&self.value).clone()
     }
 
-    /// Returns the value, if it was set since the last call.
+    /// Returns the output, if it was set since the last call.
     pub(crate) fn take_news(&self) -> Option<Value> {
         self.news.swap(false, Ordering::AcqRel).then(|| self.value()).flatten()
     }
@@ -150,12 +149,12 @@ impl OutputTool {
         &self.schema
     }
 
-    /// Forces the output in the next request, unless that was tried too often.
-    pub(crate) fn force(&self) -> bool {
+    /// Forces a call of this tool in the next request; returns false if that was tried too often.
+    pub(crate) fn force_call(&self) -> bool {
         self.forced.fetch_add(1, Ordering::AcqRel) < MAX_FORCED
     }
 
-    pub(crate) fn choice(&self) -> ToolChoice {
+    pub(crate) fn tool_choice(&self) -> ToolChoice {
         if self.forced.load(Ordering::Acquire) == 0 || self.value().is_some() {
             ToolChoice::Auto
         } else {
@@ -164,17 +163,16 @@ impl OutputTool {
     }
 }
 
-/// Parses the JSON of an answer: all its text, or only the text behind the last tool of the provider.
-fn read(message: &Message) -> serde_json::Result<Value> {
+/// Parses the output in an answer: its whole text, or only the text after the last tool call of the provider.
+fn parse_output(message: &Message) -> serde_json::Result<Value> {
     serde_json::from_str(message.text().trim()).or_else(|error| {
         let last = message.content.iter().rev().find_map(Block::as_text).unwrap_or_default();
         serde_json::from_str(last.trim()).map_err(|_| error)
     })
 }
 
-/// Wraps a schema in that of an object with the field `value`. Definitions stay at the root, which references
-/// point to.
-fn wrap(mut schema: Value) -> Value {
+/// Wraps a schema as the field `value` of an object. Definitions stay at the root, where references point to.
+fn wrap_in_object(mut schema: Value) -> Value {
     let definitions: Vec<(&str, Value)> = ["$defs", "definitions"]
         .into_iter()
         .filter_map(|key| Some((key, schema.as_object_mut()?.remove(key)?)))
@@ -195,7 +193,7 @@ impl Tool for OutputTool {
     }
 
     async fn call(&self, call: &Approved, _: &ToolCx) -> Result<ToolOutput, ToolError> {
-        self.keep(call.args().clone());
+        self.set_value(call.args().clone());
         Ok(ToolOutput::text("Recorded."))
     }
 

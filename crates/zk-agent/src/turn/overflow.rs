@@ -11,7 +11,7 @@ use super::sequence::Turn;
 use crate::run::RunState;
 
 impl RunState {
-    /// Returns the request with fewer messages; `None` if they did not become fewer.
+    /// Returns the request with fewer messages; `None` if the messages were not reduced.
     pub(crate) async fn reduced_request(
         &mut self,
         turn: &Turn,
@@ -23,7 +23,7 @@ impl RunState {
         Ok(Some(request))
     }
 
-    /// Makes room after an answer that a full window cut, so that another turn can continue it; fails for any
+    /// Makes room after a full window cut an answer, so that another turn can continue it; fails for any
     /// other error. If two turns in a row are cut, the window is too small for the answer.
     pub(crate) async fn make_room_after(
         &mut self,
@@ -43,7 +43,7 @@ impl RunState {
         }
     }
 
-    /// Announces the overflow and returns the reduced messages; `None` if they did not become fewer.
+    /// Announces the overflow, and returns the reduced messages; `None` if they were not reduced.
     async fn make_room(
         &self,
         turn: &Turn,

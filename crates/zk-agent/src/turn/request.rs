@@ -9,13 +9,13 @@ use zk_core::model::{AgentError, ErrorKind, Message, ModelRef, Phase, ProviderEr
 use zk_core::service::{CallPlace, ContextId, ContextWindow, Request, ToolChoice};
 
 use super::sequence::Turn;
-use super::thinking::{decayed, default_output_limit, output_limit};
+use super::thinking::{decayed_request, default_output_limit, output_limit};
 use crate::context::{Next, Rewrites};
 use crate::run::RunState;
 use crate::tools::{ToolNews, is_guarded};
 
 impl RunState {
-    /// Updates the tools for this turn, and announces changes since the last request.
+    /// Updates the tools for this turn, and announces their changes since the last request.
     pub(crate) async fn refresh_tools(&mut self, turn: &Turn) -> Result<(), AgentError> {
         self.snapshot_tools().await?;
         let Some(news) = self.toolbox.take_news() else { return Ok(()) };
@@ -26,7 +26,7 @@ impl RunState {
             turn: turn.number,
             changes,
             breaks_prefix,
-            tools: self.toolbox.names(),
+            tools: self.toolbox.offered_names(),
             left_out,
         };
         Ok(turn.cx.emit(changed).await?)
@@ -37,7 +37,7 @@ impl RunState {
         let had_tools = !self.toolbox.specs().is_empty();
         self.ask_for_offers().await?;
         let unlocked = self.shared.unlocked().clone();
-        // Decorators run here, and may lock the agent's state.
+        // Decorators of tools run here, and may lock the agent's state.
         let mut memory = std::mem::take(&mut self.agent.state().tools);
         self.toolbox.refresh(&self.agent.bus, &unlocked, self.shared.offers(), &mut memory);
         self.agent.state().tools = memory;
@@ -46,7 +46,8 @@ impl RunState {
         }
         let has_tools = !self.toolbox.specs().is_empty();
         // Some providers enforce a schema only in requests without tools.
-        if let Some(output) = self.output.clone().filter(|output| output.is_native() && !output.is_alone())
+        if let Some(output) =
+            self.output.clone().filter(|output| output.is_native() && !output.leaves_out_tools())
             && has_tools != had_tools
         {
             output.decide_native(&*self.agent.provider_of(&self.model)?, &self.model, has_tools);
@@ -57,7 +58,8 @@ impl RunState {
         Ok(())
     }
 
-    /// Asks handlers which of the tools the model is offered, and keeps what differs from the tools' own offers.
+    /// Asks handlers which tools the model is offered, and records the offers that differ from the tools'
+    /// own.
     async fn ask_for_offers(&self) -> Result<(), AgentError> {
         if !self.agent.bus.has_handlers::<ToolsOffer>() {
             return Ok(());
@@ -104,7 +106,7 @@ impl RunState {
             system_by = transform.rewritten_by().map(ToString::to_string);
             system = transform.system;
         }
-        let thinking = decayed(self.thinking, self.behavior.thinking_decay.as_ref(), turn.number);
+        let thinking = decayed_request(self.thinking, self.behavior.thinking_decay.as_ref(), turn.number);
         let own = self.models.own.reference();
         let max_tokens = self.behavior.max_tokens.unwrap_or_else(|| default_output_limit(&self.models.own));
         let parameters = cx
@@ -112,7 +114,7 @@ impl RunState {
                 model: own.clone(),
                 thinking,
                 max_tokens: output_limit(max_tokens, thinking, &self.models.own),
-                tool_choice: self.output.as_ref().map_or(ToolChoice::Auto, |output| output.choice()),
+                tool_choice: self.output.as_ref().map_or(ToolChoice::Auto, |output| output.tool_choice()),
             })
             .await?;
         self.choose_model(&own, &parameters.model, cx).await?;
@@ -124,8 +126,8 @@ impl RunState {
                 || HistoryRepaired { turn_id: turn.id.clone(), repairs: history.repairs().to_vec() };
             cx.emit_with(repairs).await?;
         }
-        let is_alone = self.output.as_ref().is_some_and(|output| output.is_alone());
-        let (tools, tool_sources) = match is_alone {
+        let leaves_out_tools = self.output.as_ref().is_some_and(|output| output.leaves_out_tools());
+        let (tools, tool_sources) = match leaves_out_tools {
             true => (Arc::default(), Arc::default()),
             false => (self.toolbox.specs(), self.toolbox.sources()),
         };
@@ -134,8 +136,8 @@ impl RunState {
             system,
             tools,
             history,
-            tool_choice: self.toolbox.choice_to_wire(parameters.tool_choice),
-            output: self.output.as_ref().and_then(|output| output.format()),
+            tool_choice: self.toolbox.wire_choice(parameters.tool_choice),
+            output: self.output.as_ref().and_then(|output| output.output_format()),
             thinking: parameters.thinking,
             max_tokens: parameters.max_tokens,
             cache: self.behavior.cache.unwrap_or(true),
@@ -150,7 +152,7 @@ impl RunState {
             is_first: turn.number == 1,
             thinking_counts: provider.thinking_breaks_prefix(&self.model),
         };
-        let broken = self.agent.state().prefix.note(next);
+        let broken = self.agent.state().prefix.compare_request(next);
         if let Some(broken) = broken {
             cx.emit(broken).await?;
         }
@@ -159,7 +161,7 @@ impl RunState {
 
     /// Applies changes of model and reasoning since the last turn. A turn for a structured output keeps its
     /// model.
-    pub(crate) fn follow_choice(&mut self) {
+    pub(crate) fn apply_chosen_model(&mut self) {
         if self.output.is_some() {
             return;
         }
@@ -177,7 +179,7 @@ impl RunState {
         }
     }
 
-    /// Chooses the model of the turn: the one requested by a plugin, or the run's own.
+    /// Sets the model of the turn: the one that a plugin requested, or the run's own.
     async fn choose_model(&mut self, own: &ModelRef, asked: &ModelRef, cx: &Cx) -> Result<(), AgentError> {
         let found = if asked == own { None } else { self.agent.known_model(asked) };
         if found.is_none() && asked != own && self.models.unknown.as_ref() != Some(asked) {

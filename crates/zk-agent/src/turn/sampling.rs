@@ -27,12 +27,12 @@ pub(crate) enum Sampled {
         message: Message,
         /// Usage of the response and of the attempts before it.
         usage: Usage,
-        /// Failure at the end of the response of a handler that must not fail, which stops the run.
+        /// Failure of a required handler at the end of the response, which stops the run.
         spoilt: Option<AgentError>,
     },
     /// The response broke off.
     Broken {
-        /// Partial message without its calls, which will not be answered.
+        /// Partial message without its calls, which are not run.
         message: Option<Message>,
         /// Usage counted so far, earlier attempts included, since the provider may bill it.
         usage: Usage,
@@ -41,7 +41,7 @@ pub(crate) enum Sampled {
 }
 
 /// Reads a response to its end, and announces its events.
-pub(crate) async fn sample(
+pub(crate) async fn read_response(
     mut stream: EventStream,
     cx: &Cx,
     turn_id: &TurnId,
@@ -58,7 +58,7 @@ pub(crate) async fn sample(
             Either::Left(_) if cx.is_stopped() => break AgentError::Aborted,
             Either::Left((Some(Ok(event)), _)) => event,
             Either::Left((Some(Err(error)), _)) => break error.into(),
-            Either::Left((None, _)) => break unfinished(model).into(),
+            Either::Left((None, _)) => break unfinished_error(model).into(),
             Either::Right(_) => break AgentError::Aborted,
         };
         if draft.is_empty()
@@ -70,7 +70,7 @@ pub(crate) async fn sample(
                     | StreamEvent::Block { .. }
             )
         {
-            shared.saw_first_token();
+            shared.record_first_token();
         }
         let announced = match event {
             StreamEvent::Start { model, request_id } => {
@@ -108,7 +108,7 @@ pub(crate) async fn sample(
                     ToolArgsRepaired { turn_id, call_id, name, text }
                 });
                 draft.finish(block, content);
-                let finished = pipe.finish(block).await;
+                let finished = pipe.end_block(block).await;
                 match (finished, opaque, repaired) {
                     (Err(error), _, _) => Err(error),
                     (Ok(()), Some(text), _) => {
@@ -123,7 +123,7 @@ pub(crate) async fn sample(
                 cx.emit_with(|| ProviderReport { turn_id: turn_id.clone(), model, report }).await
             }
             StreamEvent::Usage(usage) => {
-                attempts.count(usage);
+                attempts.set_usage(usage);
                 Ok(())
             }
             StreamEvent::Retry(_) => {
@@ -135,16 +135,16 @@ pub(crate) async fn sample(
                 }
             }
             StreamEvent::Done { stop, usage } => {
-                attempts.count(usage);
+                attempts.set_usage(usage);
                 let message = draft.into_message(model, stop);
                 let text = message.text();
-                let let_go = pipe.end().await;
+                let let_go = pipe.end_all_blocks().await;
                 let ended = if text.is_empty() {
                     let_go
                 } else {
                     let_go.and(cx.emit(StreamEnd { turn_id: turn_id.clone(), text }).await)
                 };
-                // A run stopped here still has the complete answer.
+                // The answer is complete, even if the run is stopped here.
                 let spoilt = ended.err().filter(|_| !cx.is_stopped()).map(AgentError::from);
                 return Sampled::Whole { message, usage: attempts.total(), spoilt };
             }
@@ -153,13 +153,13 @@ pub(crate) async fn sample(
             break if cx.is_stopped() { AgentError::Aborted } else { error.into() };
         }
     };
-    pipe.break_off().await;
+    pipe.flush_and_ignore_errors().await;
     let stop = if matches!(error, AgentError::Aborted) { StopReason::Aborted } else { StopReason::Error };
     Sampled::Broken { message: draft.into_broken(model, stop), usage: attempts.total(), error }
 }
 
 /// Creates the error for a stream that ended without its final event.
-pub(crate) fn unfinished(model: &ModelRef) -> ProviderError {
+pub(crate) fn unfinished_error(model: &ModelRef) -> ProviderError {
     let mut error = ProviderError::new(
         ErrorKind::Malformed,
         &*model.provider,
@@ -171,7 +171,7 @@ pub(crate) fn unfinished(model: &ModelRef) -> ProviderError {
     error
 }
 
-/// Partial message of the current response.
+/// Message of the current response, as far as it has arrived.
 #[derive(Default)]
 pub(crate) struct Draft {
     /// Pieces of the message by block number, in order.
@@ -217,7 +217,7 @@ impl Draft {
         }
     }
 
-    /// Returns a finished tool call and its raw arguments, if the arguments had to be repaired.
+    /// Returns a finished tool call and its raw arguments, if these were repaired.
     fn repaired_call<'a>(&self, block: u32, content: &'a Block) -> Option<(&'a ToolCall, String)> {
         let Block::ToolCall(call) = content else { return None };
         let Piece::Call { args, .. } = self.pieces.get(&block)? else { return None };
@@ -245,7 +245,7 @@ impl Draft {
                 }),
             })
             .collect();
-        // A call that was cut before its first argument looks like a call without arguments.
+        // A call that was cut off before its first argument looks like a call without arguments.
         if stop == StopReason::MaxTokens
             && let Some(Block::ToolCall(call)) = content.last_mut()
             && call.malformed.is_none()
@@ -256,7 +256,7 @@ impl Draft {
         assistant_message(content, model, stop)
     }
 
-    /// Returns the message of a broken response: text and thinking without calls, which will not be answered.
+    /// Returns the message of a broken response: text and reasoning without calls, which are not run.
     fn into_broken(self, model: &ModelRef, stop: StopReason) -> Option<Message> {
         let content: Vec<Block> = self
             .pieces

@@ -6,7 +6,7 @@ use zk_core::model::{AgentError, Block, Message, StopReason, TurnId, TurnUsage, 
 use zk_core::service::{OpenTurn, Provider, Request, TurnCwd};
 
 use super::attempts::Attempts;
-use super::sampling::{Sampled, sample};
+use super::sampling::{Sampled, read_response};
 use crate::run::RunState;
 use crate::tools::{Batch, ask_to_go_on, run_calls};
 
@@ -19,7 +19,7 @@ pub(crate) struct Turn {
 }
 
 impl RunState {
-    /// Performs one turn: a response with its tool results. Returns whether the model was done.
+    /// Performs one turn: a response, and the results of its tool calls. Returns whether the model was done.
     pub(crate) async fn turn(&mut self, number: u32) -> Result<bool, AgentError> {
         let turn = self.begin_turn(number, TurnId::fresh());
         self.refresh_tools(&turn).await?;
@@ -28,7 +28,7 @@ impl RunState {
         let provider = self.agent.provider_of(&self.model)?;
         self.sent = messages;
         let reservation = self.reserve(&turn, &mut request).await?;
-        // The turn has begun: from here on `turn:after` follows in any case.
+        // From here on the turn counts as begun, so that `turn:after` follows in any case.
         let before = TurnBefore {
             turn_id: turn.id.clone(),
             turn: number,
@@ -40,16 +40,16 @@ impl RunState {
             return self.handle_broken_answer(turn, None, Usage::default(), error.into()).await;
         }
         let model = self.model.clone();
-        let (bytes, max_tokens) = (self.spending.budgets.measure(&request), request.max_tokens);
+        let (bytes, max_tokens) = (self.spending.budgets.measure_request(&request), request.max_tokens);
         let mut attempts = Attempts::new(&model, reservation);
-        let mut sampled = self.ask(&turn, &*provider, request, &mut attempts).await;
-        // No part of the answer has arrived, so a retry with fewer messages belongs to the same turn.
+        let mut sampled = self.request_answer(&turn, &*provider, request, &mut attempts).await;
+        // No part of the answer has arrived, so that a request with fewer messages belongs to the same turn.
         if let Sampled::Broken { message: None, error: AgentError::ContextExceeded(error), .. } = &sampled {
             match self.reduced_request(&turn, error).await {
                 Ok(Some(smaller)) => match attempts.begin_next() {
                     Ok(()) => {
                         let request = Request { max_tokens: smaller.max_tokens.min(max_tokens), ..smaller };
-                        sampled = self.ask(&turn, &*provider, request, &mut attempts).await;
+                        sampled = self.request_answer(&turn, &*provider, request, &mut attempts).await;
                     }
                     Err(error) => sampled = Sampled::Broken { message: None, usage: attempts.total(), error },
                 },
@@ -57,8 +57,8 @@ impl RunState {
                 Err(error) => sampled = Sampled::Broken { message: None, usage: attempts.total(), error },
             }
         }
-        self.spending.estimator.note(bytes, &attempts.total());
-        // Releases the reservation before the calls run, because sub-agents need the rest of the budget.
+        self.spending.estimator.record_count(bytes, &attempts.total());
+        // Dropping the attempts releases the reservation, because sub-agents need the rest of the budget.
         drop(attempts);
         match sampled {
             Sampled::Whole { message, usage, spoilt } => {
@@ -79,12 +79,12 @@ impl RunState {
             self.cwd.clone_from(&state.cwd);
             state.env.clone()
         };
-        self.follow_choice();
+        self.apply_chosen_model();
         let cwd = Arc::new(TurnCwd(self.cwd.clone()));
         Turn { cx: self.cx.for_turn(id.shared()).with_service(env).with_service(cwd), id, number }
     }
 
-    async fn ask(
+    async fn request_answer(
         &self,
         turn: &Turn,
         provider: &dyn Provider,
@@ -92,10 +92,10 @@ impl RunState {
         attempts: &mut Attempts<'_>,
     ) -> Sampled {
         let stream = provider.stream(request, &turn.cx);
-        sample(stream, &turn.cx, &turn.id, attempts, &self.agent.aliases, &self.shared).await
+        read_response(stream, &turn.cx, &turn.id, attempts, &self.agent.aliases, &self.shared).await
     }
 
-    /// Passes the message through handlers of `message:end`; returns it with the error if one failed.
+    /// Passes the message through handlers of `message:end`; returns it, with the error if one failed.
     async fn finish_message(&self, turn: &Turn, message: Message) -> (Arc<Message>, Option<AgentError>) {
         if !turn.cx.bus().has_listeners::<MessageEnd>() {
             return (message.shared(), None);
@@ -115,18 +115,18 @@ impl RunState {
         usage: Usage,
         spoilt: Option<AgentError>,
     ) -> Result<bool, AgentError> {
-        let usage = self.account(&turn, usage);
+        let usage = self.account_usage(&turn, usage);
         self.last = Some(message.clone());
         let has_calls = message.calls().next().is_some();
         let why = spoilt.as_ref().map(ToString::to_string);
         let announced = self.announce_after(&turn, &usage, Some(&message), why).await;
         let stop = message.stop.clone().unwrap_or(StopReason::EndTurn);
-        let mut failure = spoilt.or(announced.err()).or_else(|| self.failure(stop.clone()));
+        let mut failure = spoilt.or(announced.err()).or_else(|| self.failure_of(stop.clone()));
         if failure.is_none() && has_calls {
             failure = self.announce_open_turn(&turn, &message, &usage).await.err();
         }
         if let Some(error) = failure {
-            // The calls will not be answered.
+            // The calls of this answer are not run.
             self.commit(self.answer_commit(without_calls(&message), Some(usage.clone()))).await?;
             self.announce_usage(&turn, usage).await?;
             return self.make_room_after(&turn, error).await;
@@ -139,7 +139,8 @@ impl RunState {
         self.close_turn(turn, message, usage, None).await
     }
 
-    /// Finishes a turn that an earlier leg of the run began: what it knows of the calls is kept, and the rest is done.
+    /// Finishes a turn that an earlier leg of the run began: calls with a stored result keep it, and the
+    /// others are run.
     pub(crate) async fn settle(&mut self, number: u32, open: OpenTurn) -> Result<bool, AgentError> {
         let turn = self.begin_turn(number, open.turn_id.clone());
         self.refresh_tools(&turn).await?;
@@ -192,7 +193,7 @@ impl RunState {
         usage: Usage,
         error: AgentError,
     ) -> Result<bool, AgentError> {
-        let counted = (usage != Usage::default()).then(|| self.account(&turn, usage));
+        let counted = (usage != Usage::default()).then(|| self.account_usage(&turn, usage));
         let none =
             || TurnUsage { turn_id: turn.id.clone(), model: self.model.reference(), usage, cost: None };
         let usage = counted.clone().unwrap_or_else(none);
@@ -200,10 +201,10 @@ impl RunState {
         if let Some(counted) = &counted {
             self.announce_usage(&turn, counted.clone()).await?;
         }
-        // Another worker asks for the answer again, so a part of it does not join the conversation.
-        let message = message.filter(|_| !self.is_left());
+        // Another worker requests the answer again, so that this part of it does not join the conversation.
+        let message = message.filter(|_| !self.is_leaving());
         let Some(message) = message.map(Message::shared) else {
-            // No message joins the history, but the usage was billed.
+            // The usage was billed, although no message joins the history.
             if let Some(counted) = counted {
                 self.commit(self.usage_commit(counted)).await?;
             }

@@ -4,7 +4,7 @@ use zk_core::model::{AgentError, ErrorKind, Message, Phase, ProviderError, StopR
 
 use crate::run::RunState;
 
-/// Maximum number of pauses of an answer in a row.
+/// Maximum number of times in a row that a provider may pause an answer.
 const MAX_PAUSES: usize = 32;
 
 impl RunState {
@@ -22,8 +22,8 @@ impl RunState {
         Err(error.into())
     }
 
-    /// Error for a stop reason from which the run cannot continue, if it is one.
-    pub(crate) fn failure(&self, stop: StopReason) -> Option<AgentError> {
+    /// Returns the error for a stop reason after which the run cannot continue; `None` for other reasons.
+    pub(crate) fn failure_of(&self, stop: StopReason) -> Option<AgentError> {
         let (kind, message, hint) = match stop {
             StopReason::EndTurn
             | StopReason::ToolUse

@@ -6,7 +6,8 @@ use crate::run::RunState;
 use crate::turn::{OUTPUT_TOOL, OutputTool};
 
 impl RunState {
-    /// Announces the structured output if the batch had it. Returns whether it did, which ends the run.
+    /// Announces the structured output, if a call of the batch gave it. Returns whether one did, which ends
+    /// the run.
     pub(crate) async fn announce_output(&self, cx: &Cx, message: &Message) -> Result<bool, AgentError> {
         let Some(tool) = &self.output else { return Ok(false) };
         if let Some(output) = tool.take_news() {
@@ -22,9 +23,9 @@ impl RunState {
         Ok(false)
     }
 
-    /// Handles the end of the model's answer: returns whether the run is done. If structured output is
-    /// missing, requests it: without tools, if the provider enforces the schema then, or else by forcing a
-    /// call of the output tool.
+    /// Decides at the end of the model's answer whether the run is done. If structured output is missing,
+    /// requests it: without tools, if the provider enforces the schema only then, or else by forcing a call
+    /// of the output tool.
     pub(crate) async fn ask_for_output(
         &self,
         cx: &Cx,
@@ -40,7 +41,7 @@ impl RunState {
         let Some(output) = self.output.as_ref().filter(|output| output.value().is_none()) else {
             return Ok(true);
         };
-        if output.ask_alone(&*self.agent.provider_of(&self.model)?, &self.model) {
+        if output.try_without_tools(&*self.agent.provider_of(&self.model)?, &self.model) {
             self.agent.state().prefix.note_tools();
             let schema = output.answer_schema();
             let text = format!("Give the final answer now: JSON alone, that follows this schema: {schema}");
@@ -51,11 +52,10 @@ impl RunState {
         self.ask_for_call(output, "").await
     }
 
-    /// Forces a call of the output tool in the next request, with `why` in the message, unless that was tried
-    /// too often. Returns true if no attempt
-    /// is left.
+    /// Forces a call of the output tool in the next request, with `why` in the message. Returns true if no
+    /// attempt is left.
     async fn ask_for_call(&self, output: &OutputTool, why: &str) -> Result<bool, AgentError> {
-        let due = output.force();
+        let due = output.force_call();
         if due {
             let name = self.agent.aliases.wire(OUTPUT_TOOL);
             let message =
@@ -65,7 +65,7 @@ impl RunState {
         Ok(!due)
     }
 
-    /// Accepts the answer as the output, or asks for it again.
+    /// Takes the answer as the output, or requests it again if it is invalid.
     async fn take_output(
         &self,
         cx: &Cx,
@@ -73,7 +73,7 @@ impl RunState {
         message: &Message,
         stop: StopReason,
     ) -> Result<bool, AgentError> {
-        let why = match output.take(message) {
+        let why = match output.take_answer(message) {
             Ok(()) => {
                 if !output.is_native() {
                     self.agent.state().prefix.note_tools();
@@ -85,7 +85,7 @@ impl RunState {
         };
         if output.note_rejection() {
             return match output.value() {
-                // A later steering message does not require a new output.
+                // The output exists already, and a later steering message requires no new one.
                 Some(_) => Ok(true),
                 None => Err(AgentError::Output(format!(
                     "none of the answers follows the schema; they are in the history. Of the last one: {why}"
@@ -93,9 +93,9 @@ impl RunState {
             };
         }
         let why = format!("The answer does not follow the schema: {why}. ");
-        if output.is_alone() {
-            // The server may ignore the output format and still support tools.
-            output.leave_native();
+        if output.leaves_out_tools() {
+            // The server ignores the output format, but may support tools.
+            output.stop_native();
             self.agent.state().prefix.note_tools();
             return self.ask_for_call(output, &why).await;
         }
@@ -105,14 +105,14 @@ impl RunState {
         Ok(false)
     }
 
-    /// Falls back to the output tool after an error, since a provider may reject a schema that it should
+    /// Falls back to the output tool after an error, because a provider may reject a schema that it claims to
     /// support, such as one too large to compile. Returns whether it fell back.
     pub(crate) fn fall_back_to_tool(&mut self, error: &AgentError) -> bool {
         let is_rejected = matches!(error, AgentError::Provider(error) if error.kind == ErrorKind::Rejected);
         let Some(output) = self.output.clone().filter(|output| is_rejected && output.is_native()) else {
             return false;
         };
-        output.leave_native();
+        output.stop_native();
         self.agent.state().prefix.note_tools();
         self.toolbox.add_output(output);
         true

@@ -2,9 +2,13 @@ use zk_core::model::{Model, ThinkingLevel, ThinkingRequest, ThinkingSupport};
 
 use crate::ThinkingDecay;
 
-/// Returns the reasoning request for turn `turn` (from 1). Only an exact budget decays; a budget that decayed
-/// to 0 turns reasoning off.
-pub(crate) fn decayed(request: ThinkingRequest, decay: Option<&ThinkingDecay>, turn: u32) -> ThinkingRequest {
+/// Returns the reasoning request for the turn with this number, from 1. Only an exact budget decays; a budget
+/// that decayed to 0 turns reasoning off.
+pub(crate) fn decayed_request(
+    request: ThinkingRequest,
+    decay: Option<&ThinkingDecay>,
+    turn: u32,
+) -> ThinkingRequest {
     let (Some(base), Some(decay)) = (request.budget, decay) else { return request };
     let wanted = match decay {
         ThinkingDecay::Geometric { after_turn, .. } if turn <= *after_turn => f64::from(base),
@@ -14,7 +18,7 @@ pub(crate) fn decayed(request: ThinkingRequest, decay: Option<&ThinkingDecay>, t
         }
         ThinkingDecay::With(curve) => curve(turn, base),
     };
-    // NaN becomes 0; the cast saturates.
+    // The cast turns NaN into 0 and saturates.
     let budget = wanted.clamp(0.0, f64::from(base)) as u32;
     match budget {
         0 => ThinkingRequest { level: ThinkingLevel::Off, budget: None },
@@ -36,8 +40,8 @@ pub(crate) fn default_output_limit(model: &Model) -> u32 {
     u32::try_from(limit).unwrap_or(u32::MAX)
 }
 
-/// Caps the output limit by an exact thinking budget, if the model decides on its reasoning itself: such a
-/// model has no other limit on it.
+/// Limits the output to an exact thinking budget, if the model itself decides how much it reasons: such a
+/// model has no other limit on reasoning.
 pub(crate) fn output_limit(max_tokens: u32, request: ThinkingRequest, model: &Model) -> u32 {
     match (request.level, request.budget) {
         (ThinkingLevel::Adaptive, Some(budget))
@@ -57,7 +61,7 @@ mod tests {
 
     fn budgets(decay: &ThinkingDecay, base: u32, turns: u32) -> Vec<Option<u32>> {
         let request = ThinkingRequest { level: ThinkingLevel::High, budget: Some(base) };
-        (1..=turns).map(|turn| decayed(request, Some(decay), turn).budget).collect()
+        (1..=turns).map(|turn| decayed_request(request, Some(decay), turn).budget).collect()
     }
 
     #[test]
@@ -85,9 +89,9 @@ mod tests {
         let decay = ThinkingDecay::Geometric { after_turn: 1, factor: 0.5, floor: 0 };
         let request = ThinkingRequest { level: ThinkingLevel::High, budget: Some(2048) };
         let none = ThinkingRequest { level: ThinkingLevel::Off, budget: None };
-        assert_eq!(decayed(request, Some(&decay), 12).budget, Some(1));
-        assert_eq!(decayed(request, Some(&decay), 13), none);
-        assert_eq!(decayed(request, Some(&decay), 900), none);
+        assert_eq!(decayed_request(request, Some(&decay), 12).budget, Some(1));
+        assert_eq!(decayed_request(request, Some(&decay), 13), none);
+        assert_eq!(decayed_request(request, Some(&decay), 900), none);
     }
 
     #[test]
@@ -108,6 +112,6 @@ mod tests {
     fn without_an_exact_budget_nothing_decays() {
         let decay = ThinkingDecay::Geometric { after_turn: 0, factor: 0.5, floor: 0 };
         let request = ThinkingRequest { level: ThinkingLevel::High, budget: None };
-        assert_eq!(decayed(request, Some(&decay), 9), request);
+        assert_eq!(decayed_request(request, Some(&decay), 9), request);
     }
 }

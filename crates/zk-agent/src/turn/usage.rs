@@ -1,4 +1,4 @@
-//! Counts and announces the usage of a turn.
+//! Counts and announces the usage of turns.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::run::RunState;
 const BYTES_PER_TOKEN: u64 = 3;
 
 impl RunState {
-    /// Adds a response's usage to the statistics and computes its cost.
-    pub(crate) fn account(&self, turn: &Turn, usage: Usage) -> TurnUsage {
+    /// Adds a response's usage to the statistics, and returns it with its cost.
+    pub(crate) fn account_usage(&self, turn: &Turn, usage: Usage) -> TurnUsage {
         let cost = self.model.cost(&usage);
         let usage = TurnUsage { turn_id: turn.id.clone(), model: self.model.reference(), usage, cost };
         self.shared.stats().add_turn(usage.clone());
@@ -41,7 +41,7 @@ impl RunState {
         Ok(turn.cx.emit(after).await?)
     }
 
-    /// Has an answer with calls stored before any of them runs.
+    /// Announces an answer with calls, so that it is stored before any of them runs.
     pub(crate) async fn announce_open_turn(
         &self,
         turn: &Turn,
@@ -65,7 +65,7 @@ impl RunState {
         Ok(turn.cx.emit(UsageUpdate { turn: usage, total, cost }).await?)
     }
 
-    /// Returns the limit for all results of this turn in bytes, if any.
+    /// Returns the size limit for all results of this turn in bytes, if there is one.
     fn output_budget(&self, turn: &Turn) -> Option<usize> {
         match self.behavior.tool_output_budget? {
             OutputBudget::Bytes(bytes) => Some(bytes),

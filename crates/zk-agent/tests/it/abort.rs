@@ -56,7 +56,7 @@ fn two_calls() -> Script {
 }
 
 #[tokio::test]
-async fn before_its_start_nothing_happens_at_all() {
+async fn a_run_stopped_before_its_start_does_nothing() {
     let rig = rig(Script::new());
     let run = rig.agent.run("go").unwrap();
     run.abort();
@@ -67,7 +67,7 @@ async fn before_its_start_nothing_happens_at_all() {
 }
 
 #[tokio::test]
-async fn in_a_handler_before_the_first_request() {
+async fn a_run_is_stopped_in_a_handler_before_the_first_request() {
     let rig = rig(Script::new());
     rig.scope("slow").handle::<ContextTransform, _>(Arc::new(Hangs));
     stop_at(&rig, "context:transform").await;
@@ -77,7 +77,7 @@ async fn in_a_handler_before_the_first_request() {
 
 // A turn that was announced is announced to be over.
 #[tokio::test]
-async fn in_a_handler_of_a_turn_that_has_begun() {
+async fn a_run_is_stopped_in_a_handler_of_a_begun_turn() {
     let rig = rig(Script::new());
     rig.scope("slow").handle::<TurnBefore, _>(Arc::new(Hangs));
     stop_at(&rig, "turn:before").await;
@@ -85,7 +85,7 @@ async fn in_a_handler_of_a_turn_that_has_begun() {
 }
 
 #[tokio::test]
-async fn in_the_stream_what_was_said_stays() {
+async fn a_run_stopped_in_the_stream_keeps_the_partial_text() {
     let rig = rig(Script::new().turn(|t| t.text("Let me ").hang()));
     let outcome = stop_at(&rig, "stream:text").await;
     assert_eq!((outcome.text.as_str(), outcome.stop), ("Let me ", Some(StopReason::Aborted)));
@@ -93,7 +93,7 @@ async fn in_the_stream_what_was_said_stays() {
 }
 
 #[tokio::test]
-async fn in_the_stream_a_call_that_had_begun_is_left_out() {
+async fn a_run_stopped_in_the_stream_drops_an_unfinished_call() {
     let script = Script::new().turn(|t| t.text("Look.").call("echo", json!({"text": "1"})).hang());
     let rig = rig(script);
     stop_at(&rig, "stream:tool-args").await;
@@ -101,7 +101,7 @@ async fn in_the_stream_a_call_that_had_begun_is_left_out() {
 }
 
 #[tokio::test]
-async fn in_the_stream_before_anything_was_said() {
+async fn a_run_is_stopped_in_the_stream_before_any_text() {
     let rig = rig(Script::new().turn(|t| t.hang()));
     let outcome = stop_at(&rig, "stream:start").await;
     assert_eq!(outcome.text, "");
@@ -110,7 +110,7 @@ async fn in_the_stream_before_anything_was_said() {
 
 // The whole message had arrived: its calls are kept and answered.
 #[tokio::test]
-async fn after_the_stream_the_message_is_whole_and_its_calls_are_answered() {
+async fn a_run_stopped_after_the_stream_keeps_the_message_and_answers_its_calls() {
     for install in [
         |rig: &Rig| drop(rig.scope("slow").handle::<StreamEnd, _>(Arc::new(Hangs))),
         |rig: &Rig| drop(rig.scope("slow").handle::<MessageEnd, _>(Arc::new(Hangs))),
@@ -135,7 +135,7 @@ async fn after_the_stream_the_message_is_whole_and_its_calls_are_answered() {
 }
 
 #[tokio::test]
-async fn in_a_gate_no_call_runs_and_all_are_answered() {
+async fn a_run_stopped_in_a_gate_runs_no_call_and_answers_all() {
     let rig = rig(two_calls());
     rig.scope("asking").handle::<ToolGate, _>(Arc::new(Hangs));
     stop_at(&rig, "tool:gate").await;
@@ -144,7 +144,7 @@ async fn in_a_gate_no_call_runs_and_all_are_answered() {
 }
 
 #[tokio::test]
-async fn in_a_tool_that_listens_its_own_words_count() {
+async fn a_tool_that_heeds_the_stop_gives_its_own_result() {
     let polite = TestTool::new("polite", async |_, cx: ToolCx| {
         cx.cx.stop_token().cancelled().await;
         Err(ToolError::new(ToolErrorKind::Aborted, "stopped half-way; three files are written"))
@@ -163,7 +163,7 @@ async fn in_a_tool_that_listens_its_own_words_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_a_tool_that_does_not_listen_it_is_dropped_within_a_tenth_of_a_second() {
+async fn a_tool_that_ignores_the_stop_is_dropped_within_100_ms() {
     struct Flag(Arc<AtomicBool>);
     impl Drop for Flag {
         fn drop(&mut self) {
@@ -201,7 +201,7 @@ async fn in_a_tool_that_does_not_listen_it_is_dropped_within_a_tenth_of_a_second
 
 // Text that has to be masked is masked, or does not get into the history.
 #[tokio::test(start_paused = true)]
-async fn while_a_result_is_patched_the_patch_counts_or_the_result_is_dropped() {
+async fn a_result_whose_patch_is_stopped_is_patched_or_dropped() {
     struct Masks(Duration);
     impl Handler<ToolTransform> for Masks {
         async fn call(&self, _: &ToolTransform, _: &Cx) -> Answer<ToolTransform> {
@@ -226,7 +226,7 @@ async fn while_a_result_is_patched_the_patch_counts_or_the_result_is_dropped() {
 
 // Whatever the native error was.
 #[tokio::test]
-async fn a_stopped_run_ends_as_stopped_whatever_failed_in_the_meantime() {
+async fn a_stopped_run_ends_as_stopped_even_if_something_failed() {
     let rig = rig(Script::new()
         .turn(|t| t.text("a ").delay(Duration::from_millis(5)).error(ErrorKind::Auth, "bad key")));
     let run = rig.agent.run("go").unwrap();
@@ -237,7 +237,7 @@ async fn a_stopped_run_ends_as_stopped_whatever_failed_in_the_meantime() {
 }
 
 #[tokio::test]
-async fn by_dropping_the_handle() {
+async fn dropping_the_handle_stops_the_run() {
     let rig = rig(Script::new().turn(|t| t.text("Let me ").hang()));
     let mut run = rig.agent.run("go").unwrap();
     run.start();
@@ -251,7 +251,7 @@ async fn by_dropping_the_handle() {
 }
 
 #[tokio::test]
-async fn by_closing_the_agent() {
+async fn closing_the_agent_stops_the_run() {
     let rig = rig(Script::new().turn(|t| t.text("Let me ").hang()));
     let mut run = rig.agent.run("go").unwrap();
     run.start();
@@ -269,7 +269,7 @@ async fn closing_an_agent_does_not_wait_for_a_run_nobody_started() {
 }
 
 #[tokio::test]
-async fn the_next_run_goes_on_from_a_stopped_one() {
+async fn the_next_run_continues_after_a_stopped_one() {
     let script = Script::new().turn(|t| t.call("stuck", json!({}))).turn(|t| t.text("Fine."));
     let rig = rig_with(script, |b| b.tool(TestTool::stuck("stuck").arc()));
     stop_at(&rig, "tool:before").await;

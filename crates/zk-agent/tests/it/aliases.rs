@@ -49,7 +49,7 @@ async fn the_model_sees_the_alias_and_everybody_else_the_canonical_name() {
 }
 
 #[tokio::test]
-async fn what_the_model_is_told_uses_its_own_names() {
+async fn messages_for_the_model_use_its_names_of_tools() {
     let script = Script::new().turn(|t| t.call("nothing", json!({}))).turn(|t| t.text("ok"));
     let rig = rig_with(script, |b| b.alias("echo", "Say"));
     rig.run("go").await.result.unwrap();
@@ -104,7 +104,7 @@ async fn a_tool_name_is_taken_once() {
 }
 
 #[tokio::test]
-async fn a_name_that_no_provider_takes_is_an_error_before_anything_is_sent() {
+async fn a_name_that_no_provider_accepts_is_an_error_before_any_request() {
     for name in ["", "fs.read", "a b", &"x".repeat(65)] {
         let provider = ScriptedProvider::new(Script::new());
         let built = Agent::builder(Arc::new(provider)).tool(TestTool::echo()).alias("echo", name).build();

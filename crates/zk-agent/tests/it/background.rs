@@ -102,7 +102,7 @@ fn answers(rig: &Rig) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_waits_for_the_next_prompt_and_is_told_once() {
+async fn a_result_waits_for_the_next_prompt_and_is_reported_once() {
     let rig = family(options());
     assert_eq!(say(&rig, &[&background("after 5 found it"), "say going on"]).await, "going on");
     assert_eq!(rig.recorder.named("spawn:before")[0]["background"], json!(true));
@@ -206,7 +206,7 @@ async fn messages_are_bounded_name_their_sender_and_are_pulled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sub_agent_that_ends_takes_its_own_along() {
+async fn the_end_of_a_sub_agent_stops_its_own_sub_agents() {
     let rig = family(options());
     let child = format!("{}\nsay early", background("hang"));
     let wait = r#"call agents {"action":"wait","agent":"main.1"}"#;
@@ -259,7 +259,7 @@ async fn turns_are_handed_over_on_request() {
 }
 
 #[tokio::test]
-async fn readiness_to_delegate_is_told_in_the_prompt() {
+async fn the_prompt_states_the_readiness_to_delegate() {
     for (delegation, tools, told) in [
         (None, true, ""),
         (Some(Delegation::Disabled), false, ""),
@@ -280,7 +280,7 @@ async fn readiness_to_delegate_is_told_in_the_prompt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_conversation_is_not_told() {
+async fn another_conversation_gets_no_notice() {
     let rig = family(options());
     say(&rig, &[&background("after 5 late"), "say end"]).await;
     rig.forget();

@@ -315,7 +315,7 @@ fn seeds() -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_end_is_told_once_whatever_happens() {
+async fn every_end_is_reported_once_under_random_events() {
     for seed in 0..seeds() {
         simulate(seed).await;
     }
@@ -362,7 +362,7 @@ fn a_thousand_agents_work_in_one_process() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_branch_loaded_while_an_agent_works_is_told_of_its_end_and_of_no_cut() {
+async fn a_branch_loaded_while_an_agent_works_gets_the_notice_of_its_end() {
     let tree = Tree::new(Log::default(), None);
     let call = json!({"task": "after 5 found it", "background": true});
     let run = async |text: String| tree.agent.run(text).unwrap().wait().await.result.unwrap();

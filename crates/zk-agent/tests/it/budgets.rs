@@ -167,7 +167,7 @@ async fn a_tree_that_has_enough_does_all_of_its_work() {
 }
 
 #[tokio::test]
-async fn a_run_that_cannot_pay_its_next_request_ends_and_says_what_it_would_need() {
+async fn a_run_that_cannot_pay_its_next_request_ends_with_the_needed_amount() {
     let tree = Tree::new(Budget::usd(0.07), |most| most, |builder| builder);
     tree.run("one").await.result.unwrap();
     let error = tree.run("two").await.result.unwrap_err();
@@ -184,7 +184,7 @@ async fn a_run_that_cannot_pay_its_next_request_ends_and_says_what_it_would_need
 }
 
 #[tokio::test]
-async fn an_answer_is_shortened_to_what_can_be_paid() {
+async fn the_output_limit_is_lowered_to_the_rest_of_the_budget() {
     let tree = Tree::new(Budget::tokens(3_000), |most| most, |builder| builder);
     tree.run("one").await.result.unwrap();
     let longest = tree.longest.lock().unwrap().clone();
@@ -245,7 +245,7 @@ async fn attended(tree: &Tree, prompt: &str, choices: &'static [usize]) -> (RunO
 }
 
 #[tokio::test]
-async fn a_person_raises_the_budget_and_the_run_goes_on() {
+async fn a_person_raises_the_budget_and_the_run_continues() {
     let tree = Tree::new(Budget::usd(0.07), |most| most, |builder| builder);
     tree.run("one").await.result.unwrap();
     let (outcome, questions) = attended(&tree, "two", &[0]).await;
@@ -259,7 +259,7 @@ async fn a_person_raises_the_budget_and_the_run_goes_on() {
 }
 
 #[tokio::test]
-async fn a_person_takes_the_limit_away() {
+async fn a_person_removes_the_limit_of_the_budget() {
     let tree = Tree::new(Budget::usd(0.07), |most| most, |builder| builder);
     tree.run("one").await.result.unwrap();
     let (outcome, _) = attended(&tree, "two", &[1]).await;
@@ -322,7 +322,7 @@ fn stored(tokens: u64) -> Entry {
 }
 
 #[tokio::test]
-async fn a_conversation_that_goes_on_has_spent_what_is_stored_of_it() {
+async fn a_resumed_conversation_counts_its_stored_spending() {
     let budget = Budget::tokens(60_000);
     let tree = Tree::new(budget, |_| 0, |builder| builder.restored(vec![stored(40_000), stored(19_900)]));
     let error = tree.run("go on").await.result.unwrap_err();
@@ -333,7 +333,7 @@ async fn a_conversation_that_goes_on_has_spent_what_is_stored_of_it() {
 }
 
 #[tokio::test]
-async fn an_agent_that_goes_on_for_another_counts_on() {
+async fn an_agent_that_continues_another_one_keeps_its_totals() {
     let tree = Tree::new(Budget::tokens(60_000), |_| 1_000, |builder| builder);
     tree.run("spawn 2: work").await.result.unwrap();
     let counts = tree.agent.counts();

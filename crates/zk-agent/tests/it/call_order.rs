@@ -94,7 +94,7 @@ async fn invalid_arguments_are_counted_and_answered_without_a_gate() {
 }
 
 #[tokio::test]
-async fn a_parked_call_ends_the_run_with_a_result_for_every_call_and_the_run_can_be_gone_on_with() {
+async fn a_parked_call_ends_the_run_with_all_results_and_it_can_be_resumed() {
     let script = Script::new()
         .turn(|t| t.call("touch", json!({"paths": ["a"]})).call("echo", json!({"text": "x"})))
         .turn(|t| t.text("I wait."));
@@ -148,7 +148,7 @@ async fn five_identical_failures_in_a_row_end_the_run_as_stuck() {
 }
 
 #[tokio::test]
-async fn a_person_who_is_there_is_asked_whether_a_run_that_repeats_itself_goes_on() {
+async fn a_present_person_is_asked_whether_a_repeating_run_continues() {
     let rig = rig(Script::answering(|_| Turn::new().call("fail", json!({"why": "no such file"}))));
     let questions = Arc::new(Questions::new());
     rig.scope("host").provide_service(questions.clone());

@@ -52,7 +52,7 @@ fn sent(provider: &ScriptedProvider) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_command_sends_prompts_waits_for_them_and_goes_on_in_another_session() {
+async fn a_command_sends_prompts_awaits_them_and_switches_the_session() {
     let (conversation, provider) = conversation(Script::answering(|_| Turn::new().text("Paint.")));
     let CommandOutcome::Prompt(prompt) = HandOver.run("the door", &conversation.command_cx()).await.unwrap()
     else {

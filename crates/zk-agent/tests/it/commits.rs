@@ -86,7 +86,7 @@ async fn a_prompt_and_an_answer_that_cannot_be_stored_stop_the_run_too() {
 }
 
 #[tokio::test]
-async fn a_store_that_stays_broken_lets_nothing_else_happen() {
+async fn a_store_that_stays_broken_stops_every_run() {
     let rig = rig(script());
     rig.scope("disk").on_sync_at(Stage::Early, |_: &SessionMessages, _: &Cx| Err::<(), _>("disk full"));
     stops(&rig).await;

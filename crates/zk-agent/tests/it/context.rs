@@ -42,7 +42,7 @@ async fn tools_are_sent_in_the_order_of_their_names_whatever_the_order_of_regist
 }
 
 #[tokio::test]
-async fn context_transform_changes_what_is_sent_and_not_the_history() {
+async fn context_transform_changes_the_request_and_not_the_history() {
     let rig = rig(three_turns());
     let scope = rig.scope("pruner");
     scope.on_sync(|context: &ContextTransform, _: &Cx| {
@@ -101,7 +101,7 @@ async fn message_end_replaces_the_content_before_anything_runs_or_is_stored() {
 
 // Joined by adjacency, for the request only, with an event.
 #[tokio::test]
-async fn a_damaged_history_is_mended_for_the_wire_and_left_as_it_is() {
+async fn a_damaged_history_is_repaired_for_the_request_only() {
     let damaged = vec![
         Message::user_text("go").shared(),
         Message::assistant(vec![Block::ToolCall(ToolCall::new("c1", "echo", json!({"text": "x"})))]).shared(),

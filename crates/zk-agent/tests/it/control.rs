@@ -46,7 +46,7 @@ fn asking(limit: Duration) -> (TestTool, Asked) {
 }
 
 #[tokio::test]
-async fn a_side_call_has_no_tools_and_no_place_in_the_history_and_counts_in_the_totals_and_apart() {
+async fn a_side_call_has_no_tools_stays_out_of_the_history_and_is_counted() {
     let (tool, asked) = asking(Duration::from_secs(30));
     let usage = Usage { input: 70, output: 7, ..Usage::default() };
     let rig = rig_with(beside(move || Turn::new().text("A nice title").usage(usage)), |b| b.tool(tool.arc()));

@@ -157,7 +157,7 @@ impl Desk {
 }
 
 #[tokio::test]
-async fn a_switch_replaces_messages_session_and_what_belongs_to_it_in_order() {
+async fn a_switch_replaces_messages_session_and_plugins_in_order() {
     let desk = desk(chatty()).await;
     desk.say("hello").await;
     let state = desk.conversation.switch(SwitchTarget::Session("other".into())).await.unwrap();
@@ -222,7 +222,7 @@ async fn plugins_hear_of_the_new_conversation_at_its_first_run_and_get_another_c
 }
 
 #[tokio::test]
-async fn what_takes_part_in_a_run_finds_the_present_session_after_a_switch() {
+async fn handlers_and_tools_find_the_new_session_after_a_switch() {
     let script = Script::answering(|asked| match asked.results().len() {
         0 => Turn::new().call("echo", json!({ "text": asked.number.to_string() })),
         _ => Turn::new().text("ok"),
@@ -243,7 +243,7 @@ async fn what_takes_part_in_a_run_finds_the_present_session_after_a_switch() {
 }
 
 #[tokio::test]
-async fn a_plugin_that_says_no_keeps_the_conversation_as_it_is() {
+async fn a_plugin_that_refuses_a_switch_keeps_the_conversation() {
     let desk = desk(chatty()).await;
     desk.say("hello").await;
     let scope = desk.conversation.agent().bus().scope("guard");
@@ -274,7 +274,7 @@ async fn a_session_that_cannot_be_opened_leaves_the_present_one_in_place() {
 }
 
 #[tokio::test]
-async fn a_session_whose_parts_do_not_install_leaves_a_conversation_without_one_and_says_so() {
+async fn a_session_whose_plugins_fail_to_install_leaves_no_session_and_an_error() {
     let desk = desk(chatty()).await;
     desk.say("hello").await;
     let error = desk.conversation.switch(SwitchTarget::Session("broken".into())).await.unwrap_err();
@@ -325,7 +325,7 @@ async fn nothing_is_replaced_while_a_run_works_and_a_prompt_waits_for_its_end() 
 }
 
 #[tokio::test]
-async fn a_cancelled_run_gives_back_what_it_did_not_deliver() {
+async fn a_cancelled_run_returns_undelivered_messages() {
     let desk = desk(Script::new().turn(|turn| turn.call("stuck", json!({})))).await;
     let bus = desk.conversation.agent().bus().clone();
     bus.scope("stuck").provide("stuck", TestTool::stuck("stuck").arc()).unwrap();
@@ -345,7 +345,7 @@ async fn a_cancelled_run_gives_back_what_it_did_not_deliver() {
 }
 
 #[tokio::test]
-async fn branches_and_copies_ask_the_plugins_first_and_say_what_is_not_possible() {
+async fn branches_and_copies_ask_plugins_first_and_unsupported_ones_fail() {
     let desk = desk(chatty()).await;
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();
     let scope = desk.conversation.agent().bus().scope("watcher");
@@ -385,7 +385,7 @@ async fn branches_and_copies_ask_the_plugins_first_and_say_what_is_not_possible(
 }
 
 #[tokio::test]
-async fn a_summary_of_the_branch_goes_along_and_a_failed_one_moves_nothing() {
+async fn a_move_adds_a_summary_of_the_branch_and_fails_without_it() {
     let desk = desk(chatty()).await;
     let summary = Some(BranchSummary { instructions: Some("short".into()) });
     let target = || SwitchTarget::Tree(TreeMove { to: Some("e_2".into()), summary: summary.clone() });
@@ -425,7 +425,7 @@ impl ContextWindow for Window {
 }
 
 #[tokio::test]
-async fn a_conversation_is_made_smaller_by_the_owner_of_the_window_unless_a_plugin_says_no() {
+async fn the_window_manager_compacts_unless_a_plugin_refuses() {
     let desk = desk(chatty()).await;
     let error = desk.conversation.compact(None).await.unwrap_err();
     assert!(error.to_string().contains("nothing owns the context window"), "{error}");

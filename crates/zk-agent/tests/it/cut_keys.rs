@@ -58,7 +58,7 @@ async fn run(at: usize) -> Rig {
 }
 
 #[tokio::test]
-async fn a_key_is_shown_nowhere_however_what_arrives_is_cut() {
+async fn a_key_is_never_shown_at_any_boundary_of_pieces() {
     let clean = "it is [redacted], I think";
     for at in 0..30 {
         let rig = run(at).await;
@@ -72,7 +72,7 @@ async fn a_key_is_shown_nowhere_however_what_arrives_is_cut() {
 }
 
 #[tokio::test]
-async fn what_may_begin_a_key_is_shown_at_the_end_of_its_block() {
+async fn a_possible_key_is_shown_at_the_end_of_its_block() {
     let rig = rig(Script::new().turn(|t| t.thinking("correct").chunks(["a sk", "i"]).chunks(["correct"])));
     redact(&rig);
     rig.run("go").await.result.unwrap();
@@ -85,7 +85,7 @@ async fn what_may_begin_a_key_is_shown_at_the_end_of_its_block() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_held_back_of_an_answer_that_is_stopped_is_shown() {
+async fn held_back_text_of_a_stopped_answer_is_shown() {
     let rig = rig(Script::answering(|_| Turn::new().chunks(["So ", "correct"]).hang()));
     redact(&rig);
     let mut run = rig.agent.run("go").unwrap();

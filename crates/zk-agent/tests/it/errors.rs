@@ -48,7 +48,7 @@ async fn every_class_of_provider_error_becomes_its_own_type() {
 }
 
 #[tokio::test]
-async fn what_had_arrived_is_kept_and_the_next_run_works() {
+async fn the_partial_answer_is_kept_and_the_next_run_works() {
     let script = Script::new()
         .turn(|t| t.text("Half an ").call("echo", json!({"text": "1"})).error(ErrorKind::Transport, "reset"))
         .turn(|t| t.text("Whole."));
@@ -87,7 +87,7 @@ async fn a_refusal_and_a_full_window_are_errors_and_their_calls_are_left_out() {
 }
 
 #[tokio::test]
-async fn a_run_over_its_turns_says_so_and_keeps_what_it_did() {
+async fn a_run_over_its_turn_limit_is_an_error_and_keeps_its_messages() {
     let script = Script::answering(|_| zk_testkit::Turn::new().call("echo", json!({"text": "x"})));
     let rig = rig_with(script, |b| b.behavior(Behavior { max_turns: Some(2), ..Behavior::default() }));
     let outcome = rig.run("go").await;
@@ -161,7 +161,7 @@ impl Provider for Cut {
 }
 
 #[tokio::test]
-async fn what_was_counted_of_a_response_that_breaks_off_or_is_stopped_is_in_the_run() {
+async fn usage_of_a_broken_or_stopped_response_is_counted() {
     for hangs in [false, true] {
         let provider = Cut { scripted: ScriptedProvider::new(Script::new()), hangs };
         let agent = Agent::builder(Arc::new(provider)).model_id("cut-1").build().unwrap();

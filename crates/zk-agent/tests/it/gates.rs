@@ -45,7 +45,7 @@ async fn a_refusal_wins_over_a_substitute_that_came_before_it() {
 
 // Each handler sees the call as changed by earlier ones.
 #[tokio::test]
-async fn rewritten_arguments_are_what_later_gates_and_the_tool_get() {
+async fn later_gates_and_the_tool_get_rewritten_arguments() {
     let rig = rig(Script::new().turn(echoes(1)).turn(|t| t.text("ok")));
     let scope = rig.scope("rewriter");
     scope.on_sync(|_: &ToolPrepare, _: &Cx| Some(json!({"text": "safe"})));

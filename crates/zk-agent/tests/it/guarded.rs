@@ -71,7 +71,7 @@ fn a_tool_of_unknown_effect_without_a_gate_is_refused_with_the_two_ways_on() {
 }
 
 #[test]
-fn tools_that_tell_of_more_than_reading_are_refused_like_those_that_tell_nothing() {
+fn tools_with_effects_are_refused_like_tools_without_a_declaration() {
     let told = [Effects::writes(["notes"]), Effects::executes("ls"), Effects::Unknown];
     for effects in told {
         let (tool, _) = telling("act", move |_| effects.clone());
@@ -131,7 +131,7 @@ async fn a_tool_that_comes_later_ends_a_run_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn a_tool_of_a_run_s_plugin_and_one_that_comes_within_a_run_are_looked_at_too() {
+async fn tools_of_a_runs_plugin_and_those_added_during_a_run_are_checked_too() {
     let provider = calling("look");
     let agent = Agent::builder(Arc::new(provider.clone())).tool(reading("look")).build().unwrap();
     let tool = plugin_fn("tool", |scope| Ok(scope.provide::<dyn Tool>("rm", unknown("rm"))?));
@@ -148,7 +148,7 @@ async fn a_tool_of_a_run_s_plugin_and_one_that_comes_within_a_run_are_looked_at_
 }
 
 #[tokio::test]
-async fn a_call_that_does_more_than_its_tool_told_of_no_arguments_is_refused() {
+async fn a_call_with_more_effects_than_for_empty_arguments_is_refused() {
     let effects = |args: &Value| match args.get("path") {
         Some(_) => Effects::writes(["notes"]),
         None => Effects::none(),

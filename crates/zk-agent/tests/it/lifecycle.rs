@@ -107,7 +107,7 @@ async fn a_run_without_a_prompt_resumes_only_what_waits_for_an_answer() {
 
 // A conversation continues from its last state, also in another process.
 #[tokio::test]
-async fn a_history_is_gone_on_from() {
+async fn a_conversation_continues_from_a_given_history() {
     let history = vec![Message::user_text("go").identified().shared()];
     let provider = ScriptedProvider::new(chatty());
     let agent = Agent::builder(Arc::new(provider.clone())).history(history.clone()).build().unwrap();

@@ -104,7 +104,7 @@ async fn the_models_of_all_providers_are_known_without_asking_and_those_of_endpo
 }
 
 #[tokio::test]
-async fn a_provider_that_comes_and_goes_is_announced_and_takes_its_list_along() {
+async fn a_registered_and_removed_provider_is_announced_and_its_list_dropped() {
     let rig = rig(Script::new());
     let scope = rig.scope("lab");
     scope.provide::<dyn Provider>("lab", Lab::new("lab", Ok(Some(vec![model("lab", "new")])))).unwrap();
@@ -136,7 +136,7 @@ async fn the_last_registration_of_a_provider_and_the_last_word_on_a_model_count(
 
 // Nothing of an endpoint is on an event.
 #[tokio::test]
-async fn an_endpoint_that_does_not_answer_is_told_by_the_kind_of_its_error_alone() {
+async fn an_endpoint_that_fails_is_reported_by_the_error_kind_only() {
     let rig = rig(Script::new());
     rig.scope("lab").provide::<dyn Provider>("lab", Lab::new("lab", Err(ErrorKind::Auth))).unwrap();
     let query = rig.agent.bus().cx().emit(refreshed()).await.unwrap();

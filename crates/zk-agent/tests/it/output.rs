@@ -34,7 +34,7 @@ fn choices(rig: &Rig) -> Vec<ToolChoice> {
 }
 
 #[tokio::test]
-async fn a_model_may_give_it_by_itself() {
+async fn a_model_may_call_the_output_tool_unforced() {
     let script = Script::new().turn(|t| t.call("echo", json!({"text": "x"}))).turn(give(json!({"n": 1})));
     let rig = asking(script, schema());
     let outcome = rig.run("go").await;
@@ -51,7 +51,7 @@ async fn a_model_may_give_it_by_itself() {
 }
 
 #[tokio::test]
-async fn a_model_that_just_answers_is_forced_to_give_it() {
+async fn a_model_that_answers_in_text_is_forced_to_call_the_output_tool() {
     let script = Script::new().turn(|t| t.text("It is one.")).turn(give(json!({"n": 1})));
     let rig = asking(script, schema());
     let outcome = rig.run("go").await;
@@ -61,7 +61,7 @@ async fn a_model_that_just_answers_is_forced_to_give_it() {
 }
 
 #[tokio::test]
-async fn an_output_that_does_not_fit_is_answered_with_what_is_wrong() {
+async fn an_invalid_output_is_answered_with_the_validation_error() {
     let script = Script::new().turn(give(json!({"n": "many"}))).turn(give(json!({"n": "2"})));
     let rig = asking(script, schema());
     let outcome = rig.run("go").await;
@@ -71,7 +71,7 @@ async fn an_output_that_does_not_fit_is_answered_with_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_model_that_never_gives_it_is_an_error() {
+async fn a_model_that_never_gives_the_output_is_an_error() {
     let rig = asking(Script::answering(|_| Turn::new().text("No.")), schema());
     let outcome = rig.run("go").await;
     assert!(matches!(outcome.result, Err(AgentError::Output(_))), "{:?}", outcome.result);
@@ -81,7 +81,7 @@ async fn a_model_that_never_gives_it_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_model_that_never_gives_one_that_fits_is_an_error() {
+async fn a_model_that_never_gives_a_valid_output_is_an_error() {
     let wrong = |asked: &Asked| Turn::new().call("__output__", json!({"n": format!("no {}", asked.number)}));
     let rig = asking(Script::answering(wrong), schema());
     let outcome = rig.run("go").await;
@@ -166,7 +166,7 @@ fn native(script: Script, schema: Value) -> Rig {
 }
 
 #[tokio::test]
-async fn a_provider_that_can_is_asked_for_the_answer_itself() {
+async fn a_provider_that_enforces_schemas_is_asked_for_the_answer() {
     let script = Script::new().turn(|t| t.call("echo", json!({"text": "x"}))).turn(|t| t.text("{\"n\": 1}"));
     let rig = native(script, schema());
     let outcome = rig.run("go").await;
@@ -201,7 +201,7 @@ async fn an_answer_that_does_not_follow_the_schema_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn an_answer_is_coerced_and_read_from_what_was_said_last() {
+async fn an_answer_is_coerced_and_read_from_the_last_text() {
     let script = Script::new().turn(|t| t.text("I look.").text("{\"n\": \"1\"}"));
     assert_eq!(native(script, schema()).run("go").await.stats.output, Some(json!({"n": 1})));
 }

@@ -106,7 +106,7 @@ async fn a_store_that_fails_stops_the_run_and_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_plugin_would_change_of_the_context_is_left_out_and_the_plugin_is_named() {
+async fn a_failing_change_of_the_context_is_left_out_and_its_plugin_named() {
     let seams: [Seam; 3] = [
         ("context:transform", fails::<ContextTransform>),
         ("system:transform", fails::<SystemTransform>),
@@ -193,7 +193,7 @@ impl Tool for Nameless {
 }
 
 #[tokio::test]
-async fn a_source_whose_tool_cannot_say_what_it_is_loses_the_tool_and_is_named() {
+async fn a_tool_whose_spec_panics_is_left_out_and_its_source_named() {
     let rig = rig(one_call());
     rig.scope("careless").provide::<dyn Tool>("nameless", Arc::new(Nameless)).unwrap();
     rig.run("go").await.result.unwrap();

@@ -128,7 +128,7 @@ impl Provider for Forgetful {
 }
 
 #[tokio::test]
-async fn other_thinking_is_named_where_the_provider_reads_the_messages_anew_for_it() {
+async fn changed_thinking_is_named_if_it_breaks_the_providers_prefix() {
     let level = ThinkingLevel::High;
     let expected = (PrefixPart::Thinking { level }, PrefixCause::ThinkingChanged);
     let providers: [(Arc<dyn Provider>, Vec<_>); 2] =
@@ -281,7 +281,7 @@ async fn the_first_request_of_a_process_is_compared_with_the_last_one_of_the_pro
 }
 
 #[tokio::test]
-async fn an_entry_that_says_what_is_sent_now_explains_another_beginning_whoever_stored_it() {
+async fn a_stored_compaction_explains_a_changed_prefix() {
     let (before, _) = process(None, ["One.", "Two."], None).await;
     for (source, kind, cause) in [
         ("a-plugin-of-somebody", COMPACTION_ENTRY, PrefixCause::Reduction),

@@ -103,7 +103,7 @@ fn a_set_of_tools_takes_beginnings_of_names_and_leaves_some_out() {
 
 // Run, then agent, then the defaults, field by field.
 #[tokio::test]
-async fn what_a_run_leaves_open_the_agent_decides_and_then_the_defaults() {
+async fn unset_options_of_a_run_fall_back_to_the_agent_and_the_defaults() {
     let agents = Behavior { max_tokens: Some(1000), cache: Some(false), ..Behavior::default() };
     let rig = rig_with(Script::answering(|_| Turn::new().text("ok")), |b| {
         let thinking = Some(ThinkingRequest { level: ThinkingLevel::High, budget: None });

@@ -27,7 +27,7 @@ async fn outcome_and_requests(rig: &Rig) -> (Result<String, ErrorKind>, usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_overloaded_provider_does_not_end_the_run_of_an_agent_that_was_told_nothing() {
+async fn by_default_an_overloaded_provider_does_not_end_the_run() {
     let rig = rig(overloaded(2));
     assert_eq!(outcome_and_requests(&rig).await, (Ok("Here.".into()), 3));
     assert_eq!(rig.names(&["provider:retry"]).len(), 2);
@@ -60,7 +60,7 @@ async fn a_part_of_an_answer_that_is_sent_again_is_in_no_history_and_its_call_ne
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_is_told_not_to_retry_asks_once() {
+async fn an_agent_without_retries_sends_one_request() {
     let rig = rig_with(overloaded(1), |builder| builder.retry(RetryPolicy::never()));
     assert_eq!(outcome_and_requests(&rig).await, (Err(ErrorKind::Overloaded), 1));
 }

@@ -38,7 +38,7 @@ async fn an_unstarted_run_that_is_dropped_leaves_no_trace() {
 }
 
 #[tokio::test]
-async fn its_events_are_complete_and_in_order_and_end() {
+async fn the_events_of_a_run_are_complete_in_order_and_end() {
     let rig = two_turns();
     let mut run = rig.agent.run("go").unwrap();
     let id = run.id().to_string();
@@ -121,7 +121,7 @@ async fn the_events_of_one_run_are_not_those_of_the_next() {
 }
 
 #[tokio::test]
-async fn usage_can_be_asked_while_it_goes_on_and_a_handle_outlives_the_run() {
+async fn usage_is_available_during_a_run_and_a_handle_outlives_it() {
     let rig = rig(Script::new().turn(|t| t.call("echo", json!({"text": "hi"}))).turn(|t| t.hang()));
     let mut run = rig.agent.run("go").unwrap();
     let handle = run.handle();
@@ -190,7 +190,7 @@ async fn no_message_is_lost_whenever_it_is_sent() {
 }
 
 #[tokio::test]
-async fn its_events_are_those_of_its_own_tree_and_not_of_other_agents_runs_on_the_bus() {
+async fn the_events_of_a_run_exclude_other_agents_on_the_bus() {
     let script = || {
         Script::answering(|asked| match asked.messages.len() {
             1 if asked.last_user_text() == "delegate" => Turn::new().call("spawn", json!({"task": "do it"})),

@@ -72,7 +72,7 @@ async fn a_call_that_starts_others_is_recorded_like_one_that_changes_something()
 
 // With who it is and how deep.
 #[tokio::test]
-async fn what_a_grandchild_does_reaches_handlers_for_descendants() {
+async fn events_of_a_grandchild_reach_handlers_for_descendants() {
     let rig = family(SpawnOptions::default());
     let seen = Arc::new(Mutex::new(Vec::new()));
     let kept = seen.clone();
@@ -97,7 +97,7 @@ async fn what_a_grandchild_does_reaches_handlers_for_descendants() {
 }
 
 #[tokio::test]
-async fn a_run_tells_of_its_sub_agents_too() {
+async fn the_event_stream_of_a_run_includes_its_sub_agents() {
     let rig = family(SpawnOptions::default());
     let mut run = rig.agent.run("spawn hello").unwrap();
     let mut events = run.events();
@@ -165,7 +165,7 @@ async fn sub_agents_beyond_the_limit_are_refused() {
 }
 
 #[tokio::test]
-async fn a_task_that_says_nothing_is_refused() {
+async fn a_blank_task_is_refused() {
     for task in ["", " \n\t"] {
         let rig = family(SpawnOptions::default());
         let text = say(&rig, &format!("spawn {task}")).await;
@@ -179,7 +179,7 @@ async fn a_task_that_says_nothing_is_refused() {
 }
 
 #[tokio::test]
-async fn the_tree_grows_only_so_deep() {
+async fn the_depth_of_the_tree_is_limited() {
     let rig = family(SpawnOptions { max_depth: 1, ..SpawnOptions::default() });
     let text = say(&rig, "spawn spawn hello").await;
     assert_eq!(text, "got: got: sub-agents may be 1 deep at most; do this task yourself");

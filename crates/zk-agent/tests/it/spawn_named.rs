@@ -159,7 +159,7 @@ async fn a_session_has_only_so_many_sub_agents_at_all_depths() {
 }
 
 #[tokio::test]
-async fn a_sub_agent_that_goes_on_and_on_is_cut_with_what_it_had_said() {
+async fn a_sub_agent_over_its_output_limit_is_stopped_with_its_text() {
     let endless = |asked: &Asked| {
         let task = asked.messages[0].text();
         if let Some(inner) = task.strip_prefix(": ") {

@@ -98,7 +98,7 @@ async fn a_steering_message_that_is_taken_back_never_reaches_the_model_and_a_del
 
 // Even if the model was done.
 #[tokio::test]
-async fn steering_after_a_finished_answer_goes_on() {
+async fn steering_after_a_finished_answer_continues_the_run() {
     let rig = rig(Script::new().turn(|t| t.text("Done.")).turn(|t| t.text("That too.")));
     let slot = once_on::<TurnAfter>(&rig, |run| run.steer("And this?").unwrap());
     let outcome = run(&rig, &slot).await;
@@ -198,7 +198,7 @@ async fn a_message_queued_before_the_start_is_delivered_before_the_first_turn() 
 }
 
 #[tokio::test]
-async fn what_was_queued_and_not_delivered_is_handed_back() {
+async fn undelivered_messages_are_returned() {
     let rig = rig(Script::new().turn(|t| t.text("Hm").hang()));
     let mut run = rig.agent.run("go").unwrap();
     run.start();
@@ -213,7 +213,7 @@ async fn what_was_queued_and_not_delivered_is_handed_back() {
 }
 
 #[tokio::test]
-async fn a_message_whose_delivery_fails_is_handed_back() {
+async fn a_message_whose_delivery_fails_is_returned() {
     let bus = Bus::builder().policy(OnError::Throw).build();
     let rig = rig_with(Script::new().turn(|t| t.text("ok")), |b| b.bus(bus));
     rig.scope("broken").on_sync(|_: &SteerInject, _: &Cx| Err::<(), _>("no"));
@@ -228,7 +228,7 @@ async fn a_message_whose_delivery_fails_is_handed_back() {
 }
 
 #[tokio::test]
-async fn what_is_typed_into_a_run_passes_the_handlers_of_input_and_what_plugins_say_does_not() {
+async fn only_a_persons_messages_pass_the_handlers_of_input() {
     let rig = rig(Script::new().turn(three_fails).turn(|t| t.text("First.")).turn(|t| t.text("Second.")));
     rig.scope("guard").on_sync(|input: &Input, _: &Cx| match input.text.as_str() {
         "a secret" => Some(InputReply::Handled),

@@ -145,7 +145,7 @@ async fn a_call_its_provider_did_not_finish_is_answered_and_not_run() {
 }
 
 #[tokio::test]
-async fn a_pause_goes_on_by_itself() {
+async fn a_paused_response_is_continued() {
     let (agent, _) = said(vec![
         vec![text(0, "searching"), done(StopReason::PauseTurn)],
         vec![text(0, "found"), done(StopReason::EndTurn)],
@@ -155,7 +155,7 @@ async fn a_pause_goes_on_by_itself() {
 }
 
 #[tokio::test]
-async fn a_compaction_of_the_providers_own_goes_on_by_itself() {
+async fn a_response_after_a_providers_compaction_is_continued() {
     let compacted = Block::provider("compacted", &ModelRef::new("said", "m"), json!({"type": "compaction"}));
     let (agent, recorder) = said(vec![
         vec![StreamEvent::Block { block: 0, content: compacted }, done(StopReason::Compaction)],
@@ -167,7 +167,7 @@ async fn a_compaction_of_the_providers_own_goes_on_by_itself() {
 }
 
 #[tokio::test]
-async fn pauses_come_to_an_end() {
+async fn the_number_of_pauses_is_limited() {
     let (agent, _) = literal(vec![vec![text(0, "searching"), done(StopReason::PauseTurn)]; 40]);
     let error = agent.run("go").unwrap().wait().await.result.unwrap_err();
     assert!(error.to_string().contains("33 times"), "{error}");

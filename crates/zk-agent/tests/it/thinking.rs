@@ -76,7 +76,7 @@ async fn an_adaptive_budget_bounds_the_output_of_models_that_decide_themselves()
 }
 
 #[tokio::test]
-async fn a_run_and_a_setting_change_it() {
+async fn a_run_and_the_agent_can_change_the_thinking() {
     let rig = rig(Script::answering(|_| Turn::new().text("ok")));
     rig.run("one").await.result.unwrap();
     let low = ThinkingRequest { level: ThinkingLevel::Low, budget: None };

@@ -133,7 +133,7 @@ async fn a_model_with_vision_keeps_the_image() {
 }
 
 #[tokio::test]
-async fn what_is_shown_to_a_person_is_the_tools_own_or_the_first_line() {
+async fn the_display_of_a_result_is_the_tools_own_or_its_first_line() {
     let shown = TestTool::new("shown", async |_, _| {
         Ok(ToolOutput::text("for the model").with_display(Display::Line { text: "for you".into() }))
     });
@@ -228,7 +228,7 @@ async fn every_tool_event_says_which_call_it_is_about() {
 
 // A tool works in the directory of its agent, under the run's own context.
 #[tokio::test]
-async fn a_tool_is_told_where_and_for_whom_it_works() {
+async fn a_tool_gets_the_directory_and_the_context_of_its_run() {
     let seen = Arc::new(Mutex::new(String::new()));
     let kept = seen.clone();
     let tool = TestTool::new("where", move |_, cx: zk_core::service::ToolCx| {

@@ -41,7 +41,7 @@ fn shown(rig: &Rig) -> String {
 }
 
 #[tokio::test]
-async fn a_handler_changes_what_is_shown_wherever_the_pieces_are_cut_and_not_what_is_kept() {
+async fn a_handler_changes_the_shown_text_at_any_boundary_of_pieces() {
     let text = "So **this** is *it*, **not";
     for second in 0..text.len() {
         for first in 0..second {
@@ -63,7 +63,7 @@ async fn a_handler_changes_what_is_shown_wherever_the_pieces_are_cut_and_not_wha
 }
 
 #[tokio::test]
-async fn handlers_see_what_earlier_ones_left_and_nothing_is_shown_of_nothing() {
+async fn handlers_see_earlier_changes_and_empty_text_is_not_shown() {
     let rig = rig(Script::new().turn(|t| t.chunks(["a ", "b ", "c"])));
     let scope = rig.scope("chain");
     scope.on_sync(|ev: &StreamTransform, _: &Cx| Some(ev.delta.replace("b ", "")));
@@ -74,7 +74,7 @@ async fn handlers_see_what_earlier_ones_left_and_nothing_is_shown_of_nothing() {
 }
 
 #[tokio::test]
-async fn without_a_handler_text_takes_no_detour() {
+async fn without_a_handler_text_is_not_announced_for_transform() {
     let rig = rig(Script::new().turn(|t| t.chunks(["a", "b"])));
     rig.run("go").await.result.unwrap();
     assert_eq!(rig.recorder.named("stream:transform").len(), 0, "the recorder only watches");
@@ -98,7 +98,7 @@ async fn the_text_of_each_answer_ends_once() {
 }
 
 #[tokio::test]
-async fn what_is_held_back_of_an_answer_that_fails_is_shown() {
+async fn held_back_text_of_a_failed_answer_is_shown() {
     let rig = rig(Script::new().turn(|t| t.text("So **it").error(ErrorKind::Transport, "reset")));
     embolden(&rig.scope("bold"));
     rig.run("go").await.result.unwrap_err();
@@ -118,7 +118,7 @@ async fn stopped(rig: &Rig) -> RunOutcome {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_held_back_of_an_answer_that_is_stopped_is_shown() {
+async fn held_back_text_of_a_stopped_answer_is_shown() {
     let rig = rig(Script::answering(|_| Turn::new().chunks(["So ", "**it"]).hang()));
     embolden(&rig.scope("bold"));
     assert_eq!(stopped(&rig).await.text, "So **it");
@@ -170,7 +170,7 @@ async fn on_a_strict_host_a_handler_that_fails_ends_the_run_and_what_was_said_is
 }
 
 #[tokio::test]
-async fn who_only_shows_text_needs_no_handler_to_see_it_changed() {
+async fn transformed_text_reaches_observers_of_stream_text() {
     let rig = rig(Script::new().turn(|t| t.text("loud")));
     let seen = Arc::new(Mutex::new(String::new()));
     let text = seen.clone();

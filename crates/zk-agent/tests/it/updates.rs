@@ -23,7 +23,7 @@ fn line(update: &RunUpdate) -> String {
 }
 
 #[tokio::test]
-async fn every_call_ends_once_also_one_that_was_refused_or_that_nobody_has() {
+async fn every_call_has_one_end_even_if_refused_or_unknown() {
     let rig = rig(Script::new()
         .turn(|t| {
             t.thinking("Hm.")
@@ -54,7 +54,7 @@ async fn every_call_ends_once_also_one_that_was_refused_or_that_nobody_has() {
 }
 
 #[tokio::test]
-async fn sub_agents_and_the_next_run_are_not_in_it() {
+async fn updates_exclude_sub_agents_and_the_next_run() {
     let script = Script::answering(|asked| match asked.messages.len() {
         1 if asked.last_user_text() == "delegate" => Turn::new().call("spawn", json!({"task": "do it"})),
         1 => Turn::new().text("Of the child."),
@@ -129,7 +129,7 @@ async fn a_run_that_is_over_has_no_updates_and_a_dropped_reader_stops_nothing() 
 }
 
 #[tokio::test]
-async fn the_call_that_gives_the_structured_output_is_not_in_it() {
+async fn updates_exclude_the_call_with_the_structured_output() {
     let script = Script::new()
         .turn(|t| t.call("echo", json!({"text": "hi"})).call("__output__", json!({"n": "many"})))
         .turn(|t| t.call("__output__", json!({"n": 1})));

@@ -85,7 +85,7 @@ pub use view::ViewBlock;
 /// major part with each incompatible change.
 pub const EVENTS_VERSION: &str = "1.20";
 
-/// Time limit of one observer, for which the run waits.
+/// Time limit of one observer's handler, which the run waits for.
 const WATCHER_LIMIT: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// Declares an event that observers see and cannot answer.

@@ -48,7 +48,7 @@ impl Budget {
     /// Whether a total of `spent` stays within the budget.
     #[must_use]
     pub fn allows(&self, spent: Spent) -> bool {
-        self.usd.is_none_or(|most| spent.billionths() <= billionths(most))
+        self.usd.is_none_or(|most| spent.to_billionths() <= to_billionths(most))
             && self.tokens.is_none_or(|most| spent.tokens <= most)
     }
 
@@ -58,7 +58,7 @@ impl Budget {
     pub fn describe_shortage(&self, spent: Spent, wanted: Spent) -> String {
         let total = spent + wanted;
         match (self.usd, self.tokens) {
-            (Some(most), _) if total.billionths() > billionths(most) => format!(
+            (Some(most), _) if total.to_billionths() > to_billionths(most) => format!(
                 "{} of {} is spent, and the next request may cost up to {}",
                 Dollars(spent.usd),
                 Dollars(most),
@@ -95,14 +95,14 @@ pub struct Spent {
 }
 
 impl Spent {
-    fn billionths(self) -> i128 {
-        billionths(self.usd)
+    fn to_billionths(self) -> i128 {
+        to_billionths(self.usd)
     }
 }
 
 impl AddAssign for Spent {
     fn add_assign(&mut self, other: Self) {
-        self.usd = (billionths(self.usd) + billionths(other.usd)) as f64 / 1e9;
+        self.usd = (to_billionths(self.usd) + to_billionths(other.usd)) as f64 / 1e9;
         self.tokens = self.tokens.saturating_add(other.tokens);
     }
 }
@@ -117,7 +117,7 @@ impl std::ops::Add for Spent {
 }
 
 /// Converts dollars to whole billionths, so that amounts that add up exactly to a limit do not exceed it.
-fn billionths(dollars: f64) -> i128 {
+fn to_billionths(dollars: f64) -> i128 {
     (dollars * 1e9).round() as i128
 }
 
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_adds_up_to_the_limit_does_not_exceed_it() {
+    fn amounts_that_sum_to_the_limit_do_not_exceed_it() {
         let tenth = Spent { usd: 0.1, tokens: 1 };
         let all = (0..10).fold(Spent::default(), |sum, _| sum + tenth);
         assert!(Budget::usd(1.0).allows(all));

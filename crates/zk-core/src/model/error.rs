@@ -129,7 +129,7 @@ pub struct ProviderError {
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub elapsed: Duration,
     /// Number of times that the request was sent.
-    #[serde(default = "once", skip_serializing_if = "is_once")]
+    #[serde(default = "one_attempt", skip_serializing_if = "is_one_attempt")]
     pub attempts: u32,
     /// Wait that the provider asks for before a retry.
     #[serde(
@@ -151,12 +151,12 @@ pub struct ProviderError {
     pub hint: Option<String>,
 }
 
-fn once() -> u32 {
+fn one_attempt() -> u32 {
     1
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
-fn is_once(attempts: &u32) -> bool {
+fn is_one_attempt(attempts: &u32) -> bool {
     *attempts == 1
 }
 
@@ -179,7 +179,7 @@ impl ProviderError {
             code: None,
             request_id: None,
             elapsed: Duration::ZERO,
-            attempts: once(),
+            attempts: one_attempt(),
             retry_after: None,
             should_retry: None,
             window: None,
@@ -195,11 +195,11 @@ impl ProviderError {
         self.kind == ErrorKind::Auth && self.status == Some(401) && !is_other
     }
 
-    /// Code of the error of a provider that was sent no key.
+    /// Error code for a provider that requires an API key and was sent none.
     pub const NO_KEY: &str = "no_key_sent";
-    /// Code of the error of a provider that rejected the token of a sign-in.
+    /// Error code for a provider that rejected the token of a sign-in.
     pub const SIGN_IN: &str = "sign_in_rejected";
-    /// Code of the error of a request that was not sent because the person is not signed in, or no longer.
+    /// Error code for a request that was not sent because the person is not signed in, or no longer.
     pub const NOT_SIGNED_IN: &str = "not_signed_in";
 
     /// Whether the same request may succeed later.
@@ -212,7 +212,7 @@ impl ProviderError {
 impl fmt::Display for ProviderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.model.as_str() {
-            // The error concerns no single model.
+            // Placeholder of an error that concerns no single model.
             "*" => write!(f, "{}: {}", self.provider, self.kind.as_str())?,
             model => write!(f, "{}/{model}: {}", self.provider, self.kind.as_str())?,
         }
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn the_advice_is_a_sentence_of_its_own() {
+    fn the_hint_follows_as_a_sentence() {
         let start = "openrouter/m: quota exhausted (HTTP 402) while waiting for the response: ";
         for (message, id, rest) in [
             ("no credit", None, "no credit. Check the credit"),
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_it_took_is_told_in_a_unit_that_fits() {
+    fn elapsed_time_is_shown_in_a_fitting_unit() {
         for (elapsed, told) in [
             (Duration::from_micros(3), "response after 1 ms: x"),
             (Duration::from_millis(250), "response after 250 ms: x"),
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_that_is_the_status_again_is_told_once() {
+    fn an_error_code_equal_to_the_status_is_shown_once() {
         let coded = |code: &str| ProviderError { code: Some(code.into()), ..error("x") }.to_string();
         assert!(coded("402").contains("(HTTP 402) "));
         assert!(coded("billing_error").contains("(HTTP 402, billing_error) "));

@@ -18,7 +18,7 @@ macro_rules! id {
             /// Creates a new id: sortable by time, and unique without coordination.
             #[must_use]
             pub fn fresh() -> Self {
-                Self(unique($prefix).into())
+                Self(unique_id($prefix).into())
             }
 
             /// Returns the id as text.
@@ -88,7 +88,7 @@ id!(
 );
 
 impl CallId {
-    /// Whether [`CallId::fresh`] made the id, because the provider gave none.
+    /// Whether zk assigned the id itself ([`CallId::fresh`]), because the provider gave none.
     #[must_use]
     pub fn is_made_here(&self) -> bool {
         let digits = self.0.strip_prefix("call_");
@@ -96,12 +96,12 @@ impl CallId {
     }
 }
 
-/// Number of digits in an id, after its prefix.
+/// Number of digits in an id after the prefix and `_`.
 const ID_DIGITS: usize = 17;
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// Creates `prefix_` + 9 digits of milliseconds + 8 random digits, base 32.
-fn unique(prefix: &str) -> String {
+fn unique_id(prefix: &str) -> String {
     let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_millis() as u64);
     let mut text = String::with_capacity(prefix.len() + 1 + ID_DIGITS);
     text.push_str(prefix);

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Block, MessageId, ModelRef, StopReason, ToolCall, ToolResult};
 
-/// Beginning of the author of a message with a file that a person named with `@` ([`Message::injected_by`]): its name
-/// and extent follow, such as `@cart.py · 42 lines`.
+/// Prefix of [`Message::injected_by`] for the content of a file that a person mentioned with `@`. The file's
+/// name and extent follow, such as `@cart.py · 42 lines`.
 pub const MENTIONED_BY: &str = "@";
 
 /// Author role of a message.

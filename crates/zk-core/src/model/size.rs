@@ -23,7 +23,7 @@ pub fn context_size(messages: &[Arc<Message>]) -> usize {
 }
 
 impl Message {
-    /// Estimated share of a context window, as by [`context_size`].
+    /// Estimated size of the message in a context window, as by [`context_size`].
     #[must_use]
     pub fn size(&self) -> usize {
         self.content.iter().map(Block::size).sum()
@@ -31,7 +31,7 @@ impl Message {
 }
 
 impl Block {
-    /// Estimated share of a context window, as by [`context_size`].
+    /// Estimated size of the block in a context window, as by [`context_size`].
     #[must_use]
     pub fn size(&self) -> usize {
         size(self)
@@ -44,7 +44,7 @@ fn size(block: &Block) -> usize {
         Block::Image(_) => IMAGE_BYTES,
         Block::Document(document) => document.data.len(),
         Block::ToolCall(call) => {
-            let args = call.malformed.as_ref().map_or_else(|| json_len(&call.args), String::len);
+            let args = call.malformed.as_ref().map_or_else(|| json_bytes(&call.args), String::len);
             call.name.len() + args
         }
         Block::ToolResult(result) => match &result.content {
@@ -53,12 +53,12 @@ fn size(block: &Block) -> usize {
         },
         Block::Thinking(thinking) => thinking.text.len(),
         Block::Compaction(compaction) => compaction.summary.len(),
-        Block::Provider(block) => json_len(&block.wire.data),
+        Block::Provider(block) => json_bytes(&block.wire.data),
     }
 }
 
 /// Counts the bytes of a value as compact JSON, without building the text.
-fn json_len(value: &Value) -> usize {
+fn json_bytes(value: &Value) -> usize {
     struct Counted(usize);
     impl io::Write for Counted {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -86,7 +86,7 @@ mod tests {
     use crate::model::{Image, ModelRef, ToolCall};
 
     #[test]
-    fn every_kind_of_block_counts_what_the_model_reads_of_it() {
+    fn every_kind_of_block_counts_the_content_that_the_model_reads() {
         let image = || Block::Image(Image::new("image/png", "A".repeat(100_000)));
         let origin = ModelRef::new("p", "m");
         for (block, expected) in [

@@ -24,7 +24,7 @@ pub struct Usage {
     /// Input tokens written to the cache.
     pub cache_write: u64,
     /// Part of `cache_write` that is cached for an hour.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub cache_write_1h: u64,
     /// Part of `output` that was reasoning.
     pub reasoning: u64,
@@ -34,7 +34,7 @@ pub struct Usage {
     pub billed: Option<u64>,
     /// Tokens of other models whose prices are not known. If not zero, the cost is unknown, unless `billed`
     /// states it.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub unpriced: u64,
     /// Input tokens of the last response, if the counts combine several responses; `None` for one response or
     /// a sum of turns.
@@ -43,7 +43,7 @@ pub struct Usage {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
-fn is_none(count: &u64) -> bool {
+fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
@@ -226,10 +226,10 @@ impl Stats {
     /// Returns the cost, or `None` if no turn's cost is known; without turns the cost is 0.
     #[must_use]
     pub fn known_cost(&self) -> Option<f64> {
-        self.cost.or_else(|| self.billed().next().is_none().then_some(0.0))
+        self.cost.or_else(|| self.all_usage().next().is_none().then_some(0.0))
     }
 
-    /// Returns the usage of every turn of the tree, depth first.
+    /// Returns the usage of every turn of the tree of agents, depth first.
     #[must_use]
     pub fn flatten(&self) -> Vec<&TurnUsage> {
         let mut all: Vec<_> = self.turn_usage.iter().collect();
@@ -237,8 +237,8 @@ impl Stats {
         all
     }
 
-    /// Iterates over the usage of all turns and side calls of the tree.
-    fn billed(&self) -> Box<dyn Iterator<Item = &TurnUsage> + '_> {
+    /// Iterates over the usage of all turns and side calls of the tree of agents.
+    fn all_usage(&self) -> Box<dyn Iterator<Item = &TurnUsage> + '_> {
         let own = self.turn_usage.iter().chain(self.side_calls.values().flatten());
         Box::new(own.chain(self.children.iter().flat_map(Self::billed)))
     }
@@ -247,7 +247,7 @@ impl Stats {
     #[must_use]
     pub fn by_model(&self) -> BTreeMap<ModelRef, ModelStats> {
         let stats = |spent: Spending| ModelStats { turns: 0, usage: spent.usage, cost: spent.cost };
-        let models = Spending::by_model(self.billed()).into_iter();
+        let models = Spending::by_model(self.all_usage()).into_iter();
         let mut models: BTreeMap<ModelRef, ModelStats> =
             models.map(|(model, spent)| (model, stats(spent))).collect();
         for turn in self.flatten() {

@@ -48,7 +48,7 @@ pub trait Backend: Send + Sync {
         Vec::new()
     }
 
-    /// Name of the confinement of the backend's process, such as `sandbox`; empty without one.
+    /// Returns the name of the confinement of the backend's process, such as `sandbox`; empty without one.
     fn walls(&self) -> &str {
         ""
     }

@@ -27,8 +27,8 @@ pub trait Provider: Send + Sync {
     /// Returns the provider's name, as in [`Model::provider`].
     fn name(&self) -> &str;
 
-    /// Returns the provider that this one decorates. Optional methods forward to it by default, so that a
-    /// decorator implements only the methods it changes, and misses none that is added later.
+    /// Returns the provider that this one decorates. By default, optional methods forward to it, so that a
+    /// decorator implements only the methods that it changes, also when methods are added later.
     fn inner(&self) -> Option<&dyn Provider> {
         None
     }

@@ -47,7 +47,7 @@ fn an_hour_in_the_cache_costs_twice_the_input_to_write() {
 }
 
 #[test]
-fn prices_and_usage_of_older_data_are_read_and_what_is_new_is_left_out_where_it_says_nothing() {
+fn older_prices_and_usage_are_read_and_empty_new_fields_left_out() {
     let old = json!({"input": 1.0, "output": 2.0, "cache_read": 0.5, "cache_write": 3.0});
     let prices: Prices = serde_json::from_value(old.clone()).unwrap();
     assert_eq!((prices.rates.output, prices.tiers.len()), (2.0, 0));
@@ -138,7 +138,7 @@ proptest! {
 }
 
 #[test]
-fn what_the_provider_says_it_costs_outranks_the_prices() {
+fn a_cost_stated_by_the_provider_outranks_the_prices() {
     let model = Model { prices: Some(tiered()), ..Model::unknown("p", "m") };
     let usage = Usage { input: 1_000_000, billed: Some(12_345_678), ..Usage::default() };
     assert_eq!(model.cost(&usage), Some(0.012_345_678));
@@ -150,7 +150,7 @@ fn what_the_provider_says_it_costs_outranks_the_prices() {
 }
 
 #[test]
-fn a_share_of_another_model_without_a_price_leaves_the_cost_open() {
+fn unpriced_tokens_of_another_model_make_the_cost_unknown() {
     let model = Model { prices: Some(tiered()), ..Model::unknown("p", "m") };
     let usage = Usage { input: 100, unpriced: 40, ..Usage::default() };
     assert_eq!(model.cost(&usage), None);
@@ -161,7 +161,7 @@ fn a_share_of_another_model_without_a_price_leaves_the_cost_open() {
 }
 
 #[test]
-fn the_window_holds_what_the_last_response_read_and_a_run_costs_what_all_read() {
+fn the_last_response_fills_the_window_and_all_responses_cost() {
     let usage = Usage { input: 60_000, cache_read: 20, cache_write: 3, ..Usage::default() };
     assert_eq!((usage.read(), usage.context()), (60_023, 60_023));
     let compacted = Usage { last_read: Some(700), ..usage };

@@ -50,15 +50,15 @@ fn counts() -> Arc<BTreeMap<String, u32>> {
     Arc::new(BTreeMap::from([("shell".into(), 2)]))
 }
 
-/// One of each event of the catalogue.
+/// Returns one sample of each event of the catalogue.
 pub(crate) fn samples() -> Vec<Box<dyn AnyEvent>> {
     let mut all: Vec<Box<dyn AnyEvent>> = Vec::new();
-    agent(&mut all);
-    session(&mut all);
-    turns(&mut all);
-    provider(&mut all);
-    tool_path(&mut all);
-    tool_results(&mut all);
+    add_agent_events(&mut all);
+    add_session_events(&mut all);
+    add_turn_events(&mut all);
+    add_provider_events(&mut all);
+    add_tool_call_events(&mut all);
+    add_tool_result_events(&mut all);
     all
 }
 
@@ -66,7 +66,7 @@ macro_rules! add {
     ($all:ident: $($event:expr),+ $(,)?) => { $($all.push(Box::new($event));)+ };
 }
 
-fn agent(all: &mut Vec<Box<dyn AnyEvent>>) {
+fn add_agent_events(all: &mut Vec<Box<dyn AnyEvent>>) {
     add!(all:
         AgentBeforeStart { prompt: Some(message()), system: "be brief".into(), messages: vec![message()] },
         SystemBefore { system: "be brief".into() },
@@ -140,7 +140,7 @@ fn agent(all: &mut Vec<Box<dyn AnyEvent>>) {
     );
 }
 
-fn session(all: &mut Vec<Box<dyn AnyEvent>>) {
+fn add_session_events(all: &mut Vec<Box<dyn AnyEvent>>) {
     add!(all:
         SessionStart { session_id: Some("s_1".into()), run_id: "r_1".into(), messages: 3 },
         SessionMessages {
@@ -186,7 +186,7 @@ fn session(all: &mut Vec<Box<dyn AnyEvent>>) {
     );
 }
 
-fn turns(all: &mut Vec<Box<dyn AnyEvent>>) {
+fn add_turn_events(all: &mut Vec<Box<dyn AnyEvent>>) {
     add!(all:
         ContextTransform::new(turn(), vec![message()], Some(200_000)),
         ContextOverflow {
@@ -261,7 +261,7 @@ fn turns(all: &mut Vec<Box<dyn AnyEvent>>) {
     );
 }
 
-fn provider(all: &mut Vec<Box<dyn AnyEvent>>) {
+fn add_provider_events(all: &mut Vec<Box<dyn AnyEvent>>) {
     add!(all:
         ProviderRequest {
             model: model(),
@@ -313,7 +313,7 @@ fn provider(all: &mut Vec<Box<dyn AnyEvent>>) {
     );
 }
 
-fn tool_path(all: &mut Vec<Box<dyn AnyEvent>>) {
+fn add_tool_call_events(all: &mut Vec<Box<dyn AnyEvent>>) {
     let coercion = Coercion { key: "limit".into(), from: json!("3"), to: json!(3) };
     add!(all:
         ToolsChanged {
@@ -410,7 +410,7 @@ fn tool_path(all: &mut Vec<Box<dyn AnyEvent>>) {
     );
 }
 
-fn tool_results(all: &mut Vec<Box<dyn AnyEvent>>) {
+fn add_tool_result_events(all: &mut Vec<Box<dyn AnyEvent>>) {
     add!(all:
         ToolErrored { call: call(), error: ToolError::failed("exit 1"), result: None },
         ToolTransform {

@@ -80,7 +80,7 @@ async fn a_tool_that_one_handler_hides_no_other_gives_back() {
 }
 
 #[tokio::test]
-async fn input_that_is_handled_is_shown_to_nobody_else() {
+async fn handled_input_reaches_no_later_handler() {
     let (bus, scope, log) = setup();
     scope.on_sync(|ev: &Input, _: &Cx| ev.text.starts_with('/').then_some(InputReply::Handled));
     let seen = log.clone();
@@ -91,7 +91,7 @@ async fn input_that_is_handled_is_shown_to_nobody_else() {
 }
 
 #[tokio::test]
-async fn the_first_result_stands_in_for_a_persons_command() {
+async fn the_first_result_replaces_a_persons_command() {
     let (bus, scope, log) = setup();
     let bash = || UserBash { command: "make".into(), private: false };
     scope.on_sync(|_: &UserBash, _: &Cx| None::<BashOutput>);
@@ -137,7 +137,7 @@ async fn before_a_run_messages_are_collected_and_the_prompt_is_chained() {
 }
 
 #[tokio::test]
-async fn discovered_resources_keep_who_found_them() {
+async fn discovered_resources_keep_their_sources() {
     let bus = Bus::new();
     for name in ["skills", "team"] {
         bus.scope(name).on_sync(move |ev: &ResourcesDiscover, _: &Cx| {
@@ -150,7 +150,7 @@ async fn discovered_resources_keep_who_found_them() {
 }
 
 #[tokio::test]
-async fn prepared_arguments_are_what_the_next_handler_gets() {
+async fn the_next_handler_gets_the_prepared_arguments() {
     let (bus, scope, log) = setup();
     scope.on_sync(|_: &ToolPrepare, _: &Cx| Some(json!({"command": "ls -a"})));
     let seen = log.clone();
@@ -165,7 +165,7 @@ async fn prepared_arguments_are_what_the_next_handler_gets() {
 
 // Block beats result.
 #[tokio::test]
-async fn a_refusal_beats_a_substitute_and_ends_the_matter() {
+async fn a_refusal_beats_a_substitute_and_ends_the_emission() {
     let (bus, scope, log) = setup();
     bus.scope("cache").on_sync(|_: &ToolGate, _: &Cx| Some(Ruling::Substitute(ToolOutput::text("cached"))));
     let seen = log.clone();
@@ -183,7 +183,7 @@ async fn a_refusal_beats_a_substitute_and_ends_the_matter() {
 }
 
 #[tokio::test]
-async fn a_substitute_names_who_gave_it_and_later_gates_are_still_asked() {
+async fn a_substitute_names_its_source_and_later_gates_are_asked() {
     let (bus, scope, log) = setup();
     bus.scope("cache").on_sync(|_: &ToolGate, _: &Cx| Some(Ruling::Substitute(ToolOutput::text("cached"))));
     let seen = log.clone();

@@ -184,7 +184,7 @@ async fn calls_that_a_tool_makes_are_counted_with_those_of_their_run() {
 }
 
 #[tokio::test]
-async fn what_is_shown_while_it_runs_has_no_secrets() {
+async fn output_shown_during_a_call_has_no_secrets() {
     let bus = Bus::new();
     let redactor = Redactor::new();
     redactor.learn("sesame-open-wide-1234");
@@ -270,7 +270,7 @@ impl Tool for Timed {
 }
 
 #[tokio::test]
-async fn a_decorator_says_all_that_its_tool_says() {
+async fn a_decorator_forwards_all_methods_of_its_tool() {
     let tool: Arc<dyn Tool> = Arc::new(Talkative(ToolSpec::new("talk", "Talks.", json!({}))));
     let timed = Timed(tool.clone());
     let (args, place) = (json!({}), ToolCx::new(Bus::new().cx(), "/").place());
@@ -290,7 +290,7 @@ async fn a_decorator_says_all_that_its_tool_says() {
 }
 
 #[tokio::test]
-async fn the_title_of_a_tool_is_told_and_is_its_summary_where_it_has_none() {
+async fn the_title_is_announced_and_is_the_default_summary() {
     let bus = Bus::new();
     let begun = Arc::new(Mutex::new(Vec::new()));
     let noted = begun.clone();

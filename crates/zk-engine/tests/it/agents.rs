@@ -1,4 +1,4 @@
-//! Legs of agents with a scripted model: parking, handing over, and a leg that another one follows.
+//! Legs of agents with a scripted model: parking, handover, and continuation in another leg.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -62,7 +62,7 @@ struct Desk {
 }
 
 impl Desk {
-    /// Desk whose model answers with `answer`.
+    /// Creates a desk whose model answers with `answer`.
     fn answering(answer: impl Fn(&Asked) -> Turn + Send + Sync + 'static) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let engine = LocalEngine::new(dir.path().join("engine"), Arc::new(LocalStateFiles::default()));
@@ -81,7 +81,7 @@ impl Desk {
         self.runs.engine().serve(take, self.legs.clone(), CancellationToken::new()).await.unwrap();
     }
 
-    async fn phase(&self, job: &Job) -> RunPhase {
+    async fn phase_of(&self, job: &Job) -> RunPhase {
         self.runs.engine().list(&RunFilter::run(job.run().clone())).await.unwrap().remove(0).phase
     }
 }
@@ -90,9 +90,9 @@ impl Desk {
 async fn a_submitted_prompt_is_answered_once() {
     let desk = Desk::answering(|_| Turn::new().text("done it"));
     let job = desk.runs.submit("/project", "Do it.", Placement::default()).await.unwrap();
-    assert_eq!(desk.phase(&job).await, RunPhase::Queued);
+    assert_eq!(desk.phase_of(&job).await, RunPhase::Queued);
     desk.serve_once().await;
-    assert_eq!(desk.phase(&job).await, RunPhase::Done);
+    assert_eq!(desk.phase_of(&job).await, RunPhase::Done);
     let stored =
         serde_json::to_string(&desk.runs.store().read(job.session()).await.unwrap().entries).unwrap();
     assert!(stored.contains("Do it.") && stored.contains("done it"), "{stored}");
@@ -103,7 +103,7 @@ async fn a_submitted_prompt_is_answered_once() {
     assert!(matches!(nothing, Err(RunsError::NothingToDo(_))), "{nothing:?}");
     let again = desk.runs.hand_off(job.session(), Some("Again."), Placement::default()).await.unwrap();
     desk.serve_once().await;
-    assert_eq!(desk.phase(&again).await, RunPhase::Done);
+    assert_eq!(desk.phase_of(&again).await, RunPhase::Done);
     assert_eq!(desk.asks.load(Ordering::SeqCst), 2);
 }
 
@@ -117,7 +117,7 @@ async fn a_message_to_a_queued_run_is_in_its_first_request() {
     let queued = desk.runs.find(job.run().as_str()).await.unwrap();
     desk.runs.steer(&queued, "say plum").await.unwrap();
     desk.serve_once().await;
-    assert_eq!(desk.phase(&job).await, RunPhase::Done);
+    assert_eq!(desk.phase_of(&job).await, RunPhase::Done);
     let stored =
         serde_json::to_string(&desk.runs.store().read(job.session()).await.unwrap().entries).unwrap();
     assert!(stored.contains("\"plum\""), "{stored}");
@@ -141,7 +141,7 @@ async fn a_drained_leg_is_handed_over_and_a_cancelled_one_ends() {
     }
     stop.cancel();
     serving.await.unwrap().unwrap();
-    assert_eq!(desk.phase(&job).await, RunPhase::Queued);
+    assert_eq!(desk.phase_of(&job).await, RunPhase::Queued);
 
     let (engine, legs, stop) = (desk.runs.engine().clone(), desk.legs.clone(), CancellationToken::new());
     let (take, stopped) = (Take::new(EngineName::new("second").unwrap()), stop.clone());
@@ -150,7 +150,7 @@ async fn a_drained_leg_is_handed_over_and_a_cancelled_one_ends() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     desk.runs.engine().cancel(job.run()).await.unwrap();
-    while desk.phase(&job).await != RunPhase::Cancelled {
+    while desk.phase_of(&job).await != RunPhase::Cancelled {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     stop.cancel();

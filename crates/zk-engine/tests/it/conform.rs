@@ -8,7 +8,7 @@ use zk_engine::LocalEngine;
 use zk_exec::LocalStateFiles;
 use zk_testkit::{EngineOptions, check_engine};
 
-/// All bytes of the files below `dir`.
+/// Returns all bytes of the files below `dir`.
 fn bytes_below(dir: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {

@@ -17,9 +17,9 @@ use zk_core::service::{
 use zk_engine::LocalEngine;
 use zk_exec::LocalStateFiles;
 
-/// Variable that makes the test program a worker: its name and directory.
+/// Environment variable that makes the test program a worker, with its name and directory.
 const PART: &str = "ZK_ENGINE_TEST_WORKER";
-/// Variable with the number of kills of a whole campaign.
+/// Environment variable with the number of kills of a long test.
 const KILLS: &str = "ZK_ENGINE_KILLS";
 
 const WORKERS: usize = 3;
@@ -30,7 +30,7 @@ fn engine(dir: &Path) -> LocalEngine {
     LocalEngine::new(dir.join("engine"), Arc::new(LocalStateFiles::default()))
 }
 
-/// Legs that append a line for each step to a file of their run, and park in the middle.
+/// Legs that append a line per step to a file of their run, and park after half of the steps.
 struct Steps(PathBuf);
 
 #[async_trait]
@@ -57,7 +57,7 @@ impl Legs for Steps {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the worker is this test program")]
-fn worker(dir: &Path, name: usize) -> Child {
+fn spawn_worker(dir: &Path, name: usize) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kills::part_worker", "--nocapture"])
         .env(PART, format!("w{name}={}", dir.display()))
@@ -68,7 +68,7 @@ fn worker(dir: &Path, name: usize) -> Child {
         .unwrap()
 }
 
-/// The worker itself. Without the variable there is no part to play.
+/// Body of the worker process. Does nothing without the environment variable.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn part_worker() {
     #[expect(clippy::disallowed_methods, reason = "how the starting test says what to do")]
@@ -79,20 +79,20 @@ async fn part_worker() {
     engine(Path::new(dir)).serve(take, legs, CancellationToken::new()).await.unwrap();
 }
 
-/// Number of kills: the variable says it for the whole campaign.
+/// Returns the number of kills, by default 100.
 #[expect(clippy::disallowed_methods, reason = "how a whole campaign is asked for")]
-fn kills() -> usize {
+fn kill_count() -> usize {
     std::env::var(KILLS).ok().and_then(|text| text.parse().ok()).unwrap_or(100)
 }
 
-/// No run is lost or finished without its steps, and each leg has a larger token than the one before.
+/// No run is lost or finished without its steps, and each leg has a larger token than the leg before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_workers_lose_no_run() {
     let dir = tempfile::tempdir().unwrap();
     let runs = dir.path().join("runs");
     std::fs::create_dir(&runs).unwrap();
     let (engine, mut random) = (engine(dir.path()), fastrand::Rng::with_seed(11));
-    let mut workers: Vec<Child> = (0..WORKERS).map(|name| worker(dir.path(), name)).collect();
+    let mut workers: Vec<Child> = (0..WORKERS).map(|name| spawn_worker(dir.path(), name)).collect();
     let (mut submitted, mut killed) = (0, 0);
     let is_active = RunFilter::phases([RunPhase::Queued, RunPhase::Running, RunPhase::Parked]);
     loop {
@@ -100,7 +100,7 @@ async fn killed_workers_lose_no_run() {
         for parked in active.iter().filter(|run| run.phase == RunPhase::Parked) {
             engine.wake(parked.job.run()).await.unwrap();
         }
-        if killed < kills() {
+        if killed < kill_count() {
             for _ in active.len()..8 {
                 let run = RunId::from(format!("r_{submitted}"));
                 engine.submit(Job::new(run, SessionId::fresh()).unwrap()).await.unwrap();
@@ -110,7 +110,7 @@ async fn killed_workers_lose_no_run() {
             let index = random.usize(..WORKERS);
             workers[index].kill().unwrap();
             workers[index].wait().unwrap();
-            workers[index] = worker(dir.path(), index);
+            workers[index] = spawn_worker(dir.path(), index);
             killed += 1;
         } else if active.is_empty() {
             break;

@@ -14,8 +14,8 @@ use super::shared::Shared;
 use crate::GoalError;
 use crate::goal::{GoalInput, GoalSpec};
 
-/// Longest wait for the person's answer.
-const PATIENCE: Duration = Duration::from_secs(60 * 60);
+/// Time limit for the person to answer whether the active goal is replaced.
+const ANSWER_TIME_LIMIT: Duration = Duration::from_secs(60 * 60);
 
 pub(super) fn register(shared: &Arc<Shared>, scope: &Scope) -> Result<(), BoxError> {
     scope.provide::<dyn Command>("goal", Arc::new(GoalCommand(shared.clone())))?;
@@ -38,13 +38,13 @@ enum GoalArgs<'a> {
     Set { text: &'a str, auto: bool, turns: Option<u32>, budget: Option<f64> },
 }
 
-fn parse(args: &str) -> Result<GoalArgs<'_>, GoalError> {
+fn parse_args(args: &str) -> Result<GoalArgs<'_>, GoalError> {
     match args.trim() {
         "" => Ok(GoalArgs::Show),
         "clear" => Ok(GoalArgs::Clear),
         args => match args.split_once(char::is_whitespace).unwrap_or((args, "")) {
             ("create", rest) => {
-                let Options { auto, turns, budget, text } = options(rest)?;
+                let Options { auto, turns, budget, text } = parse_options(rest)?;
                 if !auto && (turns.is_some() || budget.is_some()) {
                     let why = "--turns and --budget are caps of an autonomous goal: add --auto";
                     return Err(GoalError::Arguments(why.to_owned()));
@@ -52,7 +52,7 @@ fn parse(args: &str) -> Result<GoalArgs<'_>, GoalError> {
                 Ok(GoalArgs::Set { text, auto, turns, budget })
             }
             ("resume", rest) if rest.is_empty() || rest.trim_start().starts_with("--") => {
-                let Options { auto, turns, budget, text } = options(rest)?;
+                let Options { auto, turns, budget, text } = parse_options(rest)?;
                 if auto || !text.is_empty() {
                     let why = "/goal resume takes --turns N and --budget USD alone";
                     return Err(GoalError::Arguments(why.to_owned()));
@@ -72,8 +72,8 @@ struct Options<'a> {
     text: &'a str,
 }
 
-/// Options before a text; `--` ends them.
-fn options(args: &str) -> Result<Options<'_>, GoalError> {
+/// Parses the options before the text of a goal; `--` ends the options.
+fn parse_options(args: &str) -> Result<Options<'_>, GoalError> {
     let mut found = Options::default();
     let mut rest = args.trim_start();
     while let Some(option) = rest.strip_prefix("--") {
@@ -91,14 +91,16 @@ fn options(args: &str) -> Result<Options<'_>, GoalError> {
                 let value = value();
                 let turns = value.parse().ok().filter(|turns| *turns > 0);
                 found.turns =
-                    Some(turns.ok_or_else(|| unusable("--turns", value, "a number of turns above 0"))?);
+                    Some(turns.ok_or_else(|| invalid_option("--turns", value, "a number of turns above 0"))?);
             }
             "budget" => {
                 let value = value();
                 let usd = value.trim_start_matches('$').parse::<f64>().ok();
                 let usd = usd.filter(|usd| usd.is_finite() && *usd > 0.0);
                 found.budget =
-                    Some(usd.ok_or_else(|| unusable("--budget", value, "an amount of US dollars above 0"))?);
+                    Some(usd.ok_or_else(|| {
+                        invalid_option("--budget", value, "an amount of US dollars above 0")
+                    })?);
             }
             other => {
                 let why = format!(
@@ -113,7 +115,7 @@ fn options(args: &str) -> Result<Options<'_>, GoalError> {
     Ok(found)
 }
 
-fn unusable(option: &str, value: &str, wanted: &str) -> GoalError {
+fn invalid_option(option: &str, value: &str, wanted: &str) -> GoalError {
     GoalError::Arguments(format!("{option} needs {wanted}, unlike `{}`", visible_line(value)))
 }
 
@@ -137,8 +139,8 @@ impl Command for GoalCommand {
 
     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
         let shared = &self.0;
-        let args = parse(args)?;
-        shared.load(cx).await?;
+        let args = parse_args(args)?;
+        shared.load_goal(cx).await?;
         match args {
             GoalArgs::Show => {
                 let goal =
@@ -154,27 +156,27 @@ impl Command for GoalCommand {
                 shared.apply(GoalInput::Clear, cx).await?;
                 Ok(CommandOutcome::Show("the goal is removed".to_owned()))
             }
-            GoalArgs::Resume { turns, budget } => self.resume(turns, budget, cx).await,
+            GoalArgs::Resume { turns, budget } => self.resume_goal(turns, budget, cx).await,
             GoalArgs::Set { text, auto, turns, budget } => {
                 let spec = GoalSpec::new(text)?;
                 if !auto {
-                    return self.set(spec, cx).await;
+                    return self.set_goal(spec, cx).await;
                 }
                 if !shared.settings.autonomous {
                     return Err(GoalError::NotAllowed.into());
                 }
-                self.set(spec.autonomous(turns, budget), cx).await
+                self.set_goal(spec.autonomous(turns, budget), cx).await
             }
         }
     }
 }
 
 impl GoalCommand {
-    async fn set(&self, spec: GoalSpec, cx: &Cx) -> Result<CommandOutcome, BoxError> {
+    async fn set_goal(&self, spec: GoalSpec, cx: &Cx) -> Result<CommandOutcome, BoxError> {
         let shared = &self.0;
         let open = shared.state().machine.goal().filter(|goal| goal.is_open()).cloned();
         if let Some(active) = open {
-            if !asks_to_replace(active.spec.text(), spec.text(), cx).await {
+            if !ask_to_replace(active.spec.text(), spec.text(), cx).await {
                 let text = visible_line(&cut(active.spec.text(), 80));
                 return Err(GoalError::Active { text }.into());
             }
@@ -182,14 +184,14 @@ impl GoalCommand {
         }
         let text = spec.text().to_owned();
         let is_autonomous = spec.is_autonomous();
-        shared.begin(spec, cx).await?;
+        shared.begin_goal(spec, cx).await?;
         Ok(match is_autonomous {
             true => CommandOutcome::Prompt(text),
             false => CommandOutcome::Show("the model is told of the goal with your next prompt".to_owned()),
         })
     }
 
-    async fn resume(
+    async fn resume_goal(
         &self,
         turns: Option<u32>,
         budget: Option<f64>,
@@ -200,7 +202,7 @@ impl GoalCommand {
         let is_autonomous = goal.spec.is_autonomous();
         match goal.state {
             GoalState::Cleared => return Err(GoalError::Nothing.into()),
-            // After a restart an autonomous goal is active, and no run is.
+            // After a restart, an active autonomous goal has no run yet.
             GoalState::Active if !is_autonomous || shared.state().run().is_some() => {
                 return Err(GoalError::AlreadyActive.into());
             }
@@ -229,8 +231,8 @@ impl GoalCommand {
     }
 }
 
-/// Asks whether a goal takes the place of the active one; false without a person.
-async fn asks_to_replace(active: &str, new: &str, cx: &Cx) -> bool {
+/// Asks a person whether a goal replaces the active one; false if no person is present.
+async fn ask_to_replace(active: &str, new: &str, cx: &Cx) -> bool {
     let Some(questions) = cx.service::<Questions>() else { return false };
     let text = format!(
         "The goal `{}` is active. Replace it by `{}`?",
@@ -238,7 +240,7 @@ async fn asks_to_replace(active: &str, new: &str, cx: &Cx) -> bool {
         visible_line(&cut(new, 120))
     );
     let options = vec!["replace it".to_owned(), "keep the active goal".to_owned()];
-    let answer = questions.ask(Selection::new(text, options).into(), cx, PATIENCE).await;
+    let answer = questions.ask(Selection::new(text, options).into(), cx, ANSWER_TIME_LIMIT).await;
     matches!(answer, UiAnswer::Choice { index: 0 })
 }
 
@@ -256,7 +258,7 @@ impl Command for DoneCommand {
         if !args.is_empty() {
             return Err(GoalError::Arguments("/done takes no arguments".to_owned()).into());
         }
-        self.0.load(cx).await?;
+        self.0.load_goal(cx).await?;
         let state = self.0.state().machine.state();
         match state {
             None | Some(GoalState::Cleared) => Err(GoalError::Nothing.into()),
@@ -289,7 +291,7 @@ mod tests {
             ("resume --turns 3", Ok(GoalArgs::Resume { turns: Some(3), budget: None })),
             ("resume the work", set("resume the work", false, None, None)),
         ] {
-            assert_eq!(parse(args), expected, "{args}");
+            assert_eq!(parse_args(args), expected, "{args}");
         }
         for (args, part) in [
             ("create --turns 3 x", "add --auto"),
@@ -299,7 +301,7 @@ mod tests {
             ("create --forever x", "--forever is no option"),
             ("resume --auto", "takes --turns N"),
         ] {
-            let error = parse(args).unwrap_err().to_string();
+            let error = parse_args(args).unwrap_err().to_string();
             assert!(error.contains(part), "{args}: {error}");
         }
     }

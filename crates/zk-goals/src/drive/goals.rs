@@ -59,7 +59,7 @@ impl Goals {
         Self(Arc::new(Shared { settings, state: Mutex::new(state), turn: tokio::sync::Mutex::default() }))
     }
 
-    /// The goal of the conversation; `None` while there is none.
+    /// Returns the goal of the conversation; `None` while there is none.
     #[must_use]
     pub fn goal(&self) -> Option<Goal> {
         self.0.state().machine.goal().filter(|goal| goal.state != GoalState::Cleared).cloned()
@@ -70,7 +70,7 @@ impl Goals {
     /// # Errors
     /// When the session cannot be read.
     pub async fn load(&self, cx: &Cx) -> Result<Option<Goal>, BoxError> {
-        self.0.load(cx).await?;
+        self.0.load_goal(cx).await?;
         Ok(self.goal())
     }
 
@@ -80,7 +80,7 @@ impl Goals {
     /// [`GoalError`](crate::GoalError) when another goal is active, or an autonomous one is not allowed; an error of
     /// the session when the goal cannot be stored.
     pub async fn begin(&self, spec: GoalSpec, cx: &Cx) -> Result<(), BoxError> {
-        self.0.begin(spec, cx).await
+        self.0.begin_goal(spec, cx).await
     }
 
     /// Pauses an autonomous goal; another goal stays as it is.
@@ -103,14 +103,14 @@ impl Goals {
         }
     }
 
-    /// Message with which a run goes on with an autonomous goal, when no prompt is given.
+    /// Returns the message with which a run continues an autonomous goal without a prompt.
     #[must_use]
     pub fn next_message(&self) -> Option<String> {
         self.0.state().machine.next_message()
     }
 
-    /// Takes the next run of an autonomous goal whose run failed. A conversation with a [`MessageDelivery`](zk_core::service::MessageDelivery)
-    /// begins it by itself.
+    /// Takes the run with which an autonomous goal continues after a failed one. A conversation with a
+    /// [`MessageDelivery`](zk_core::service::MessageDelivery) begins that run by itself.
     #[must_use]
     pub fn take_retry(&self) -> Option<GoalRetry> {
         self.0.state().retry.take()

@@ -1,4 +1,4 @@
-//! Events of a conversation as inputs of its goal.
+//! Handlers that convert events of a conversation to inputs of its goal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,36 +22,36 @@ use crate::goal::{GoalInput, Spender};
 /// Time that a handler may take beyond the pause between two turns.
 const EXTRA_TIME: Duration = Duration::from_secs(30);
 
-/// Bytes of a question in a line.
+/// Maximum size in bytes of a question or decision in a goal's list.
 const MAX_QUESTION_BYTES: usize = 200;
 
 pub(super) fn register(shared: &Arc<Shared>, scope: &Scope) -> Result<(), BoxError> {
     scope.provide::<dyn PromptSection>(SOURCE, Arc::new(GoalSection(shared.clone())))?;
-    conversation(shared, scope);
-    runs(shared, scope);
-    turns(shared, scope);
-    spending(shared, scope);
-    decisions(shared, scope);
+    handle_sessions(shared, scope);
+    handle_runs(shared, scope);
+    handle_turns(shared, scope);
+    handle_spending(shared, scope);
+    handle_decisions(shared, scope);
     Ok(())
 }
 
-fn conversation(shared: &Arc<Shared>, scope: &Scope) {
+fn handle_sessions(shared: &Arc<Shared>, scope: &Scope) {
     let own = shared.clone();
     scope.on_sync_at(Reach::Own, move |event: &SessionLoaded, _: &Cx| {
         // A goal that was set or read before the first run is newer than these entries.
         let is_read_ahead = std::mem::take(&mut own.state().is_read_ahead);
         if !is_read_ahead {
-            own.restore(&event.entries);
+            own.restore_goal(&event.entries);
         }
     });
     let own = shared.clone();
     scope.on_sync_at(Reach::Own, move |event: &SessionSwitch, _: &Cx| {
-        own.restore(&event.entries);
+        own.restore_goal(&event.entries);
         own.state().is_read_ahead = true;
     });
 }
 
-fn runs(shared: &Arc<Shared>, scope: &Scope) {
+fn handle_runs(shared: &Arc<Shared>, scope: &Scope) {
     scope.on_async_with_at(
         Reach::Own,
         shared.clone(),
@@ -100,7 +100,7 @@ fn runs(shared: &Arc<Shared>, scope: &Scope) {
     });
 }
 
-fn turns(shared: &Arc<Shared>, scope: &Scope) {
+fn handle_turns(shared: &Arc<Shared>, scope: &Scope) {
     let own = shared.clone();
     scope.on_sync_at(Reach::Own, move |event: &TurnAfter, cx: &Cx| {
         let mut state = own.state();
@@ -131,8 +131,8 @@ fn turns(shared: &Arc<Shared>, scope: &Scope) {
     });
 }
 
-fn spending(shared: &Arc<Shared>, scope: &Scope) {
-    // Of sub-agents as well: what they spend counts while they work.
+fn handle_spending(shared: &Arc<Shared>, scope: &Scope) {
+    // Sub-agents' spending counts as it arrives.
     let at = HookOptions {
         reach: Some(Reach::Descendants),
         time_limit: Some(shared.settings.pause().saturating_add(EXTRA_TIME)),
@@ -146,7 +146,7 @@ fn spending(shared: &Arc<Shared>, scope: &Scope) {
             let by = if is_own_turn { Spender::Turn } else { Spender::Other };
             shared.apply(GoalInput::Spent { usd: event.turn.cost, by }, cx).await?;
             let pending = if is_own_turn { shared.state().answer.take() } else { None };
-            // The run of a failed answer ends with the error.
+            // A failed answer is counted when its run ends with the error.
             if let Some(pending) = pending.filter(|pending| pending.error.is_none()) {
                 let PendingTurn { answer, calls, .. } = pending;
                 let is_plan_finished = shared.state().is_plan_finished;
@@ -178,7 +178,7 @@ fn spending(shared: &Arc<Shared>, scope: &Scope) {
     );
 }
 
-fn decisions(shared: &Arc<Shared>, scope: &Scope) {
+fn handle_decisions(shared: &Arc<Shared>, scope: &Scope) {
     scope.on_async_with_at(
         HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() },
         shared.clone(),
@@ -187,7 +187,7 @@ fn decisions(shared: &Arc<Shared>, scope: &Scope) {
             if is_waiting && shared.state().is_driven() {
                 let args = cut(&redact(&event.args.to_string(), cx), MAX_QUESTION_BYTES);
                 let decision = format!("whether `{}` may run with {args}", event.call.name);
-                // The gate's decision stands, whether it can be noted or not.
+                // The decision of the gate stands, even if it cannot be listed.
                 let _ = shared.apply(GoalInput::Waiting(decision), cx).await;
             }
             Ok(())
@@ -195,7 +195,7 @@ fn decisions(shared: &Arc<Shared>, scope: &Scope) {
     );
 }
 
-/// Notes questions to a person while they are open.
+/// Lists questions to the person among the goal's open decisions while they are pending.
 fn follow_questions(shared: &Arc<Shared>, cx: &Cx) {
     let Some(questions) = cx.service::<Questions>() else { return };
     let scope = {
@@ -225,7 +225,7 @@ fn follow_questions(shared: &Arc<Shared>, cx: &Cx) {
     });
 }
 
-/// Text without secrets. A part of a secret is not recognised, so that this comes before anything is cut.
+/// Redacts secrets. Texts are redacted before they are cut, because a part of a secret is not recognised.
 fn redact(text: &str, cx: &Cx) -> String {
     match cx.service::<Redactor>() {
         Some(redactor) => redactor.redact(text).into_owned(),
@@ -233,7 +233,7 @@ fn redact(text: &str, cx: &Cx) -> String {
     }
 }
 
-/// Question in a line, without secrets.
+/// Returns the redacted text of a question, cut to the size limit.
 pub(crate) fn question_line(question: &Question, redact: &dyn Fn(&str) -> String) -> String {
     let text = match question {
         Question::Approve(approval) => format!("whether `{}` may run with {}", approval.tool, approval.args),

@@ -1,4 +1,4 @@
-//! The goal of a conversation on its bus: handlers that feed the state machine and carry out what it decides.
+//! The goal of a conversation on its bus: handlers that feed the state machine and carry out its effects.
 
 mod command;
 mod goals;

@@ -1,13 +1,13 @@
-//! Record of what the model did lately, as the supervisor reads it.
+//! Record of the model's last turns, for the supervisor.
 
 use std::collections::VecDeque;
 
 use zk_core::model::Message;
 
-/// Turns in the record.
+/// Maximum number of turns in the record.
 const MAX_TURNS: usize = 12;
 
-/// Bytes of an answer, of a result, and of a call, in the record.
+/// Maximum size in bytes of an answer, of a result, and of a call in the record.
 const MAX_TEXT_BYTES: usize = 1_500;
 const MAX_RESULT_BYTES: usize = 500;
 const MAX_CALL_BYTES: usize = 300;
@@ -22,8 +22,8 @@ impl WorkRecord {
         self.turns.clear();
     }
 
-    /// Adds an answer of the model with its calls, each as a line. Texts are redacted before they are cut: a part of
-    /// a secret is not recognised.
+    /// Adds an answer of the model, and a line for each of its calls. Texts are redacted before they are cut,
+    /// because a part of a secret is not recognised.
     pub(super) fn add_answer(&mut self, said: &str, calls: &[String], redact: &dyn Fn(&str) -> String) {
         let mut text = format!("said: {}", cut(redact(said).trim(), MAX_TEXT_BYTES));
         for call in calls {
@@ -35,7 +35,7 @@ impl WorkRecord {
         self.turns.push_back(text);
     }
 
-    /// Adds the results of the last calls, redacted likewise.
+    /// Adds the results of the last answer's calls, redacted before they are cut.
     pub(super) fn add_results(&mut self, results: &Message, redact: &dyn Fn(&str) -> String) {
         let Some(last) = self.turns.back_mut() else { return };
         for result in results.results() {
@@ -50,7 +50,7 @@ impl WorkRecord {
     }
 }
 
-/// Beginning of a text, of so many bytes at most.
+/// Returns the text, cut to at most `bytes` bytes with `…` behind.
 pub(crate) fn cut(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.to_owned();

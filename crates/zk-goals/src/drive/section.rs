@@ -6,7 +6,7 @@ use zk_core::service::{PromptSection, section_order};
 
 use super::shared::Shared;
 
-/// Section of the system prompt with the goal that a person set, and the phrase.
+/// Section of the system prompt with the goal that a person set, and the phrase that declares it reached.
 pub(super) struct GoalSection(pub(super) Arc<Shared>);
 
 #[async_trait]
@@ -16,7 +16,7 @@ impl PromptSection for GoalSection {
     }
 
     async fn text(&self, cx: &Cx) -> Result<String, BoxError> {
-        // A sub-agent has a task of its own.
+        // A sub-agent has its own task instead of the goal.
         if cx.origin().depth > 0 {
             return Ok(String::new());
         }

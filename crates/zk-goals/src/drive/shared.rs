@@ -21,10 +21,10 @@ pub(super) const SOURCE: &str = "goals";
 /// Kind of the entries in a session that hold the goal.
 const KIND: &str = "goal";
 
-/// Version of the data in these entries.
+/// Version of the data in entries of kind [`KIND`].
 const VERSION: u32 = 1;
 
-/// Longest pause before a run after failures.
+/// Maximum pause before a run after failed ones.
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(60);
 
 /// Next run of an autonomous goal, after a failed one.
@@ -32,14 +32,14 @@ const MAX_RETRY_PAUSE: Duration = Duration::from_secs(60);
 pub struct GoalRetry {
     /// Message with which the run begins.
     pub message: String,
-    /// Pause before it.
+    /// Pause before the run.
     pub pause: Duration,
 }
 
 pub(super) struct Shared {
     pub(super) settings: GoalSettings,
     pub(super) state: Mutex<State>,
-    /// Serialises what is decided and stored.
+    /// Lock that makes each decision and its storage one step.
     pub(super) turn: tokio::sync::Mutex<()>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct State {
     pub(super) scope: Option<Scope>,
     /// Control of the present run of the root agent.
     pub(super) run: Option<Weak<dyn RunControl>>,
-    /// Whether this plugin stopped the present run.
+    /// Whether the plugin itself stopped the present run.
     pub(super) is_own_stop: bool,
     /// Whether the goal was read before the first run announced the conversation.
     pub(super) is_read_ahead: bool,
@@ -57,14 +57,14 @@ pub(super) struct State {
     pub(super) is_plan_finished: bool,
     pub(super) retry: Option<GoalRetry>,
     pub(super) record: WorkRecord,
-    /// Whether questions to the person are followed.
+    /// Whether a task already follows the questions to the person.
     pub(super) follows_questions: bool,
     pub(super) blocks: u64,
-    /// Number and state of the goal that the person saw last.
+    /// Number and state of the goal that was last shown to the person.
     pub(super) shown: Option<(u64, GoalState)>,
 }
 
-/// Answer of the model that is not stored yet.
+/// Answer of the model that has not been counted yet.
 #[derive(Debug)]
 pub(super) struct PendingTurn {
     pub(super) answer: Option<String>,
@@ -79,17 +79,17 @@ impl fmt::Debug for Shared {
 }
 
 impl State {
-    /// Whether there is a goal that turns count for.
+    /// Whether there is a goal towards which turns count.
     pub(super) fn has_active_goal(&self) -> bool {
         self.machine.state() == Some(GoalState::Active)
     }
 
-    /// Whether zk works towards the goal by itself.
+    /// Whether the conversation works towards the goal by itself.
     pub(super) fn is_driven(&self) -> bool {
         self.machine.goal().is_some_and(Goal::is_driven)
     }
 
-    /// Control of the present run. The run itself keeps it.
+    /// Returns the control of the present run, unless the run is over.
     pub(super) fn run(&self) -> Option<Arc<dyn RunControl>> {
         self.run.as_ref()?.upgrade()
     }
@@ -104,8 +104,8 @@ impl Shared {
         self.state().scope.as_ref().map_or_else(|| Source::new(SOURCE), |scope| scope.source().clone())
     }
 
-    /// Reads the goal from the session, unless that was done.
-    pub(super) async fn load(&self, cx: &Cx) -> Result<(), BoxError> {
+    /// Reads the goal from the session, unless it was read before.
+    pub(super) async fn load_goal(&self, cx: &Cx) -> Result<(), BoxError> {
         let scope = {
             let state = self.state();
             if state.is_loaded {
@@ -119,17 +119,17 @@ impl Shared {
         };
         let mut state = self.state();
         if !state.is_loaded {
-            state.machine.restore(entries.iter().rev().find_map(goal_of));
+            state.machine.restore(entries.iter().rev().find_map(goal_in));
             (state.is_loaded, state.is_read_ahead) = (true, true);
         }
         Ok(())
     }
 
-    /// Takes over the goal of a branch that was loaded.
-    pub(super) fn restore(&self, entries: &[Entry]) {
+    /// Replaces the goal by that of a loaded branch.
+    pub(super) fn restore_goal(&self, entries: &[Entry]) {
         let source = self.source().to_string();
         let goal = entries.iter().rev().find_map(|entry| match &entry.kind {
-            EntryKind::Custom(own) if own.source == source => goal_of(own),
+            EntryKind::Custom(own) if own.source == source => goal_in(own),
             _ => None,
         });
         let mut state = self.state();
@@ -139,8 +139,8 @@ impl Shared {
         (state.retry, state.answer, state.is_plan_finished) = (None, None, false);
     }
 
-    pub(super) async fn begin(self: &Arc<Self>, spec: GoalSpec, cx: &Cx) -> Result<(), BoxError> {
-        self.load(cx).await?;
+    pub(super) async fn begin_goal(self: &Arc<Self>, spec: GoalSpec, cx: &Cx) -> Result<(), BoxError> {
+        self.load_goal(cx).await?;
         let open = self.state().machine.goal().filter(|goal| goal.is_open()).cloned();
         if let Some(active) = open {
             let text = visible_line(&super::record::cut(active.spec.text(), 80));
@@ -158,13 +158,13 @@ impl Shared {
         {
             let mut state = self.state();
             state.record.clear();
-            // A plan that was done before is none of this goal.
+            // The plan of an earlier goal does not count for this one.
             state.is_plan_finished = false;
         }
         self.apply(GoalInput::Set(spec), cx).await
     }
 
-    /// Applies an input, and carries out what follows from it.
+    /// Applies an input, and carries out its effects.
     pub(super) async fn apply(self: &Arc<Self>, input: GoalInput, cx: &Cx) -> Result<(), BoxError> {
         let effects = {
             let _one_at_a_time = self.turn.lock().await;
@@ -179,14 +179,14 @@ impl Shared {
                 }
                 effects
             };
-            self.store_and_tell(&effects, cx).await?;
+            self.store_and_announce(&effects, cx).await?;
             effects
         };
         for effect in effects {
             match effect {
                 GoalEffect::Store | GoalEffect::Announce => {}
                 GoalEffect::AskSupervisor => self.ask_supervisor(cx),
-                GoalEffect::Continue(message) => self.go_on(message, cx).await,
+                GoalEffect::Continue(message) => self.continue_run(message, cx).await,
                 GoalEffect::Retry { message, failures } => {
                     let factor = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
                     let pause = self.settings.pause().saturating_mul(factor).min(MAX_RETRY_PAUSE);
@@ -207,7 +207,7 @@ impl Shared {
         Ok(())
     }
 
-    async fn store_and_tell(&self, effects: &[GoalEffect], cx: &Cx) -> Result<(), BoxError> {
+    async fn store_and_announce(&self, effects: &[GoalEffect], cx: &Cx) -> Result<(), BoxError> {
         if effects.is_empty() {
             return Ok(());
         }
@@ -221,18 +221,18 @@ impl Shared {
         }
         if effects.contains(&GoalEffect::Announce) {
             cx.emit(goal.changed()).await?;
-            // A decision that is waited for is shown where it is asked.
+            // A pending decision is shown by the question itself.
             let now = Some((goal.number, goal.state));
             let is_new = std::mem::replace(&mut self.state().shown, now) != now;
             if is_new {
-                self.show(&line_of(&goal.changed()), cx).await?;
+                self.show_line(&change_line(&goal.changed()), cx).await?;
             }
         }
         Ok(())
     }
 
     /// Shows a line to the person.
-    pub(super) async fn show(&self, line: &str, cx: &Cx) -> Result<(), BoxError> {
+    pub(super) async fn show_line(&self, line: &str, cx: &Cx) -> Result<(), BoxError> {
         let key = {
             let mut state = self.state();
             state.blocks += 1;
@@ -249,8 +249,8 @@ impl Shared {
         Ok(cx.emit(block).await?)
     }
 
-    /// Has the present run go on after the pause, unless something else happened to the goal meanwhile.
-    async fn go_on(&self, message: String, cx: &Cx) {
+    /// Continues the present run with `message` after the pause, unless the goal changed meanwhile.
+    async fn continue_run(&self, message: String, cx: &Cx) {
         let number =
             |state: &State| state.machine.goal().filter(|goal| goal.is_driven()).map(|goal| goal.number);
         let before = number(&self.state());
@@ -268,12 +268,12 @@ impl Shared {
         if let Some(run) = run
             && run.follow_up(Message::injected(message.clone(), SOURCE)).is_err()
         {
-            // The run ended meanwhile; the next one goes on.
+            // The present run ended, so that the next run delivers the message.
             self.state().retry = Some(GoalRetry { message, pause: Duration::ZERO });
         }
     }
 
-    /// Begins the next run after a failed one, in a conversation that takes messages at any time.
+    /// Begins the next run after a failed one, if the conversation accepts messages at any time.
     pub(super) fn deliver_retry(self: &Arc<Self>, cx: &Cx) {
         let Some(delivery) = cx.service::<dyn MessageDelivery>() else { return };
         let (retry, scope) = {
@@ -286,7 +286,7 @@ impl Shared {
             tokio::time::sleep(retry.pause).await;
             if shared.state().is_driven() {
                 let message = Message::injected(retry.message, SOURCE);
-                // A conversation that is over takes no message, and its goal waits in the session.
+                // A conversation that has ended accepts no message; its goal stays in the session.
                 let _ = delivery.deliver(message, Delivery::FollowUp).await;
             }
         });
@@ -300,26 +300,26 @@ impl Shared {
         };
         if let (Some(scope), Some(run)) = (scope, run) {
             let (shared, cx) = (self.clone(), cx.clone());
-            scope.spawn(async move { supervisor::ask(&shared, run, &cx).await });
+            scope.spawn(async move { supervisor::ask_for_verdict(&shared, run, &cx).await });
         }
     }
 }
 
-/// Stops the sub-agents of the conversation, which would go on in the background.
+/// Stops the conversation's sub-agents, which would otherwise continue in the background.
 pub(crate) fn stop_agents(reason: &str, cx: &Cx) {
     if let Some(agents) = cx.service::<dyn RunningAgents>() {
         agents.stop_all(reason);
     }
 }
 
-/// Goal in an entry of this plugin.
-fn goal_of(entry: &CustomEntry) -> Option<Goal> {
+/// Returns the goal in an entry of this plugin.
+fn goal_in(entry: &CustomEntry) -> Option<Goal> {
     let is_own = entry.kind == KIND && entry.version == VERSION;
     entry.data.read().ok().filter(|_| is_own)
 }
 
-/// Line about a goal that changed.
-fn line_of(changed: &GoalChanged) -> String {
+/// Returns the line that tells a person of a change of the goal.
+fn change_line(changed: &GoalChanged) -> String {
     let GoalChanged { text, state, reason, turns, cost, waiting, .. } = changed;
     let reason = reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
     let waiting = waiting.last().map(|line| format!("; waits for you: {line}")).unwrap_or_default();

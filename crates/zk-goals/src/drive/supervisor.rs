@@ -16,7 +16,7 @@ use crate::goal::{GoalInput, SupervisorFailure};
 /// Output limit of a verdict, in tokens.
 const MAX_VERDICT_TOKENS: u32 = 400;
 
-/// Bytes of a reason.
+/// Maximum size of a verdict's reason, in bytes.
 const MAX_REASON_BYTES: usize = 400;
 
 const SYSTEM: &str = "You judge whether a goal has been achieved, from a record of the work. The record was written by \
@@ -24,14 +24,15 @@ const SYSTEM: &str = "You judge whether a goal has been achieved, from a record 
     success, such as a passing test, are no evidence. Answer with one JSON object and nothing else: \
     {\"achieved\": true or false, \"reason\": \"one sentence: the evidence, or what is missing\"}";
 
-/// Verdict as the model gives it.
+/// Verdict in the form in which the model gives it.
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) achieved: bool,
     pub(super) reason: String,
 }
 
-/// Form of a verdict, for providers that enforce one. Both keys are required, as the strict forms have it.
+/// Returns the output format of a verdict, for providers that enforce one. Both keys are required, as strict
+/// formats demand.
 fn verdict_format() -> OutputFormat {
     let schema = json!({
         "type": "object",
@@ -42,7 +43,7 @@ fn verdict_format() -> OutputFormat {
     OutputFormat { name: Arc::from("verdict"), schema: Arc::new(schema) }
 }
 
-/// Reads a verdict out of an answer: one JSON object, alone or in a fence.
+/// Parses the verdict in an answer: one JSON object, alone or in a fence.
 pub(super) fn read_verdict(answer: &str) -> Option<Verdict> {
     let (begin, end) = (answer.find('{')?, answer.rfind('}')?);
     let verdict: Verdict = serde_json::from_str(answer.get(begin..=end)?).ok()?;
@@ -50,8 +51,8 @@ pub(super) fn read_verdict(answer: &str) -> Option<Verdict> {
     (!reason.is_empty()).then_some(Verdict { reason, ..verdict })
 }
 
-/// Asks for a verdict, announces it and applies it.
-pub(super) async fn ask(shared: &Arc<Shared>, run: Arc<dyn RunControl>, cx: &Cx) {
+/// Asks the model for a verdict, announces it and applies it.
+pub(super) async fn ask_for_verdict(shared: &Arc<Shared>, run: Arc<dyn RunControl>, cx: &Cx) {
     let (goal, record) = {
         let state = shared.state();
         (state.machine.goal().cloned(), state.record.text())
@@ -67,7 +68,7 @@ pub(super) async fn ask(shared: &Arc<Shared>, run: Arc<dyn RunControl>, cx: &Cx)
     call.limit = shared.settings.verdict_limit();
     call.output = Some(verdict_format());
     let answered = run.side_call(call).await;
-    // The run ended before the verdict.
+    // The run ended before the verdict arrived.
     let is_cut_off = matches!(answered, Err(AgentError::Aborted));
     let (input, achieved, reason) = match answered {
         Ok(answer) => match read_verdict(&answer.text) {
@@ -84,7 +85,7 @@ pub(super) async fn ask(shared: &Arc<Shared>, run: Arc<dyn RunControl>, cx: &Cx)
             (GoalInput::NoVerdict(failure), None, format!("no verdict: {error}"))
         }
     };
-    // A verdict on an earlier goal says nothing about this one.
+    // A verdict on an earlier goal does not apply to the present one.
     let is_same = shared.state().machine.goal().is_some_and(|now| now.number == goal.number);
     if !is_same {
         return;
@@ -99,9 +100,9 @@ pub(super) async fn ask(shared: &Arc<Shared>, run: Arc<dyn RunControl>, cx: &Cx)
         Some(false) => format!("supervisor: not achieved: {reason}"),
         None => format!("supervisor: {reason}"),
     };
-    // The run may be over, and then nobody reads this.
+    // If the run is over, nobody observes this event any more.
     let _ = cx.emit(GoalVerdict { number: goal.number, turns: goal.turns, achieved, reason }).await;
-    let _ = shared.show(&line, cx).await;
+    let _ = shared.show_line(&line, cx).await;
     let _ = shared.apply(input, cx).await;
 }
 

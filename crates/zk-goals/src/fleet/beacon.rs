@@ -16,23 +16,23 @@ use zk_core::service::{
 
 use super::command::FleetCommand;
 use super::dir::FleetDir;
-use super::entry::{ENTRY_VERSION, FleetEntry, FleetRequest, OpenAnswers, OpenQuestion, line};
+use super::entry::{ENTRY_VERSION, FleetEntry, FleetRequest, OpenAnswers, OpenQuestion, redacted_line};
 use crate::Goals;
 use crate::drive::{cut, stop_agents};
 
-/// Time that a conversation lives before it is listed: a short one never is.
+/// Age from which a conversation is listed, so that a short one never is.
 const FIRST_WRITE_DELAY: Duration = Duration::from_millis(300);
 
-/// Shortest time between two writes.
+/// Minimum time between two writes of the entry.
 const WRITE_PAUSE: Duration = Duration::from_millis(250);
 
-/// Time between two looks for requests.
+/// Polling interval for requests of other processes.
 const REQUEST_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Bytes of a prompt in a line.
+/// Maximum size of a listed prompt, in bytes.
 const MAX_PROMPT_BYTES: usize = 400;
 
-/// Reason of a stop that another process asked for.
+/// Reason for a stop that another process requested.
 const STOP_REASON: &str = "stopped by zk fleet";
 
 /// Plugin that publishes a conversation's status in the [`FleetDir`], and handles stop and answer requests of other
@@ -46,13 +46,13 @@ struct Beacon {
     entry: Mutex<Listed>,
     changed: Notify,
     run: Mutex<Option<Weak<dyn RunControl>>>,
-    /// Lock of the entry, once it is written.
+    /// Lock on the entry's file, held from its first write on.
     lock: Mutex<Option<StateLock>>,
-    /// Session whose entries of ended processes were removed.
-    adopted: Mutex<Option<SessionId>>,
+    /// Last session of which entries of dead processes were removed.
+    cleaned_session: Mutex<Option<SessionId>>,
 }
 
-/// Entry with the begin of its work.
+/// Listed entry, with the time at which its present work began.
 struct Listed {
     entry: FleetEntry,
     /// Time at which the conversation last began to work, in milliseconds since 1970; 0 before.
@@ -94,7 +94,7 @@ impl FleetBeacon {
             changed: Notify::new(),
             run: Mutex::default(),
             lock: Mutex::default(),
-            adopted: Mutex::default(),
+            cleaned_session: Mutex::default(),
         }))
     }
 }
@@ -109,10 +109,10 @@ impl Plugin for FleetBeacon {
         scope.provide::<dyn Command>("fleet", Arc::new(FleetCommand(beacon.dir.clone())))?;
         watch_runs(beacon, scope);
         let (task, of_task) = (beacon.clone(), scope.clone());
-        scope.spawn(async move { task.report(&of_task).await });
+        scope.spawn(async move { task.publish(&of_task).await });
         let closing = beacon.clone();
         scope.on_close(async move || {
-            let _ = tokio::task::spawn_blocking(move || closing.close()).await;
+            let _ = tokio::task::spawn_blocking(move || closing.close_entry()).await;
         });
         Ok(())
     }
@@ -124,31 +124,31 @@ fn watch_runs(beacon: &Arc<Beacon>, scope: &Scope) {
         if let Some(prompt) = event.prompt.as_ref().filter(|prompt| prompt.injected_by.is_none()) {
             let text = own.redact(&prompt.text());
             let first = visible_line(&cut(text.lines().next().unwrap_or_default(), MAX_PROMPT_BYTES));
-            own.change(|entry| entry.prompt = first);
+            own.change_entry(|entry| entry.prompt = first);
         }
         None
     });
     let own = beacon.clone();
     scope.on_sync_at(Reach::Own, move |_: &AgentStart, cx: &Cx| {
         *lock(&own.run) = cx.service::<dyn RunControl>().map(|run| Arc::downgrade(&run));
-        own.change(|entry| entry.is_running = true);
+        own.change_entry(|entry| entry.is_running = true);
     });
     let own = beacon.clone();
     scope.on_sync_at(Reach::Own, move |_: &SessionEnd, _: &Cx| {
         *lock(&own.run) = None;
-        own.change(|entry| entry.is_running = false);
+        own.change_entry(|entry| entry.is_running = false);
     });
     let own = beacon.clone();
     scope.on_sync_at(Reach::Descendants, move |event: &UsageUpdate, cx: &Cx| {
         let is_own = cx.origin().depth == 0;
-        own.change(|entry| {
+        own.change_entry(|entry| {
             entry.turns += u32::from(is_own);
             entry.cost += event.turn.cost.unwrap_or_default();
         });
     });
     let own = beacon.clone();
     scope.on_sync_at(Reach::Descendants, move |event: &SideCallEnd, _: &Cx| {
-        own.change(|entry| entry.cost += event.usage.cost.unwrap_or_default());
+        own.change_entry(|entry| entry.cost += event.usage.cost.unwrap_or_default());
     });
     let own = beacon.clone();
     scope.on_sync_at(Reach::Own, move |event: &GoalChanged, _: &Cx| own.set_goal(Some(event.clone())));
@@ -164,11 +164,12 @@ impl Beacon {
         self.redactor.redact(text).into_owned()
     }
 
-    fn change(&self, change: impl FnOnce(&mut FleetEntry)) {
+    fn change_entry(&self, change: impl FnOnce(&mut FleetEntry)) {
         let mut listed = lock(&self.entry);
         let was_working = listed.entry.is_working();
         change(&mut listed.entry);
-        // Each change is later than the one before, so that requests show which they knew.
+        // Every change has a later time than the change before, so that a request shows which state its
+        // sender saw.
         let now = now_ms().max(listed.entry.updated_ms.saturating_add(1));
         listed.entry.updated_ms = now;
         if !was_working && listed.entry.is_working() {
@@ -181,32 +182,32 @@ impl Beacon {
     fn set_goal(&self, goal: Option<GoalChanged>) {
         let redact = |text: &str| self.redact(text);
         let goal = goal.filter(|goal| goal.state != GoalState::Cleared).map(|goal| GoalChanged {
-            text: line(&goal.text, &redact),
-            reason: goal.reason.map(|reason| line(&reason, &redact)),
-            waiting: goal.waiting.iter().map(|decision| line(decision, &redact)).collect(),
+            text: redacted_line(&goal.text, &redact),
+            reason: goal.reason.map(|reason| redacted_line(&reason, &redact)),
+            waiting: goal.waiting.iter().map(|decision| redacted_line(decision, &redact)).collect(),
             ..goal
         });
-        self.change(|entry| entry.goal = goal);
+        self.change_entry(|entry| entry.goal = goal);
     }
 
     /// Writes the entry when it changes, and carries out requests, until the conversation closes.
-    async fn report(self: Arc<Self>, scope: &Scope) {
+    async fn publish(self: Arc<Self>, scope: &Scope) {
         tokio::time::sleep(FIRST_WRITE_DELAY).await;
-        self.refresh(scope);
-        if !self.blocking(Self::begin).await {
-            // Without a place for its entry the conversation works unlisted.
+        self.refresh_session(scope);
+        if !self.run_blocking(Self::write_first_entry).await {
+            // If the entry cannot be written, the conversation works without being listed.
             return;
         }
-        self.tell_orphans(scope).await;
+        self.report_orphans(scope).await;
         let questions = scope.bus().and_then(|bus| bus.service::<Questions>());
         let mut changes = questions.as_ref().map(|questions| questions.subscribe());
         if let Some(changes) = &mut changes {
-            // A question may have been asked before.
+            // A question may have been asked before this subscription.
             changes.mark_changed();
         }
         let mut requests = tokio::time::interval(REQUEST_INTERVAL);
         requests.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let take = |own: &Self| own.dir.take_requests(&own.id()).unwrap_or_default();
+        let take = |own: &Self| own.dir.take_requests(&own.entry_id()).unwrap_or_default();
         loop {
             let agents = || scope.bus().and_then(|bus| bus.service::<dyn RunningAgents>());
             let is_working = lock(&self.entry).entry.is_working()
@@ -223,24 +224,25 @@ impl Beacon {
                     let pending = questions.iter().flat_map(|questions| questions.pending());
                     let redact = |text: &str| self.redact(text);
                     let open = pending.map(|pending| OpenQuestion::new(&pending, &redact)).collect();
-                    self.change(|entry| entry.questions = open);
+                    self.change_entry(|entry| entry.questions = open);
                 }
-                // An idle conversation does not wake up.
+                // Requests are polled only while the conversation works, so that an idle one needs no
+                // wake-ups.
                 _ = requests.tick(), if is_working => {
-                    for request in self.blocking(take).await {
+                    for request in self.run_blocking(take).await {
                         self.carry_out(request, questions.as_deref(), scope).await;
                     }
                     continue;
                 }
             }
-            self.refresh(scope);
-            // A write that fails is made up for by the next change.
-            self.blocking(|own| _ = own.write()).await;
+            self.refresh_session(scope);
+            // The next change repeats a failed write.
+            self.run_blocking(|own| _ = own.write_entry()).await;
             tokio::time::sleep(WRITE_PAUSE).await;
         }
     }
 
-    async fn blocking<T: Default + Send + 'static>(
+    async fn run_blocking<T: Default + Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> T {
@@ -248,12 +250,12 @@ impl Beacon {
         tokio::task::spawn_blocking(move || work(&own)).await.unwrap_or_default()
     }
 
-    fn id(&self) -> String {
+    fn entry_id(&self) -> String {
         lock(&self.entry).entry.id.clone()
     }
 
-    /// Takes over the session and the directory of the conversation.
-    fn refresh(&self, scope: &Scope) {
+    /// Copies the session and the directory of the conversation to the entry.
+    fn refresh_session(&self, scope: &Scope) {
         let Some(bus) = scope.bus() else { return };
         let session = bus.service::<SessionId>().map(|id| SessionId::clone(&id));
         let cwd = bus.service::<dyn CurrentCwd>().and_then(|cwd| cwd.cwd());
@@ -264,39 +266,42 @@ impl Beacon {
         }
     }
 
-    /// Writes the first entry; returns whether that was possible.
-    fn begin(&self) -> bool {
-        let id = self.id();
+    /// Locks and writes the entry for the first time; returns whether that succeeded.
+    fn write_first_entry(&self) -> bool {
+        let id = self.entry_id();
         let Ok(held) = self.dir.lock(&id) else { return false };
         *lock(&self.lock) = Some(held);
-        self.write()
+        self.write_entry()
     }
 
-    /// Writes the entry, if it is listed at all; returns whether that succeeded.
-    fn write(&self) -> bool {
-        // Held over the write, so that closing waits for it and nothing is written behind it.
+    /// Writes the entry, if the conversation is listed; returns false if writing failed.
+    fn write_entry(&self) -> bool {
+        // Locked during the write, so that closing waits for it and no later write follows.
         let held = lock(&self.lock);
         if held.is_none() {
             return true;
         }
         let entry = lock(&self.entry).entry.clone();
-        self.adopt(&entry);
+        self.remove_dead_entries(&entry);
         self.dir.write(&entry).is_ok()
     }
 
-    /// Removes entries that ended processes left of this session, once for each session: the whole list is read.
-    fn adopt(&self, entry: &FleetEntry) {
+    /// Removes entries of dead processes of the same session. Done once per session, because it reads the
+    /// whole list.
+    fn remove_dead_entries(&self, entry: &FleetEntry) {
         let Some(session) = &entry.session else { return };
-        let mut adopted = lock(&self.adopted);
-        if adopted.as_ref() != Some(session) && self.dir.adopt(session, &entry.id).is_ok() {
-            *adopted = Some(session.clone());
+        let mut cleaned_session = lock(&self.cleaned_session);
+        if cleaned_session.as_ref() != Some(session)
+            && self.dir.remove_dead_entries(session, &entry.id).is_ok()
+        {
+            *cleaned_session = Some(session.clone());
         }
     }
 
-    async fn tell_orphans(self: &Arc<Self>, scope: &Scope) {
-        // Only somebody who reads it is told.
+    async fn report_orphans(self: &Arc<Self>, scope: &Scope) {
+        // Without a front-end, the orphans stay unreported.
         let Some(ui) = scope.bus().and_then(|bus| bus.service::<dyn Ui>()) else { return };
-        let orphans = self.blocking(|own| own.dir.reconcile().unwrap_or_default()).await;
+        let orphans = self.run_blocking(|own| own.dir.reconcile().unwrap_or_default()).await;
         match orphans.len() {
             0 => {}
             1 => ui.notify("a conversation ended without being closed: /fleet lists it"),
@@ -310,7 +315,7 @@ impl Beacon {
         match request {
             FleetRequest::Stop { listed_ms } => {
                 if listed_ms < lock(&self.entry).working_since_ms {
-                    // The work that it is about is over.
+                    // The work that the request refers to has ended.
                     return;
                 }
                 let run = lock(&self.run).as_ref().and_then(Weak::upgrade);
@@ -319,7 +324,7 @@ impl Beacon {
                 }
                 let Some(bus) = scope.bus() else { return };
                 stop_agents(STOP_REASON, &bus.cx());
-                // Between two runs there is none to stop.
+                // Between two runs there is no run to stop, but a goal to pause.
                 if let Some(goals) = bus.service::<Goals>() {
                     let _ = goals.pause(STOP_REASON, &bus.cx()).await;
                 }
@@ -332,14 +337,14 @@ impl Beacon {
                 if only_refuses && !matches!(answer, UiAnswer::No { .. }) {
                     return;
                 }
-                // A question that was answered meanwhile needs no answer.
+                // Rejected if the question was answered meanwhile.
                 let _ = questions.attach().answer(id, digest, answer);
             }
         }
     }
 
-    /// Removes the entry, or leaves it as paused if its goal is not reached.
-    fn close(&self) {
+    /// Removes the entry; keeps it as paused if the goal is not reached.
+    fn close_entry(&self) {
         let mut held = lock(&self.lock);
         if held.is_none() {
             return;
@@ -368,7 +373,7 @@ fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Id of an entry: eight letters and digits.
+/// Creates the id of an entry: eight letters and digits.
 fn new_id() -> String {
     const LETTERS: &[u8] = b"abcdefghjkmnpqrstuvwxyz23456789";
     (0..8)

@@ -8,16 +8,16 @@ use zk_core::service::{StateFileError, StateFiles, StateLock};
 use super::entry::{ENTRY_VERSION, FleetEntry, FleetRequest, FleetView};
 use super::error::FleetError;
 
-/// Largest entry that is read.
+/// Maximum size of an entry that is read, in bytes.
 const MAX_ENTRY_BYTES: usize = 256 * 1024;
 
-/// Largest file of requests that is read.
+/// Maximum size of a file of requests that is read, in bytes.
 const MAX_REQUESTS_BYTES: usize = 64 * 1024;
 
 /// Registry of live conversations: one status file per conversation, with a lock held by its process. Calls block.
 ///
-/// A conversation holds the lock of its entry as long as its process lives, so that no number of a process has to be
-/// trusted: the system ends the lock with the process.
+/// A conversation holds the lock of its entry as long as its process lives. The system releases the lock when
+/// the process ends, so that liveness does not depend on process ids.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -36,13 +36,13 @@ pub struct FleetDir {
 }
 
 impl FleetDir {
-    /// The list in the directory `dir`, which need not exist.
+    /// Creates the registry in the directory `dir`, which need not exist.
     pub fn new(dir: impl Into<PathBuf>, files: Arc<dyn StateFiles>) -> Self {
         Self { dir: dir.into(), files }
     }
 
-    /// Lists the conversations: those that wait for a person first, then by state and age. Entries that nobody needs
-    /// any more are removed; a file that is no entry is left alone.
+    /// Lists the conversations: those that wait for a person first, then by state and age. Outdated entries
+    /// are removed; a file that is no valid entry is left alone.
     ///
     /// # Errors
     /// [`FleetError::Dir`] when the directory cannot be read.
@@ -57,7 +57,7 @@ impl FleetDir {
         for found in read {
             let path = found.map_err(failed)?.path();
             if path.extension().is_some_and(|end| end == "json") {
-                views.extend(self.view(&path)?);
+                views.extend(self.view_entry(&path)?);
             }
         }
         views.sort_by(|one, other| {
@@ -67,10 +67,10 @@ impl FleetDir {
         Ok(views)
     }
 
-    fn view(&self, path: &Path) -> Result<Option<FleetView>, FleetError> {
+    fn view_entry(&self, path: &Path) -> Result<Option<FleetView>, FleetError> {
         let Some(entry) = self.read_entry(path) else { return Ok(None) };
         let Some(lock) = self.files.try_lock(path)? else { return Ok(Some(FleetView::new(entry, true))) };
-        // The owner may have closed between the two looks.
+        // The owner may have closed its entry between the lock attempt and this read.
         let Some(entry) = self.read_entry(path) else {
             drop(lock);
             return Ok(None);
@@ -85,7 +85,7 @@ impl FleetDir {
     fn read_entry(&self, path: &Path) -> Option<FleetEntry> {
         let bytes = self.files.read(path, MAX_ENTRY_BYTES).ok()??;
         let entry: FleetEntry = serde_json::from_slice(&bytes).ok()?;
-        let is_own = entry.version == ENTRY_VERSION && path == self.path(&entry.id) && is_id(&entry.id);
+        let is_own = entry.version == ENTRY_VERSION && path == self.entry_path(&entry.id) && is_id(&entry.id);
         is_own.then_some(entry)
     }
 
@@ -108,7 +108,7 @@ impl FleetDir {
         }
     }
 
-    /// Marks the orphans that nobody was told of as told, and returns them.
+    /// Marks orphans that were not reported to a person as reported, and returns them.
     ///
     /// # Errors
     /// As [`FleetDir::list`].
@@ -127,11 +127,11 @@ impl FleetDir {
         Ok(new)
     }
 
-    /// Removes the entries of a session whose processes are gone, since another process goes on with it.
+    /// Removes dead entries of a session, which another process continues.
     ///
     /// # Errors
     /// As [`FleetDir::list`].
-    pub(super) fn adopt(&self, session: &SessionId, own: &str) -> Result<(), FleetError> {
+    pub(super) fn remove_dead_entries(&self, session: &SessionId, own: &str) -> Result<(), FleetError> {
         for view in self.list()? {
             let is_left = !view.state.is_alive() && view.entry.id != own;
             if is_left && view.entry.session.as_ref() == Some(session) {
@@ -147,7 +147,7 @@ impl FleetDir {
     /// [`FleetError::Alive`] when the process is alive.
     pub fn forget(&self, view: &FleetView) -> Result<(), FleetError> {
         let entry = &view.entry;
-        match self.files.try_lock(&self.path(&entry.id))? {
+        match self.files.try_lock(&self.entry_path(&entry.id))? {
             Some(_lock) => {
                 self.remove_files(&entry.id);
                 Ok(())
@@ -164,7 +164,7 @@ impl FleetDir {
         if !view.state.is_alive() {
             return Err(FleetError::Gone { id: view.entry.id.clone() });
         }
-        let path = self.requests(&view.entry.id);
+        let path = self.requests_path(&view.entry.id);
         let _lock = self.files.lock(&path)?;
         let mut line = serde_json::to_vec(request).unwrap_or_default();
         line.push(b'\n');
@@ -172,9 +172,9 @@ impl FleetDir {
         Ok(())
     }
 
-    /// Takes the requests to a conversation. What is no request is dropped.
+    /// Takes the requests to a conversation. Invalid requests are dropped.
     pub(super) fn take_requests(&self, id: &str) -> Result<Vec<FleetRequest>, FleetError> {
-        let path = self.requests(id);
+        let path = self.requests_path(id);
         if !path.exists() {
             return Ok(Vec::new());
         }
@@ -187,35 +187,38 @@ impl FleetDir {
     }
 
     pub(super) fn lock(&self, id: &str) -> Result<StateLock, StateFileError> {
-        self.files.lock(&self.path(id))
+        self.files.lock(&self.entry_path(id))
     }
 
     pub(super) fn write(&self, entry: &FleetEntry) -> Result<(), StateFileError> {
         let bytes = serde_json::to_vec_pretty(entry).unwrap_or_default();
-        self.files.replace(&self.path(&entry.id), &bytes)
+        self.files.replace(&self.entry_path(&entry.id), &bytes)
     }
 
-    /// Removes the files of an entry, whose lock the caller has.
+    /// Removes the files of an entry. The caller holds the entry's lock.
     pub(super) fn remove_files(&self, id: &str) {
-        let requests = self.requests(id);
-        for path in
-            [requests.with_extension("lock"), requests, self.path(id), self.path(id).with_extension("lock")]
-        {
-            // Without its entry, a file that stays is in nobody's list.
+        let requests = self.requests_path(id);
+        for path in [
+            requests.with_extension("lock"),
+            requests,
+            self.entry_path(id),
+            self.entry_path(id).with_extension("lock"),
+        ] {
+            // A file that remains is not listed, because its entry is gone.
             let _ = std::fs::remove_file(path);
         }
     }
 
-    fn path(&self, id: &str) -> PathBuf {
+    fn entry_path(&self, id: &str) -> PathBuf {
         self.dir.join(format!("{id}.json"))
     }
 
-    fn requests(&self, id: &str) -> PathBuf {
+    fn requests_path(&self, id: &str) -> PathBuf {
         self.dir.join(format!("{id}-requests.jsonl"))
     }
 }
 
-/// Whether a text may be the name of an entry's files.
+/// Whether a text is valid as an entry's id, which is part of file names.
 fn is_id(id: &str) -> bool {
     !id.is_empty() && id.len() <= 32 && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }

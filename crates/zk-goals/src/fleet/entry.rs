@@ -8,26 +8,26 @@ use zk_core::service::{PendingQuestion, Question, QuestionDigest, QuestionId, Ui
 use super::error::FleetError;
 use crate::drive::question_line;
 
-/// Version of an entry's shape.
+/// Format version of entries.
 pub(super) const ENTRY_VERSION: u32 = 1;
 
-/// A conversation as its process reports it.
+/// State of a conversation as its process reports it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FleetEntry {
-    /// Version of the shape.
+    /// Format version of the entry.
     pub version: u32,
     /// Id of the entry.
     pub id: String,
-    /// Process of the conversation.
+    /// Id of the conversation's process.
     pub pid: u32,
     /// Time at which the conversation was opened, in milliseconds since 1970.
     pub started_ms: u64,
     /// Time of the last change, in milliseconds since 1970.
     pub updated_ms: u64,
-    /// Session of the conversation; `None` if it is not stored.
+    /// Id of the conversation's session; `None` if it is not stored.
     #[serde(default)]
     pub session: Option<SessionId>,
-    /// Working directory.
+    /// Working directory of the conversation.
     pub cwd: PathBuf,
     /// First line of the last prompt.
     #[serde(default)]
@@ -38,16 +38,16 @@ pub struct FleetEntry {
     /// Questions that wait for a person.
     #[serde(default)]
     pub questions: Vec<OpenQuestion>,
-    /// Turns since the conversation was opened.
+    /// Number of turns since the conversation was opened.
     #[serde(default)]
     pub turns: u32,
-    /// Cost since then in US dollars, as far as prices are known.
+    /// Cost in US dollars since the conversation was opened, as far as prices are known.
     #[serde(default)]
     pub cost: f64,
     /// Goal of the conversation.
     #[serde(default)]
     pub goal: Option<GoalChanged>,
-    /// Whether the conversation was closed in order, with a goal that is not reached.
+    /// Whether the conversation was closed regularly, with a goal that is not reached.
     #[serde(default)]
     pub is_closed: bool,
     /// Whether a person was told that the process is gone.
@@ -62,9 +62,9 @@ pub struct OpenQuestion {
     pub id: QuestionId,
     /// Digest of the question's content.
     pub digest: QuestionDigest,
-    /// The question in a line.
+    /// Text of the question, in one line.
     pub text: String,
-    /// Choices, if it has any.
+    /// Options of the question; empty if it has none.
     #[serde(default)]
     pub options: Vec<String>,
     /// Kind of answer that another process may give.
@@ -75,20 +75,21 @@ pub struct OpenQuestion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OpenAnswers {
-    /// No: a consent is given where the whole question is shown. A command of a model can be the other process.
+    /// Only a refusal: consent is given where the whole question is visible. The other process may be a
+    /// command of a model.
     Refusal,
-    /// One of the options, or a text.
+    /// One of the options, or a free text.
     ChoiceOrText,
-    /// A text.
+    /// A free text.
     Text,
 }
 
 impl OpenAnswers {
-    /// Answers that another process may give to `question`.
+    /// Returns the kind of answer that another process may give to `question`.
     pub(super) fn of(question: &Question) -> Self {
         match question {
             Question::Select(selection) if selection.accepts_words => Self::ChoiceOrText,
-            // Such as whether to go on with a plan, or to spend more.
+            // These include questions whether to continue a plan or to spend more.
             Question::Select(_) => Self::Refusal,
             Question::Approve(_) | Question::Trust(_) | Question::Confirm { .. } => Self::Refusal,
             Question::Input { .. } => Self::Text,
@@ -100,7 +101,7 @@ impl OpenQuestion {
     pub(super) fn new(pending: &PendingQuestion, redact: &dyn Fn(&str) -> String) -> Self {
         let options = match &pending.question {
             Question::Select(selection) => {
-                selection.options.iter().map(|option| line(option, redact)).collect()
+                selection.options.iter().map(|option| redacted_line(option, redact)).collect()
             }
             Question::Approve(_) | Question::Confirm { .. } | Question::Trust(_) | Question::Input { .. } => {
                 Vec::new()
@@ -115,7 +116,7 @@ impl OpenQuestion {
         }
     }
 
-    /// Reads an answer as a person types it.
+    /// Parses an answer that a person typed.
     ///
     /// # Errors
     /// [`FleetError::Answer`] with the possible answers.
@@ -144,8 +145,8 @@ impl OpenQuestion {
     }
 }
 
-/// Whole text in a line, without secrets and with visible control characters.
-pub(super) fn line(text: &str, redact: &dyn Fn(&str) -> String) -> String {
+/// Returns the whole text in one line, redacted and with visible control characters.
+pub(super) fn redacted_line(text: &str, redact: &dyn Fn(&str) -> String) -> String {
     visible_line(&redact(text))
 }
 
@@ -166,7 +167,7 @@ pub enum FleetState {
 }
 
 impl FleetState {
-    /// Word for the state.
+    /// Returns the word for the state.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -193,7 +194,7 @@ impl FleetState {
 pub struct FleetView {
     /// State of the conversation.
     pub state: FleetState,
-    /// Report of its process.
+    /// Entry that the conversation's process wrote.
     #[serde(flatten)]
     pub entry: FleetEntry,
 }
@@ -212,14 +213,15 @@ impl FleetView {
 }
 
 impl FleetEntry {
-    /// Whether a request from elsewhere may find something to act on: a run, a question, or a goal between two runs.
+    /// Whether a request of another process can have an effect: there is a run, a question, or an autonomous
+    /// goal between two runs.
     #[must_use]
     pub fn is_working(&self) -> bool {
         let is_driven = |goal: &GoalChanged| goal.autonomous && goal.state == GoalState::Active;
         self.is_running || !self.questions.is_empty() || self.goal.as_ref().is_some_and(is_driven)
     }
 
-    /// Whether there is a goal that is not reached, and not given up.
+    /// Whether the goal is neither reached nor given up.
     #[must_use]
     pub fn has_open_goal(&self) -> bool {
         self.goal.as_ref().is_some_and(|goal| match goal.state {

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use zk_core::service::StateFileError;
 
-/// Error of the list of conversations.
+/// Error of the registry of conversations.
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
     /// No entry has this id.
@@ -26,10 +26,10 @@ pub enum FleetError {
         /// Id of the entry.
         id: String,
     },
-    /// The entry has no such question.
+    /// The conversation has no such question.
     #[error("the conversation {0} waits for no answer")]
     NoQuestion(String),
-    /// The answer is not possible from another process.
+    /// Another process cannot give this answer.
     #[error("{0}")]
     Answer(String),
     /// A file cannot be read or written.
@@ -38,7 +38,7 @@ pub enum FleetError {
     /// The directory cannot be read.
     #[error("cannot read {}: {source}", dir.display())]
     Dir {
-        /// Directory of the list.
+        /// Directory of the registry.
         dir: PathBuf,
         /// Cause of the failure.
         source: io::Error,

@@ -4,7 +4,7 @@ use zk_core::service::visible_line;
 
 use super::entry::{FleetState, FleetView};
 
-/// Longest text of a goal or prompt in a line, in characters.
+/// Maximum length of a goal's or prompt's text in a line, in characters.
 const MAX_TEXT_CHARS: usize = 70;
 
 /// Describes conversations in lines for a person; `home` is shortened to `~`.
@@ -27,7 +27,7 @@ fn lines_of(view: &FleetView, home: Option<&Path>) -> Vec<String> {
         Some(goal) => format!("goal {}: {}", goal.state, goal.text),
         None => entry.prompt.clone(),
     };
-    let about = if about.is_empty() { about } else { format!("  {}", cut(&about)) };
+    let about = if about.is_empty() { about } else { format!("  {}", cut_text(&about)) };
     let place =
         if view.state.is_alive() { format!("process {}", entry.pid) } else { "no process".to_owned() };
     let mut lines = vec![visible_line(&format!(
@@ -51,7 +51,7 @@ fn lines_of(view: &FleetView, home: Option<&Path>) -> Vec<String> {
     lines
 }
 
-fn cut(text: &str) -> String {
+fn cut_text(text: &str) -> String {
     let text = text.lines().next().unwrap_or_default();
     match text.char_indices().nth(MAX_TEXT_CHARS) {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),

@@ -1,34 +1,34 @@
 use zk_core::events::GoalState;
 
-use super::phrase::{digest, ends_with_phrase};
+use super::phrase::{answer_digest, ends_with_phrase};
 use super::spec::{Goal, GoalOrigin, GoalSpec};
 use super::text;
 
-/// Requests for a verdict that fail in a row before the supervisor is paused.
+/// Number of failed requests for a verdict in a row after which the supervisor is paused.
 const SUPERVISOR_FAILURES: u32 = 3;
 
-/// Difference of sums in US dollars that is none.
+/// Rounding tolerance of sums in US dollars.
 const ROUNDING_USD: f64 = 1e-9;
 
-/// Turns for which a failing supervisor is paused.
+/// Number of turns for which a failing supervisor is paused.
 const SUPERVISOR_PAUSE_TURNS: u32 = 20;
 
 /// Rules of the state machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GoalRules {
-    /// Last line of an answer that says that the goal is reached.
+    /// Phrase that ends an answer to say that the goal is reached.
     pub phrase: String,
-    /// Turns between two verdicts of the supervisor; 0 for no supervisor.
+    /// Number of turns between two verdicts of the supervisor; 0 for no supervisor.
     pub supervisor_turns: u32,
-    /// Equal answers in a row that mean no progress.
+    /// Number of equal answers in a row after which a goal is stuck.
     pub identical_answers: u32,
-    /// Failed turns in a row that mean no progress.
+    /// Number of failed turns in a row after which a goal is stuck.
     pub failures: u32,
-    /// Whether prompts are goals while no other one is set.
+    /// Whether a prompt is the goal while no other goal is set.
     pub from_prompts: bool,
 }
 
-/// Something that happened to a conversation with a goal.
+/// Event of a conversation that affects its goal.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GoalInput {
     /// A person sets a goal.
@@ -37,18 +37,18 @@ pub enum GoalInput {
     Clear,
     /// A person says that the goal is reached.
     Done,
-    /// A person has an ended or paused goal go on, with new caps.
+    /// A person resumes an ended or paused goal, with new caps.
     Resume {
-        /// Cap on further turns.
+        /// Cap on further turns; `None` keeps the cap.
         more_turns: Option<u32>,
-        /// Cap on further US dollars.
+        /// Cap on further US dollars; `None` keeps the cap.
         more_budget: Option<f64>,
     },
     /// A person sent a prompt.
     Prompted(String),
     /// Money was spent by a turn, a side call or a sub-agent.
     Spent {
-        /// US dollars; `None` if the price is not known.
+        /// Amount in US dollars; `None` if the price is not known.
         usd: Option<f64>,
         /// Spender of the money.
         by: Spender,
@@ -57,9 +57,9 @@ pub enum GoalInput {
     Turn {
         /// Text of the answer; `None` if the model called tools.
         answer: Option<String>,
-        /// The calls as text, by which repeated work is found; empty for an answer.
+        /// The calls as text, to recognise repeated work; empty for an answer.
         calls: String,
-        /// Whether there is a plan, and all of it is done.
+        /// Whether all items of the plan are done; false without a plan.
         is_plan_finished: bool,
     },
     /// A turn failed, and its run with it.
@@ -67,11 +67,11 @@ pub enum GoalInput {
         /// Description of the failure.
         error: String,
     },
-    /// A budget beyond the goal's own cannot pay the next turn.
+    /// The next turn does not fit a budget other than the goal's own.
     CapReached(String),
     /// The run was stopped, by a person or from outside.
     Stopped {
-        /// Reason, if one is known.
+        /// Reason for the stop, if it is known.
         reason: Option<String>,
     },
     /// The supervisor gave its verdict.
@@ -83,9 +83,9 @@ pub enum GoalInput {
     },
     /// The supervisor gave no usable verdict.
     NoVerdict(SupervisorFailure),
-    /// A decision waits for a person.
+    /// A decision is pending until a person answers.
     Waiting(String),
-    /// The decisions that waited are settled.
+    /// The pending decisions are settled.
     Decided,
 }
 
@@ -103,22 +103,22 @@ pub enum Spender {
 /// Reason for which there is no verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SupervisorFailure {
-    /// The provider has no capacity now: asked again after the next turn.
+    /// The provider has no capacity at present: the supervisor is asked again after the next turn.
     Deferred,
-    /// The request failed, or the answer is no verdict.
+    /// The request failed, or the answer is no valid verdict.
     Failed,
 }
 
-/// Something to do for a goal.
+/// Action that follows from an input.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GoalEffect {
     /// Stores the goal in the session.
     Store,
-    /// Announces the goal's change.
+    /// Announces the change of the goal.
     Announce,
-    /// Has the model go on with this message, in the present run.
+    /// Continues the present run with this message to the model.
     Continue(String),
-    /// Has the model go on with this message in a new run, after so many failures.
+    /// Continues with this message to the model in a new run, after a failed one.
     Retry {
         /// Message for the model.
         message: String,
@@ -127,7 +127,7 @@ pub enum GoalEffect {
     },
     /// Stops the present run for this reason.
     StopRun(String),
-    /// Asks the supervisor for its verdict.
+    /// Asks the supervisor for a verdict.
     AskSupervisor,
 }
 
@@ -172,40 +172,42 @@ impl GoalMachine {
         self.goal = goal.filter(|goal| goal.state != GoalState::Cleared);
     }
 
-    /// The goal; `None` while idle.
+    /// Returns the goal; `None` while idle.
     #[must_use]
     pub fn goal(&self) -> Option<&Goal> {
         self.goal.as_ref()
     }
 
-    /// State of the goal; `None` while idle.
+    /// Returns the state of the goal; `None` while idle.
     #[must_use]
     pub fn state(&self) -> Option<GoalState> {
         self.goal.as_ref().map(|goal| goal.state)
     }
 
-    /// Message that has the model go on with the goal; `None` if the conversation does not go on by itself.
+    /// Returns the message with which the model continues the goal; `None` if the conversation does not
+    /// continue by itself.
     #[must_use]
     pub fn next_message(&self) -> Option<String> {
         let goal = self.goal.as_ref().filter(|goal| goal.is_driven())?;
-        Some(text::go_on(goal, &self.rules))
+        Some(text::continue_message(goal, &self.rules))
     }
 
-    /// Text for the system prompt: the goal that a person set, and the phrase; `None` if there is none.
+    /// Returns the text for the system prompt: the goal that a person set, and the phrase. `None` if there is
+    /// no such goal.
     #[must_use]
     pub fn section(&self) -> Option<String> {
         let goal = self.goal.as_ref()?;
         let is_told = goal.state == GoalState::Active && goal.spec.origin() == GoalOrigin::Set;
-        let instruction = text::instruction(&self.rules);
+        let instruction = text::phrase_instruction(&self.rules);
         is_told.then(|| format!("# Goal of this conversation\n\n{}\n\n{instruction}", goal.spec.text()))
     }
 
-    /// Applies an input; returns what is to be done, in order. [`GoalInput::Clear`] returns effects for a goal
-    /// that [`goal`](Self::goal) still has, as cleared.
+    /// Applies an input; returns the actions that follow from it, in order. After [`GoalInput::Clear`],
+    /// [`goal`](Self::goal) still returns the goal, as cleared.
     pub fn apply(&mut self, input: GoalInput) -> Vec<GoalEffect> {
         match input {
-            GoalInput::Set(spec) => self.begin(spec),
-            GoalInput::Prompted(prompt) => self.prompted(&prompt),
+            GoalInput::Set(spec) => self.set_goal(spec),
+            GoalInput::Prompted(prompt) => self.apply_prompt(&prompt),
             input => match &mut self.goal {
                 Some(goal) if goal.state != GoalState::Cleared => apply_to(goal, input, &self.rules),
                 Some(_) | None => Vec::new(),
@@ -213,29 +215,29 @@ impl GoalMachine {
         }
     }
 
-    fn begin(&mut self, spec: GoalSpec) -> Vec<GoalEffect> {
+    fn set_goal(&mut self, spec: GoalSpec) -> Vec<GoalEffect> {
         self.goals += 1;
         self.goal = Some(Goal::new(self.goals, spec));
         vec![GoalEffect::Store, GoalEffect::Announce]
     }
 
-    fn prompted(&mut self, prompt: &str) -> Vec<GoalEffect> {
+    fn apply_prompt(&mut self, prompt: &str) -> Vec<GoalEffect> {
         if let Some(goal) = self.goal.as_mut().filter(|goal| goal.state == GoalState::Paused) {
-            return goal.enter(GoalState::Active, None);
+            return goal.enter_state(GoalState::Active, None);
         }
         let is_free = self
             .goal
             .as_ref()
             .is_none_or(|goal| goal.state != GoalState::Active || goal.spec.origin() == GoalOrigin::Prompt);
         match GoalSpec::from_prompt(prompt).filter(|_| self.rules.from_prompts && is_free) {
-            Some(spec) => self.begin(spec),
+            Some(spec) => self.set_goal(spec),
             None => Vec::new(),
         }
     }
 }
 
 impl Goal {
-    fn enter(&mut self, state: GoalState, reason: Option<String>) -> Vec<GoalEffect> {
+    fn enter_state(&mut self, state: GoalState, reason: Option<String>) -> Vec<GoalEffect> {
         (self.state, self.reason) = (state, reason);
         if state != GoalState::Active {
             self.supervision.is_asked = false;
@@ -243,31 +245,33 @@ impl Goal {
         vec![GoalEffect::Store, GoalEffect::Announce]
     }
 
-    /// Description of a cap on money that is reached.
-    fn money_cap(&self) -> Option<String> {
+    /// Describes the cap on money, if it is reached.
+    fn reached_money_cap(&self) -> Option<String> {
         let budget = self.spec.budget()?;
-        // A verdict under way is not paid yet.
+        // The cost of a verdict under way is not counted yet.
         let is_due = self.supervision.is_asked && !self.supervision.is_paid;
-        let reserved = if is_due { self.usual_cost() } else { 0.0 };
+        let reserved = if is_due { self.average_turn_cost() } else { 0.0 };
         let awaited = if reserved > 0.0 { ", and a verdict is to be paid" } else { "" };
         let is_over = self.spent + reserved > budget + ROUNDING_USD;
         is_over.then(|| format!("${:.4} of ${budget:.2} is spent{awaited}", self.spent))
     }
 
-    /// Cost of a turn so far, in US dollars.
-    fn usual_cost(&self) -> f64 {
+    /// Returns the average cost of a turn so far, in US dollars.
+    fn average_turn_cost(&self) -> f64 {
         self.spent / f64::from(self.turns.max(1))
     }
 
-    /// Whether the budget can pay a verdict beside the next turn, as far as turns cost the same.
+    /// Whether the budget can pay a verdict and the next turn, each at the average cost of a turn.
     fn can_pay_verdict(&self) -> bool {
-        self.spec.budget().is_none_or(|budget| self.spent + 2.0 * self.usual_cost() <= budget + ROUNDING_USD)
+        self.spec
+            .budget()
+            .is_none_or(|budget| self.spent + 2.0 * self.average_turn_cost() <= budget + ROUNDING_USD)
     }
 
-    /// Description of a cap that is reached.
-    fn cap(&self) -> Option<String> {
+    /// Describes the cap on turns or money that is reached, if one is.
+    fn reached_cap(&self) -> Option<String> {
         let turns = self.spec.max_turns().filter(|most| self.turns >= *most);
-        turns.map(|most| format!("{most} turns are over")).or_else(|| self.money_cap())
+        turns.map(|most| format!("{most} turns are over")).or_else(|| self.reached_money_cap())
     }
 }
 
@@ -275,9 +279,9 @@ fn apply_to(goal: &mut Goal, input: GoalInput, rules: &GoalRules) -> Vec<GoalEff
     let is_active = goal.state == GoalState::Active;
     match input {
         GoalInput::Set(_) | GoalInput::Prompted(_) => Vec::new(),
-        GoalInput::Clear => goal.enter(GoalState::Cleared, None),
+        GoalInput::Clear => goal.enter_state(GoalState::Cleared, None),
         GoalInput::Done if goal.state == GoalState::Completed => Vec::new(),
-        GoalInput::Done => goal.enter(GoalState::Completed, Some("you said so".to_owned())),
+        GoalInput::Done => goal.enter_state(GoalState::Completed, Some("you said so".to_owned())),
         GoalInput::Resume { more_turns, more_budget } => {
             let turns = more_turns.map(|more| goal.turns.saturating_add(more));
             let budget = more_budget.map(|more| goal.spent + more);
@@ -285,29 +289,30 @@ fn apply_to(goal: &mut Goal, input: GoalInput, rules: &GoalRules) -> Vec<GoalEff
             (goal.failures, goal.equal_answers, goal.last_answer) = (0, 0, None);
             goal.supervision.achieved = None;
             goal.waiting.clear();
-            goal.enter(GoalState::Active, None)
+            goal.enter_state(GoalState::Active, None)
         }
-        GoalInput::Spent { usd, by } => spent(goal, usd, by),
+        GoalInput::Spent { usd, by } => apply_spending(goal, usd, by),
         GoalInput::Turn { answer: None, calls, .. } if is_active => {
-            goal.work = digest(&format!("{} {calls}", goal.work));
-            turn(goal, None, false, rules)
+            goal.work = answer_digest(&format!("{} {calls}", goal.work));
+            apply_turn(goal, None, false, rules)
         }
         GoalInput::Turn { answer, is_plan_finished, .. } if is_active => {
-            turn(goal, answer.as_deref(), is_plan_finished, rules)
+            apply_turn(goal, answer.as_deref(), is_plan_finished, rules)
         }
         GoalInput::Failed { error } if goal.is_driven() => {
             goal.failures += 1;
             if goal.failures >= rules.failures {
                 let reason = format!("{} failures in a row, the last one: {error}", goal.failures);
-                return goal.enter(GoalState::Stuck, Some(reason));
+                return goal.enter_state(GoalState::Stuck, Some(reason));
             }
-            let message = text::go_on(goal, rules);
+            let message = text::continue_message(goal, rules);
             vec![GoalEffect::Store, GoalEffect::Retry { message, failures: goal.failures }]
         }
-        GoalInput::CapReached(reason) if goal.is_driven() => goal.enter(GoalState::Capped, Some(reason)),
-        GoalInput::Stopped { reason } if goal.is_driven() => {
-            goal.enter(GoalState::Paused, Some(reason.unwrap_or_else(|| "the run was stopped".to_owned())))
+        GoalInput::CapReached(reason) if goal.is_driven() => {
+            goal.enter_state(GoalState::Capped, Some(reason))
         }
+        GoalInput::Stopped { reason } if goal.is_driven() => goal
+            .enter_state(GoalState::Paused, Some(reason.unwrap_or_else(|| "the run was stopped".to_owned()))),
         GoalInput::Verdict { achieved, reason } if is_active => {
             let supervision = &mut goal.supervision;
             (supervision.is_asked, supervision.failures) = (false, 0);
@@ -316,10 +321,10 @@ fn apply_to(goal: &mut Goal, input: GoalInput, rules: &GoalRules) -> Vec<GoalEff
             vec![GoalEffect::Store]
         }
         GoalInput::NoVerdict(failure) if is_active => {
-            no_verdict(goal, failure, rules);
+            apply_no_verdict(goal, failure, rules);
             vec![GoalEffect::Store]
         }
-        GoalInput::Waiting(decision) if is_active => match goal.note_waiting(decision) {
+        GoalInput::Waiting(decision) if is_active => match goal.add_waiting(decision) {
             true => vec![GoalEffect::Store, GoalEffect::Announce],
             false => Vec::new(),
         },
@@ -338,11 +343,11 @@ fn apply_to(goal: &mut Goal, input: GoalInput, rules: &GoalRules) -> Vec<GoalEff
     }
 }
 
-fn spent(goal: &mut Goal, usd: Option<f64>, by: Spender) -> Vec<GoalEffect> {
+fn apply_spending(goal: &mut Goal, usd: Option<f64>, by: Spender) -> Vec<GoalEffect> {
     let usd = usd.map(|usd| usd.max(0.0));
     if goal.state != GoalState::Active {
         let is_over = matches!(goal.state, GoalState::Completed | GoalState::Cleared);
-        // Work that began for the goal and ends after its stop counts, as a resumed goal has the same budget.
+        // Work that outlasts the goal's stop counts, because a resumed goal keeps its budget.
         if by == Spender::Turn || is_over || usd.is_none_or(|usd| usd <= 0.0) {
             return Vec::new();
         }
@@ -357,32 +362,37 @@ fn spent(goal: &mut Goal, usd: Option<f64>, by: Spender) -> Vec<GoalEffect> {
         return Vec::new();
     }
     let unknown = usd.is_none() && goal.spec.budget().is_some();
-    let reason = match goal.money_cap() {
+    let reason = match goal.reached_money_cap() {
         _ if unknown => "the price of the model is not known, so that no budget can be held".to_owned(),
-        // The turn itself may reach the goal.
+        // The turn itself may reach the goal, so that only other spending ends it here.
         Some(reason) if by != Spender::Turn => reason,
         Some(_) | None => return Vec::new(),
     };
-    let mut effects = goal.enter(GoalState::Capped, Some(reason.clone()));
+    let mut effects = goal.enter_state(GoalState::Capped, Some(reason.clone()));
     effects.push(GoalEffect::StopRun(reason));
     effects
 }
 
-fn turn(goal: &mut Goal, answer: Option<&str>, is_plan_finished: bool, rules: &GoalRules) -> Vec<GoalEffect> {
+fn apply_turn(
+    goal: &mut Goal,
+    answer: Option<&str>,
+    is_plan_finished: bool,
+    rules: &GoalRules,
+) -> Vec<GoalEffect> {
     goal.turns += 1;
     goal.failures = 0;
     if let Some(answer) = answer {
         if ends_with_phrase(answer, &rules.phrase) {
-            return goal.enter(GoalState::Completed, Some("the model said so".to_owned()));
+            return goal.enter_state(GoalState::Completed, Some("the model said so".to_owned()));
         }
         if is_plan_finished {
-            return goal.enter(GoalState::Completed, Some("all of the plan is done".to_owned()));
+            return goal.enter_state(GoalState::Completed, Some("all of the plan is done".to_owned()));
         }
         if let Some(reason) = goal.supervision.achieved.take() {
-            return goal.enter(GoalState::Completed, Some(format!("the supervisor found: {reason}")));
+            return goal.enter_state(GoalState::Completed, Some(format!("the supervisor found: {reason}")));
         }
-        // Equal answers after different calls are progress.
-        let now = digest(&format!("{} {answer}", goal.work));
+        // An answer counts as repeated only if the calls before it are equal too.
+        let now = answer_digest(&format!("{} {answer}", goal.work));
         goal.work = 0;
         goal.equal_answers = if goal.last_answer == Some(now) { goal.equal_answers + 1 } else { 1 };
         goal.last_answer = Some(now);
@@ -392,10 +402,10 @@ fn turn(goal: &mut Goal, answer: Option<&str>, is_plan_finished: bool, rules: &G
     }
     if goal.equal_answers >= rules.identical_answers {
         let reason = format!("{} equal answers in a row", goal.equal_answers);
-        return goal.enter(GoalState::Stuck, Some(reason));
+        return goal.enter_state(GoalState::Stuck, Some(reason));
     }
-    if let Some(reason) = goal.cap() {
-        let mut effects = goal.enter(GoalState::Capped, Some(reason.clone()));
+    if let Some(reason) = goal.reached_cap() {
+        let mut effects = goal.enter_state(GoalState::Capped, Some(reason.clone()));
         if answer.is_none() {
             effects.push(GoalEffect::StopRun(reason));
         }
@@ -411,8 +421,8 @@ fn turn(goal: &mut Goal, answer: Option<&str>, is_plan_finished: bool, rules: &G
     }
     effects.push(GoalEffect::Store);
     if answer.is_some() {
-        effects.push(GoalEffect::Continue(text::go_on(goal, rules)));
-        // Said once; the next verdict says what is missing then.
+        effects.push(GoalEffect::Continue(text::continue_message(goal, rules)));
+        // The model is told once; the next verdict replaces the reason.
         goal.supervision.missing = None;
     }
     effects
@@ -428,12 +438,12 @@ fn is_verdict_due(goal: &Goal, rules: &GoalRules) -> bool {
         && supervision.turns_since >= rules.supervisor_turns
 }
 
-fn no_verdict(goal: &mut Goal, failure: SupervisorFailure, rules: &GoalRules) {
+fn apply_no_verdict(goal: &mut Goal, failure: SupervisorFailure, rules: &GoalRules) {
     let turns = goal.turns;
     let supervision = &mut goal.supervision;
     supervision.is_asked = false;
     match failure {
-        // Due again after the next turn.
+        // The next turn makes a verdict due again.
         SupervisorFailure::Deferred => supervision.turns_since = rules.supervisor_turns.saturating_sub(1),
         SupervisorFailure::Failed => {
             supervision.failures += 1;

@@ -1,4 +1,4 @@
-/// Marks of Markdown that may stand around the phrase.
+/// Markdown marks that may surround the phrase.
 const MARKS: [char; 5] = ['*', '_', '`', '"', '>'];
 
 /// Whether the last line of an answer is the phrase, as a whole; marks of Markdown around it do not count.
@@ -19,8 +19,8 @@ pub fn ends_with_phrase(answer: &str, phrase: &str) -> bool {
     !phrase.is_empty() && bare(last) == bare(phrase)
 }
 
-/// Digest of an answer whose blanks do not count, by which equal answers are found. Empty for no answer.
-pub(super) fn digest(answer: &str) -> u64 {
+/// Returns a digest that is equal for answers that differ only in blanks.
+pub(super) fn answer_digest(answer: &str) -> u64 {
     const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
     let words = answer.split_whitespace().flat_map(|word| word.bytes().chain([b' ']));

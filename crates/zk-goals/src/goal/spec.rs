@@ -1,10 +1,10 @@
 use serde::{Deserialize, Serialize};
 use zk_core::events::{GoalChanged, GoalState};
 
-/// Longest text of a goal.
+/// Maximum size of a goal's text, in bytes.
 pub const MAX_GOAL_BYTES: usize = 8 * 1024;
 
-/// Most decisions for a person that are listed.
+/// Maximum number of decisions that are listed as waiting for a person.
 const MAX_WAITING: usize = 20;
 
 /// Goal as a person asks for it.
@@ -52,13 +52,13 @@ pub enum GoalSpecError {
         "the goal has {bytes} bytes, and at most {MAX_GOAL_BYTES} are possible: put the details into a file, and name it"
     )]
     TooLong {
-        /// Size of the text.
+        /// Size of the text in bytes.
         bytes: usize,
     },
 }
 
 impl GoalSpec {
-    /// Creates a goal that a person follows up.
+    /// Creates a goal that is not autonomous: a person continues it with prompts.
     ///
     /// # Errors
     /// [`GoalSpecError`] for a text without content, or over [`MAX_GOAL_BYTES`].
@@ -79,20 +79,21 @@ impl GoalSpec {
         })
     }
 
-    /// Makes the conversation go on by itself, within caps on turns and on US dollars.
+    /// Makes the goal autonomous: the conversation works towards it by itself, within caps on turns and on US
+    /// dollars.
     #[must_use]
     pub fn autonomous(self, max_turns: Option<u32>, budget: Option<f64>) -> Self {
         Self { autonomous: true, max_turns, budget, ..self }
     }
 
-    /// Goal that is a prompt; the text is cut to what is shown of it.
+    /// Creates a goal from a prompt, cut to the part that is shown.
     pub(super) fn from_prompt(prompt: &str) -> Option<Self> {
         let first = prompt.lines().find(|line| !line.trim().is_empty())?;
         let end = first.char_indices().nth(200).map_or(first.len(), |(at, _)| at);
         Some(Self { origin: GoalOrigin::Prompt, ..Self::new(first.get(..end)?).ok()? })
     }
 
-    /// Text of the goal.
+    /// Returns the text of the goal.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -104,19 +105,19 @@ impl GoalSpec {
         self.autonomous
     }
 
-    /// Cap on turns.
+    /// Returns the cap on turns; `None` for no cap.
     #[must_use]
     pub fn max_turns(&self) -> Option<u32> {
         self.max_turns
     }
 
-    /// Cap on US dollars.
+    /// Returns the cap on US dollars; `None` for no cap.
     #[must_use]
     pub fn budget(&self) -> Option<f64> {
         self.budget
     }
 
-    /// Source of the text.
+    /// Returns the source of the text.
     #[must_use]
     pub fn origin(&self) -> GoalOrigin {
         self.origin
@@ -134,18 +135,18 @@ pub struct Goal {
     pub number: u64,
     /// Goal as it was asked for.
     pub spec: GoalSpec,
-    /// Present state.
+    /// Present state of the goal.
     pub state: GoalState,
-    /// Reason for the state.
+    /// Reason for the state, if there is one.
     #[serde(default)]
     pub reason: Option<String>,
-    /// Turns spent on the goal.
+    /// Number of turns spent on the goal.
     #[serde(default)]
     pub turns: u32,
     /// US dollars spent on the goal, with sub-agents and side calls, as far as prices are known.
     #[serde(default)]
     pub spent: f64,
-    /// Equal answers in a row, the last one included.
+    /// Number of equal answers in a row, the last one included.
     #[serde(default)]
     pub equal_answers: u32,
     /// Digest of the calls since the last answer.
@@ -154,7 +155,7 @@ pub struct Goal {
     /// Digest of the last answer, with the calls before it.
     #[serde(default)]
     pub last_answer: Option<u64>,
-    /// Failed turns in a row.
+    /// Number of failed turns in a row.
     #[serde(default)]
     pub failures: u32,
     /// State of the supervisor.
@@ -168,25 +169,25 @@ pub struct Goal {
 /// State of the supervisor of a goal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Supervision {
-    /// Turns since the last request for a verdict.
+    /// Number of turns since the last request for a verdict.
     #[serde(default)]
     pub turns_since: u32,
-    /// Requests without a usable verdict in a row.
+    /// Number of requests in a row without a usable verdict.
     #[serde(default)]
     pub failures: u32,
-    /// Turn from which the paused supervisor is asked again.
+    /// Turn number from which the paused supervisor is asked again.
     #[serde(default)]
     pub paused_until: Option<u32>,
-    /// Reason of a verdict that the goal is achieved, which counts with the next answer.
+    /// Reason of a verdict that the goal is achieved; it takes effect with the next answer.
     #[serde(default)]
     pub achieved: Option<String>,
-    /// Reason of the last verdict that the goal is not achieved, for the next message to the model.
+    /// Reason of the last verdict that the goal is not achieved, to tell the model with the next message.
     #[serde(default)]
     pub missing: Option<String>,
-    /// Whether a verdict is awaited. A verdict does not survive its process.
+    /// Whether a requested verdict has not arrived. Such a request ends with its process.
     #[serde(skip)]
     pub is_asked: bool,
-    /// Whether the cost of that verdict is known.
+    /// Whether the cost of the requested verdict was counted.
     #[serde(skip)]
     pub is_paid: bool,
 }
@@ -209,22 +210,22 @@ impl Goal {
         }
     }
 
-    /// Whether a person set the goal, and it is neither reached nor given up: another goal does not take its place
-    /// unasked.
+    /// Whether a person set the goal, and it is neither reached nor given up, so that another goal replaces
+    /// it only after a question.
     #[must_use]
     pub fn is_open(&self) -> bool {
         let is_open = matches!(self.state, GoalState::Active | GoalState::Paused);
         is_open && self.spec.origin == GoalOrigin::Set
     }
 
-    /// Whether the conversation goes on by itself now.
+    /// Whether the conversation works towards the goal by itself now.
     #[must_use]
     pub fn is_driven(&self) -> bool {
         self.spec.autonomous && self.state == GoalState::Active
     }
 
-    /// Notes a decision for a person; returns whether it is a new one.
-    pub(super) fn note_waiting(&mut self, decision: String) -> bool {
+    /// Adds a pending decision of a person; returns whether it is a new one.
+    pub(super) fn add_waiting(&mut self, decision: String) -> bool {
         let is_new = !self.waiting.contains(&decision) && self.waiting.len() < MAX_WAITING;
         if is_new {
             self.waiting.push(decision);
@@ -232,7 +233,7 @@ impl Goal {
         is_new
     }
 
-    /// The goal as an event tells it.
+    /// Returns the event that announces the goal's present state.
     #[must_use]
     pub fn changed(&self) -> GoalChanged {
         GoalChanged {

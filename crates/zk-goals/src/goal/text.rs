@@ -1,10 +1,10 @@
 use super::{Goal, GoalRules};
 
-/// Longest part of a goal's text that is repeated, in characters. All of it stands in the system prompt.
+/// Maximum length of the goal's text in a message, in characters. The system prompt has the whole text.
 const MAX_REPEATED_CHARS: usize = 300;
 
-/// Message that has the model go on with a goal.
-pub(super) fn go_on(goal: &Goal, rules: &GoalRules) -> String {
+/// Returns the message with which the model continues a goal.
+pub(super) fn continue_message(goal: &Goal, rules: &GoalRules) -> String {
     let text = goal.spec.text();
     let repeated = match text.char_indices().nth(MAX_REPEATED_CHARS) {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
@@ -24,8 +24,8 @@ pub(super) fn go_on(goal: &Goal, rules: &GoalRules) -> String {
     message
 }
 
-/// Sentence that tells the model the phrase.
-pub(super) fn instruction(rules: &GoalRules) -> String {
+/// Returns the sentence that tells the model the phrase.
+pub(super) fn phrase_instruction(rules: &GoalRules) -> String {
     format!(
         "Once the goal is reached, and only then, end your answer with this line, without a call of a tool:\n{}",
         rules.phrase

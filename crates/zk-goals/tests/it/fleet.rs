@@ -18,13 +18,13 @@ fn beacon(dir: &Path) -> FleetBeacon {
     FleetBeacon::new(fleet(dir), Arc::new(Redactor::new()), std::process::id(), dir.to_owned())
 }
 
-/// Request to stop what `view` shows.
-fn stop(view: &FleetView) -> FleetRequest {
+/// Returns the request to stop the work that `view` shows.
+fn stop_request(view: &FleetView) -> FleetRequest {
     FleetRequest::Stop { listed_ms: view.entry.updated_ms }
 }
 
-/// The one conversation of the list, once it is as expected.
-async fn listed(fleet: &FleetDir, is_expected: impl Fn(&FleetView) -> bool) -> FleetView {
+/// Returns the only conversation of the list, once it is as expected.
+async fn wait_for_listed(fleet: &FleetDir, is_expected: impl Fn(&FleetView) -> bool) -> FleetView {
     loop {
         if let Some(view) = fleet.list().unwrap().into_iter().find(|view| is_expected(view)) {
             return view;
@@ -42,7 +42,7 @@ async fn a_conversation_is_listed_while_it_lives_and_a_question_is_answered_from
     let questions = Arc::new(Questions::new());
     let _front_end = questions.attach();
     bus.scope("terminal").provide_service(questions.clone());
-    let view = listed(&fleet, |_| true).await;
+    let view = wait_for_listed(&fleet, |_| true).await;
     assert_eq!((view.state, view.entry.pid), (FleetState::Idle, std::process::id()));
     assert!(matches!(fleet.forget(&view), Err(FleetError::Alive { .. })));
 
@@ -51,7 +51,7 @@ async fn a_conversation_is_listed_while_it_lives_and_a_question_is_answered_from
     let question: Question = Selection::new("Which?", options).accepting_words().into();
     let ask = questions.ask(question, &cx, Duration::from_secs(60));
     let answer = async {
-        let view = listed(&fleet, |view| view.state == FleetState::Waiting).await;
+        let view = wait_for_listed(&fleet, |view| view.state == FleetState::Waiting).await;
         let lines = fleet_lines(std::slice::from_ref(&view), None);
         assert!(lines.iter().any(|line| line.contains("waits for: Which?")), "{lines:?}");
         assert!(!lines.concat().contains('\u{1b}'));
@@ -70,7 +70,7 @@ async fn a_conversation_is_listed_while_it_lives_and_a_question_is_answered_from
     let answer = async {
         let is_new =
             |view: &FleetView| view.entry.questions.first().is_some_and(|open| open.options.is_empty());
-        let view = listed(&fleet, is_new).await;
+        let view = wait_for_listed(&fleet, is_new).await;
         let open = view.entry.questions.first().unwrap();
         assert!(open.read_answer("yes").is_err());
         let request = |answer| FleetRequest::Answer { id: open.id, digest: open.digest, answer };
@@ -92,8 +92,8 @@ async fn a_conversation_whose_process_is_gone_is_orphaned_told_once_and_can_leav
     let fleet = fleet(dir.path());
     let bus = Bus::new();
     bus.install(&beacon(dir.path())).unwrap();
-    let view = listed(&fleet, |_| true).await;
-    // Stands for a kill: the entry stays, and nobody has its lock.
+    let view = wait_for_listed(&fleet, |_| true).await;
+    // Simulates a kill: the entry stays, and no process holds its lock.
     let entry = std::fs::read(dir.path().join(format!("fleet/{}.json", view.entry.id))).unwrap();
     bus.close().await;
     std::fs::create_dir_all(dir.path().join("fleet")).unwrap();
@@ -106,7 +106,7 @@ async fn a_conversation_whose_process_is_gone_is_orphaned_told_once_and_can_leav
     assert_eq!(fleet.reconcile().unwrap().len(), 1);
     assert_eq!(fleet.reconcile().unwrap().len(), 0, "told once");
     let orphan = fleet.find(&view.entry.id).unwrap();
-    assert!(matches!(fleet.send(&orphan, &stop(&orphan)), Err(FleetError::Gone { .. })));
+    assert!(matches!(fleet.send(&orphan, &stop_request(&orphan)), Err(FleetError::Gone { .. })));
     fleet.forget(&orphan).unwrap();
     assert!(matches!(fleet.find(&view.entry.id), Err(FleetError::Unknown(_))));
 }
@@ -146,8 +146,8 @@ async fn a_stop_from_elsewhere_reaches_the_sub_agents_between_two_runs() {
     bus.install(&beacon(dir.path())).unwrap();
     let agents = Arc::new(Stopped::default());
     bus.scope("agent").provide_service::<dyn RunningAgents>(agents.clone());
-    let view = listed(&fleet, |_| true).await;
-    fleet.send(&view, &stop(&view)).unwrap();
+    let view = wait_for_listed(&fleet, |_| true).await;
+    fleet.send(&view, &stop_request(&view)).unwrap();
     while agents.0.lock().unwrap().is_empty() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -162,24 +162,24 @@ async fn a_stop_for_an_idle_conversation_does_not_abort_the_next_run() {
     let script = Script::answering(|_| Turn::new().hang());
     let agent =
         Agent::builder(Arc::new(ScriptedProvider::new(script))).plugin(beacon(dir.path())).build().unwrap();
-    let idle = listed(&fleet, |_| true).await;
+    let idle = wait_for_listed(&fleet, |_| true).await;
     assert_eq!(idle.state, FleetState::Idle);
-    fleet.send(&idle, &stop(&idle)).unwrap();
+    fleet.send(&idle, &stop_request(&idle)).unwrap();
     let mut run = agent.run("a prompt").unwrap();
     run.start();
     let requests = dir.path().join(format!("fleet/{}-requests.jsonl", idle.entry.id));
     while requests.exists() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // Requests are carried out one after the other: once this one is taken, the one before it is done.
-    let running = listed(&fleet, |view| view.state == FleetState::Running).await;
-    fleet.send(&running, &stop(&idle)).unwrap();
+    // Requests are carried out in order: when this one is done, the one before it is done too.
+    let running = wait_for_listed(&fleet, |view| view.state == FleetState::Running).await;
+    fleet.send(&running, &stop_request(&idle)).unwrap();
     while requests.exists() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let running = listed(&fleet, |view| view.state == FleetState::Running).await;
+    let running = wait_for_listed(&fleet, |view| view.state == FleetState::Running).await;
     assert!(running.entry.is_running);
-    fleet.send(&running, &stop(&running)).unwrap();
+    fleet.send(&running, &stop_request(&running)).unwrap();
     let outcome = run.wait().await;
     assert!(matches!(outcome.result, Err(AgentError::Aborted)), "{:?}", outcome.result);
     agent.close().await;
@@ -202,7 +202,7 @@ async fn a_secret_that_a_cut_would_part_is_not_listed() {
     let cx = bus.cx();
     let ask = questions.ask(Question::Confirm { text }, &cx, Duration::from_secs(60));
     let look = async {
-        let view = listed(&fleet, |view| view.state == FleetState::Waiting).await;
+        let view = wait_for_listed(&fleet, |view| view.state == FleetState::Waiting).await;
         let open = view.entry.questions.first().unwrap();
         assert!(!open.text.contains("correct"), "{}", open.text);
     };

@@ -11,16 +11,16 @@ use zk_testkit::{Script, ScriptedProvider, Turn};
 
 use crate::support::{is_supervisor, model, open, open_with, priced, settings};
 
-fn at_once() -> GoalSettings {
+fn unpaused_settings() -> GoalSettings {
     GoalSettings { pause_ms: 0, ..settings() }
 }
 
-async fn command(cx: &Cx, name: &str, args: &str) -> Result<CommandOutcome, String> {
+async fn run_command(cx: &Cx, name: &str, args: &str) -> Result<CommandOutcome, String> {
     let command = cx.item::<dyn Command>(name).unwrap();
     command.run(args, cx).await.map_err(|error| error.to_string())
 }
 
-fn shown(outcome: Result<CommandOutcome, String>) -> String {
+fn shown_text(outcome: Result<CommandOutcome, String>) -> String {
     match outcome.unwrap() {
         CommandOutcome::Show(text) => text,
         other => panic!("{other:?}"),
@@ -40,7 +40,7 @@ async fn an_autonomous_goal_goes_on_until_the_phrase_and_tells_each_change() {
         telling.lock().unwrap().push((event.state, event.turns));
     });
     let cx = agent.bus().cx();
-    let prompt = command(&cx, "goal", "create --auto do all").await.unwrap();
+    let prompt = run_command(&cx, "goal", "create --auto do all").await.unwrap();
     assert_eq!(prompt, CommandOutcome::Prompt("do all".to_owned()));
     let begun = tokio::time::Instant::now();
     agent.run("do all").unwrap().wait().await.result.unwrap();
@@ -60,22 +60,22 @@ async fn a_person_sets_shows_replaces_and_ends_a_goal_by_commands() {
     let script = Script::answering(|_| Turn::new().text("ok"));
     let (agent, goals) = open(&MemoryStore::new(), script, GoalSettings::default()).await;
     let cx = agent.bus().cx();
-    assert_eq!(shown(command(&cx, "goal", "").await), "there is no goal: /goal TEXT sets one");
-    assert!(command(&cx, "done", "").await.unwrap_err().contains("no goal"));
-    let refused = command(&cx, "goal", "create --auto fix it").await.unwrap_err();
+    assert_eq!(shown_text(run_command(&cx, "goal", "").await), "there is no goal: /goal TEXT sets one");
+    assert!(run_command(&cx, "done", "").await.unwrap_err().contains("no goal"));
+    let refused = run_command(&cx, "goal", "create --auto fix it").await.unwrap_err();
     assert!(refused.contains("`autonomous = true` under [goals]"), "{refused}");
-    assert!(command(&cx, "goal", "create   ").await.unwrap_err().contains("needs a text"));
-    assert!(shown(command(&cx, "goal", "fix \u{1b}[31mit").await).contains("next prompt"));
-    let second = command(&cx, "goal", "another").await.unwrap_err();
+    assert!(run_command(&cx, "goal", "create   ").await.unwrap_err().contains("needs a text"));
+    assert!(shown_text(run_command(&cx, "goal", "fix \u{1b}[31mit").await).contains("next prompt"));
+    let second = run_command(&cx, "goal", "another").await.unwrap_err();
     assert!(second.contains("is not reached: /goal clear removes it"), "{second}");
-    let text = shown(command(&cx, "goal", "").await);
+    let text = shown_text(run_command(&cx, "goal", "").await);
     assert!(text.contains("goal 1") && !text.contains('\u{1b}') && text.contains("active"), "{text:?}");
-    // A goal that a person follows up has the model go on with nothing.
+    // A goal that is not autonomous makes the model continue nothing.
     agent.run("go").unwrap().wait().await.result.unwrap();
     assert_eq!(agent.history().len(), 2);
-    command(&cx, "done", "").await.unwrap();
+    run_command(&cx, "done", "").await.unwrap();
     assert_eq!(goals.goal().unwrap().state, GoalState::Completed);
-    assert!(shown(command(&cx, "goal", "clear").await).contains("removed"));
+    assert!(shown_text(run_command(&cx, "goal", "clear").await).contains("removed"));
     assert!(goals.goal().is_none());
     agent.close().await;
 }
@@ -122,7 +122,7 @@ async fn a_goal_survives_its_process_and_is_that_of_the_branch() {
 #[tokio::test]
 async fn a_stopped_run_pauses_the_goal_and_a_prompt_or_resume_goes_on() {
     let script = Script::new().turn(|turn| turn.hang()).turn(|turn| turn.text("Done.\nThe goal is reached."));
-    let (agent, goals) = open(&MemoryStore::new(), script, at_once()).await;
+    let (agent, goals) = open(&MemoryStore::new(), script, unpaused_settings()).await;
     let cx = agent.bus().cx();
     goals.begin(GoalSpec::new("x").unwrap().autonomous(None, None), &cx).await.unwrap();
     let mut run = agent.run("x").unwrap();
@@ -133,7 +133,7 @@ async fn a_stopped_run_pauses_the_goal_and_a_prompt_or_resume_goes_on() {
     let _ = run.wait().await;
     let goal = goals.goal().unwrap();
     assert_eq!((goal.state, goal.spec.max_turns()), (GoalState::Paused, Some(50)));
-    let CommandOutcome::Prompt(text) = command(&cx, "goal", "resume").await.unwrap() else { panic!() };
+    let CommandOutcome::Prompt(text) = run_command(&cx, "goal", "resume").await.unwrap() else { panic!() };
     agent.run(text).unwrap().wait().await.result.unwrap();
     assert_eq!(goals.goal().unwrap().state, GoalState::Completed);
     agent.close().await;
@@ -213,7 +213,7 @@ async fn the_supervisor_reads_no_secret_not_even_a_part_that_a_cut_leaves() {
 #[tokio::test]
 async fn a_budget_that_cannot_be_held_ends_the_goal() {
     let script = Script::answering(|_| Turn::new().text("ok").call("nothing", json!({})));
-    let (agent, goals) = open(&MemoryStore::new(), script, at_once()).await;
+    let (agent, goals) = open(&MemoryStore::new(), script, unpaused_settings()).await;
     let unpriced = zk_core::model::Model::unknown("scripted", "free");
     goals.begin(GoalSpec::new("x").unwrap().autonomous(None, Some(1.0)), &agent.bus().cx()).await.unwrap();
     let options = zk_agent::RunOptions::from("x").model(unpriced);
@@ -234,7 +234,7 @@ async fn a_cap_stops_the_sub_agents_in_the_background_and_their_end_begins_no_ru
         let has_begun = asked.result_of("spawn").is_some();
         if has_begun { Turn::new().text("Step") } else { spawning() }
     });
-    let (agent, goals) = open(&MemoryStore::new(), script, at_once()).await;
+    let (agent, goals) = open(&MemoryStore::new(), script, unpaused_settings()).await;
     goals.begin(GoalSpec::new("x").unwrap().autonomous(Some(2), None), &agent.bus().cx()).await.unwrap();
     agent.run("x").unwrap().wait().await.result.unwrap();
     assert_eq!(goals.goal().unwrap().state, GoalState::Capped);

@@ -18,23 +18,23 @@ use zk_testkit::{Script, Turn};
 
 use crate::support::{ANSWER_USD, is_supervisor, open, priced, settings};
 
-/// Simulated goals where nothing else is asked for with `ZK_GOALS_SIMULATED`.
+/// Default number of simulated goals, unless `ZK_GOALS_SIMULATED` sets another.
 const SIMULATED: u64 = 50;
 
-/// Kills of one goal's processes at most.
+/// Maximum number of kills during one goal.
 const MAX_KILLS: u32 = 4;
 
 #[derive(Clone, Copy, Debug)]
 enum Work {
-    /// Reaches the goal after so many answers.
+    /// Reaches the goal after this number of answers.
     Progress(u32),
-    /// Gives one answer again and again.
+    /// Repeats one answer.
     Loop,
-    /// Gives one answer again and again, each time after the same call.
+    /// Repeats one call and one answer.
     CallLoop,
     /// Never succeeds.
     Fails,
-    /// Fails now and then, and reaches the goal after so many answers.
+    /// Fails now and then, and reaches the goal after this number of answers.
     Flaky(u32),
     /// Calls tools and never answers.
     OnlyCalls,
@@ -49,7 +49,7 @@ enum Judge {
     Garbage,
     Busy,
     Silent,
-    /// Holds the goal achieved, which it is not.
+    /// Wrongly judges that the goal is achieved.
     Wrong,
 }
 
@@ -69,7 +69,7 @@ struct Case {
     kills: u32,
 }
 
-fn draw(rng: &mut Rng) -> Case {
+fn draw_case(rng: &mut Rng) -> Case {
     let work = match rng.u32(..7) {
         0 => Work::Progress(rng.u32(1..30)),
         1 => Work::Loop,
@@ -96,7 +96,7 @@ fn draw(rng: &mut Rng) -> Case {
     }
 }
 
-fn script(world: &Arc<World>, work: Work, judge: Judge) -> Script {
+fn model_script(world: &Arc<World>, work: Work, judge: Judge) -> Script {
     let world = world.clone();
     Script::answering(move |asked| {
         let (delay, luck) = {
@@ -154,16 +154,22 @@ impl Tool for Look {
     }
 }
 
-fn look() -> Arc<dyn Tool> {
+fn look_tool() -> Arc<dyn Tool> {
     Arc::new(Look(ToolSpec::new("look", "Looks.", json!({"type": "object"}))))
 }
 
-/// One process: begins or goes on with the goal until it ends. Returns whether the process lived to its end.
-async fn live(world: &Arc<World>, case: &Case, store: &MemoryStore, kill_after: Option<Duration>) -> bool {
+/// Simulates one process, which begins or continues the goal until the goal or the process ends. Returns
+/// whether the process was not killed.
+async fn run_process(
+    world: &Arc<World>,
+    case: &Case,
+    store: &MemoryStore,
+    kill_after: Option<Duration>,
+) -> bool {
     let supervisor_turns = if matches!(case.judge, Judge::Absent) { 0 } else { 5 };
     let settings = GoalSettings { supervisor_turns, ..settings() };
-    let (agent, goals) = open(store, script(world, case.work, case.judge), settings).await;
-    agent.bus().scope("tools").provide::<dyn Tool>("look", look()).unwrap();
+    let (agent, goals) = open(store, model_script(world, case.work, case.judge), settings).await;
+    agent.bus().scope("tools").provide::<dyn Tool>("look", look_tool()).unwrap();
     let cx = agent.bus().cx();
     let work = async {
         let mut options = match goals.load(&cx).await.unwrap() {
@@ -206,7 +212,7 @@ async fn live(world: &Arc<World>, case: &Case, store: &MemoryStore, kill_after: 
 
 fn simulate(seed: u64) {
     let mut rng = Rng::with_seed(seed);
-    let case = draw(&mut rng);
+    let case = draw_case(&mut rng);
     let world = Arc::new(World { rng: Mutex::new(rng.fork()), ..World::default() });
     let store = MemoryStore::new();
     let mut kills = 0;
@@ -215,7 +221,7 @@ fn simulate(seed: u64) {
         // A runtime that is dropped takes all tasks of its process with it.
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        let is_over = runtime.block_on(live(&world, &case, &store, kill_after));
+        let is_over = runtime.block_on(run_process(&world, &case, &store, kill_after));
         drop(runtime);
         if is_over {
             break;
@@ -227,17 +233,17 @@ fn simulate(seed: u64) {
         let (agent, goals) = open(&store, Script::new(), settings()).await;
         goals.load(&agent.bus().cx()).await.unwrap().expect("the goal is not forgotten")
     });
-    check(seed, &case, &world, &goal, kills);
+    check_end(seed, &case, &world, &goal, kills);
 }
 
-fn check(seed: u64, case: &Case, world: &World, goal: &zk_goals::Goal, kills: u32) {
+fn check_end(seed: u64, case: &Case, world: &World, goal: &zk_goals::Goal, kills: u32) {
     let told = format!(
         "seed {seed}: {:?}, {:?}, {} turns, {:?}, {kills} kills: {goal:?}",
         case.work, case.judge, case.max_turns, case.budget
     );
     let reason = goal.reason.clone().unwrap_or_default();
     let is_by = |words: &str| reason.contains(words);
-    // A capped or stuck goal is possible with each script of work; a reached one is not.
+    // Any work may end capped or stuck, but not every work may end reached.
     let is_allowed = match (goal.state, case.work) {
         (GoalState::Completed, Work::Progress(_) | Work::Flaky(_)) if is_by("the model said so") => true,
         (GoalState::Completed, _) => matches!(case.judge, Judge::Wrong) && is_by("the supervisor found"),
@@ -264,13 +270,13 @@ fn check(seed: u64, case: &Case, world: &World, goal: &zk_goals::Goal, kills: u3
 }
 
 #[expect(clippy::disallowed_methods, reason = "the number of goals is chosen by whoever runs the tests")]
-fn simulated() -> u64 {
+fn simulation_count() -> u64 {
     std::env::var("ZK_GOALS_SIMULATED").ok().and_then(|count| count.parse().ok()).unwrap_or(SIMULATED)
 }
 
 #[test]
 fn simulated_goals_end_for_the_reason_that_is_told_within_their_caps_and_none_is_forgotten() {
-    let count = simulated();
+    let count = simulation_count();
     for seed in 0..count {
         simulate(seed);
     }

@@ -10,28 +10,28 @@ use zk_testkit::{Script, ScriptedProvider, Turn};
 /// Cost of every answer, in US dollars.
 pub(crate) const ANSWER_USD: f64 = 0.01;
 
-/// Usage of an answer that costs [`ANSWER_USD`].
+/// Gives an answer the usage that costs [`ANSWER_USD`].
 pub(crate) fn priced(turn: Turn) -> Turn {
     turn.usage(Usage { input: 10_000, ..Usage::default() })
 }
 
-/// Model whose answers cost what [`priced`] says.
+/// Returns a model with the prices for [`priced`] answers.
 pub(crate) fn model() -> Model {
     let rates = Rates { input: 1.0, output: 1.0, ..Rates::default() };
     Model { prices: Some(Prices::from(rates)), ..Model::unknown("scripted", ScriptedProvider::MODEL) }
 }
 
-/// Settings that allow autonomous goals.
+/// Returns settings that allow autonomous goals.
 pub(crate) fn settings() -> GoalSettings {
     GoalSettings { autonomous: true, ..GoalSettings::default() }
 }
 
-/// Opens the one session of `store`, or begins it, with an agent that has the plugin.
+/// Opens the only session of `store`, or begins it, with an agent that has the plugin.
 pub(crate) async fn open(store: &MemoryStore, script: Script, settings: GoalSettings) -> (Agent, Goals) {
     open_with(store, Arc::new(ScriptedProvider::new(script).with_model(model())), settings).await
 }
 
-/// Opens the only session of a store, with a provider of the caller's.
+/// Opens the only session of `store` with the provider of the caller.
 pub(crate) async fn open_with(
     store: &MemoryStore,
     provider: Arc<ScriptedProvider>,
@@ -52,7 +52,7 @@ pub(crate) async fn open_with(
     (agent, goals)
 }
 
-/// Whether a request is that of the supervisor.
+/// Whether a request with this system prompt asks the supervisor.
 pub(crate) fn is_supervisor(system: &str) -> bool {
     system.starts_with("You judge whether a goal")
 }

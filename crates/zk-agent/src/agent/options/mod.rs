@@ -55,7 +55,7 @@ pub struct Behavior {
 }
 
 impl Behavior {
-    /// Fills unset fields with the values of `base`.
+    /// Fills fields that are not set with the values of `base`.
     #[must_use]
     pub fn or(self, base: &Self) -> Self {
         fn fill_missing<V: Clone>(
@@ -242,13 +242,13 @@ impl ToolSet {
         }
     }
 
-    /// Returns the names that are listed explicitly.
+    /// Returns the names that the set lists explicitly.
     pub(crate) fn wanted(&self) -> Vec<&String> {
         match self {
             Self::All | Self::None => Vec::new(),
             Self::Only(names) => names.iter().filter(|name| !name.ends_with('*')).collect(),
             Self::Except(all, _) => all.wanted().into_iter().filter(|name| self.has(name)).collect(),
-            // Listed tools with side effects are left out on purpose, so none counts as missing.
+            // Listed tools with side effects are left out on purpose, and therefore not missing.
             Self::Reading(_) => Vec::new(),
         }
     }
@@ -269,7 +269,7 @@ fn changes_nothing(tool: &dyn Tool, place: &CallPlace) -> bool {
     !tool.starts_calls() && (effects.is_read_only() || (kind == Some(CallKind::Fetch) && only_fetches()))
 }
 
-/// Prompt of one run, and its differences from the agent's options.
+/// Options of one run: its prompt, and its differences from the agent's options.
 #[derive(Clone, Default)]
 pub struct RunOptions {
     pub(crate) prompt: Option<Vec<Block>>,

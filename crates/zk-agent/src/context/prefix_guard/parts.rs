@@ -5,10 +5,10 @@ use zk_core::events::SectionSize;
 use zk_core::model::{Message, Role, ToolSpec};
 use zk_core::service::is_dynamic_context;
 
-/// Name of the agent's own prompt, and of the whole system prompt if its sections cannot be told apart.
+/// Id of the agent's own prompt, and of a whole system prompt whose sections cannot be told apart.
 const WHOLE: &str = "system";
 
-/// Size and hash of a tool or a section of the system prompt.
+/// Size and hash of one tool, or of one section of the system prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Part {
     pub(super) name: String,
@@ -30,7 +30,7 @@ pub(super) struct Difference<'a> {
     pub(super) at: usize,
     /// Whether only digits of the part changed, as in a clock.
     pub(super) only_digits: bool,
-    /// Whether all parts of the earlier request precede it.
+    /// Whether the part was appended after all parts of the earlier request.
     pub(super) is_behind: bool,
 }
 
@@ -41,7 +41,7 @@ impl Part {
 }
 
 /// Finds the first part in which two requests differ, by name and content.
-pub(super) fn difference<'a>(before: &'a [Part], after: &'a [Part]) -> Option<Difference<'a>> {
+pub(super) fn first_difference<'a>(before: &'a [Part], after: &'a [Part]) -> Option<Difference<'a>> {
     let same = before.iter().zip(after).take_while(|(one, other)| one.is_same(other)).count();
     let at = before.iter().take(same).map(|part| part.bytes).sum();
     let has = |parts: &[Part], name: &str| parts.iter().any(|part| part.name == name);
@@ -71,7 +71,7 @@ pub(super) fn tool_parts(tools: &[Arc<ToolSpec>], sources: &[String]) -> Vec<Par
             name: tool.name.clone(),
             source: sources.get(at).cloned().unwrap_or_default(),
             bytes: tool.name.len() + tool.description.len() + schema.len(),
-            hash: hash_of(&[tool.name.as_bytes(), tool.description.as_bytes(), schema.as_bytes()]),
+            hash: hash_parts(&[tool.name.as_bytes(), tool.description.as_bytes(), schema.as_bytes()]),
             shape: None,
         }
     };
@@ -87,8 +87,8 @@ pub(super) fn system_parts(system: &str, sections: &[SectionSize], rewritten_by:
             name: name.to_owned(),
             source: source.to_owned(),
             bytes: text.len(),
-            hash: hash_of(&[text.as_bytes()]),
-            shape: Some(hash_of(&[shape.as_bytes()])),
+            hash: hash_parts(&[text.as_bytes()]),
+            shape: Some(hash_parts(&[shape.as_bytes()])),
         }
     };
     let mut parts: Vec<Part> = Vec::new();
@@ -106,12 +106,12 @@ pub(super) fn system_parts(system: &str, sections: &[SectionSize], rewritten_by:
     vec![part(WHOLE, rewritten_by.unwrap_or("zk-agent"), system)]
 }
 
-/// Hash and size of a conversation's beginning, up to one of its messages.
+/// Hash and size of the beginning of a conversation, up to the end of one message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Checkpoint {
     /// Number of messages in the beginning.
     pub(super) messages: usize,
-    /// Number of blocks in the beginning, plus the number of role changes.
+    /// Number of blocks in the beginning, plus number of role changes.
     blocks: usize,
     /// Size of the beginning, as by [`context_size`](zk_core::model::context_size).
     pub(super) bytes: usize,
@@ -140,7 +140,7 @@ impl Chain {
             self.role = Some(message.role);
             step(&mut self.at, if message.role == Role::User { b"user" } else { b"assistant" });
         }
-        // Dynamic context is sent once only and not part of the prefix.
+        // Dynamic context is sent only once, and is therefore not part of the prefix.
         for block in message.content.iter().filter(|block| !is_dynamic_context(block)) {
             self.at.bytes += block.size();
             step(&mut self.at, &serde_json::to_vec(block).unwrap_or_default());
@@ -167,7 +167,7 @@ impl Chains {
 
     /// Returns checkpoints at the last message and at growing distances before it.
     pub(super) fn checkpoints(&self) -> Vec<Checkpoint> {
-        // Distances 0, 1, 2, 4, 8, … from the end.
+        // Message counts from the end at which checkpoints are kept: 0, 1, 2, 4, 8, …
         let is_kept = |behind: usize| behind == 0 || behind.is_power_of_two();
         let behind = (0..self.0.len()).rev();
         let kept = self.0.iter().zip(behind).filter(|(_, behind)| is_kept(*behind));
@@ -175,8 +175,8 @@ impl Chains {
     }
 }
 
-/// Returns the last checkpoint that `messages` share with the conversation of these checkpoints; `None` if
-/// they share all.
+/// Returns the last checkpoint at which `messages` still equal the recorded conversation; `None` if they
+/// equal it at all checkpoints.
 pub(super) fn broken_after(checkpoints: &[Checkpoint], messages: &[Arc<Message>]) -> Option<Checkpoint> {
     let mut chain = Chain::new();
     let mut left = checkpoints.iter().peekable();
@@ -193,11 +193,11 @@ pub(super) fn broken_after(checkpoints: &[Checkpoint], messages: &[Arc<Message>]
 
 const FNV: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// FNV-1a hash. Stored with sessions, so it must stay the same in every version.
+/// Computes the FNV-1a hash. It is stored with sessions, so that it must stay the same in every version.
 fn fnv1a(hash: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-fn hash_of(parts: &[&[u8]]) -> u64 {
+fn hash_parts(parts: &[&[u8]]) -> u64 {
     parts.iter().fold(FNV, |hash, part| fnv1a(fnv1a(hash, part), &part.len().to_le_bytes()))
 }

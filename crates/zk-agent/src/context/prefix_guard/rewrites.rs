@@ -18,7 +18,7 @@ impl Rewrites {
         Self { history, by }
     }
 
-    /// Returns the first plugin whose rewrite broke the prefix although its input still had it. `None` if the
+    /// Returns the first plugin whose rewrite broke the prefix that its input still had; `None` if the
     /// conversation itself changed.
     pub(super) fn changed_since(&self, before: &Self) -> Option<String> {
         let (mut old, mut new) = (&before.history, &self.history);
@@ -31,7 +31,7 @@ impl Rewrites {
                     (old, olds, new, news) = (&one.messages, rest, &other.messages, others);
                     Some(&one.source)
                 }
-                // This handler does not rewrite the messages any more.
+                // The handler of this rewrite no longer rewrites the messages.
                 (Some((one, rest)), _) if news.iter().all(|other| other.source != one.source) => {
                     (old, olds) = (&one.messages, rest);
                     Some(&one.source)

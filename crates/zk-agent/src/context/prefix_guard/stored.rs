@@ -4,9 +4,12 @@ use zk_core::model::{ModelRef, ThinkingRequest};
 use zk_core::service::{COMPACTION_ENTRY, Entry, EntryKind, NewEntry};
 
 use super::parts::{self, Checkpoint, Part};
-use super::{Broken, SectionChanges, Sent, model_part, sections_break, size, thinking_part, tools_break};
+use super::{
+    Broken, SectionChanges, Sent, find_sections_break, find_tools_break, model_part, thinking_part,
+    total_size,
+};
 
-/// Source of the stored entry.
+/// Source, kind and version of the session entry with the last request.
 const SOURCE: &str = "zk-agent";
 const KIND: &str = "prefix";
 const VERSION: u32 = 1;
@@ -65,21 +68,21 @@ impl Stored {
         Some((sent, changes, later.iter().any(reduces)))
     }
 
-    /// Creates the session entry.
+    /// Creates the session entry with this request and the statistics of sections.
     pub(super) fn entry(self, changes: &SectionChanges) -> Option<NewEntry> {
         let data = serde_json::to_value(Data { sent: self, changes: changes.clone() }).ok()?;
         Some(NewEntry::hidden(KIND, VERSION, data))
     }
 
-    /// Finds the first difference like [`Sent::difference`], but compares messages at the checkpoints only.
-    pub(super) fn difference(&self, next: &Sent, thinking_counts: bool) -> Option<Broken> {
+    /// Finds the first difference like [`Sent::difference`], but compares messages only at the checkpoints.
+    pub(super) fn first_difference(&self, next: &Sent, thinking_counts: bool) -> Option<Broken> {
         let messages = self.messages.last().map_or(0, |last| last.bytes);
-        let system = size(&self.sections);
+        let system = total_size(&self.sections);
         if self.model != next.model {
-            return Some(Broken::new(model_part(&next.model), size(&self.tools) + system + messages));
+            return Some(Broken::new(model_part(&next.model), total_size(&self.tools) + system + messages));
         }
-        let tools = || tools_break(&self.tools, &next.tool_parts(), system + messages);
-        let sections = || sections_break(&self.sections, &next.system_parts(), messages);
+        let tools = || find_tools_break(&self.tools, &next.tool_parts(), system + messages);
+        let sections = || find_sections_break(&self.sections, &next.system_parts(), messages);
         let thinking = || {
             let is_other = thinking_counts && self.thinking != next.thinking;
             is_other.then(|| Broken::new(thinking_part(&next.thinking), messages))

@@ -134,17 +134,17 @@ struct Mailbox {
 }
 
 impl Mailbox {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn lock_waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn add(&self, update: RunUpdate) {
-        self.waiting().add(update);
+        self.lock_waiting().add(update);
         self.reader.wake();
     }
 }
 
-/// Subscriptions that convert the events of one run to updates.
+/// Subscriber to the events of one run, which it converts to updates.
 struct Subscriber<'a> {
     scope: &'a Scope,
     run: &'a RunId,
@@ -152,8 +152,8 @@ struct Subscriber<'a> {
 }
 
 impl Subscriber<'_> {
-    /// Handlers run late, so that a call that a recorder refuses has not started.
-    fn on<E>(&self, convert: impl Fn(&E, &Mailbox) + Send + Sync + 'static)
+    /// Subscribes late among the handlers, so that a call that a recorder refuses is not reported as started.
+    fn subscribe<E>(&self, convert: impl Fn(&E, &Mailbox) + Send + Sync + 'static)
     where
         E: Event<Reply = ()>,
     {
@@ -165,15 +165,15 @@ impl Subscriber<'_> {
         });
     }
 
-    fn on_all(&self) {
-        self.on(|text: &StreamText, to| to.add(RunUpdate::Text(text.delta.clone())));
-        self.on(|thinking: &StreamThinking, to| to.add(RunUpdate::Thinking(thinking.delta.clone())));
-        self.on(|again: &ProviderRetry, to| to.add(RunUpdate::Retry(again.retry.clone())));
-        self.on(|turn: &TurnAfter, to| {
+    fn subscribe_to_all(&self) {
+        self.subscribe(|text: &StreamText, to| to.add(RunUpdate::Text(text.delta.clone())));
+        self.subscribe(|thinking: &StreamThinking, to| to.add(RunUpdate::Thinking(thinking.delta.clone())));
+        self.subscribe(|again: &ProviderRetry, to| to.add(RunUpdate::Retry(again.retry.clone())));
+        self.subscribe(|turn: &TurnAfter, to| {
             let (usage, cost, error) = (turn.usage, turn.cost, turn.error.clone());
             to.add(RunUpdate::TurnEnded { turn: turn.turn, usage, cost, error });
         });
-        self.on(|begun: &ToolBegin, to| {
+        self.subscribe(|begun: &ToolBegin, to| {
             if begun.call.name == OUTPUT_TOOL {
                 return;
             }
@@ -181,18 +181,19 @@ impl Subscriber<'_> {
             let (args, summary) = (begun.args.clone(), begun.summary.clone());
             to.add(RunUpdate::ToolStarted { call_id, tool, args, summary });
         });
-        self.on_tool_ends();
-        self.on(|done: &AgentDone, to| {
+        self.subscribe_to_tool_ends();
+        self.subscribe(|done: &AgentDone, to| {
             let (error, text, stats) = (done.error.clone(), done.text.clone(), done.stats.clone().into());
             to.add(RunUpdate::Ended { status: done.status, error, text, stats });
         });
     }
 
-    /// Reports results as calls end; after the whole batch, the results of calls that never began.
-    fn on_tool_ends(&self) {
+    /// Subscribes to the results of calls: reported as calls end, and after the batch for calls that never
+    /// began.
+    fn subscribe_to_tool_ends(&self) {
         let ended = Arc::<Mutex<BTreeSet<CallId>>>::default();
         let of_batch = ended.clone();
-        self.on(move |end: &ToolEnd, to| {
+        self.subscribe(move |end: &ToolEnd, to| {
             if end.call.name == OUTPUT_TOOL {
                 return;
             }
@@ -200,7 +201,7 @@ impl Subscriber<'_> {
             ended.lock().unwrap_or_else(PoisonError::into_inner).insert(end.call.call_id.clone());
             to.add(RunUpdate::ToolEnded { tool, result, elapsed_ms: end.elapsed_ms });
         });
-        self.on(move |batch: &ToolResultsAfter, to| {
+        self.subscribe(move |batch: &ToolResultsAfter, to| {
             let ended = std::mem::take(&mut *of_batch.lock().unwrap_or_else(PoisonError::into_inner));
             for (call, result) in batch.assistant.calls().zip(batch.results.results()) {
                 if !ended.contains(&call.id) && call.name != OUTPUT_TOOL {
@@ -221,7 +222,7 @@ pub struct RunUpdates {
 
 impl fmt::Debug for RunUpdates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let waiting = self.mailbox.waiting().updates.len();
+        let waiting = self.mailbox.lock_waiting().updates.len();
         f.debug_struct("RunUpdates").field("waiting", &waiting).finish_non_exhaustive()
     }
 }
@@ -230,7 +231,7 @@ impl RunUpdates {
     /// Returns the number of updates dropped so far because the reader was too far behind.
     #[must_use]
     pub fn missed(&self) -> u64 {
-        self.mailbox.waiting().missed
+        self.mailbox.lock_waiting().missed
     }
 
     /// Receives the next update; `None` after the last one of the run.
@@ -244,9 +245,9 @@ impl Stream for RunUpdates {
 
     fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<RunUpdate>> {
         self.mailbox.reader.register(task.waker());
-        // Polled before the queue is checked, since no update is added after the end.
+        // Polled first, because no update is added after the run is over.
         let is_over = self.over.as_mut().poll(task).is_ready();
-        match self.mailbox.waiting().take() {
+        match self.mailbox.lock_waiting().take() {
             Some(update) => Poll::Ready(Some(update)),
             None if is_over => Poll::Ready(None),
             None => Poll::Pending,
@@ -291,7 +292,7 @@ impl Run {
     pub fn updates(&mut self) -> RunUpdates {
         let mailbox = Arc::<Mailbox>::default();
         let scope = self.bus.scope("run-updates");
-        Subscriber { scope: &scope, run: &self.shared.id, mailbox: &mailbox }.on_all();
+        Subscriber { scope: &scope, run: &self.shared.id, mailbox: &mailbox }.subscribe_to_all();
         self.start();
         let over = Box::pin(self.shared.over.clone().cancelled_owned());
         RunUpdates { mailbox, over, _scope: scope.close_on_drop() }

@@ -8,8 +8,9 @@ use zk_core::service::{OpenTurn, StoredCallState};
 use crate::tools::call::{CallOutcome, Calls};
 use crate::tools::catch::catch_panic;
 
-/// Results that earlier legs have for calls of their open turn, by index: stored results, and words about calls whose outcome
-/// is unknown. A call whose outcome is unknown runs again only if its tool has an idempotency key for it.
+/// Returns results from earlier legs for calls of their open turn, by index: stored results, and an error for
+/// each call whose outcome is unknown. A call with an unknown outcome runs again only if its tool has an
+/// idempotency key for it.
 pub(super) async fn earlier_results(
     calls: &Calls<'_>,
     open: &OpenTurn,
@@ -20,7 +21,7 @@ pub(super) async fn earlier_results(
         match &stored.state {
             StoredCallState::NotBegun => continue,
             StoredCallState::Ended(result) => {
-                known.insert(index, outcome(result));
+                known.insert(index, stored_outcome(result));
             }
             StoredCallState::Unknown(result) => {
                 let tool = calls.context.toolbox.get(&call.name);
@@ -30,15 +31,15 @@ pub(super) async fn earlier_results(
                 }
                 let skipped = ToolSkipped { call: call.clone(), reason: result.content.to_text() };
                 let _ = calls.cx.emit(skipped).await;
-                known.insert(index, outcome(result));
+                known.insert(index, stored_outcome(result));
             }
         }
-        calls.context.shared.count(&call.name);
+        calls.context.shared.count_call(&call.name);
     }
     known
 }
 
-fn outcome(result: &ToolResult) -> CallOutcome {
+fn stored_outcome(result: &ToolResult) -> CallOutcome {
     let bytes = output_bytes(&result.content);
     CallOutcome { result: result.clone(), bytes, cancels_siblings: false, unrecorded: None }
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use zk_core::events::CallRef;
 use zk_core::model::{Effects, ToolOutput};
 
-use crate::tools::call::{CallOutcome, Calls, failed};
+use crate::tools::call::{CallOutcome, Calls, failed_outcome};
 use crate::tools::catch::catch_panic;
 use crate::tools::preflight::Ready;
 
-/// Identical reads of one batch, which run once: the others get the result of the first. A call that may change
-/// something ends that, since a read after it may find something else.
+/// Identical reads of one batch, of which only the first runs: the others get its result. After a call that
+/// may change something, reads count as different.
 #[derive(Default)]
 pub(super) struct RepeatedReads {
     /// Index of the first call with this name and these arguments.
@@ -19,7 +19,7 @@ pub(super) struct RepeatedReads {
 }
 
 impl RepeatedReads {
-    /// Notes an approved call; returns whether it repeats a read, so that it need not run.
+    /// Records an approved call; returns whether it repeats a read, so that it need not run.
     pub(super) fn is_repeated(&mut self, index: usize, ready: &Ready) -> bool {
         if !is_read(ready) {
             self.first.clear();
@@ -41,13 +41,13 @@ impl RepeatedReads {
         done: &mut BTreeMap<usize, CallOutcome>,
     ) {
         for (index, first) in self.repeated {
-            // A first call that was cut short has no result, and the repeated one was not run either.
+            // A first call that was cut short has no result, so that its repetition has none either.
             let Some((result, call)) = done.get(&first).map(|outcome| &outcome.result).zip(refs.get(index))
             else {
                 continue;
             };
             let shared = if result.is_error {
-                failed(call, result.content.to_text())
+                failed_outcome(call, result.content.to_text())
             } else {
                 let output = ToolOutput { content: result.content.clone(), display: None, details: None };
                 calls.steps(call.clone()).substitute(output).await.into()
@@ -57,7 +57,7 @@ impl RepeatedReads {
     }
 }
 
-/// Whether a call reads what it names, and does nothing else.
+/// Whether a call only reads the resources that it names.
 fn is_read(ready: &Ready) -> bool {
     let effects = ready.approved.effects();
     let names_reads = matches!(effects, Effects::Known { list } if !list.is_empty());

@@ -43,7 +43,7 @@ impl ToolSpec {
     }
 }
 
-/// Prefixes of the `format` values of numbers.
+/// Prefixes of the `format` values that schemars gives to numbers.
 const NUMBERS: [&str; 4] = ["int", "uint", "float", "double"];
 
 /// Removes keywords that tell a model nothing, because each byte costs tokens in every request.

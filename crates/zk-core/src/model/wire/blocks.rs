@@ -1,4 +1,4 @@
-//! Normalises a single block, whatever stands around it.
+//! Normalises single blocks, each independently of its neighbours.
 
 use serde_json::{Map, Value, json};
 
@@ -14,37 +14,37 @@ pub(super) enum Fate {
     Become(Block),
 }
 
-pub(super) fn assistant(block: &Block, stop: Option<&StopReason>, rules: &WireRules) -> Fate {
+pub(super) fn normalise_assistant_block(block: &Block, stop: Option<&StopReason>, rules: &WireRules) -> Fate {
     match block {
-        Block::Text(text) => self::text(text, rules),
-        Block::Thinking(thinking) => self::thinking(thinking, stop, rules),
-        Block::ToolCall(call) => self::call(call, stop, rules),
-        Block::Provider(block) => provider(block, stop, rules),
-        Block::Compaction(compaction) => Fate::Become(self::compaction(compaction)),
-        Block::Image(image) => made_image(image, block, rules),
+        Block::Text(text) => normalise_text(text, rules),
+        Block::Thinking(thinking) => normalise_thinking(thinking, stop, rules),
+        Block::ToolCall(call) => normalise_call(call, stop, rules),
+        Block::Provider(block) => normalise_provider_block(block, stop, rules),
+        Block::Compaction(compaction) => Fate::Become(compaction_text(compaction)),
+        Block::Image(image) => normalise_made_image(image, block, rules),
         Block::Document(_) => Fate::Become(Block::text(IMAGE_OMITTED)),
         Block::ToolResult(_) => Fate::Drop,
     }
 }
 
-pub(super) fn user(block: &Block, rules: &WireRules) -> Fate {
+pub(super) fn normalise_user_block(block: &Block, rules: &WireRules) -> Fate {
     match block {
-        Block::Text(text) => self::text(text, rules),
-        Block::Compaction(compaction) => Fate::Become(self::compaction(compaction)),
+        Block::Text(text) => normalise_text(text, rules),
+        Block::Compaction(compaction) => Fate::Become(compaction_text(compaction)),
         Block::Image(_) | Block::Document(_) => {
-            media::omitted(block, rules).map_or(Fate::Keep, |text| Fate::Become(Block::text(text)))
+            media::placeholder_for(block, rules).map_or(Fate::Keep, |text| Fate::Become(Block::text(text)))
         }
-        Block::ToolResult(result) => self::result(result),
+        Block::ToolResult(result) => normalise_result(result),
         Block::ToolCall(_) | Block::Thinking(_) | Block::Provider(_) => Fate::Drop,
     }
 }
 
 /// Normalises an image that a model made.
-fn made_image(image: &Image, block: &Block, rules: &WireRules) -> Fate {
+fn normalise_made_image(image: &Image, block: &Block, rules: &WireRules) -> Fate {
     if !rules.image_in_answer {
         return Fate::Become(Block::text(MADE_IMAGE_OMITTED));
     }
-    match media::omitted(block, rules) {
+    match media::placeholder_for(block, rules) {
         Some(text) => Fate::Become(Block::text(text)),
         None if is_foreign(image.wire.as_ref(), rules) => {
             Fate::Become(Block::Image(Image { wire: None, ..image.clone() }))
@@ -53,7 +53,7 @@ fn made_image(image: &Image, block: &Block, rules: &WireRules) -> Fate {
     }
 }
 
-fn text(text: &Text, rules: &WireRules) -> Fate {
+fn normalise_text(text: &Text, rules: &WireRules) -> Fate {
     if text.text.trim().is_empty() {
         return Fate::Drop;
     }
@@ -67,9 +67,9 @@ fn text(text: &Text, rules: &WireRules) -> Fate {
     }
 }
 
-fn thinking(thinking: &Thinking, stop: Option<&StopReason>, rules: &WireRules) -> Fate {
+fn normalise_thinking(thinking: &Thinking, stop: Option<&StopReason>, rules: &WireRules) -> Fate {
     let same_model = thinking.origin.as_ref() == Some(&rules.target);
-    // A signature is missing on a block that was cut off; echoing it unsigned would alter it.
+    // A block that was cut off has no signature, and sending it back unsigned would change it.
     let whole = !is_interrupted(stop);
     let replayed = match rules.thinking {
         ThinkingReplay::Never => false,
@@ -79,9 +79,9 @@ fn thinking(thinking: &Thinking, stop: Option<&StopReason>, rules: &WireRules) -
     if same_model && replayed { Fate::Keep } else { Fate::Drop }
 }
 
-/// Normalises a provider's own block. A call that the provider runs itself is legal only with its result, and
-/// a response may have ended between the two.
-fn provider(block: &ProviderBlock, stop: Option<&StopReason>, rules: &WireRules) -> Fate {
+/// Normalises a block that only its provider understands. The call of a tool that the provider runs itself is
+/// legal only together with its result, and an interrupted response may contain only the call.
+fn normalise_provider_block(block: &ProviderBlock, stop: Option<&StopReason>, rules: &WireRules) -> Fate {
     if !is_interrupted(stop) && !is_foreign(Some(&block.wire), rules) { Fate::Keep } else { Fate::Drop }
 }
 
@@ -89,7 +89,7 @@ fn is_interrupted(stop: Option<&StopReason>) -> bool {
     matches!(stop, Some(StopReason::Aborted))
 }
 
-fn call(call: &ToolCall, stop: Option<&StopReason>, rules: &WireRules) -> Fate {
+fn normalise_call(call: &ToolCall, stop: Option<&StopReason>, rules: &WireRules) -> Fate {
     // Wire data of a call in an interrupted response refers to a block that is not sent.
     let foreign = is_foreign(call.wire.as_ref(), rules) || (is_interrupted(stop) && call.wire.is_some());
     let args = match (&call.malformed, &call.args) {
@@ -109,8 +109,8 @@ fn call(call: &ToolCall, stop: Option<&StopReason>, rules: &WireRules) -> Fate {
     }))
 }
 
-/// Makes the content of a result sendable; images and documents in it are left to [`media::split`].
-fn result(result: &ToolResult) -> Fate {
+/// Normalises the text of a tool result; [`media::split`] handles its images and documents.
+fn normalise_result(result: &ToolResult) -> Fate {
     let content = match &result.content {
         ToolContent::Text(text) if text.trim().is_empty() => Some(NO_OUTPUT.into()),
         ToolContent::Text(text) => without_nul(text).map(ToolContent::Text),
@@ -152,7 +152,7 @@ fn result(result: &ToolResult) -> Fate {
     }
 }
 
-fn compaction(compaction: &Compaction) -> Block {
+fn compaction_text(compaction: &Compaction) -> Block {
     Block::text(format!(
         "[Summary of the earlier conversation, for reference; it is history, not a request]\n{}",
         compaction.summary.replace('\0', "\u{fffd}")

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::CallId;
 
 /// Rule for tool-call ids that a provider accepts. Ids that the provider assigned itself go back unchanged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive_id(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdRule {
     /// Length limit in characters.
     pub max_len: usize,
@@ -36,20 +36,20 @@ impl IdRule {
 }
 
 /// Assigns call ids within one request. An assigned id depends only on the calls before it.
-#[derive(Default)]
+#[derive_id(Default)]
 pub(super) struct Ids {
     used: HashSet<CallId>,
 }
 
 impl Ids {
     /// Returns the id of a call in this request; `is_own` says that the requested model made the call itself.
-    pub(super) fn assign(&mut self, stored: &CallId, rule: IdRule, is_own: bool) -> CallId {
+    pub(super) fn assign_id(&mut self, stored: &CallId, rule: IdRule, is_own: bool) -> CallId {
         let stays = rule.allows(stored.as_str()) || (is_own && is_provider_assigned(stored));
         if stays && self.used.insert(stored.clone()) {
             return stored.clone();
         }
         for attempt in 0_u64.. {
-            let id = CallId::from(derive(stored.as_str(), attempt, rule));
+            let id = CallId::from(derive_id(stored.as_str(), attempt, rule));
             if self.used.insert(id.clone()) {
                 return id;
             }
@@ -65,14 +65,14 @@ fn is_provider_assigned(id: &CallId) -> bool {
 }
 
 /// Derives a legal id from the stored one.
-pub(super) fn derive(stored: &str, attempt: u64, rule: IdRule) -> String {
+pub(super) fn derive_id(stored: &str, attempt: u64, rule: IdRule) -> String {
     const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
-    let mut hash = fnv(stored.bytes().chain(attempt.to_le_bytes()));
+    let mut hash = fnv_hash(stored.bytes().chain(attempt.to_le_bytes()));
     let len = if rule.exact { rule.max_len } else { rule.max_len.min(16) };
     (0..len)
         .map(|place| {
             if place == 12 {
-                hash = fnv(hash.to_le_bytes().into_iter());
+                hash = fnv_hash(hash.to_le_bytes().into_iter());
             }
             let digit = DIGITS.get((hash % 36) as usize).copied().unwrap_or(b'0');
             hash /= 36;
@@ -81,6 +81,6 @@ pub(super) fn derive(stored: &str, attempt: u64, rule: IdRule) -> String {
         .collect()
 }
 
-fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
+fn fnv_hash(bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

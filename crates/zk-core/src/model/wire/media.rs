@@ -61,8 +61,8 @@ fn matches_any(known: &[&str], media_type: &str) -> bool {
     })
 }
 
-/// Returns the placeholder of a block that is not sent; `None` for a block that is.
-pub(super) fn omitted(block: &Block, rules: &WireRules) -> Option<String> {
+/// Returns the placeholder for an image or document that is not sent; `None` for a block that is sent.
+pub(super) fn placeholder_for(block: &Block, rules: &WireRules) -> Option<String> {
     match block {
         Block::Image(_) if !rules.vision => Some(IMAGE_OMITTED.to_owned()),
         Block::Image(image) if !rules.media.takes_image(&image.media_type) => {
@@ -70,7 +70,7 @@ pub(super) fn omitted(block: &Block, rules: &WireRules) -> Option<String> {
         }
         Block::Image(image) if rules.media.is_too_large(&image.data) => {
             let largest = rules.media.largest_image.unwrap_or_default();
-            let (size, most) = (megabytes(image.data.len()), megabytes(largest));
+            let (size, most) = (base64_megabytes(image.data.len()), base64_megabytes(largest));
             Some(format!(
                 "[image omitted: it has {size:.2} MB, and no more than {most:.2} MB are taken here]"
             ))
@@ -100,7 +100,7 @@ pub(super) fn omitted(block: &Block, rules: &WireRules) -> Option<String> {
 }
 
 /// Returns the size in megabytes of data with this many base64 bytes.
-fn megabytes(encoded: usize) -> f64 {
+fn base64_megabytes(encoded: usize) -> f64 {
     encoded as f64 * 0.75 / 1e6
 }
 
@@ -112,7 +112,7 @@ fn sanitise_name(name: &str) -> String {
 
 /// Takes images and documents out of a result that may not carry them: returned to be sent after all results,
 /// or left out if not accepted at all. `None` if the result may stay unchanged.
-pub(super) fn split(result: &ToolResult, rules: &WireRules) -> Option<(ToolResult, Vec<Block>)> {
+pub(super) fn take_media_out(result: &ToolResult, rules: &WireRules) -> Option<(ToolResult, Vec<Block>)> {
     let ToolContent::Blocks(blocks) = &result.content else { return None };
     let may_stay = rules.image_in_tool_result && !result.is_error;
     let mut moved = Vec::new();
@@ -132,7 +132,7 @@ pub(super) fn split(result: &ToolResult, rules: &WireRules) -> Option<(ToolResul
                 continue;
             }
         };
-        match omitted(block, rules) {
+        match placeholder_for(block, rules) {
             None if may_stay => {
                 kept.push(block.clone());
                 continue;

@@ -29,9 +29,9 @@ pub const INTERRUPTED: &str =
     "Interrupted: no result was recorded for this call. Its effects are unknown; check before repeating it.";
 /// Placeholder for a result without content.
 pub const NO_OUTPUT: &str = "(no output)";
-/// Text of the message that is put before a history that does not begin with the user.
+/// Text of the user message that is put before a history that begins with another role.
 pub const OPENING: &str = "(The beginning of this conversation is not available.)";
-/// Text of the message that is put after a history that does not end with the user, or that is empty.
+/// Text of the user message that is put after a history that ends with another role or is empty.
 pub const CONTINUE: &str = "Continue.";
 /// Placeholder for an image the model cannot see.
 pub const IMAGE_OMITTED: &str = "[image omitted: this model cannot see images]";
@@ -41,7 +41,7 @@ pub const MADE_IMAGE_OMITTED: &str = "[image omitted: it was made in this answer
 pub const IMAGE_FOLLOWS: &str = "[image: attached after the tool results]";
 /// Placeholder in a tool result for a document that follows after the results.
 pub const DOCUMENT_FOLLOWS: &str = "[document: attached after the tool results]";
-/// Key under which malformed arguments are shown to the model again.
+/// Key of the argument that shows malformed arguments to the model again.
 pub const MALFORMED_KEY: &str = "malformed_arguments";
 
 /// Requirements of a provider and model on a history.
@@ -59,7 +59,7 @@ pub struct WireRules {
     pub image_in_tool_result: bool,
     /// Whether an assistant message may carry images that the model made.
     pub image_in_answer: bool,
-    /// Which thinking blocks are sent back.
+    /// Selection of the thinking blocks that are sent back.
     pub thinking: ThinkingReplay,
     /// Whether the provider continues a message that it paused
     /// ([`StopReason::is_pause`](super::StopReason::is_pause)) when the history ends with it; otherwise a
@@ -169,8 +169,8 @@ impl WireReady {
         Self { messages: self.messages.iter().map(message).collect(), repairs: self.repairs.clone() }
     }
 
-    /// Returns the history with calls replaced by the results of `change`: for a provider that offers tools
-    /// under other names. Ids stay unchanged.
+    /// Returns the history with each call replaced by the result of `change`, unless that is `None`: for a
+    /// provider that offers tools under other names. Ids stay unchanged.
     #[must_use]
     pub fn with_calls(&self, change: impl Fn(&ToolCall) -> Option<ToolCall>) -> Self {
         let message = |message: &Arc<Message>| {

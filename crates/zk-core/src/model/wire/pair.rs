@@ -31,26 +31,29 @@ pub(super) fn normalise(history: &[Arc<Message>], rules: &WireRules) -> WireRead
     let mut out: Vec<Draft> = Vec::new();
     let mut open: Vec<Open> = Vec::new();
 
-    let mut drafts = group(history, rules, &mut repairs).into_iter().peekable();
+    let mut drafts = normalise_messages(history, rules, &mut repairs).into_iter().peekable();
     while let Some(mut draft) = drafts.next() {
         match draft.role {
             Role::Assistant => {
-                mend_names(&mut draft, &mut repairs);
+                replace_illegal_names(&mut draft, &mut repairs);
                 // An assistant message that is joined to another model's has no single origin.
                 let joined = out.last().filter(|last| last.role == Role::Assistant);
                 let is_own = draft.origin.as_ref() == Some(&rules.target)
                     && joined.is_none_or(|last| last.origin == draft.origin);
                 open.extend(assign_ids(&mut draft, &mut ids, rules.ids, is_own, &mut repairs));
-                push(&mut out, draft);
+                append_joined(&mut out, draft);
                 if !open.is_empty() && drafts.peek().is_none_or(|next| next.role != Role::User) {
                     let empty = Draft::user(Vec::new());
-                    push(&mut out, answer_calls(empty, std::mem::take(&mut open), rules, &mut repairs));
+                    append_joined(
+                        &mut out,
+                        answer_calls(empty, std::mem::take(&mut open), rules, &mut repairs),
+                    );
                 }
             }
             Role::User => {
                 let answered = answer_calls(draft, std::mem::take(&mut open), rules, &mut repairs);
                 if answered.stored.is_some() || !answered.content.is_empty() {
-                    push(&mut out, answered);
+                    append_joined(&mut out, answered);
                 }
             }
         }
@@ -78,8 +81,8 @@ impl Draft {
         Self { stored: None, role: Role::User, content, stop: None, origin: None }
     }
 
-    /// Returns the content for editing; from here on the draft is no longer the stored message.
-    fn edit(&mut self) -> &mut Vec<Block> {
+    /// Returns the content for editing. The draft is a copy of the stored message from then on.
+    fn content_mut(&mut self) -> &mut Vec<Block> {
         if let Some(stored) = self.stored.take() {
             self.content = stored.content.clone();
         }
@@ -90,7 +93,7 @@ impl Draft {
         self.stored.as_ref().map_or(&self.content, |stored| &stored.content)
     }
 
-    fn says_something(&self) -> bool {
+    fn has_content(&self) -> bool {
         self.blocks().iter().any(|block| !matches!(block, Block::Thinking(_)))
     }
 
@@ -98,8 +101,8 @@ impl Draft {
         self.stored.unwrap_or_else(|| {
             let mut message = Message::user(self.content);
             message.role = self.role;
-            // The interrupted response was made sendable already, and a message joined to it was not
-            // interrupted.
+            // The blocks of an interrupted response were normalised already, and a message joined to it was
+            // not interrupted.
             message.stop = self.stop.filter(|stop| *stop != StopReason::Aborted);
             message.origin = self.origin;
             Arc::new(message)
@@ -108,11 +111,11 @@ impl Draft {
 }
 
 /// Appends a draft, joining it to the last one if both have the same role.
-fn push(out: &mut Vec<Draft>, mut draft: Draft) {
+fn append_joined(out: &mut Vec<Draft>, mut draft: Draft) {
     match out.last_mut() {
         Some(last) if last.role == draft.role => {
-            let more = std::mem::take(draft.edit());
-            last.edit().extend(more);
+            let more = std::mem::take(draft.content_mut());
+            last.content_mut().extend(more);
             last.stop = draft.stop;
             if last.origin != draft.origin {
                 last.origin = None;
@@ -123,7 +126,7 @@ fn push(out: &mut Vec<Draft>, mut draft: Draft) {
 }
 
 /// Normalises each message on its own, leaves out empty ones and joins neighbours of the same role.
-fn group(history: &[Arc<Message>], rules: &WireRules, repairs: &mut Vec<Repair>) -> Vec<Draft> {
+fn normalise_messages(history: &[Arc<Message>], rules: &WireRules, repairs: &mut Vec<Repair>) -> Vec<Draft> {
     let mut drafts = Vec::with_capacity(history.len());
     for message in history {
         // Text of a refused response would make the model refuse again.
@@ -135,8 +138,8 @@ fn group(history: &[Arc<Message>], rules: &WireRules, repairs: &mut Vec<Repair>)
             .content
             .iter()
             .map(|block| match message.role {
-                Role::Assistant => blocks::assistant(block, message.stop.as_ref(), rules),
-                Role::User => blocks::user(block, rules),
+                Role::Assistant => blocks::normalise_assistant_block(block, message.stop.as_ref(), rules),
+                Role::User => blocks::normalise_user_block(block, rules),
             })
             .collect();
         let draft = if fates.iter().all(|fate| matches!(fate, Fate::Keep)) {
@@ -156,15 +159,15 @@ fn group(history: &[Arc<Message>], rules: &WireRules, repairs: &mut Vec<Repair>)
             let (stop, origin) = (message.stop.clone(), message.origin.clone());
             Draft { stored: None, role: message.role, content, stop, origin }
         };
-        if draft.says_something() {
-            push(&mut drafts, draft);
+        if draft.has_content() {
+            append_joined(&mut drafts, draft);
         }
     }
-    without_abandoned(drafts, rules)
+    without_unfinished_blocks(drafts, rules)
 }
 
 /// Removes a provider's unfinished blocks from a response that was paused and never continued.
-fn without_abandoned(drafts: Vec<Draft>, rules: &WireRules) -> Vec<Draft> {
+fn without_unfinished_blocks(drafts: Vec<Draft>, rules: &WireRules) -> Vec<Draft> {
     let mut kept = Vec::with_capacity(drafts.len());
     let mut drafts = drafts.into_iter().peekable();
     while let Some(mut draft) = drafts.next() {
@@ -174,27 +177,27 @@ fn without_abandoned(drafts: Vec<Draft>, rules: &WireRules) -> Vec<Draft> {
             && !goes_on
             && !has(|block| matches!(block, Block::ToolCall(_)));
         if abandoned && has(|block| matches!(block, Block::Provider(_))) {
-            draft.edit().retain(|block| !matches!(block, Block::Provider(_)));
+            draft.content_mut().retain(|block| !matches!(block, Block::Provider(_)));
         }
         if abandoned {
             // The stop reason of the paused response does not apply to the joined one.
             draft.stop = None;
         }
-        if draft.says_something() {
-            push(&mut kept, draft);
+        if draft.has_content() {
+            append_joined(&mut kept, draft);
         }
     }
     kept
 }
 
 /// Replaces illegal tool names in the calls of an assistant message.
-fn mend_names(draft: &mut Draft, repairs: &mut Vec<Repair>) {
+fn replace_illegal_names(draft: &mut Draft, repairs: &mut Vec<Repair>) {
     let is_illegal =
         |block: &Block| matches!(block, Block::ToolCall(call) if names::legal_name(&call.name).is_some());
     if !draft.blocks().iter().any(is_illegal) {
         return;
     }
-    for block in draft.edit() {
+    for block in draft.content_mut() {
         if let Block::ToolCall(call) = block
             && let Some(sent) = names::legal_name(&call.name)
         {
@@ -228,11 +231,15 @@ fn assign_ids(
             | Block::Compaction(_)
             | Block::Provider(_) => None,
         })
-        .map(|stored| Open { stored: stored.clone(), sent: ids.assign(stored, rule, is_own), answer: None })
+        .map(|stored| Open {
+            stored: stored.clone(),
+            sent: ids.assign_id(stored, rule, is_own),
+            answer: None,
+        })
         .collect();
     if open.iter().any(|call| call.stored != call.sent) {
         let mut numbered = open.iter();
-        for block in draft.edit() {
+        for block in draft.content_mut() {
             if let Block::ToolCall(call) = block
                 && let Some(open) = numbered.next()
                 && call.id != open.sent
@@ -253,7 +260,7 @@ fn answer_calls(
     rules: &WireRules,
     repairs: &mut Vec<Repair>,
 ) -> Draft {
-    if is_in_order(draft.blocks(), &open, rules) {
+    if answers_exactly(draft.blocks(), &open, rules) {
         return draft;
     }
     let mut others = Vec::new();
@@ -261,7 +268,7 @@ fn answer_calls(
     for (at, call) in open.iter().enumerate() {
         unanswered.entry(call.stored.clone()).or_default().push_back(at);
     }
-    for block in std::mem::take(draft.edit()) {
+    for block in std::mem::take(draft.content_mut()) {
         match block {
             Block::ToolResult(result) => {
                 let call = unanswered.get_mut(&result.call_id).and_then(VecDeque::pop_front);
@@ -280,7 +287,7 @@ fn answer_calls(
             repairs.push(Repair::MissingResult { call_id: call.stored });
             ToolResult { call_id: call.sent.clone(), content: INTERRUPTED.into(), is_error: true }
         });
-        let mut result = match media::split(&result, rules) {
+        let mut result = match media::take_media_out(&result, rules) {
             Some((result, moved)) => {
                 media.extend(moved);
                 result
@@ -298,10 +305,12 @@ fn answer_calls(
 
 /// Whether a user message already answers exactly the calls in `open`, so that the stored message can be
 /// shared.
-fn is_in_order(blocks: &[Block], open: &[Open], rules: &WireRules) -> bool {
+fn answers_exactly(blocks: &[Block], open: &[Open], rules: &WireRules) -> bool {
     let leading = blocks.iter().take(open.len()).zip(open).all(|(block, call)| {
         block.as_result().is_some_and(|result| {
-            call.stored == call.sent && result.call_id == call.sent && media::split(result, rules).is_none()
+            call.stored == call.sent
+                && result.call_id == call.sent
+                && media::take_media_out(result, rules).is_none()
         })
     });
     leading

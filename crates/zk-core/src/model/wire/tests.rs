@@ -12,12 +12,12 @@ use crate::model::{
     WireData,
 };
 
-fn own() -> ModelRef {
+fn target_model() -> ModelRef {
     ModelRef::new("maker", "model-1")
 }
 
 fn rules() -> WireRules {
-    WireRules::tolerant(own())
+    WireRules::tolerant(target_model())
 }
 
 fn user(text: &str) -> Message {
@@ -32,7 +32,7 @@ fn call(id: &str) -> Block {
     Block::ToolCall(ToolCall::new(id, "shell", json!({"command": "ls"})))
 }
 
-fn calls(ids: &[&str]) -> Message {
+fn message_with_calls(ids: &[&str]) -> Message {
     Message::assistant(ids.iter().map(|id| call(id)).collect())
 }
 
@@ -44,7 +44,7 @@ fn image() -> Block {
     Block::Image(Image::new("image/png", "aGk="))
 }
 
-fn with_image(id: &str, is_error: bool) -> Block {
+fn result_with_image(id: &str, is_error: bool) -> Block {
     let content = ToolContent::Blocks(vec![Block::text("seen"), image()]);
     Block::ToolResult(ToolResult { call_id: id.into(), content, is_error })
 }
@@ -54,8 +54,8 @@ fn normalise(history: Vec<Message>, rules: &WireRules) -> WireReady {
     WireReady::normalise(&history, rules)
 }
 
-/// The content of every message, the user's and the assistant's in turn.
-fn said(ready: &WireReady) -> Vec<&[Block]> {
+/// Contents of all messages, whose roles alternate from the user's.
+fn contents_of(ready: &WireReady) -> Vec<&[Block]> {
     for (at, message) in ready.messages().iter().enumerate() {
         let expected = if at % 2 == 0 { Role::User } else { Role::Assistant };
         assert_eq!(message.role, expected, "messages[{at}]");
@@ -65,7 +65,7 @@ fn said(ready: &WireReady) -> Vec<&[Block]> {
 
 #[test]
 fn a_proper_history_is_shared_and_not_copied() {
-    let history: Vec<_> = [user("go"), calls(&["a"]), Message::user(vec![result("a", "1")])]
+    let history: Vec<_> = [user("go"), message_with_calls(&["a"]), Message::user(vec![result("a", "1")])]
         .into_iter()
         .map(Message::shared)
         .collect();
@@ -75,47 +75,50 @@ fn a_proper_history_is_shared_and_not_copied() {
 }
 
 #[test]
-fn a_call_without_a_result_is_answered_with_what_is_known() {
-    let ready =
-        normalise(vec![user("go"), calls(&["a", "b"]), Message::user(vec![result("b", "2")])], &rules());
+fn a_call_without_a_result_gets_an_interrupted_result() {
+    let ready = normalise(
+        vec![user("go"), message_with_calls(&["a", "b"]), Message::user(vec![result("b", "2")])],
+        &rules(),
+    );
     let interrupted = Block::result("a", INTERRUPTED, true);
-    assert_eq!(said(&ready)[2], [interrupted, result("b", "2")]);
+    assert_eq!(contents_of(&ready)[2], [interrupted, result("b", "2")]);
     assert_eq!(ready.repairs(), [Repair::MissingResult { call_id: "a".into() }]);
 }
 
 #[test]
-fn a_call_at_the_very_end_is_answered() {
-    let ready = normalise(vec![user("go"), calls(&["a"])], &rules());
-    assert_eq!(said(&ready)[2], [Block::result("a", INTERRUPTED, true)]);
+fn a_call_at_the_end_of_the_history_gets_a_result() {
+    let ready = normalise(vec![user("go"), message_with_calls(&["a"])], &rules());
+    assert_eq!(contents_of(&ready)[2], [Block::result("a", INTERRUPTED, true)]);
 }
 
 #[test]
-fn a_call_followed_by_something_the_user_said_is_answered_before_it() {
-    let ready = normalise(vec![user("go"), calls(&["a"]), user("stop that")], &rules());
-    assert_eq!(said(&ready)[2], [Block::result("a", INTERRUPTED, true), Block::text("stop that")]);
+fn a_missing_result_is_added_before_the_next_user_text() {
+    let ready = normalise(vec![user("go"), message_with_calls(&["a"]), user("stop that")], &rules());
+    assert_eq!(contents_of(&ready)[2], [Block::result("a", INTERRUPTED, true), Block::text("stop that")]);
 }
 
 #[test]
 fn a_result_without_a_call_directly_before_it_is_left_out() {
     let late = Message::user(vec![result("a", "late"), Block::text("and?")]);
-    let ready = normalise(vec![user("go"), calls(&["a"]), user("x"), assistant("hm"), late], &rules());
-    assert_eq!(said(&ready)[4], [Block::text("and?")]);
+    let ready =
+        normalise(vec![user("go"), message_with_calls(&["a"]), user("x"), assistant("hm"), late], &rules());
+    assert_eq!(contents_of(&ready)[4], [Block::text("and?")]);
     assert!(ready.repairs().contains(&Repair::OrphanResult { call_id: "a".into() }));
 }
 
 #[test]
 fn a_second_result_of_one_call_is_left_out() {
     let twice = Message::user(vec![result("a", "first"), result("a", "second")]);
-    let ready = normalise(vec![user("go"), calls(&["a"]), twice], &rules());
-    assert_eq!(said(&ready)[2], [result("a", "first")]);
+    let ready = normalise(vec![user("go"), message_with_calls(&["a"]), twice], &rules());
+    assert_eq!(contents_of(&ready)[2], [result("a", "first")]);
     assert_eq!(ready.repairs(), [Repair::OrphanResult { call_id: "a".into() }]);
 }
 
 #[test]
 fn results_come_first_and_in_the_order_of_the_calls() {
     let mixed = Message::user(vec![Block::text("and?"), result("b", "2"), result("a", "1")]);
-    let ready = normalise(vec![user("go"), calls(&["a", "b"]), mixed], &rules());
-    assert_eq!(said(&ready)[2], [result("a", "1"), result("b", "2"), Block::text("and?")]);
+    let ready = normalise(vec![user("go"), message_with_calls(&["a", "b"]), mixed], &rules());
+    assert_eq!(contents_of(&ready)[2], [result("a", "1"), result("b", "2"), Block::text("and?")]);
     assert_eq!(ready.repairs(), [], "nothing was missing");
 }
 
@@ -123,11 +126,11 @@ fn results_come_first_and_in_the_order_of_the_calls() {
 fn results_spread_over_messages_are_gathered() {
     let history = vec![
         user("go"),
-        calls(&["a", "b"]),
+        message_with_calls(&["a", "b"]),
         Message::user(vec![result("a", "1")]),
         Message::user(vec![result("b", "2")]),
     ];
-    assert_eq!(said(&normalise(history, &rules()))[2], [result("a", "1"), result("b", "2")]);
+    assert_eq!(contents_of(&normalise(history, &rules()))[2], [result("a", "1"), result("b", "2")]);
 }
 
 #[test]
@@ -138,30 +141,31 @@ fn results_in_an_assistant_message_and_calls_in_a_user_message_are_left_out() {
         user("and?"),
     ];
     let ready = normalise(history, &rules());
-    assert_eq!(said(&ready), [[Block::text("go")], [Block::text("hm")], [Block::text("and?")]]);
+    assert_eq!(contents_of(&ready), [[Block::text("go")], [Block::text("hm")], [Block::text("and?")]]);
 }
 
 #[test]
 fn messages_of_one_role_in_a_row_are_joined() {
     let history = vec![user("a"), user("b"), assistant("c"), assistant("d"), user("e")];
     let ready = normalise(history, &rules());
-    assert_eq!(said(&ready)[0], [Block::text("a"), Block::text("b")]);
-    assert_eq!(said(&ready)[1], [Block::text("c"), Block::text("d")]);
+    assert_eq!(contents_of(&ready)[0], [Block::text("a"), Block::text("b")]);
+    assert_eq!(contents_of(&ready)[1], [Block::text("c"), Block::text("d")]);
 }
 
 #[test]
-fn messages_that_say_nothing_are_left_out() {
+fn messages_without_content_are_left_out() {
     let blank = Message::assistant(vec![Block::text(" \n")]);
     let ready = normalise(vec![user("a"), blank, Message::assistant(vec![]), user("b")], &rules());
-    assert_eq!(said(&ready), [[Block::text("a"), Block::text("b")]]);
+    assert_eq!(contents_of(&ready), [[Block::text("a"), Block::text("b")]]);
 }
 
 #[test]
-fn thinking_alone_says_nothing() {
+fn a_message_of_thinking_alone_is_left_out() {
     let echo = WireRules { thinking: ThinkingReplay::Echo, ..rules() };
-    let alone = Block::Thinking(Thinking { text: "hm".into(), origin: Some(own()), ..Thinking::default() });
+    let alone =
+        Block::Thinking(Thinking { text: "hm".into(), origin: Some(target_model()), ..Thinking::default() });
     let ready = normalise(vec![user("a"), Message::assistant(vec![alone])], &echo);
-    assert_eq!(said(&ready), [[Block::text("a")]]);
+    assert_eq!(contents_of(&ready), [[Block::text("a")]]);
 }
 
 #[test]
@@ -169,7 +173,7 @@ fn a_response_that_failed_or_was_refused_is_left_out() {
     for stop in [StopReason::Error, StopReason::Refusal(None)] {
         let failed = Message { stop: Some(stop), ..calls(&["a"]) };
         let ready = normalise(vec![user("go"), failed, user("again")], &rules());
-        assert_eq!(said(&ready), [[Block::text("go"), Block::text("again")]]);
+        assert_eq!(contents_of(&ready), [[Block::text("go"), Block::text("again")]]);
         assert_eq!(ready.repairs(), [Repair::FailedResponse]);
     }
 }
@@ -177,49 +181,59 @@ fn a_response_that_failed_or_was_refused_is_left_out() {
 #[test]
 fn a_history_begins_and_ends_with_the_user() {
     let ready = normalise(vec![assistant("hello")], &rules());
-    assert_eq!(said(&ready), [[Block::text(OPENING)], [Block::text("hello")], [Block::text(CONTINUE)]]);
+    assert_eq!(
+        contents_of(&ready),
+        [[Block::text(OPENING)], [Block::text("hello")], [Block::text(CONTINUE)]]
+    );
     assert_eq!(ready.repairs(), [Repair::Boundary, Repair::Boundary]);
 }
 
 #[test]
-fn a_history_that_says_nothing_still_makes_a_request() {
+fn a_history_without_content_still_makes_a_request() {
     for history in [vec![], vec![user(" ")], vec![Message::user(vec![result("a", "1")])]] {
         let ready = normalise(history, &rules());
-        assert_eq!(said(&ready), [[Block::text(CONTINUE)]]);
+        assert_eq!(contents_of(&ready), [[Block::text(CONTINUE)]]);
         assert!(ready.repairs().contains(&Repair::Boundary));
     }
 }
 
 #[test]
 fn an_id_used_before_is_replaced_with_its_result() {
-    let round = |text| [calls(&["0"]), Message::user(vec![result("0", text)])];
+    let round = |text| [message_with_calls(&["0"]), Message::user(vec![result("0", text)])];
     let history = [vec![user("go")], round("1").to_vec(), round("2").to_vec()].concat();
     let ready = normalise(history, &rules());
-    let [Block::ToolCall(first)] = said(&ready)[1] else { panic!("one call") };
-    let [Block::ToolCall(second)] = said(&ready)[3] else { panic!("one call") };
+    let [Block::ToolCall(first)] = contents_of(&ready)[1] else { panic!("one call") };
+    let [Block::ToolCall(second)] = contents_of(&ready)[3] else { panic!("one call") };
     assert_eq!(first.id.as_str(), "0");
     assert_ne!(second.id, first.id);
-    assert_eq!(said(&ready)[4], [result(second.id.as_str(), "2")]);
+    assert_eq!(contents_of(&ready)[4], [result(second.id.as_str(), "2")]);
     assert_eq!(ready.repairs(), [Repair::NewId { stored: "0".into(), sent: second.id.clone() }]);
 }
 
 #[test]
 fn two_calls_of_one_message_may_share_an_id() {
     let results = Message::user(vec![result("0", "1"), result("0", "2")]);
-    let ready = normalise(vec![user("go"), calls(&["0", "0"]), results], &rules());
-    let [Block::ToolCall(first), Block::ToolCall(second)] = said(&ready)[1] else { panic!("two calls") };
+    let ready = normalise(vec![user("go"), message_with_calls(&["0", "0"]), results], &rules());
+    let [Block::ToolCall(first), Block::ToolCall(second)] = contents_of(&ready)[1] else {
+        panic!("two calls")
+    };
     assert_ne!(first.id, second.id);
-    assert_eq!(said(&ready)[2], [result(first.id.as_str(), "1"), result(second.id.as_str(), "2")]);
+    assert_eq!(contents_of(&ready)[2], [result(first.id.as_str(), "1"), result(second.id.as_str(), "2")]);
 }
 
 #[test]
 fn an_illegal_id_is_replaced_by_the_same_one_every_time() {
-    let history =
-        || vec![user("go"), calls(&["functions.add:0"]), Message::user(vec![result("functions.add:0", "1")])];
+    let history = || {
+        vec![
+            user("go"),
+            message_with_calls(&["functions.add:0"]),
+            Message::user(vec![result("functions.add:0", "1")]),
+        ]
+    };
     for (ids, len) in [(IdRule::UP_TO_64, 16), (IdRule::UP_TO_40, 16), (IdRule::NINE, 9)] {
         let rules = WireRules { ids, ..rules() };
         let ready = normalise(history(), &rules);
-        let [Block::ToolCall(call)] = said(&ready)[1] else { panic!("one call") };
+        let [Block::ToolCall(call)] = contents_of(&ready)[1] else { panic!("one call") };
         assert!(ids.allows(call.id.as_str()));
         assert_eq!(call.id.as_str().len(), len);
         assert_eq!(ready.messages(), normalise(history(), &rules).messages());
@@ -227,10 +241,10 @@ fn an_illegal_id_is_replaced_by_the_same_one_every_time() {
 }
 
 #[test]
-fn what_an_id_becomes_does_not_depend_on_what_follows() {
-    let first = vec![user("go"), calls(&["a b"]), Message::user(vec![result("a b", "1")])];
+fn an_assigned_id_does_not_depend_on_later_messages() {
+    let first = vec![user("go"), message_with_calls(&["a b"]), Message::user(vec![result("a b", "1")])];
     let mut both = first.clone();
-    both.extend([calls(&["a b"]), Message::user(vec![result("a b", "2")])]);
+    both.extend([message_with_calls(&["a b"]), Message::user(vec![result("a b", "2")])]);
     let (short, long) = (normalise(first, &rules()), normalise(both, &rules()));
     assert!(long.messages().starts_with(short.messages()));
 }
@@ -257,34 +271,38 @@ fn signed_thinking_goes_back_to_the_model_it_came_from_only() {
         let signature = signature.map(str::to_owned);
         Block::Thinking(Thinking { text: "hm".into(), signature, origin, ..Thinking::default() })
     };
-    let kept = thinking(Some(own()), Some("proof"));
+    let kept = thinking(Some(target_model()), Some("proof"));
     let other = thinking(Some(ModelRef::new("maker", "other")), Some("proof"));
-    let unsigned = thinking(Some(own()), None);
+    let unsigned = thinking(Some(target_model()), None);
     let nameless = thinking(None, Some("proof"));
     let content = vec![kept.clone(), other, unsigned.clone(), nameless, Block::text("so")];
     let history = vec![user("go"), Message::assistant(content), user("and?")];
     let under = |thinking| normalise(history.clone(), &WireRules { thinking, ..rules() });
-    assert_eq!(said(&under(ThinkingReplay::Signed))[1], [kept.clone(), Block::text("so")]);
-    assert_eq!(said(&under(ThinkingReplay::Echo))[1], [kept, unsigned, Block::text("so")]);
-    assert_eq!(said(&under(ThinkingReplay::Never))[1], [Block::text("so")]);
+    assert_eq!(contents_of(&under(ThinkingReplay::Signed))[1], [kept.clone(), Block::text("so")]);
+    assert_eq!(contents_of(&under(ThinkingReplay::Echo))[1], [kept, unsigned, Block::text("so")]);
+    assert_eq!(contents_of(&under(ThinkingReplay::Never))[1], [Block::text("so")]);
 }
 
 #[test]
 fn redacted_thinking_needs_no_signature() {
-    let closed =
-        Block::Thinking(Thinking { redacted: Some("x".into()), origin: Some(own()), ..Thinking::default() });
+    let closed = Block::Thinking(Thinking {
+        redacted: Some("x".into()),
+        origin: Some(target_model()),
+        ..Thinking::default()
+    });
     let signed = WireRules { thinking: ThinkingReplay::Signed, ..rules() };
     let history = vec![user("go"), Message::assistant(vec![closed.clone(), Block::text("so")]), user("and?")];
-    assert_eq!(said(&normalise(history, &signed))[1], [closed, Block::text("so")]);
+    assert_eq!(contents_of(&normalise(history, &signed))[1], [closed, Block::text("so")]);
 }
 
 #[test]
 fn unsigned_thinking_of_an_aborted_response_is_not_echoed() {
-    let open = Block::Thinking(Thinking { text: "hm".into(), origin: Some(own()), ..Thinking::default() });
+    let open =
+        Block::Thinking(Thinking { text: "hm".into(), origin: Some(target_model()), ..Thinking::default() });
     let cut =
         Message { stop: Some(StopReason::Aborted), ..Message::assistant(vec![open, Block::text("so")]) };
     let echo = WireRules { thinking: ThinkingReplay::Echo, ..rules() };
-    assert_eq!(said(&normalise(vec![user("go"), cut, user("on")], &echo))[1], [Block::text("so")]);
+    assert_eq!(contents_of(&normalise(vec![user("go"), cut, user("on")], &echo))[1], [Block::text("so")]);
 }
 
 #[test]
@@ -300,46 +318,53 @@ fn malformed_arguments_are_shown_to_the_model_again() {
 }
 
 #[test]
-fn nul_is_replaced_wherever_text_goes() {
+fn nul_characters_are_replaced_in_all_texts() {
     let args = json!({"k\0": ["a\0", {"deep": "\0"}]});
     let dirty = Block::ToolCall(ToolCall::new("a", "f", args));
     let results = Message::user(vec![result("a", "x\0y"), Block::text("p\0q")]);
     let ready = normalise(vec![user("g\0o"), Message::assistant(vec![dirty]), results], &rules());
     let text = serde_json::to_string(ready.messages()).unwrap();
     assert!(!text.contains("\\u0000"), "{text}");
-    assert_eq!(said(&ready)[0], [Block::text("g\u{fffd}o")]);
+    assert_eq!(contents_of(&ready)[0], [Block::text("g\u{fffd}o")]);
 }
 
 #[test]
-fn an_empty_result_says_so() {
+fn an_empty_result_gets_a_placeholder() {
     let nothing = ToolContent::Blocks(vec![Block::text(" ")]);
     let results = Message::user(vec![result("a", ""), result("b", "\n"), Block::result("c", nothing, false)]);
-    let ready = normalise(vec![user("go"), calls(&["a", "b", "c"]), results], &rules());
-    assert_eq!(said(&ready)[2], ["a", "b", "c"].map(|id| result(id, NO_OUTPUT)));
+    let ready = normalise(vec![user("go"), message_with_calls(&["a", "b", "c"]), results], &rules());
+    assert_eq!(contents_of(&ready)[2], ["a", "b", "c"].map(|id| result(id, NO_OUTPUT)));
 }
 
 #[test]
-fn an_image_in_a_result_follows_the_results_where_it_may_not_stay() {
-    let history =
-        vec![user("go"), calls(&["a", "b"]), Message::user(vec![with_image("a", false), result("b", "2")])];
+fn an_image_follows_the_results_if_results_carry_none() {
+    let history = vec![
+        user("go"),
+        message_with_calls(&["a", "b"]),
+        Message::user(vec![result_with_image("a", false), result("b", "2")]),
+    ];
     let ready = normalise(history.clone(), &rules());
     let marked = ToolContent::Blocks(vec![Block::text("seen"), Block::text(IMAGE_FOLLOWS)]);
-    assert_eq!(said(&ready)[2], [Block::result("a", marked, false), result("b", "2"), image()]);
+    assert_eq!(contents_of(&ready)[2], [Block::result("a", marked, false), result("b", "2"), image()]);
     let stays = WireRules { image_in_tool_result: true, ..rules() };
-    assert_eq!(said(&normalise(history, &stays))[2], [with_image("a", false), result("b", "2")]);
+    assert_eq!(
+        contents_of(&normalise(history, &stays))[2],
+        [result_with_image("a", false), result("b", "2")]
+    );
 }
 
 #[test]
 fn an_image_never_stays_in_a_failed_result() {
     let stays = WireRules { image_in_tool_result: true, ..rules() };
-    let history = vec![user("go"), calls(&["a"]), Message::user(vec![with_image("a", true)])];
+    let history =
+        vec![user("go"), message_with_calls(&["a"]), Message::user(vec![result_with_image("a", true)])];
     let ready = normalise(history, &stays);
     let marked = ToolContent::Blocks(vec![Block::text("seen"), Block::text(IMAGE_FOLLOWS)]);
-    assert_eq!(said(&ready)[2], [Block::result("a", marked, true), image()]);
+    assert_eq!(contents_of(&ready)[2], [Block::result("a", marked, true), image()]);
 }
 
 #[test]
-fn what_is_not_taken_is_named_wherever_it_stands() {
+fn unaccepted_media_get_a_placeholder_everywhere() {
     let narrow = WireRules {
         media: MediaTypes { images: MediaTypes::WEB, documents: &["text/*"], largest_image: None },
         image_in_tool_result: true,
@@ -362,42 +387,43 @@ fn what_is_not_taken_is_named_wherever_it_stands() {
         Block::text("[document omitted: one of no type is not taken here]"),
     ];
     let within = |blocks: &[Block]| Block::result("a", ToolContent::Blocks(blocks.to_vec()), false);
-    let history = vec![Message::user(given.clone()), calls(&["a"]), Message::user(vec![within(&given)])];
+    let history =
+        vec![Message::user(given.clone()), message_with_calls(&["a"]), Message::user(vec![within(&given)])];
     let ready = normalise(history.clone(), &narrow);
-    assert_eq!(said(&ready)[0], told);
-    assert_eq!(said(&ready)[2], [within(&told)]);
+    assert_eq!(contents_of(&ready)[0], told);
+    assert_eq!(contents_of(&ready)[2], [within(&told)]);
     let blind = normalise(history, &WireRules { vision: false, ..narrow });
-    assert!(said(&blind)[0].contains(&notes), "text needs no eyes");
-    assert!(!said(&blind)[0].contains(&image()));
+    assert!(contents_of(&blind)[0].contains(&notes), "text needs no eyes");
+    assert!(!contents_of(&blind)[0].contains(&image()));
 }
 
 #[test]
-fn a_model_without_vision_is_told_of_images() {
+fn a_model_without_vision_gets_placeholders_for_images() {
     let blind = WireRules { vision: false, ..rules() };
     let history = vec![
         Message::user(vec![Block::text("see"), image()]),
-        calls(&["a"]),
-        Message::user(vec![with_image("a", false)]),
+        message_with_calls(&["a"]),
+        Message::user(vec![result_with_image("a", false)]),
     ];
     let ready = normalise(history, &blind);
-    assert_eq!(said(&ready)[0], [Block::text("see"), Block::text(IMAGE_OMITTED)]);
+    assert_eq!(contents_of(&ready)[0], [Block::text("see"), Block::text(IMAGE_OMITTED)]);
     let marked = ToolContent::Blocks(vec![Block::text("seen"), Block::text(IMAGE_OMITTED)]);
-    assert_eq!(said(&ready)[2], [Block::result("a", marked, false)]);
+    assert_eq!(contents_of(&ready)[2], [Block::result("a", marked, false)]);
 }
 
 #[test]
-fn a_compaction_is_sent_as_the_text_it_stands_for() {
+fn a_compaction_is_sent_as_its_summary() {
     let marker = Block::Compaction(Compaction { summary: "They met.".into(), tokens_before: 9 });
     let ready = normalise(vec![Message::user(vec![marker])], &rules());
-    let [Block::Text(text)] = said(&ready)[0] else { panic!("one text") };
+    let [Block::Text(text)] = contents_of(&ready)[0] else { panic!("one text") };
     assert!(text.text.ends_with("They met."));
 }
 
 #[test]
-fn data_of_another_model_stays_behind() {
+fn provider_data_of_another_model_is_not_sent() {
     let wire = |origin| Some(WireData { origin, data: json!(1) });
     let text = |wire| Block::Text(Text { text: "so".into(), wire });
-    let mine = text(wire(own()));
+    let mine = text(wire(target_model()));
     let theirs = text(wire(ModelRef::new("maker", "other")));
     let their_call = ToolCall {
         wire: wire(ModelRef::new("x", "y")),
@@ -405,16 +431,16 @@ fn data_of_another_model_stays_behind() {
     };
     let content = vec![mine.clone(), theirs, Block::ToolCall(their_call)];
     let history = vec![user("go"), Message::assistant(content), Message::user(vec![result("a", "1")])];
-    assert_eq!(said(&normalise(history, &rules()))[1], [mine, Block::text("so"), call("a")]);
+    assert_eq!(contents_of(&normalise(history, &rules()))[1], [mine, Block::text("so"), call("a")]);
 }
 
 #[test]
-fn what_was_mended_needs_no_mending() {
+fn normalising_twice_changes_nothing() {
     let history = vec![
         assistant("hello"),
-        calls(&["a b", "a b"]),
-        Message::user(vec![result("zz", "1"), with_image("a b", true), Block::text("x\0")]),
-        calls(&["c"]),
+        message_with_calls(&["a b", "a b"]),
+        Message::user(vec![result("zz", "1"), result_with_image("a b", true), Block::text("x\0")]),
+        message_with_calls(&["c"]),
     ];
     let once = normalise(history, &rules());
     let twice = WireReady::normalise(once.messages(), &rules());

@@ -1,13 +1,14 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-/// Maximum number of texts that are known.
+/// Maximum number of prompt texts that are kept.
 const MAX_TEXTS: usize = 16;
 
-/// Prompts whose texts no person typed, although they are sent as prompts of the person: those that a command
-/// made of a file or of a server's prompt, and piped input. `cx.service::<ExpandedPrompts>()`.
+/// Prompts that no person typed, although they are sent as a person's: expanded commands, prompts of MCP
+/// servers, and piped input. `cx.service::<ExpandedPrompts>()`.
 ///
-/// A front-end notes such a text before it sends it. Without the service, nobody needs to know.
+/// A front-end records such a prompt before it sends it. Hosts that need no distinction do not provide the
+/// service.
 ///
 /// ```
 /// use zk_core::service::ExpandedPrompts;
@@ -22,7 +23,7 @@ pub struct ExpandedPrompts {
 }
 
 impl ExpandedPrompts {
-    /// Notes a text that is about to be sent as a prompt.
+    /// Records a text that is about to be sent as a prompt.
     pub fn note(&self, text: &str) {
         let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
         if texts.len() == MAX_TEXTS {
@@ -31,7 +32,7 @@ impl ExpandedPrompts {
         texts.push_back(text.trim().to_owned());
     }
 
-    /// Whether a prompt is one of the last texts.
+    /// Whether `prompt` equals one of the recorded texts.
     #[must_use]
     pub fn has(&self, prompt: &str) -> bool {
         let texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);

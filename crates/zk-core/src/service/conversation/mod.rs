@@ -120,7 +120,7 @@ impl TurnCwd {
     }
 }
 
-/// Working directory of an agent's next turn: a service that the agent provides on its bus.
+/// Working directory of an agent's next turn, as a service that the agent provides on its bus.
 pub trait CurrentCwd: Send + Sync {
     /// Returns the directory; `None` once the agent is dropped.
     fn cwd(&self) -> Option<PathBuf>;
@@ -204,7 +204,7 @@ pub struct BranchSummary {
     pub instructions: Option<String>,
 }
 
-/// Way from the present leaf of a session to another one.
+/// Path from the present leaf of a session to another leaf.
 #[derive(Clone, Debug, Default)]
 pub struct BranchPath {
     /// The present leaf.
@@ -252,7 +252,7 @@ pub trait SessionOpener: Send + Sync {
         from: Option<&SessionId>,
     ) -> Result<OpenedSession, ConversationError>;
 
-    /// Finds the way from the present leaf of the current session to the entry `to`. Changes nothing.
+    /// Finds the path from the present leaf of the current session to the entry `to`. Changes nothing.
     ///
     /// # Errors
     /// [`ConversationError`], such as an unknown entry, or a host whose sessions have no branches.
@@ -262,8 +262,8 @@ pub trait SessionOpener: Send + Sync {
         Err(ConversationError::Unsupported { what, reason })
     }
 
-    /// Moves the leaf of the current session after the entry `to`, and adds `summary` as a message there. The current session
-    /// stays open, and the result continues it.
+    /// Moves the leaf of the current session after the entry `to`, and adds `summary` as a message there. The
+    /// current session stays open, and the returned session continues it.
     ///
     /// # Errors
     /// [`ConversationError`]; the leaf is where it was then.

@@ -33,7 +33,8 @@ use crate::model::{AgentError, Model};
 /// ```
 #[async_trait]
 pub trait PartModels: Send + Sync {
-    /// Returns the model for a part. The provider of a part's own model is registered on the bus by then.
+    /// Returns the model for a part. If the part has a model of its own, its provider is registered on the
+    /// bus by then.
     async fn choose(&self, part: &str, cx: &Cx) -> PartModel;
 
     /// Returns the replacement for a part's own model that failed with `error`; never that model again.
@@ -49,9 +50,9 @@ pub struct AgentPart(pub String);
 pub enum PartModel {
     /// The model of the run.
     OfRun,
-    /// A model of the part's own, of a registered provider.
+    /// A model that is set for this part, of a registered provider.
     Own(Box<Model>),
-    /// None: the part is left out, for this reason.
+    /// No model: the part is left out, for this reason.
     LeftOut(String),
 }
 
@@ -90,7 +91,7 @@ pub const SUBGOAL_PART: &str = "subgoal";
 /// Name of the part that titles sessions. It asks no model unless one is set for it.
 pub const TITLE_PART: &str = "title";
 
-/// Embedding model of the memory, which its own setting names and no key of `[parts]`.
+/// Name of the part that embeds memories. Its model is set by `memory.embeddings`, not in `[parts]`.
 pub const EMBEDDINGS_PART: &str = "memory.embeddings";
 
 /// Name of the part that sub-agents without a name work for.
@@ -123,7 +124,7 @@ pub const KNOWN_PARTS: [KnownPart; 6] = {
 #[must_use]
 pub fn part_fallback(part: &str) -> PartFallback {
     if part == EMBEDDINGS_PART {
-        // No model of a conversation does its work.
+        // A chat model cannot replace an embedding model.
         return PartFallback::LeaveOut;
     }
     let known = KNOWN_PARTS.iter().find(|known| known.name == part);

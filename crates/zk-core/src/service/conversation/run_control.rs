@@ -8,13 +8,13 @@ use crate::kernel::Source;
 use crate::model::{AgentError, Message, Model, RunId, TurnUsage};
 use crate::service::OutputFormat;
 
-/// The sub-agents of a conversation that work at present, in the background too: `bus.service::<dyn
-/// RunningAgents>()`. Absent without an agent that has sub-agents.
+/// Running sub-agents of a conversation, in the background too: `bus.service::<dyn RunningAgents>()`. Absent
+/// without an agent that has sub-agents.
 pub trait RunningAgents: Send + Sync {
-    /// Whether one of them works.
+    /// Whether any sub-agent of the conversation is running.
     fn is_any_running(&self) -> bool;
 
-    /// Stops all of them for this reason. Their ends begin no run.
+    /// Stops all running sub-agents of the conversation for this reason. Their ends begin no run.
     fn stop_all(&self, reason: &str);
 }
 
@@ -40,7 +40,7 @@ pub trait RunningAgents: Send + Sync {
 /// ```
 #[async_trait]
 pub trait RunControl: Send + Sync {
-    /// The run's id.
+    /// Returns the run's id.
     fn run_id(&self) -> RunId;
 
     /// Returns the run's turn, its queues, and whether it is stopping.

@@ -6,15 +6,15 @@ use crate::model::RunId;
 /// Error of an [`Engine`](super::Engine).
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// A name or id cannot be one.
+    /// The text is not valid as a name or id.
     #[error(
         "`{}` ({bytes} bytes) is no name: use 1 to {MAX_ENGINE_NAME_BYTES} letters, digits, `-`, `_`, `.` or `:`",
         start.escape_default()
     )]
     InvalidName {
-        /// Beginning of the text.
+        /// Beginning of the invalid text.
         start: String,
-        /// Length of the text.
+        /// Length of the invalid text.
         bytes: usize,
     },
     /// There is no such run.
@@ -31,7 +31,7 @@ pub enum EngineError {
         /// Last phase of the run.
         phase: RunPhase,
     },
-    /// Another worker of this name serves.
+    /// Another worker of this name is serving.
     #[error("a worker named `{0}` serves already; give this one another name")]
     NameTaken(EngineName),
     /// A newer version of zk wrote the job or the engine's data.

@@ -4,10 +4,10 @@ use super::name::{check_call_id, check_name};
 use super::{EngineError, EngineName};
 use crate::model::{CallId, RunId, SessionId};
 
-/// Most bytes of a job, and of the state of a parked run, as JSON.
+/// Maximum size in bytes of a job, and of the state of a parked run, as JSON.
 pub const MAX_JOB_BYTES: usize = 4096;
 
-/// Newest format of jobs that this version knows.
+/// Newest format version of jobs that this program knows.
 pub const JOB_FORMAT: u32 = 1;
 
 /// A run as an engine stores it: ids and names alone, at most [`MAX_JOB_BYTES`] as JSON by construction.
@@ -92,35 +92,36 @@ impl Job {
         Ok(self)
     }
 
-    /// Sets the tenant.
+    /// Sets the tenant of the run.
     #[must_use]
     pub fn with_tenant(mut self, tenant: EngineName) -> Self {
         self.stored.tenant = Some(tenant);
         self
     }
 
-    /// Sets the preset, by a name that the worker resolves.
+    /// Sets the preset of the run, by a name that the worker resolves.
     #[must_use]
     pub fn with_preset(mut self, preset: EngineName) -> Self {
         self.stored.preset = Some(preset);
         self
     }
 
-    /// Sets the workspace, by a name that the worker resolves; without one, the session's own directory.
+    /// Sets the workspace of the run, by a name that the worker resolves; without one, the session's own
+    /// directory.
     #[must_use]
     pub fn with_workspace(mut self, workspace: EngineName) -> Self {
         self.stored.workspace = Some(workspace);
         self
     }
 
-    /// Sets the queue; without one, [`Take::DEFAULT_QUEUE`](super::Take::DEFAULT_QUEUE).
+    /// Sets the queue of the run; without one, [`Take::DEFAULT_QUEUE`](super::Take::DEFAULT_QUEUE).
     #[must_use]
     pub fn with_queue(mut self, queue: EngineName) -> Self {
         self.stored.queue = Some(queue);
         self
     }
 
-    /// Sets the priority: runs with a larger one begin first.
+    /// Sets the priority of the run: runs with a larger one begin first.
     #[must_use]
     pub fn with_priority(mut self, priority: i8) -> Self {
         self.stored.priority = priority;

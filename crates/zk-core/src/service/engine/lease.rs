@@ -4,7 +4,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::EngineName;
 
-/// Right of one worker to a run, for one leg.
+/// Exclusive right of one worker to execute a run, for the time of one leg.
 ///
 /// ```
 /// use zk_core::service::Lease;
@@ -64,14 +64,14 @@ impl Lease {
     }
 }
 
-/// Options of a worker: its name, and what it takes.
+/// Options of a worker: its name, and the runs that it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Take {
     /// Name of the worker, unique among those that serve.
     pub worker: EngineName,
     /// Queues to take runs from; empty for all.
     pub queues: Vec<EngineName>,
-    /// Most legs at a time.
+    /// Maximum number of concurrent legs.
     pub max_legs: usize,
     /// Time for which a lease holds without renewal.
     pub lease: Duration,
@@ -80,7 +80,7 @@ pub struct Take {
 }
 
 impl Take {
-    /// Queue of jobs that name none.
+    /// Queue of jobs without a queue name.
     pub const DEFAULT_QUEUE: &'static str = "default";
 
     /// Time for which a lease holds without renewal, unless set.

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::model::RunId;
 
-/// Engine of durable runs: keeps runs alive over the death of workers, and places their legs.
+/// Engine of durable runs: keeps runs alive when workers die, and assigns their legs to workers.
 ///
 /// A *leg* is the stretch of a run on one worker. The engine stores ids alone; what was said and done is in
 /// the log of the run's session. Runs are delivered at least once, and each leg has a larger token than the
@@ -54,8 +54,8 @@ pub trait Engine: Send + Sync {
     /// [`EngineError::UnknownRun`], [`EngineError::Finished`], and when the engine cannot be used.
     async fn wake(&self, run: &RunId) -> Result<(), EngineError>;
 
-    /// Cancels a run and all its descendants. A waiting run ends at once; the leg of a running one is told by
-    /// [`Lease::cancelled`]. A finished run stays as it is.
+    /// Cancels a run and all its descendants. A waiting run ends at once; the leg of a running one learns it
+    /// from [`Lease::cancelled`]. A finished run stays unchanged.
     ///
     /// # Errors
     /// [`EngineError::UnknownRun`], and when the engine cannot be used.
@@ -104,7 +104,7 @@ pub trait Engine: Send + Sync {
     ) -> Result<(), EngineError>;
 }
 
-/// Executor of legs, which a worker brings along.
+/// Executor of legs, which a worker passes to [`Engine::serve`].
 #[async_trait]
 pub trait Legs: Send + Sync {
     /// Runs a leg until the run is done, parks, or goes to another worker. Ends soon after a token of `lease` is

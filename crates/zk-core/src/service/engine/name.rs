@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use super::EngineError;
 
-/// Most bytes of a name or id that an engine stores.
+/// Maximum size in bytes of a name or id that an engine stores.
 pub const MAX_ENGINE_NAME_BYTES: usize = 96;
 
-/// Most bytes of the id of a call that an engine stores. Providers assign these ids.
+/// Maximum size in bytes of a call id that an engine stores. Providers assign these ids.
 pub const MAX_CALL_ID_BYTES: usize = 512;
 
-/// Name of a worker, queue, preset, workspace, tenant or schedule: 1 to 96 letters, digits, `-`, `_`, `.` or `:`.
-/// No path, prompt or address is one.
+/// Name of a worker, queue, preset, workspace, tenant or schedule: 1 to 96 letters, digits, `-`, `_`, `.` or
+/// `:`. Paths, prompts and addresses are not valid names.
 ///
 /// ```
 /// use zk_core::service::EngineName;
@@ -25,7 +25,7 @@ pub const MAX_CALL_ID_BYTES: usize = 512;
 pub struct EngineName(Arc<str>);
 
 impl EngineName {
-    /// Checks a name.
+    /// Creates a name from a valid text.
     ///
     /// # Errors
     /// [`EngineError::InvalidName`].
@@ -71,9 +71,9 @@ pub(super) fn check_name(text: &str) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Checks the id of a call: providers use more characters in these.
+/// Checks the id of a call, which may contain more characters than a name.
 pub(super) fn check_call_id(text: &str) -> Result<(), EngineError> {
-    // JSON doubles these characters.
+    // Quotes and backslashes are excluded, because JSON escapes double their size.
     let allowed = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
     if text.is_empty() || text.len() > MAX_CALL_ID_BYTES || !text.bytes().all(allowed) {
         return Err(EngineError::InvalidName { start: text.chars().take(24).collect(), bytes: text.len() });

@@ -10,7 +10,7 @@ pub enum RunPhase {
     Queued,
     /// A worker runs a leg.
     Running,
-    /// Waiting, on no worker.
+    /// Waiting for an event, without a worker.
     Parked,
     /// Finished normally.
     Done,

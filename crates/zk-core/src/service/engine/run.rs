@@ -7,7 +7,7 @@ use super::{EngineName, Job, RunPhase};
 use crate::model::{EntryId, RunId};
 use crate::service::RunStatus;
 
-/// Most children that a parked run can name in [`Wait::Children`].
+/// Maximum number of child runs that a parked run can wait for in [`Wait::Children`].
 pub const MAX_WAITED_CHILDREN: usize = 32;
 
 /// End of a leg.
@@ -15,7 +15,7 @@ pub const MAX_WAITED_CHILDREN: usize = 32;
 pub enum LegEnd {
     /// The run is finished.
     Done(RunStatus),
-    /// The run waits, on no worker.
+    /// The run waits for an event, without a worker.
     Parked(Wait),
     /// The run goes on with another leg, at once.
     Handover(HandoverCause),
@@ -59,7 +59,7 @@ pub enum HandoverCause {
     Fenced,
     /// A newer version of zk wrote the session: another worker may know its format.
     TooNew,
-    /// The leg took long enough.
+    /// The leg reached the maximum duration of a leg.
     Age,
 }
 
@@ -89,10 +89,10 @@ pub enum LegFailure {
     /// The run ended with an error.
     #[error("the agent failed; the session says why")]
     Agent,
-    /// The leg ended by a defect.
+    /// The leg panicked.
     #[error("the leg broke off by a defect of zk; the worker's log says where")]
     Panicked,
-    /// The leg was begun this often, and no leg ended.
+    /// The worker died in each of this many legs.
     #[error("{0} legs in a row died with their workers")]
     Deaths(u32),
     /// The state of the run exceeds what an engine stores.
@@ -103,21 +103,21 @@ pub enum LegFailure {
 /// State of a run in an engine's list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EngineRun {
-    /// The job.
+    /// Job that the run executes.
     pub job: Job,
     /// Phase of the run.
     pub phase: RunPhase,
     /// Event that a parked run waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Wait>,
-    /// Worker of the present or last leg.
+    /// Worker of the present or last leg, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker: Option<EngineName>,
     /// Token of the present or last leg; 0 before the first.
     pub token: u64,
     /// Number of legs that were begun.
     pub legs: u64,
-    /// Reason of a failure.
+    /// Reason for the failure, if the run failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<LegFailure>,
     /// Whether a cancellation of the running leg is under way.
@@ -131,19 +131,19 @@ pub struct EngineRun {
 /// Filter for listing runs. The default lists all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunFilter {
-    /// This run alone.
+    /// Id of the only run to list.
     pub run: Option<RunId>,
-    /// Runs whose id begins so.
+    /// Prefix of the ids of the runs to list.
     pub run_prefix: Option<String>,
-    /// Runs of this queue.
+    /// Queue of the runs to list.
     pub queue: Option<EngineName>,
-    /// Runs of this tenant.
+    /// Tenant of the runs to list.
     pub tenant: Option<EngineName>,
-    /// Children of this run.
+    /// Parent run of the runs to list.
     pub parent: Option<RunId>,
-    /// Runs in one of these phases; empty for all.
+    /// Phases of the runs to list; empty for all.
     pub phases: Vec<RunPhase>,
-    /// Most runs to list, the newest ones.
+    /// Maximum number of runs to list; the newest are kept.
     pub limit: Option<usize>,
 }
 

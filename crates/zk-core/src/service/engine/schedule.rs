@@ -9,10 +9,11 @@ use crate::model::{RunId, SessionId};
 /// Shortest time between two runs of a schedule.
 pub const MIN_SCHEDULE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Minutes of a day.
+/// Number of minutes in a day.
 const DAY_MINUTES: u64 = 24 * 60;
 
-/// Plan by which an engine submits runs. Times that passed while no worker served are made up for by one run.
+/// Schedule by which an engine submits runs. If several times passed while no worker was serving, one run
+/// makes up for all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
     /// Name of the schedule.
@@ -27,9 +28,9 @@ pub struct Schedule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScheduleTimes {
-    /// Again and again after this time, at least [`MIN_SCHEDULE_INTERVAL`].
+    /// At a regular interval of this length, at least [`MIN_SCHEDULE_INTERVAL`].
     Every(Duration),
-    /// Each day at this minute after midnight, UTC.
+    /// Daily, at this minute after midnight, UTC.
     DailyAt(u16),
 }
 
@@ -50,7 +51,7 @@ pub struct ScheduledJob {
 }
 
 impl ScheduleTimes {
-    /// Returns the first time after `now`.
+    /// Returns the first scheduled time after `now`.
     ///
     /// ```
     /// use std::time::{Duration, UNIX_EPOCH};
@@ -77,7 +78,8 @@ impl ScheduleTimes {
 }
 
 impl Schedule {
-    /// Creates the job of the run at `time`: the same for the same time, so that it is submitted once.
+    /// Creates the job of the run at `time`. Equal times give equal jobs, so that a run is submitted only
+    /// once.
     ///
     /// # Errors
     /// [`EngineError::InvalidName`] when the name of the schedule leaves no room.

@@ -9,16 +9,16 @@ use super::{ExecError, ExecOutcome, Exit, KillSignal, OutputSink, OutputStream, 
 
 /// Grace period between `TERM` and `KILL`, short enough for the process tree to be gone within two seconds.
 const GRACE: Duration = Duration::from_millis(1_750);
-/// Time without output after the exit, after which a pipe that is still held open is no longer read.
+/// Time without output after the exit, after which a pipe that a process still holds open is no longer read.
 const OUTPUT_IDLE: Duration = Duration::from_millis(200);
-/// Longest time that output is read after the exit.
+/// Maximum time for reading output after the exit.
 const DRAIN: Duration = Duration::from_millis(1_500);
-/// Longest wait of a stopped run for its command to end.
+/// Maximum wait of a stopped run for its command to end.
 const STOP_REPORT_WAIT: Duration = Duration::from_millis(60);
-/// Longest wait for the exit of a killed command.
+/// Maximum wait for the exit of a killed command.
 const KILL_WAIT: Duration = Duration::from_millis(200);
 
-/// Runs a command to its end, or ends it on stop or time-out, and passes its output on.
+/// Runs a command until it ends, is stopped or times out, and passes its output on.
 pub(super) async fn run_to_completion(
     process: Box<dyn Process>,
     sink: &mut dyn OutputSink,
@@ -39,7 +39,7 @@ pub(super) async fn run_to_completion(
 pub enum Attendance {
     /// The command is over.
     Ended(ExecOutcome),
-    /// The process continues under a new owner.
+    /// The command continues, and the caller owns its process from now on.
     Left(Box<dyn Process>),
 }
 
@@ -65,28 +65,29 @@ pub async fn attend(
     leave: &CancellationToken,
 ) -> Result<Attendance, ExecError> {
     let mut attended = Attended { process, sink, exit: None, open: [true; 2], is_over: false };
-    let Some(exit) = attended.until_end(deadline, stop, leave).await? else {
+    let Some(exit) = attended.wait_for_end(deadline, stop, leave).await? else {
         return Ok(Attendance::Left(attended.process));
     };
     let survivors = match exit {
         Exit::Code(_) | Exit::Signal(_) => {
-            attended.drain(stop).await?;
+            attended.drain_pipes(stop).await?;
             attended.process.members().await?
         }
         Exit::Stopped => {
             attended.process.kill(KillSignal::Terminate).await?;
-            // Dropping the process ends all that is left of it in the background.
-            attended.wait_gone(STOP_REPORT_WAIT).await?
+            // Processes that outlive this wait are killed in the background when the process handle is
+            // dropped.
+            attended.wait_until_gone(STOP_REPORT_WAIT).await?
         }
         Exit::TimedOut => {
             attended.process.kill(KillSignal::Terminate).await?;
-            if !attended.wait_gone(GRACE).await?.is_empty() {
+            if !attended.wait_until_gone(GRACE).await?.is_empty() {
                 attended.process.kill(KillSignal::Kill).await?;
             }
-            attended.wait_gone(KILL_WAIT).await?
+            attended.wait_until_gone(KILL_WAIT).await?
         }
     };
-    let output_still_open = attended.is_open();
+    let output_still_open = attended.has_open_output();
     let denials = attended.process.denials();
     if survivors.is_empty() || matches!(exit, Exit::Code(_) | Exit::Signal(_)) {
         attended.process.release();
@@ -105,7 +106,7 @@ struct Attended<'a> {
 }
 
 impl Attended<'_> {
-    async fn until_end(
+    async fn wait_for_end(
         &mut self,
         deadline: Option<Instant>,
         stop: &CancellationToken,
@@ -132,17 +133,17 @@ impl Attended<'_> {
     /// Waits for room in the sink, then performs one [`Attended::step`].
     async fn ready_step(&mut self) -> Result<(), ExecError> {
         self.sink.ready().await;
-        self.step().await
+        self.handle_event().await
     }
 
     /// Handles one event: a piece of output, the end of a stream, or the exit.
-    async fn step(&mut self) -> Result<(), ExecError> {
+    async fn handle_event(&mut self) -> Result<(), ExecError> {
         if self.is_over {
             return std::future::pending().await;
         }
         match self.process.next().await? {
             Some(ProcessEvent::Output(stream, bytes)) => self.sink.write(stream, &bytes),
-            Some(ProcessEvent::Closed(stream)) => self.close(stream),
+            Some(ProcessEvent::Closed(stream)) => self.mark_closed(stream),
             Some(ProcessEvent::Exited(exit)) => self.exit = Some(exit),
             None => {
                 self.is_over = true;
@@ -152,7 +153,7 @@ impl Attended<'_> {
         Ok(())
     }
 
-    fn close(&mut self, stream: OutputStream) {
+    fn mark_closed(&mut self, stream: OutputStream) {
         let [stdout, stderr] = &mut self.open;
         match stream {
             OutputStream::Stdout => *stdout = false,
@@ -160,16 +161,16 @@ impl Attended<'_> {
         }
     }
 
-    fn is_open(&self) -> bool {
+    fn has_open_output(&self) -> bool {
         self.open.contains(&true)
     }
 
-    /// Reads the rest of the pipes after the exit.
-    async fn drain(&mut self, stop: &CancellationToken) -> Result<(), ExecError> {
+    /// Reads the remaining output from the pipes after the exit.
+    async fn drain_pipes(&mut self, stop: &CancellationToken) -> Result<(), ExecError> {
         let end = Instant::now() + DRAIN;
-        while self.is_open() && !stop.is_cancelled() {
+        while self.has_open_output() && !stop.is_cancelled() {
             let patience = OUTPUT_IDLE.min(end.saturating_duration_since(Instant::now()));
-            match timeout(patience, self.step()).await {
+            match timeout(patience, self.handle_event()).await {
                 Ok(done) => done?,
                 Err(_) => break,
             }
@@ -179,15 +180,15 @@ impl Attended<'_> {
 
     /// Reads output until all processes of the command have ended. Returns the ids of processes left after
     /// `patience`.
-    async fn wait_gone(&mut self, patience: Duration) -> Result<Vec<u32>, ExecError> {
+    async fn wait_until_gone(&mut self, patience: Duration) -> Result<Vec<u32>, ExecError> {
         let end = Instant::now() + patience;
         let mut pause = Duration::from_millis(2);
         loop {
-            self.absorb(pause.min(end.saturating_duration_since(Instant::now()))).await?;
+            self.read_output_for(pause.min(end.saturating_duration_since(Instant::now()))).await?;
             let left = self.process.members().await?;
             if left.is_empty() {
-                // The last output is still in the pipes.
-                self.absorb(Duration::from_millis(20)).await?;
+                // The last output may still be in the pipes.
+                self.read_output_for(Duration::from_millis(20)).await?;
                 return Ok(left);
             }
             if Instant::now() >= end {
@@ -198,11 +199,11 @@ impl Attended<'_> {
     }
 
     /// Reads output for up to `time`, or until the command is over and its streams are closed.
-    async fn absorb(&mut self, time: Duration) -> Result<(), ExecError> {
+    async fn read_output_for(&mut self, time: Duration) -> Result<(), ExecError> {
         let end = Instant::now() + time;
-        while self.is_open() || self.exit.is_none() {
+        while self.has_open_output() || self.exit.is_none() {
             let done = {
-                match select(pin!(sleep_until_deadline(Some(end))), pin!(self.step())).await {
+                match select(pin!(sleep_until_deadline(Some(end))), pin!(self.handle_event())).await {
                     Either::Left(_) => return Ok(()),
                     Either::Right((done, _)) => done,
                 }

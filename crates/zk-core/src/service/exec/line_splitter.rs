@@ -10,7 +10,7 @@
 #[derive(Clone, Debug)]
 pub struct LineSplitter {
     max_bytes: usize,
-    /// Beginning of the line whose end has not come yet.
+    /// Beginning of a line whose end has not arrived yet.
     rest: Vec<u8>,
 }
 
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_without_an_end_is_given_up_and_not_held() {
+    fn an_endless_line_is_an_error_and_frees_its_memory() {
         let mut lines = LineSplitter::new(8 << 20);
         let piece = vec![b'x'; 1 << 20];
         let fed = (0..100).find_map(|_| lines.feed(&piece).err());
@@ -68,7 +68,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lines_are_the_same_however_the_bytes_are_cut(
+        fn lines_do_not_depend_on_the_boundaries_of_pieces(
             bytes in proptest::collection::vec(prop_oneof![Just(b'\n'), Just(b' '), any::<u8>()], 0..200),
             cuts in proptest::collection::vec(0usize..200, 0..8),
         ) {

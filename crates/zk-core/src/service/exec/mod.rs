@@ -64,7 +64,7 @@ pub trait Exec: Send + Sync {
     }
 }
 
-/// Execution context of commands that a person lets out of the confinement of all others:
+/// Execution context for commands that a person allowed to run outside of the sandbox or container:
 /// `cx.service::<OutsideExec>()`. Absent if commands are not confined.
 #[derive(Clone)]
 pub struct OutsideExec(pub Arc<dyn Exec>);
@@ -75,9 +75,9 @@ impl std::fmt::Debug for OutsideExec {
     }
 }
 
-/// Execution context of calls that need no permission because they only read: `cx.service::<ReadExec>()`. If
-/// that call is confined like all commands, it uses the same context, with a git that starts fewer helpers.
-/// Absent if a person chose no confinement.
+/// Execution context for calls that need no permission because they only read: `cx.service::<ReadExec>()`. If
+/// all commands are confined, this is their context, with a git that starts fewer helper programs. Absent if
+/// a person chose no confinement.
 #[derive(Clone)]
 pub struct ReadExec(pub Arc<dyn Exec>);
 

@@ -99,7 +99,7 @@ const fn asked_file(path: &'static str, run_by: RunBy) -> GuardedPath {
 }
 
 impl GuardedPath {
-    /// Files and directories, with their contents, guarded at any place.
+    /// Files and directories, with their contents, that are guarded in any directory.
     pub const ANYWHERE: [Self; 108] = [
         secret(".ssh"),
         secret(".gnupg"),
@@ -212,7 +212,7 @@ impl GuardedPath {
         asked_file("jenkinsfile", RunBy::ProjectTool),
     ];
 
-    /// Files and directories, with their contents, guarded below a home directory only.
+    /// Files and directories, with their contents, that are guarded only below a home directory.
     pub const AT_HOME: [Self; 37] = [
         secret(".config/gh"),
         secret(".config/glab-cli"),
@@ -253,7 +253,7 @@ impl GuardedPath {
         read_only("library/launchagents", START),
     ];
 
-    /// Directories guarded below the file system's root.
+    /// Directories that are guarded only below the root of the file system.
     pub const OF_SYSTEM: [Self; 5] = [
         secret("etc/shadow"),
         secret("etc/gshadow"),
@@ -262,17 +262,17 @@ impl GuardedPath {
         read_only("var/spool/cron", SYSTEM),
     ];
 
-    /// Whether the path with these components, in lower case, is this path or below it.
+    /// Whether a path with the components `names`, in lower case, is this guarded path or below it.
     pub fn begins<N: AsRef<str>>(&self, names: &[N]) -> bool {
         let mut names = names.iter();
         self.path.split('/').all(|part| names.next().is_some_and(|name| name.as_ref() == part))
     }
 
-    /// Whether these components, in lower case, contain this path at any place.
+    /// Whether the components `names`, in lower case, contain this guarded path at any position.
     pub fn is_among<N: AsRef<str>>(&self, names: &[N]) -> bool {
-        // Called for every file of a search: the length of the first component rules most names out.
+        // Called for every file of a search: comparing the length of the first component excludes most names.
         let first = self.path.split_once('/').map_or(self.path, |(first, _)| first);
-        // A directory with the name of such a file is not guarded.
+        // A directory with the name of a guarded file is not guarded.
         let is_last = self.is_file && matches!(self.guard, PathGuard::Asked | PathGuard::Private);
         let length = self.path.split('/').count();
         let begins = |at: usize| {

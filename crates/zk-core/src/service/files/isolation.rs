@@ -5,12 +5,11 @@ use async_trait::async_trait;
 
 use crate::kernel::{Cx, Plugin};
 
-/// Maker of private copies of the workspace, in which sub-agents write without touching it:
+/// Creates private copies of the workspace, in which sub-agents write without changing the workspace itself:
 /// `cx.service::<dyn Isolation>()`. Absent where the files are not on this machine.
 #[async_trait]
 pub trait Isolation: Send + Sync {
-    /// Makes a copy of the project around `cwd` for the agent `agent`, with everything in it that is not
-    /// committed.
+    /// Copies the project around `cwd` for the agent `agent`, including everything that is not committed.
     ///
     /// # Errors
     /// [`IsolationError`]; nothing is left behind then, and the agent must not run in `cwd` instead.
@@ -25,20 +24,21 @@ pub trait Isolation: Send + Sync {
 /// A private copy of the workspace, removed when it is finished or dropped.
 #[async_trait]
 pub trait IsolatedCopy: Send + Sync {
-    /// Returns the directory of the copy that stands for the one it was made of.
+    /// Returns the directory of the copy that corresponds to the copied working directory.
     fn cwd(&self) -> PathBuf;
 
-    /// Returns the plugins that keep an agent in the copy: its files, its commands, the judge of its calls.
+    /// Returns the plugins that confine an agent to the copy: its files, its commands, the judge of its
+    /// calls.
     fn plugins(&self) -> Vec<Arc<dyn Plugin>>;
 
-    /// Takes what was changed in the copy as one patch, and removes the copy.
+    /// Returns the changes in the copy as one patch, and removes the copy.
     ///
     /// # Errors
     /// [`IsolationError`] when the changes cannot be read; the copy is kept then, and the message names it.
     async fn finish(&self) -> Result<CopyChanges, IsolationError>;
 }
 
-/// Changes of an agent in its copy of the workspace, kept as a patch until they are applied.
+/// Changes that an agent made in its copy of the workspace, kept as a patch until they are applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopyChanges {
     /// Changed files, relative to the project.

@@ -169,7 +169,7 @@ pub struct SearchQuery {
     pub wanted: usize,
     /// Size of all results in bytes after which the search ends.
     pub max_bytes: usize,
-    /// Longest part of a line that is shown, in bytes.
+    /// Maximum number of bytes of a line that are shown.
     pub line_bytes: usize,
 }
 
@@ -203,8 +203,9 @@ pub struct SearchFound {
     pub notices: Vec<String>,
 }
 
-/// Files outside of the roots of [`Files`], for reading alone: `cx.service::<OutsideFiles>()`. A host provides it where a
-/// judge of calls decides about each read there, or asks a person. Credentials are refused as anywhere.
+/// Read-only access to files outside of the roots of [`Files`]: `cx.service::<OutsideFiles>()`. A host
+/// provides it where a judge of calls decides about each such read, or asks a person. Credentials are refused
+/// as everywhere.
 #[derive(Clone)]
 pub struct OutsideFiles(pub Arc<dyn Files>);
 

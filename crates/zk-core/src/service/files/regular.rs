@@ -25,12 +25,12 @@ pub fn open_regular(options: &mut OpenOptions, path: &Path) -> io::Result<File> 
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let opened = options.custom_flags(flags.bits().cast_signed()).open(path);
     let file = opened.map_err(|error| match Errno::from_io_error(&error) {
-        Some(Errno::LOOP) => refused("a symbolic link"),
-        // A pipe without a reader, or a socket.
-        Some(Errno::NXIO) => refused("not a regular file"),
+        Some(Errno::LOOP) => refused_error("a symbolic link"),
+        // The path is a pipe without a reader, or a socket.
+        Some(Errno::NXIO) => refused_error("not a regular file"),
         _ => error,
     })?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(refused("not a regular file")) }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(refused_error("not a regular file")) }
 }
 
 /// Reads a regular file of at most `most` bytes, opened with [`open_regular`].
@@ -47,7 +47,7 @@ pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn refused(found: &str) -> io::Error {
+fn refused_error(found: &str) -> io::Error {
     io::Error::new(ErrorKind::PermissionDenied, format!("it is {found}"))
 }
 
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_regular_file_is_opened_and_nothing_is_waited_for() {
+    fn only_regular_files_are_opened_without_waiting() {
         let dir = std::env::temp_dir().join(format!("zk-regular-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let at = |name: &str| dir.join(name);

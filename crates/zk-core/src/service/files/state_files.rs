@@ -14,7 +14,7 @@ pub fn make_private_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
-/// State files: trust, approvals, accepted tool lists and other decisions of a person.
+/// Access to state files: trust, approvals, accepted tool lists and other decisions of a person.
 ///
 /// Every implementation guarantees: a state file, and a directory created for it, is readable and writable by
 /// its owner alone; a file that another user owns or can write is refused; a file is replaced atomically and

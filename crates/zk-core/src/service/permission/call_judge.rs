@@ -13,8 +13,8 @@ pub trait CallJudge: Send + Sync {
     /// on file access.
     fn judge(&self, tool: &str, effects: &Effects, cwd: &Path) -> CallJudgement;
 
-    /// Whether [`CallJudge::judge`] answers about such a call without waiting for the file system, so that it needs no
-    /// thread of its own. The default says no.
+    /// Whether [`CallJudge::judge`] decides about such a call without waiting for the file system, so that it
+    /// needs no thread of its own. False by default.
     fn is_quick(&self, effects: &Effects, cwd: &Path) -> bool {
         let _ = (effects, cwd);
         false

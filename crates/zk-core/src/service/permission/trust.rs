@@ -1,8 +1,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Approvals that a person gave to parts of a project: settings, MCP servers, skills, hooks. One store holds
-/// all of them; `cx.service::<dyn Trust>()`.
+/// Store of a person's approvals of parts of a project: settings, MCP servers, skills, hooks.
+/// `cx.service::<dyn Trust>()`.
 ///
 /// An approval holds for exact bytes: any change needs a new one. Without the service, and if the store
 /// cannot be read, nothing is trusted.

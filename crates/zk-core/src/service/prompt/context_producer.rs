@@ -43,7 +43,7 @@ pub const DYNAMIC_CONTEXT: &str = "dynamic_context";
 /// ```
 #[async_trait]
 pub trait ContextProducer: Send + Sync {
-    /// Returns when the producer is asked.
+    /// Returns the time at which the producer is asked.
     fn mode(&self) -> ContextMode;
 
     /// Returns the current text; `None` if there is nothing to say.
@@ -54,7 +54,7 @@ pub trait ContextProducer: Send + Sync {
     async fn text(&self, cx: &Cx) -> Result<Option<String>, BoxError>;
 }
 
-/// Time at which a [`ContextProducer`] is asked.
+/// Time at which a [`ContextProducer`] is asked for its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ContextMode {
     /// Once for each prompt.
@@ -63,19 +63,21 @@ pub enum ContextMode {
     PerRequest,
 }
 
-/// Whether the block is a [`DYNAMIC_CONTEXT`]. Such a block is sent only once, so a cache mark behind it
-/// would be wasted.
+/// Whether the block is context for one request ([`DYNAMIC_CONTEXT`]). Such a block is sent only once, so a
+/// cache mark behind it would be wasted.
 #[must_use]
 pub fn is_dynamic_context(block: &Block) -> bool {
     let inner = block.as_text().and_then(|text| text.strip_prefix('<')?.strip_prefix(DYNAMIC_CONTEXT));
     inner.is_some_and(|rest| rest.starts_with('>'))
 }
 
-/// Whether the block was said to a model: neither context that zk tells it, nor a call, a result or a thought.
+/// Whether the block is content of a prompt or an answer: no context that zk adds, and no call, result or
+/// reasoning.
 #[must_use]
 pub fn is_said(block: &Block) -> bool {
     match block {
-        // A history that is ready to be sent may have joined context to a prompt.
+        // Context may have been joined to the prompt as blocks of one message when the history was
+        // normalised.
         Block::Text(said) => {
             let inner = said.text.strip_prefix('<').and_then(|text| text.strip_prefix(QUERY_CONTEXT));
             !is_dynamic_context(block) && !inner.is_some_and(|rest| rest.starts_with('>'))

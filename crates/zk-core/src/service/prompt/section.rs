@@ -46,7 +46,7 @@ pub mod section_order {
     pub const SKILLS: i32 = 300;
     /// Position of sections with memories.
     pub const MEMORY: i32 = 400;
-    /// Position behind all other sections.
+    /// Position after all other sections.
     pub const AT_END: i32 = 1000;
 }
 

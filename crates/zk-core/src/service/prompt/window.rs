@@ -194,8 +194,8 @@ pub struct WindowView<'a> {
     pub keep: usize,
     /// The person's instructions for a summary.
     pub instructions: Option<&'a str>,
-    /// Number of leading messages that a person restored from a compaction. They stay unchanged and do not
-    /// count for a strategy's own threshold, until the conversation is compacted again.
+    /// Number of leading messages that a person restored from a compaction. They stay unchanged, and do not
+    /// count towards a strategy's own threshold, until the conversation is compacted again.
     pub taken_back: usize,
 }
 

@@ -8,7 +8,7 @@ use crate::model::{Block, CallId, ModelRef, ProviderError, StopReason, Text, Thi
 /// Result of reading one event of a stream.
 type Next = Result<StreamEvent, ProviderError>;
 
-/// Kind of a block that grows piece by piece.
+/// Kind of the open block, to which deltas are appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Growing {
     Text,
@@ -39,7 +39,7 @@ enum Growing {
 pub struct BlockWriter {
     ready: VecDeque<Next>,
     open: Option<(Growing, String)>,
-    /// Index of the open block, or of the next one.
+    /// Index of the open block, or of the next block if none is open.
     block: u32,
     origin: Option<ModelRef>,
 }
@@ -51,34 +51,34 @@ impl BlockWriter {
         Self { ready: VecDeque::new(), open: None, block: 0, origin }
     }
 
-    /// Adds the beginning of the response.
+    /// Adds the event that begins the response.
     pub fn start(&mut self) {
         self.ready.push_back(Ok(StreamEvent::Start { model: None, request_id: None }));
     }
 
     /// Adds a piece of text.
     pub fn add_text(&mut self, delta: String) {
-        self.grow(Growing::Text, &delta);
+        self.append_delta(Growing::Text, &delta);
         self.ready.push_back(Ok(StreamEvent::Text { block: self.block, delta }));
     }
 
     /// Adds a piece of reasoning.
     pub fn add_thinking(&mut self, delta: String) {
-        self.grow(Growing::Thinking, &delta);
+        self.append_delta(Growing::Thinking, &delta);
         self.ready.push_back(Ok(StreamEvent::Thinking { block: self.block, delta }));
     }
 
-    /// Adds a complete call behind the open block.
+    /// Adds a complete call, after closing the open block.
     pub fn add_call(&mut self, id: CallId, name: String, args: Value) {
-        self.close();
+        self.close_block();
         let block = self.block;
         self.ready.push_back(Ok(StreamEvent::ToolCall { block, id: id.clone(), name: name.clone() }));
         self.end_block(Block::ToolCall(ToolCall::new(id, name, args)));
     }
 
-    /// Ends the response after the open block.
+    /// Closes the open block, and ends the response.
     pub fn finish(&mut self, stop: StopReason, usage: Usage) {
-        self.close();
+        self.close_block();
         self.ready.push_back(Ok(StreamEvent::Done { stop, usage }));
     }
 
@@ -87,19 +87,19 @@ impl BlockWriter {
         self.ready.push_back(Err(error));
     }
 
-    /// Takes the next event out.
+    /// Removes and returns the next event.
     pub fn next_event(&mut self) -> Option<Next> {
         self.ready.pop_front()
     }
 
-    fn grow(&mut self, kind: Growing, delta: &str) {
+    fn append_delta(&mut self, kind: Growing, delta: &str) {
         if self.open.as_ref().is_some_and(|(before, _)| *before != kind) {
-            self.close();
+            self.close_block();
         }
         self.open.get_or_insert_with(|| (kind, String::new())).1.push_str(delta);
     }
 
-    fn close(&mut self) {
+    fn close_block(&mut self) {
         let content = match self.open.take() {
             None => return,
             Some((Growing::Text, text)) => Block::Text(Text { text, wire: None }),

@@ -120,8 +120,8 @@ impl Redactor {
         found.then_some(clean)
     }
 
-    /// Returns the redacted text, if the text or its provider data has a secret. The provider data no longer
-    /// fits the text then.
+    /// Returns the redacted text if the text or its provider data has a secret. The provider data does not
+    /// match the redacted text, so that the caller drops it.
     fn redact_signed(&self, text: &str, wire: Option<&WireData>) -> Option<String> {
         let clean = self.redact(text);
         let in_wire = wire.is_some_and(|wire| {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_signed_or_opaque_and_holds_no_secret_stays_byte_for_byte() {
+    fn signed_or_opaque_data_without_a_secret_is_unchanged() {
         let chance = format!("x/AKIA{}", "A1".repeat(8));
         let thinking = Thinking {
             text: "hm".into(),

@@ -14,21 +14,21 @@ use std::sync::{OnceLock, PoisonError, RwLock};
 use serde_json::Value;
 
 pub use pieces::RedactedPieces;
+use shapes::find_secret_forms;
 pub use shapes::looks_like_key;
-use shapes::shapes;
 use starts::Starts;
 
 /// Placeholder that replaces a redacted secret.
 pub const REDACTED: &str = "[redacted]";
 
-/// Length from which values are redacted; anything shorter may be part of ordinary text.
+/// Minimum length of a redacted value in bytes; anything shorter may be part of ordinary text.
 const MIN_SECRET_BYTES: usize = 8;
 
-/// Length from which keys, and the beginnings of keys, are redacted, in bytes.
+/// Minimum length of a redacted key, and of a redacted prefix of one, in bytes.
 const MIN_KEY_BYTES: usize = 4;
 
-/// Longest beginning of a key that is searched for, in bytes; error messages quote no more.
-const MAX_BEGINNING_BYTES: usize = 256;
+/// Maximum length of a key's prefix that is searched for, in bytes; error messages quote no more.
+const MAX_KEY_PREFIX_BYTES: usize = 256;
 
 /// Redacts secrets in everything that is written: the store, streams, logs, errors, requests.
 /// `cx.service::<Redactor>()`.
@@ -51,28 +51,29 @@ pub struct Redactor {
     hashes: RandomState,
 }
 
-/// All learned values, with an index of their first bytes.
+/// All learned values, with indexes of their first bytes.
 #[derive(Debug, Default)]
 struct AllKnown {
     values: Vec<Known>,
     /// Index of the values' first bytes; built by the first search after a value was learned.
     starts: OnceLock<Starts>,
-    /// Index of the values' first bytes and the signs of all key forms; built in the same way.
-    signs: OnceLock<Starts>,
+    /// Index of the values' first bytes and of the marker strings of all known key forms, built like
+    /// `starts`.
+    markers: OnceLock<Starts>,
 }
 
 impl AllKnown {
-    fn starts(&self) -> &Starts {
+    fn value_starts(&self) -> &Starts {
         self.starts.get_or_init(|| Starts::new(self.values.iter().map(|known| &known.start[..])))
     }
 
-    /// Returns the first position from `at` on where a secret may begin.
-    fn next_sign(&self, text: &[u8], at: usize) -> Option<usize> {
-        let signs = self.signs.get_or_init(|| {
-            let shapes = shapes::signs().map(|sign| -> &[u8] { sign });
-            Starts::new(self.values.iter().map(|known| &known.start[..]).chain(shapes))
+    /// Returns the first position, `at` or later, of a learned value's first bytes or of a key form's marker.
+    fn next_marker(&self, text: &[u8], at: usize) -> Option<usize> {
+        let markers = self.markers.get_or_init(|| {
+            let markers = shapes::markers().map(|marker| -> &[u8] { marker });
+            Starts::new(self.values.iter().map(|known| &known.start[..]).chain(markers))
         });
-        signs.next(text, at)
+        markers.next(text, at)
     }
 }
 
@@ -83,9 +84,9 @@ struct Known {
     start: [u8; 4],
     len: usize,
     hash: u64,
-    /// Hashes of the value's beginnings, by length; empty unless a beginning is to be found where a text was
-    /// cut.
-    beginnings: Vec<(usize, u64)>,
+    /// Lengths and hashes of the value's prefixes, to find the value where a text was cut off; empty if only
+    /// whole values are searched for.
+    prefixes: Vec<(usize, u64)>,
 }
 
 impl Redactor {
@@ -107,38 +108,38 @@ impl Redactor {
     pub fn learn_key(&self, key: &str) {
         let key = key.trim();
         let ends = key.char_indices().map(|(at, _)| at);
-        let ends = ends.skip_while(|at| *at < MIN_KEY_BYTES).take_while(|at| *at <= MAX_BEGINNING_BYTES);
+        let ends = ends.skip_while(|at| *at < MIN_KEY_BYTES).take_while(|at| *at <= MAX_KEY_PREFIX_BYTES);
         let beginning = |end| Some((end, self.hashes.hash_one(key.as_bytes().get(..end)?)));
-        if !self.knows(key) {
+        if !self.has_learned_key(key) {
             self.add(key, ends.filter_map(beginning).collect());
         }
     }
 
-    /// Whether this key and its beginnings are already learned.
-    fn knows(&self, key: &str) -> bool {
+    /// Whether this key and its prefixes are already learned.
+    fn has_learned_key(&self, key: &str) -> bool {
         let hash = self.hashes.hash_one(key.as_bytes());
         let all = self.known.read().unwrap_or_else(PoisonError::into_inner);
         all.values
             .iter()
-            .any(|known| known.hash == hash && known.len == key.len() && !known.beginnings.is_empty())
+            .any(|known| known.hash == hash && known.len == key.len() && !known.prefixes.is_empty())
     }
 
-    fn add(&self, secret: &str, beginnings: Vec<(usize, u64)>) {
+    fn add(&self, secret: &str, prefixes: Vec<(usize, u64)>) {
         let secret = secret.as_bytes();
         let Some(start) = secret.first_chunk() else { return };
         let hash = self.hashes.hash_one(secret);
-        let known = Known { start: *start, len: secret.len(), hash, beginnings };
+        let known = Known { start: *start, len: secret.len(), hash, prefixes };
         let mut all = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if !all.values.contains(&known) {
             all.values.push(known);
-            (all.starts, all.signs) = Default::default();
+            (all.starts, all.markers) = Default::default();
         }
     }
 
-    /// Whether a secret may begin in these bytes. Ordinary text has no candidate, which is found out fast.
+    /// Whether a secret may begin in these bytes. A fast check, negative for ordinary text.
     #[must_use]
     pub fn has_candidate(&self, text: &[u8]) -> bool {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).next_sign(text, 0).is_some()
+        self.known.read().unwrap_or_else(PoisonError::into_inner).next_marker(text, 0).is_some()
     }
 
     /// Whether any text in `value`, including keys of objects, may hold a secret.
@@ -160,12 +161,12 @@ impl Redactor {
         if !self.has_candidate(text.as_bytes()) {
             return Cow::Borrowed(text);
         }
-        self.redact_with(text, shapes(text))
+        self.redact_with(text, find_secret_forms(text))
     }
 
     /// Redacts the learned values and the ranges in `found`.
     fn redact_with<'a>(&self, text: &'a str, mut found: Vec<Range<usize>>) -> Cow<'a, str> {
-        self.find_known(text.as_bytes(), &mut found);
+        self.find_learned_values(text.as_bytes(), &mut found);
         if found.is_empty() {
             return Cow::Borrowed(text);
         }
@@ -195,7 +196,7 @@ impl Redactor {
         self.has_candidate_in(value) && self.redact_texts(value, &|text| self.redact(text))
     }
 
-    /// Redacts learned values only in the texts of `value`: in opaque data a match with the form of a key is
+    /// Redacts learned values only in the texts of `value`: opaque data may match the form of a key by
     /// chance.
     fn redact_opaque(&self, value: &mut Value) -> bool {
         self.redact_texts(value, &|text| self.redact_with(text, Vec::new()))
@@ -240,10 +241,10 @@ impl Redactor {
         }
     }
 
-    fn find_known(&self, text: &[u8], found: &mut Vec<Range<usize>>) {
+    fn find_learned_values(&self, text: &[u8], found: &mut Vec<Range<usize>>) {
         let all = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let mut next = 0;
-        while let Some(at) = all.starts().next(text, next) {
+        while let Some(at) = all.value_starts().next(text, next) {
             next = at + 1;
             let begins = |known: &&Known| text.get(at..).is_some_and(|rest| rest.starts_with(&known.start));
             for known in all.values.iter().filter(begins) {
@@ -252,7 +253,7 @@ impl Redactor {
                     found.push(at..at + known.len);
                     continue;
                 }
-                let cut = known.beginnings.iter().rev().find_map(|(len, hash)| {
+                let cut = known.prefixes.iter().rev().find_map(|(len, hash)| {
                     let end = at + len;
                     let is_cut = text.get(end..).is_some_and(|rest| rest.starts_with("…".as_bytes()));
                     (is_cut && self.hashes.hash_one(text.get(at..end)?) == *hash).then_some(end)
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn values_and_names_in_data_are_redacted() {
+    fn keys_and_values_of_json_are_redacted() {
         let redactor = Redactor::new();
         redactor.learn(" correct-horse \n");
         redactor.learn("short");
@@ -304,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_goes_wherever_it_stands_also_within_another_and_where_it_was_cut() {
+    fn a_learned_key_is_redacted_within_another_key_and_where_cut() {
         let redactor = Redactor::new();
         ["sk-ab", "sk-abcdef", " sk-ab\n", "no"].iter().for_each(|key| redactor.learn_key(key));
         let redact = |text: &'static str| redactor.redact(text);
@@ -318,7 +319,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_known_value_is_found_wherever_it_stands(
+        fn a_learned_value_is_found_at_any_position(
             secrets in prop::collection::vec("[a-z0-9é]{8,40}", 1..4),
             around in prop::collection::vec("[ -~é]{0,30}", 4),
         ) {

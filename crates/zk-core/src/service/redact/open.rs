@@ -1,4 +1,4 @@
-//! Finds text at the end of a piece that may turn out to be a key when more arrives.
+//! Finds incomplete keys at the end of a piece of text, which the next piece may complete.
 
 use std::sync::LazyLock;
 
@@ -6,38 +6,38 @@ use memchr::memchr;
 use memchr::memmem::Finder;
 
 use super::shapes::{
-    MAX_URL_PART_BYTES, PREFIXES, PRIVATE_KEY, WEB_TOKEN, begins_word, is_key_byte, is_private_key_byte,
+    MAX_URL_PART_BYTES, PREFIXES, PRIVATE_KEY, WEB_TOKEN, is_key_byte, is_private_key_byte, is_word_start,
 };
 
 const END_MARK: &str = "-----END_MARK ";
 
-/// Cached because every piece of every text is searched.
+/// Searcher for the beginning of a private key, built once because every piece of text is searched.
 static PRIVATE_KEYS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(PRIVATE_KEY));
 
-/// Longest label of a private key with the dashes behind it, in bytes.
+/// Maximum length of a private key's label with the dashes behind it, in bytes.
 const MAX_LABEL_BYTES: usize = 45;
 
 /// Returns the first position, `from` or later, at which an incomplete secret of a known form may begin.
-/// `has_sign` says whether a sign of a secret begins there or later, or reaches there.
-pub(super) fn open_shape(text: &str, from: usize, has_sign: bool) -> Option<usize> {
-    // A form that has begun has shown its sign already.
-    let begun = if has_sign {
-        [begun_private_key(text, from), open_token(text), open_password(text)]
+/// `has_marker` says whether a key form's marker may belong to a secret from there on.
+pub(super) fn find_open_secret(text: &str, from: usize, has_marker: bool) -> Option<usize> {
+    // Every form of key that has begun begins with its marker.
+    let begun = if has_marker {
+        [find_begun_private_key(text, from), find_open_token(text), find_open_password(text)]
     } else {
         [None; 3]
     };
-    let cut = [open_prefixed_key(text), cut_private_key(text)];
+    let cut = [find_open_prefixed_key(text), find_cut_private_key(text)];
     begun.into_iter().chain(cut).flatten().filter(|at| *at >= from).min()
 }
 
-/// Returns the start of the run of key characters that ends at `end`.
+/// Returns the start of the sequence of key characters that ends at `end`.
 fn key_run_start(text: &[u8], end: usize) -> usize {
     let before = text.get(..end).unwrap_or_default();
     end - before.iter().rev().take_while(|byte| is_key_byte(**byte)).count()
 }
 
-/// Finds a key with a well-known prefix at the end of the text, where it may be incomplete.
-fn open_prefixed_key(text: &str) -> Option<usize> {
+/// Finds a key with a known prefix at the end of the text, of which even the prefix may be incomplete.
+fn find_open_prefixed_key(text: &str) -> Option<usize> {
     let at = key_run_start(text.as_bytes(), text.len());
     let word = text.get(at..)?;
     let first = word.as_bytes().first()?;
@@ -49,7 +49,7 @@ fn open_prefixed_key(text: &str) -> Option<usize> {
 }
 
 /// Finds an incomplete web token at the end of the text.
-fn open_token(text: &str) -> Option<usize> {
+fn find_open_token(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let dot_before = |at: usize| at.checked_sub(1).filter(|dot| bytes.get(*dot) == Some(&b'.'));
     let last = key_run_start(bytes, bytes.len());
@@ -59,11 +59,11 @@ fn open_token(text: &str) -> Option<usize> {
     // Each part but the first has at least ten characters.
     let of_three = dot_before(second).filter(|first_dot| second_dot - first_dot > 10);
     let of_three = of_three.map(|first_dot| key_run_start(bytes, first_dot)).filter(|at| is_token(*at));
-    of_three.or_else(|| is_token(second).then_some(second)).filter(|at| begins_word(bytes, *at))
+    of_three.or_else(|| is_token(second).then_some(second)).filter(|at| is_word_start(bytes, *at))
 }
 
-/// Finds a private key that has begun and not ended.
-fn begun_private_key(text: &str, from: usize) -> Option<usize> {
+/// Finds a private key whose first line has begun and whose last line is incomplete.
+fn find_begun_private_key(text: &str, from: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut begun = PRIVATE_KEYS.find_iter(bytes.get(from..)?).map(|at| from + at);
     begun.find(|at| {
@@ -71,8 +71,8 @@ fn begun_private_key(text: &str, from: usize) -> Option<usize> {
     })
 }
 
-/// Returns the position from which the end of the text may be a beginning of a private key's first line.
-fn cut_private_key(text: &str) -> Option<usize> {
+/// Returns the position of an incomplete beginning of a private key's first line at the end of the text.
+fn find_cut_private_key(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let tail = bytes.get((bytes.len() + 1).saturating_sub(PRIVATE_KEY.len())..)?;
     memchr(b'-', tail)?;
@@ -99,7 +99,7 @@ fn is_unfinished_key(after: &str) -> bool {
 }
 
 /// Finds the colon before a possible password: `scheme://user:`, with no `@` yet.
-fn open_password(text: &str) -> Option<usize> {
+fn find_open_password(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let ends = |byte: &u8| {
         byte.is_ascii_whitespace() || matches!(byte, b'/' | b'"' | b'\'' | b'<' | b'>' | b'`' | b'@')

@@ -7,7 +7,7 @@ use memchr::memmem::Finder;
 
 use super::starts::Starts;
 
-/// Prefixes of well-known keys, with the least number of characters that follow.
+/// Prefixes of well-known keys, each with the minimum number of characters that follow.
 pub(super) const PREFIXES: &[(&str, usize)] = &[
     ("sk-ant-", 20),
     ("sk-proj-", 20),
@@ -37,13 +37,14 @@ pub(super) const PREFIXES: &[(&str, usize)] = &[
     ("xai-", 40),
 ];
 
-/// Number of characters after a known prefix from which on a word is taken for a key rather than a name.
+/// Minimum number of characters after a known prefix for a word to be taken for a key rather than a name.
 const MIN_KEY_REST: usize = 8;
 
 /// Minimum length in characters of a word with letters and several digits that is taken for a key rather than a name.
 const MIN_KEY_LEN: usize = 28;
 
-/// Whether a word in the place of a name is rather a key: it has a key's prefix, or is long and random.
+/// Whether a word is probably a key that was entered in place of a name: it has a key's prefix, or is long
+/// and random.
 ///
 /// ```
 /// use zk_core::service::looks_like_key;
@@ -62,42 +63,43 @@ pub fn looks_like_key(word: &str) -> bool {
         word.len() >= MIN_KEY_LEN && digits > 1 && word.bytes().any(|byte| byte.is_ascii_alphabetic());
     PREFIXES.iter().any(begins)
         || (is_random && !word.contains(char::is_whitespace))
-        || !shapes(word).is_empty()
+        || !find_secret_forms(word).is_empty()
 }
 
 /// Prefixes of a web token and of a private key.
 pub(super) const WEB_TOKEN: &str = "eyJ";
 pub(super) const PRIVATE_KEY: &str = "-----BEGIN ";
 
-/// Sign before the user's name in a URL.
+/// Marker before the user name in a URL.
 const USER: &str = "://";
 
 static USERS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(USER));
 
-static STARTS: LazyLock<Starts> = LazyLock::new(|| Starts::new(starts()));
+static STARTS: LazyLock<Starts> = LazyLock::new(|| Starts::new(key_prefixes()));
 
 /// Returns the prefixes of all known forms of keys.
-fn starts() -> impl Iterator<Item = &'static [u8]> {
+fn key_prefixes() -> impl Iterator<Item = &'static [u8]> {
     PREFIXES.iter().map(|(prefix, _)| *prefix).chain([WEB_TOKEN, PRIVATE_KEY]).map(str::as_bytes)
 }
 
-/// Maximum length of [`signs`] and of the first bytes of values, in bytes.
-pub(super) const MAX_SIGN_BYTES: usize = 11;
+/// Maximum length in bytes of [`markers`] and of the indexed first bytes of values.
+pub(super) const MAX_MARKER_BYTES: usize = 11;
 
-/// Signs at the beginning of, or before, a secret of a known form.
-pub(super) fn signs() -> impl Iterator<Item = &'static [u8]> {
-    starts().chain([USER.as_bytes()])
+/// Returns the markers that a secret of a known form begins with or directly follows.
+pub(super) fn markers() -> impl Iterator<Item = &'static [u8]> {
+    key_prefixes().chain([USER.as_bytes()])
 }
 
 /// Returns the ranges of `text` that have the form of a secret. Ranges may overlap.
-pub(super) fn shapes(text: &str) -> Vec<Range<usize>> {
-    shapes_from(text, 0)
+pub(super) fn find_secret_forms(text: &str) -> Vec<Range<usize>> {
+    find_secret_forms_from(text, 0)
 }
 
-/// Returns the ranges of `text` that have the form of a secret and begin at `from` or later.
-pub(super) fn shapes_from(text: &str, from: usize) -> Vec<Range<usize>> {
+/// Returns the ranges of `text` that have the form of a secret and begin at `from` or later. Ranges may
+/// overlap.
+pub(super) fn find_secret_forms_from(text: &str, from: usize) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
-    let around = from.saturating_sub(SIGN_REACH_BYTES);
+    let around = from.saturating_sub(MARKER_REACH_BYTES);
     let users = USERS.find_iter(bytes.get(around..).unwrap_or_default());
     let mut found: Vec<_> = users.filter_map(|at| password_in_url(bytes, around + at + USER.len())).collect();
     found.retain(|range| range.start >= from);
@@ -105,13 +107,13 @@ pub(super) fn shapes_from(text: &str, from: usize) -> Vec<Range<usize>> {
     while let Some(start) = STARTS.next(bytes, at) {
         let end = match bytes.get(start) {
             Some(b'-') => private_key_end(text, start),
-            Some(_) if begins_word(bytes, start) => {
+            Some(_) if is_word_start(bytes, start) => {
                 prefixed_key_end(bytes, start).or_else(|| web_token_end(bytes, start))
             }
             Some(_) | None => None,
         };
         found.extend(end.map(|end| start..end));
-        // A private key may begin within the dashes that seem to end another key.
+        // The dashes that seem to end one key may begin a private key.
         at = start + 1;
     }
     found
@@ -121,11 +123,11 @@ pub(super) fn is_key_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
-pub(super) fn begins_word(bytes: &[u8], at: usize) -> bool {
+pub(super) fn is_word_start(bytes: &[u8], at: usize) -> bool {
     at.checked_sub(1).and_then(|before| bytes.get(before)).is_none_or(|before| !is_key_byte(*before))
 }
 
-/// Returns the end of the run of key characters from `at` on.
+/// Returns the end of the sequence of key characters that starts at `at`.
 fn key_run_end(bytes: &[u8], at: usize) -> usize {
     let rest = bytes.get(at..).unwrap_or_default();
     at + rest.iter().take_while(|byte| is_key_byte(**byte)).count()
@@ -180,11 +182,11 @@ fn private_key_end(text: &str, at: usize) -> Option<usize> {
     Some(closed.map_or(end, |label| end + "-----END ".len() + label + "-----".len()))
 }
 
-/// Longest user name or password in a URL that is searched for, in bytes.
+/// Maximum length of a user name or password in a URL that is searched for, in bytes.
 pub(super) const MAX_URL_PART_BYTES: usize = 256;
 
-/// Longest distance from a sign to the secret behind it, in bytes.
-pub(super) const SIGN_REACH_BYTES: usize = MAX_URL_PART_BYTES + USER.len();
+/// Maximum distance from a marker to the secret after it, in bytes.
+pub(super) const MARKER_REACH_BYTES: usize = MAX_URL_PART_BYTES + USER.len();
 
 /// Finds the password of `scheme://user:password@host`, whose user begins at `user`.
 fn password_in_url(bytes: &[u8], user: usize) -> Option<Range<usize>> {
@@ -205,8 +207,8 @@ mod tests {
 
     use super::*;
 
-    /// A piece of text that is a secret, nearly one, or a part of one.
-    fn piece() -> impl Strategy<Value = String> {
+    /// Generator of secrets, incomplete secrets and look-alikes.
+    fn text_piece() -> impl Strategy<Value = String> {
         let prefixes: Vec<&str> = PREFIXES.iter().map(|(prefix, _)| *prefix).collect();
         prop_oneof![
             (prop::sample::select(prefixes), "[a-z0-9_-]{0,60}")
@@ -219,19 +221,19 @@ mod tests {
     }
 
     #[test]
-    fn no_sign_is_longer_than_the_longest() {
-        assert_eq!(signs().map(<[u8]>::len).max(), Some(MAX_SIGN_BYTES));
+    fn no_marker_exceeds_the_maximum_length() {
+        assert_eq!(markers().map(<[u8]>::len).max(), Some(MAX_MARKER_BYTES));
     }
 
     proptest! {
         #[test]
-        fn whatever_has_a_shape_where_it_stands_is_found(pieces in prop::collection::vec(piece(), 0..8)) {
+        fn every_secret_form_is_found_at_its_position(pieces in prop::collection::vec(text_piece(), 0..8)) {
             let text = pieces.concat();
             let bytes = text.as_bytes();
-            let found = shapes(&text);
-            prop_assert!(found.is_empty() || Starts::new(signs()).next(bytes, 0).is_some());
+            let found = find_secret_forms(&text);
+            prop_assert!(found.is_empty() || Starts::new(markers()).next(bytes, 0).is_some());
             for at in 0..bytes.len() {
-                let key = || prefixed_key_end(bytes, at).or_else(|| web_token_end(bytes, at)).filter(|_| begins_word(bytes, at));
+                let key = || prefixed_key_end(bytes, at).or_else(|| web_token_end(bytes, at)).filter(|_| is_word_start(bytes, at));
                 let key = private_key_end(&text, at).or_else(key).map(|end| at..end);
                 let password = bytes[..at].ends_with(b"://").then(|| password_in_url(bytes, at)).flatten();
                 for range in key.into_iter().chain(password) {

@@ -12,7 +12,7 @@ pub(super) struct Starts {
     by_first: Vec<usize>,
     /// Searchers that share the strings; `None` if the processor lacks the vector instructions.
     searchers: Vec<Searcher>,
-    /// Length of text from which a vectorised search pays, in bytes. Shorter text is searched byte by byte.
+    /// Minimum length of text for a vectorised search, in bytes. Shorter text is searched byte by byte.
     min_simd_len: usize,
     pairs: Pairs,
 }
@@ -41,13 +41,13 @@ impl Pairs {
     }
 }
 
-/// Length of text from which one searcher pays, in bytes.
+/// Minimum length of text for which one searcher is worth its setup, in bytes.
 const MIN_SEARCHED_BYTES: usize = 48;
 
 /// Maximum number of strings for one searcher.
 const MAX_OF_SEARCHER: usize = 48;
 
-/// Hides the strings, which are beginnings of secrets.
+/// Hides the strings in debug output, since they are prefixes of secrets.
 impl fmt::Debug for Starts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Starts").field("count", &self.all.len()).finish_non_exhaustive()
@@ -59,10 +59,10 @@ impl Starts {
     pub(super) fn new<'a>(all: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut all: Vec<Box<[u8]>> = all.into_iter().map(Into::into).collect();
         all.sort_unstable();
-        // A string that begins with another one is found by that one.
+        // A string with another one as its prefix is found by that prefix.
         all.dedup_by(|longer, shorter| longer.starts_with(shorter));
-        // A searcher compares as many bytes as its shortest string has: together with short strings it would
-        // stop at much ordinary text.
+        // A searcher compares only as many bytes as its shortest string has, so that short strings would give
+        // many false matches.
         let (short, long): (Vec<_>, Vec<_>) = all.iter().partition(|start| start.len() < 4);
         let parts = short.chunks(MAX_OF_SEARCHER).chain(long.chunks(MAX_OF_SEARCHER));
         let searchers: Option<_> = parts.map(Searcher::new).collect();
@@ -93,7 +93,7 @@ impl Starts {
             pairs
                 .find(|(at, (first, second))| {
                     self.pairs.may_begin(**first, *second)
-                        && self.begins(**first, rest.get(*at..).unwrap_or_default())
+                        && self.begins_with_string(**first, rest.get(*at..).unwrap_or_default())
                 })
                 .map(|(at, _)| at)
         } else {
@@ -103,7 +103,7 @@ impl Starts {
     }
 
     /// Whether a string begins `text`, whose first byte is `first`.
-    fn begins(&self, first: u8, text: &[u8]) -> bool {
+    fn begins_with_string(&self, first: u8, text: &[u8]) -> bool {
         let place = |first: usize| self.by_first.get(first).copied().unwrap_or_default();
         let first = usize::from(first);
         let with_first = self.all.get(place(first)..place(first + 1)).unwrap_or_default();
@@ -119,7 +119,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_beginning_is_found_in_order_also_within_another(
+        fn every_string_is_found_in_order_also_within_another(
             starts in prop::collection::vec("[a-d!]{1,5}", 0..160),
             text in "[a-e!]{0,200}",
         ) {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_beginnings_of_secrets_are_not_in_its_debug_text() {
+    fn debug_output_shows_no_prefix_of_a_secret() {
         assert!(!format!("{:?}", Starts::new([&b"corr"[..]])).contains("corr"));
     }
 }

@@ -170,7 +170,7 @@ impl EntryKind {
     /// # Errors
     /// When the text is no known entry.
     pub fn from_json(text: &str) -> serde_json::Result<Self> {
-        // For an enum whose tag may come anywhere, serde buffers the whole text first.
+        // Serde buffers the whole text of an enum whose tag may come anywhere.
         if text.starts_with(r#"{"entry":"message","#) {
             let WrittenMessage { mut message, usage } = serde_json::from_str(text)?;
             // Most messages have one block, and serde reserves room for four.

@@ -5,7 +5,7 @@ use super::EntryKind;
 use crate::model::{EntryId, Message, TurnUsage};
 
 impl EntryKind {
-    /// The message, of an entry that is one.
+    /// Returns the message of a message entry; `None` for other kinds of entries.
     #[must_use]
     pub const fn message(&self) -> Option<&Arc<Message>> {
         match self {
@@ -25,7 +25,8 @@ impl EntryKind {
         }
     }
 
-    /// The usage of a finished turn or of a side call. That of an open turn is stored again with its message.
+    /// Returns the usage of a finished turn or of a side call. An open turn has none here: its usage is
+    /// stored again with its message.
     #[must_use]
     pub fn usage(&self) -> Option<&TurnUsage> {
         match self {
@@ -45,7 +46,7 @@ impl EntryKind {
         }
     }
 
-    /// The entry with the ids of other entries replaced; unknown ids stay.
+    /// Replaces the ids of other entries in this entry; unknown ids stay.
     pub(super) fn with_entry_ids(self, ids: &HashMap<EntryId, EntryId>) -> Self {
         let new = |id: EntryId| ids.get(&id).cloned().unwrap_or(id);
         match self {

@@ -1,9 +1,9 @@
 use crate::model::SessionId;
 
-/// Part of a session that is stored once it was left.
+/// Part of a session that is in the store after the conversation left it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeftSession {
-    /// The whole conversation.
+    /// The whole conversation of the session with this id.
     All(SessionId),
     /// All but the last entries.
     Part {

@@ -41,9 +41,9 @@ enum NodeKind {
     Shown(OutlineKind, String),
     RunStart,
     RunEnd,
-    /// Message without a row, or a move of the leaf.
+    /// Message without a row, or move of the leaf.
     Between,
-    /// Entry about the run it is in.
+    /// Entry about its run, such as usage or a change of the model.
     Note,
 }
 
@@ -63,7 +63,7 @@ pub enum OutlineKind {
 pub struct OutlineRow {
     /// Id of the entry.
     pub id: EntryId,
-    /// Kind of the entry.
+    /// Kind of the row.
     pub kind: OutlineKind,
     /// Beginning of the text, in one line.
     pub text: String,
@@ -73,12 +73,12 @@ pub struct OutlineRow {
     pub label: Option<String>,
     /// Whether the entry is on the present branch.
     pub is_present: bool,
-    /// Whether it is the last row of the present branch.
+    /// Whether the row is the last one of the present branch.
     pub is_leaf: bool,
 }
 
 impl SessionOutline {
-    /// Builds the outline of entries of all branches, in the order of writing.
+    /// Builds the outline from the entries of all branches, in the order of writing.
     #[must_use]
     pub fn from_entries(entries: impl IntoIterator<Item = Entry>) -> Self {
         let mut outline = Self::default();
@@ -106,7 +106,7 @@ impl SessionOutline {
         })
     }
 
-    /// Adds the entry that was written next.
+    /// Adds the next entry of the log to the outline.
     pub fn add(&mut self, entry: &Entry) {
         let kind = match &entry.kind {
             EntryKind::Message { message, .. } => {
@@ -146,13 +146,13 @@ impl SessionOutline {
         self.nodes.push(Node { id: entry.id.clone(), parent, kind });
     }
 
-    /// The present leaf.
+    /// Returns the present leaf.
     #[must_use]
     pub fn leaf(&self) -> Option<&EntryId> {
         self.nodes.last().map(|node| &node.id)
     }
 
-    /// Leaf before the last move; `None` if the leaf was never moved.
+    /// Returns the leaf before the last move; `None` if the leaf was never moved.
     #[must_use]
     pub fn leaf_before_move(&self) -> Option<&EntryId> {
         self.last_left.as_ref()
@@ -164,8 +164,9 @@ impl SessionOutline {
         self.by_id.contains_key(id)
     }
 
-    /// Entry after which the branch of an edited prompt begins: the one before the prompt and the start of its run. The inner
-    /// `None` is the time before the first entry, the outer one means that the entry is no prompt.
+    /// Returns the entry after which the branch of an edited prompt begins: the one before the prompt and the
+    /// start of its run. The inner `None` is the time before the first entry; the outer one means that `id`
+    /// is no prompt.
     #[must_use]
     pub fn before_prompt(&self, id: &EntryId) -> Option<Option<EntryId>> {
         let node = self.nodes.get(*self.by_id.get(id)?)?;
@@ -181,8 +182,8 @@ impl SessionOutline {
         Some(before.map(|node| node.id.clone()))
     }
 
-    /// Entry after which a branch behind an answer begins: the end of its run if it is the run's last message, or the entry
-    /// itself.
+    /// Returns the entry after which a branch that follows an answer begins: the end of the run if the answer
+    /// is its last message, or else the answer itself.
     #[must_use]
     pub fn end_of_run(&self, id: &EntryId) -> EntryId {
         let Some(mut at) = self.by_id.get(id).copied() else { return id.clone() };
@@ -199,19 +200,20 @@ impl SessionOutline {
         id.clone()
     }
 
-    /// Labels of entries.
+    /// Iterates over the labels of entries.
     pub fn labels(&self) -> impl Iterator<Item = (&EntryId, &str)> {
         self.labels.iter().map(|(id, label)| (id, label.as_str()))
     }
 
-    /// Last prompt of the present branch.
+    /// Returns the last prompt of the present branch.
     #[must_use]
     pub fn last_prompt(&self) -> Option<&EntryId> {
         let is_prompt = |node: &&Node| matches!(node.kind, NodeKind::Shown(OutlineKind::Prompt, _));
         self.ancestors(self.nodes.len().checked_sub(1)).find(is_prompt).map(|node| &node.id)
     }
 
-    /// Entries of the present branch after the last one that it has in common with the branch to `to`.
+    /// Returns the entries of the present branch after the last one that it has in common with the branch to
+    /// `to`.
     #[must_use]
     pub fn left_by(&self, to: Option<&EntryId>) -> HashSet<EntryId> {
         let target = to.and_then(|to| self.by_id.get(to)).copied();
@@ -220,13 +222,13 @@ impl SessionOutline {
         present.map(|node| &node.id).take_while(|id| !kept.contains(id)).cloned().collect()
     }
 
-    /// Ids of an entry and its ancestors.
+    /// Returns the ids of an entry and its ancestors.
     #[must_use]
     pub fn branch_of(&self, id: &EntryId) -> HashSet<EntryId> {
         self.ancestors(self.by_id.get(id).copied()).map(|node| node.id.clone()).collect()
     }
 
-    /// A node and its ancestors, nearest first.
+    /// Iterates over a node and its ancestors, nearest first.
     fn ancestors(&self, from: Option<usize>) -> impl Iterator<Item = &Node> {
         let mut next = from;
         std::iter::from_fn(move || {
@@ -236,7 +238,8 @@ impl SessionOutline {
         })
     }
 
-    /// Rows of the tree, each after the row that it continues. Continuations of one row are indented if there are several.
+    /// Returns the rows of the tree, each after the row that it continues. Continuations of one row are
+    /// indented if there are several.
     #[must_use]
     pub fn rows(&self) -> Vec<OutlineRow> {
         // For each node, its nearest shown ancestor.
@@ -332,8 +335,8 @@ mod tests {
         EntryKind::Message { message: message.shared(), usage: None }
     }
 
-    /// A prompt with its answer, and another prompt in its place after a label.
-    fn log() -> Vec<Entry> {
+    /// Entries with a prompt and its answer, and another prompt in place of the first, after a label.
+    fn sample_log() -> Vec<Entry> {
         let says = |text: &str| message(Message::user_text(text));
         let answers = |text: &str| message(Message::assistant(vec![Block::text(text)]));
         let back = EntryKind::Leaf { to: Some("b".into()), left: Some("e".into()) };
@@ -352,7 +355,7 @@ mod tests {
 
     #[test]
     fn branches_are_indented_and_the_leaf_is_marked() {
-        let rows = SessionOutline::from_entries(log()).rows();
+        let rows = SessionOutline::from_entries(sample_log()).rows();
         let shown: Vec<_> = rows
             .iter()
             .map(|row| (row.depth, row.text.as_str(), row.is_present, row.is_leaf, row.label.as_deref()))
@@ -371,7 +374,7 @@ mod tests {
 
     #[test]
     fn a_prompt_is_edited_before_its_run_and_the_rest_of_the_branch_is_left() {
-        let outline = SessionOutline::from_entries(log());
+        let outline = SessionOutline::from_entries(sample_log());
         assert_eq!(outline.before_prompt(&"c".into()), Some(Some("b".into())));
         assert_eq!(outline.before_prompt(&"a".into()), Some(None));
         assert_eq!(outline.before_prompt(&"b".into()), None);

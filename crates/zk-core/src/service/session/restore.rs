@@ -17,21 +17,21 @@ pub(super) async fn restore_by_appending<S: SessionStore + ?Sized>(
     match stored.and(closed) {
         Ok(()) => Ok(id),
         Err(error) => {
-            // A part of the entries is no session.
+            // A session with a part of the entries must not stay.
             let _ = store.delete(&id).await;
             Err(error)
         }
     }
 }
 
-/// Appends the entries of another session, whose ids are replaced by the new ones.
+/// Appends the entries of another session under new ids.
 async fn append_all(open: &dyn OpenSession, entries: Vec<Entry>) -> Result<(), StoreError> {
     let mut ids = HashMap::<EntryId, EntryId>::new();
     let mut section = Vec::new();
     let mut entries = entries.into_iter().peekable();
     while let Some(entry) = entries.next() {
         section.push(entry);
-        // A move of the leaf begins an append.
+        // Entries before a move of the leaf are appended first, because such a move has to begin an append.
         if entries.peek().is_some_and(|next| !matches!(next.kind, EntryKind::Leaf { .. })) {
             continue;
         }

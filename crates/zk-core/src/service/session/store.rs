@@ -40,8 +40,8 @@ pub trait SessionStore: Send + Sync {
         )))
     }
 
-    /// Leaves mail for whoever has the session open, now or later, without opening it. It is taken once, by
-    /// [`OpenSession::append_taking`].
+    /// Leaves mail for the session's present or next owner, without opening the session.
+    /// [`OpenSession::append_taking`] takes it out of the store once.
     ///
     /// # Errors
     /// [`StoreError::NotFound`]; [`StoreError::PostedBefore`] for an id that was posted before, also if it was taken since;
@@ -133,8 +133,8 @@ pub trait SessionStore: Send + Sync {
         Err(StoreError::Failed(format!("the title of {id} cannot be changed")))
     }
 
-    /// Place for sessions that are not complete yet, such as copies in the making, which the store neither lists nor
-    /// opens. `None` if it has no such place; a copy is then appended at once, as far as it fits.
+    /// Returns the store of incomplete sessions, such as copies in the making, which this store neither lists
+    /// nor opens. `None` if there is none; a copy is then appended at once, as far as it fits.
     fn drafts(&self) -> Option<Arc<dyn SessionStore>> {
         None
     }
@@ -167,11 +167,12 @@ pub trait OpenSession: Send + Sync {
     /// Hints that entries will follow soon. A store may prepare in the background; it undoes this if none follow.
     fn prepare(&self) {}
 
-    /// Sets the branch of version control, for listings. A store keeps it with the next entries, or ignores it.
+    /// Records the current branch of version control, for listings. A store keeps it with the next entries,
+    /// or ignores it.
     fn note_branch(&self, _branch: String) {}
 
-    /// Appends entries after the current leaf, all or none. On return, they and all earlier entries survive
-    /// the failure in `durability`. An empty list with [`Durability::Disk`] syncs earlier entries.
+    /// Appends entries after the current leaf, all or none. When this returns, they and all earlier entries
+    /// survive the failure in `durability`. An empty list with [`Durability::Disk`] syncs earlier entries.
     ///
     /// If the first entry is an [`EntryKind::Leaf`], all of them follow the entry that it names. No other entry may be one.
     ///

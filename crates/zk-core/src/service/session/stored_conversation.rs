@@ -33,21 +33,21 @@ pub struct SessionScan {
 /// Entries that a resumed conversation continues from.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LiveEntries {
-    /// Oldest first. Of the left-out entries, the ones that are looked up on demand come first, then
-    /// summaries of the rest (usage, model, thinking level, unfinished run), then the branch from some entry
+    /// Entries in the order of writing: left-out entries that are looked up on demand, then summaries of the
+    /// other left-out entries (usage, model, thinking level, unfinished run), then the branch from some entry
     /// to the leaf.
     pub entries: Vec<Entry>,
-    /// Index in `entries` of the complete tail; 0 if the session is complete.
+    /// Index in `entries` from which the branch is complete; 0 if no entry is left out.
     pub tail: usize,
     /// Number of messages before the tail.
     pub earlier: u64,
 }
 
 impl LiveEntries {
-    /// Id of entries that summarise left-out entries.
+    /// Id of the entries that summarise left-out entries.
     pub const SUM: &str = "earlier";
 
-    /// Returns the part of a conversation's entries that was looked up individually.
+    /// Returns the left-out entries among `entries` that were looked up individually.
     #[must_use]
     pub fn looked_up(entries: &[Entry]) -> &[Entry] {
         let end = entries.iter().position(|entry| entry.id.as_str() == Self::SUM).unwrap_or_default();
@@ -60,19 +60,19 @@ impl LiveEntries {
         Self { entries, tail: 0, earlier: 0 }
     }
 
-    /// Whether no entry is left out.
+    /// Whether no entry of the session is left out.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.tail == 0
     }
 
-    /// Returns the complete tail of the session.
+    /// Returns the complete last part of the branch.
     #[must_use]
     pub fn tail(&self) -> &[Entry] {
         self.entries.get(self.tail..).unwrap_or_default()
     }
 
-    /// Returns the first entry of the tail, if entries before it are left out.
+    /// Returns the id of the tail's first entry, if entries before it are left out.
     #[must_use]
     pub fn begins_at(&self) -> Option<&EntryId> {
         self.tail().first().filter(|_| !self.is_whole()).map(|entry| &entry.id)

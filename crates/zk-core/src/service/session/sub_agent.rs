@@ -77,7 +77,7 @@ impl SubAgentEntry {
     }
 }
 
-/// Texts of the sub-agents of a stored conversation, up to the moment at which it ended.
+/// Last texts of the sub-agents of a stored conversation.
 ///
 /// ```
 /// use zk_core::service::SubAgentTexts;
@@ -94,12 +94,12 @@ pub struct SubAgentTexts {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Texts {
     said: String,
-    /// Text of the answer that did not end.
+    /// Beginning of an answer that has not ended.
     arriving: String,
 }
 
 impl SubAgentTexts {
-    /// Reads the entries of a branch, from the first to the leaf.
+    /// Reads the entries of a branch, from the root to the leaf.
     #[must_use]
     pub fn read(entries: &[Entry]) -> Self {
         let mut all = Self::default();
@@ -107,17 +107,17 @@ impl SubAgentTexts {
             if let EntryKind::Custom(custom) = &entry.kind
                 && let Some(entry) = SubAgentEntry::of(custom)
             {
-                all.add(entry);
+                all.add_step(entry);
             }
         }
         all
     }
 
-    fn add(&mut self, SubAgentEntry { agent, step }: SubAgentEntry) {
+    fn add_step(&mut self, SubAgentEntry { agent, step }: SubAgentEntry) {
         match step {
             SubAgentStep::Began { call_id, .. } => {
                 self.calls.insert(call_id, agent.clone());
-                // A later process may give the name again.
+                // A later process may assign the name to another sub-agent.
                 self.agents.insert(agent, Texts::default());
             }
             SubAgentStep::Grew { text, is_first } => {
@@ -134,7 +134,7 @@ impl SubAgentTexts {
         }
     }
 
-    /// Names of all sub-agents, in no order.
+    /// Iterates over the names of all sub-agents, in no particular order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.agents.keys().map(String::as_str)
     }
@@ -161,7 +161,7 @@ impl SubAgentTexts {
 mod tests {
     use super::*;
 
-    fn entries(steps: &[(&str, SubAgentStep)]) -> Vec<Entry> {
+    fn entries_of(steps: &[(&str, SubAgentStep)]) -> Vec<Entry> {
         let entry = |(agent, step): &(&str, SubAgentStep)| {
             let stored = SubAgentEntry { agent: (*agent).to_owned(), step: step.clone() }.stored();
             Entry { id: "e".into(), parent: None, time_ms: 0, kind: EntryKind::Custom(stored) }
@@ -169,15 +169,15 @@ mod tests {
         steps.iter().map(entry).collect()
     }
 
-    fn began(call: &str) -> SubAgentStep {
+    fn began_step(call: &str) -> SubAgentStep {
         SubAgentStep::Began { parent: "main".into(), call_id: call.into(), task: "look".into() }
     }
 
-    fn grew(text: &str, is_first: bool) -> SubAgentStep {
+    fn grew_step(text: &str, is_first: bool) -> SubAgentStep {
         SubAgentStep::Grew { text: text.into(), is_first }
     }
 
-    fn said(text: &str) -> SubAgentStep {
+    fn said_step(text: &str) -> SubAgentStep {
         SubAgentStep::Said { text: text.into() }
     }
 
@@ -185,17 +185,20 @@ mod tests {
     fn the_last_text_is_the_last_answer_and_what_arrived_of_the_next() {
         for (steps, last) in [
             (vec![], None),
-            (vec![began("c")], None),
-            (vec![began("c"), grew("a ", true), grew("b", false)], Some("a b")),
-            (vec![began("c"), grew("a", true), said("a b")], Some("a b")),
-            (vec![began("c"), said("a"), grew("b ", true), grew("c", false)], Some("a\n\nb c")),
+            (vec![began_step("c")], None),
+            (vec![began_step("c"), grew_step("a ", true), grew_step("b", false)], Some("a b")),
+            (vec![began_step("c"), grew_step("a", true), said_step("a b")], Some("a b")),
+            (
+                vec![began_step("c"), said_step("a"), grew_step("b ", true), grew_step("c", false)],
+                Some("a\n\nb c"),
+            ),
             // The first answer broke off, and was asked for again.
-            (vec![began("c"), grew("a", true), grew("b", true)], Some("b")),
-            // A later process gives the name to another one.
-            (vec![began("b"), said("a"), began("c")], None),
+            (vec![began_step("c"), grew_step("a", true), grew_step("b", true)], Some("b")),
+            // A later process assigns the name to another sub-agent.
+            (vec![began_step("b"), said_step("a"), began_step("c")], None),
         ] {
             let steps: Vec<_> = steps.into_iter().map(|step| ("main.1", step)).collect();
-            let texts = SubAgentTexts::read(&entries(&steps));
+            let texts = SubAgentTexts::read(&entries_of(&steps));
             let found = texts.of_call(&"c".into());
             assert_eq!(found, last.map(|last| ("main.1", last.to_owned())), "{steps:?}");
         }
@@ -204,12 +207,12 @@ mod tests {
     #[test]
     fn sub_agents_at_work_at_once_are_told_apart() {
         let steps = [
-            ("main.1", began("c")),
-            ("main.2", began("d")),
-            ("main.1", grew("one", true)),
-            ("main.2", grew("two", true)),
+            ("main.1", began_step("c")),
+            ("main.2", began_step("d")),
+            ("main.1", grew_step("one", true)),
+            ("main.2", grew_step("two", true)),
         ];
-        let texts = SubAgentTexts::read(&entries(&steps));
+        let texts = SubAgentTexts::read(&entries_of(&steps));
         assert_eq!(texts.of_call(&"c".into()), Some(("main.1", "one".to_owned())));
         assert_eq!(texts.of_call(&"d".into()), Some(("main.2", "two".to_owned())));
     }

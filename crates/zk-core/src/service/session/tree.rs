@@ -3,8 +3,9 @@ use std::collections::{BTreeMap, HashSet};
 use super::{Entry, EntryKind, StoreError};
 use crate::model::{EntryId, SessionId};
 
-/// Present branch of a log: its last entry with all ancestors, from the root to the leaf. `entries` are those of all branches
-/// in the order in which they were written. If an ancestor is missing, the branch begins after it.
+/// Returns the present branch of a log: its last entry with all ancestors, from the root to the leaf.
+/// `entries` are those of all branches in the order of writing. If an ancestor is missing, the branch begins
+/// after it.
 ///
 /// ```
 /// use zk_core::service::{Entry, EntryKind, present_branch};
@@ -36,7 +37,8 @@ pub fn present_branch(mut entries: Vec<Entry>) -> Vec<Entry> {
     entries
 }
 
-/// Number of branches of a log: its entries with messages in several continuations count each continuation.
+/// Returns the number of branches of a log: one, and one more for each move of the leaf to an entry that was
+/// continued already, if a message follows the move.
 ///
 /// ```
 /// assert_eq!(zk_core::service::count_branches(&[]), 1);
@@ -44,7 +46,7 @@ pub fn present_branch(mut entries: Vec<Entry>) -> Vec<Entry> {
 #[must_use]
 pub fn count_branches(entries: &[Entry]) -> u64 {
     let mut branches = 1;
-    // Entries that a branch continues already; a branch counts from its first message on.
+    // Entries that another entry continues. A branch counts from its first message on.
     let mut continued: HashSet<Option<&EntryId>> = HashSet::new();
     let mut moved: Option<Option<&EntryId>> = None;
     for entry in entries {
@@ -63,7 +65,7 @@ pub fn count_branches(entries: &[Entry]) -> u64 {
     branches
 }
 
-/// Labels of a log's entries, of all branches.
+/// Returns the labels of all entries of a log, of all branches.
 ///
 /// ```
 /// assert!(zk_core::service::entry_labels(&[]).is_empty());
@@ -82,8 +84,8 @@ pub fn entry_labels(entries: &[Entry]) -> BTreeMap<EntryId, String> {
     labels
 }
 
-/// Checks the place of an [`EntryKind::Leaf`] in an append, for stores: it is the first entry, and `contains` knows the entry
-/// that it names.
+/// Checks the position of an [`EntryKind::Leaf`] in an append, for stores: it has to be the first entry, and
+/// to name an entry for which `contains` is true.
 ///
 /// ```
 /// use zk_core::service::{EntryKind, StoreError, check_leaf};

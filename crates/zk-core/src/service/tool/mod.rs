@@ -126,21 +126,21 @@ pub trait Tool: Send + Sync {
     }
 
     /// Whether a call starts other calls, which may have effects even if this one has none. Such a call is
-    /// recorded before it begins, like one with effects, so that after a crash it is not mistaken for one
-    /// that did nothing.
+    /// recorded before it begins, like a call with effects, so that recovery after a crash does not take it
+    /// for one without effects.
     fn starts_calls(&self) -> bool {
         self.inner().is_some_and(|inner| inner.starts_calls())
     }
 
-    /// Whether a person is asked about each call: no rule, earlier answer or plugin allows it in their place. The
-    /// permission mode `all` does.
+    /// Whether a person is asked about each call, which no rule, earlier answer or plugin can allow instead.
+    /// Only the permission mode `all` can.
     fn asks_each_time(&self) -> bool {
         self.inner().is_some_and(|inner| inner.asks_each_time())
     }
 
-    /// Returns a key under which the target of a call with these arguments does it once, however often it is asked: a payment
-    /// with a number, an upload by its digest. `None` by default. Only such a call is run again after a worker died in it;
-    /// every other one is reported as one whose outcome is unknown.
+    /// Returns an idempotency key, under which the target of a call performs it only once: the number of a
+    /// payment, the digest of an upload. `None` by default. Only a call with a key is repeated after its
+    /// worker died during the call; the outcome of any other call is reported as unknown.
     fn idempotency(&self, args: &Value) -> Option<String> {
         self.inner().and_then(|inner| inner.idempotency(args))
     }

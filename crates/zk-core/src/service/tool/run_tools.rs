@@ -31,7 +31,7 @@ pub trait RunTools: Send + Sync {
         Arc::default()
     }
 
-    /// Counts one more call of a tool.
+    /// Counts one more call of the tool `name`.
     fn count(&self, name: &str) {
         let _ = name;
     }

@@ -58,7 +58,7 @@ pub trait Command: Send + Sync {
     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError>;
 }
 
-/// Argument that a command may be given.
+/// Possible argument of a command, for completion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArgumentChoice {
     /// Argument as typed.
@@ -68,7 +68,7 @@ pub struct ArgumentChoice {
 }
 
 impl ArgumentChoice {
-    /// An argument with a remark.
+    /// Creates a possible argument with a remark.
     pub fn new(value: impl Into<String>, note: impl Into<String>) -> Self {
         Self { value: value.into(), note: note.into() }
     }

@@ -39,62 +39,62 @@
 /// assert_eq!(renderer.render(&RenderInput { text: "apples many", width: 40 }), None);
 /// ```
 pub trait Renderer: Send + Sync {
-    /// Rows of a text within the width of the input; `None` if this renderer does not draw it.
+    /// Renders the text in rows of at most the width in `input`; `None` if this renderer does not draw it.
     fn render(&self, input: &RenderInput<'_>) -> Option<Vec<RenderedRow>>;
 }
 
-/// Text that a [`Renderer`] draws, and the room for it.
+/// Text that a [`Renderer`] draws, and the width available for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RenderInput<'a> {
     /// Content of the fence, or lines of the block.
     pub text: &'a str,
-    /// Columns that a row may have.
+    /// Maximum number of columns in a row.
     pub width: usize,
 }
 
 impl RenderInput<'_> {
-    /// The most rows of one text.
+    /// Maximum number of rows that a renderer may return for one text.
     pub const MAX_ROWS: usize = 2_000;
-    /// The most bytes of a text that is given to a renderer.
+    /// Maximum number of bytes of a text that is given to a renderer.
     pub const MAX_BYTES: usize = 64 * 1024;
 }
 
 /// Row of styled text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RenderedRow {
-    /// Parts of the row, from left to right.
+    /// Styled parts of the row, from left to right.
     pub spans: Vec<RenderedSpan>,
 }
 
 impl RenderedRow {
-    /// A row of one text.
+    /// Creates a row of one span.
     #[must_use]
     pub fn of(role: SpanRole, text: &str) -> Self {
         Self::default().with(role, text)
     }
 
-    /// The row with a text behind it.
+    /// Appends a span to the row.
     #[must_use]
     pub fn with(mut self, role: SpanRole, text: &str) -> Self {
         self.spans.push(RenderedSpan { text: text.to_owned(), role, bold: false });
         self
     }
 
-    /// The text of the row.
+    /// Returns the text of the row without styles.
     #[must_use]
     pub fn text(&self) -> String {
         self.spans.iter().map(|span| span.text.as_str()).collect()
     }
 }
 
-/// Part of a row with one look.
+/// Part of a row with one style.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenderedSpan {
-    /// The text.
+    /// Text of the span.
     pub text: String,
-    /// Meaning of its colour.
+    /// Role of the text's colour.
     pub role: SpanRole,
-    /// Whether it is heavy.
+    /// Whether the text is bold.
     pub bold: bool,
 }
 
@@ -105,7 +105,7 @@ pub enum SpanRole {
     /// The terminal's own colour.
     #[default]
     Plain,
-    /// Facts that are not the matter itself.
+    /// Secondary information.
     Faint,
     /// Success or addition.
     Good,

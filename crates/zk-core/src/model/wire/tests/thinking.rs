@@ -1,18 +1,18 @@
 use super::*;
 
-fn thought(signature: &str) -> Block {
-    let origin = Some(own());
+fn signed_thinking(signature: &str) -> Block {
+    let origin = Some(target_model());
     Block::Thinking(Thinking { signature: Some(signature.to_owned()), origin, ..Thinking::default() })
 }
 
 #[test]
-fn thinking_that_is_unwanted_goes_and_everything_else_stays_as_it_was() {
+fn unwanted_thinking_is_removed_and_all_else_unchanged() {
     let rules = WireRules { thinking: ThinkingReplay::Signed, ..rules() };
     let history = [
         user("hello"),
-        Message::assistant(vec![thought("a"), Block::text("hi"), thought("b")]),
+        Message::assistant(vec![signed_thinking("a"), Block::text("hi"), signed_thinking("b")]),
         user("more"),
-        Message::assistant(vec![thought("c"), Block::text("ok")]),
+        Message::assistant(vec![signed_thinking("c"), Block::text("ok")]),
         user("bye"),
     ]
     .map(Message::shared);

@@ -13,7 +13,7 @@ fn redactor() -> Arc<Redactor> {
 }
 
 /// Generator of keys, parts of keys, and look-alikes.
-fn part() -> impl Strategy<Value = String> {
+fn text_part() -> impl Strategy<Value = String> {
     let key = prop::sample::select(vec!["sk-ant-", "ghp_", "AKIA", "gsk_", "xai-", "sk-", "hf_", "AIza"]);
     let shape = (key, "[a-z0-9]{0,50}").prop_map(|(prefix, rest)| format!("{prefix}{rest}"));
     let token = ("[A-Za-z0-9]{0,14}", "[a-z0-9]{0,14}", "[a-z0-9]{0,14}")
@@ -30,7 +30,7 @@ fn part() -> impl Strategy<Value = String> {
     prop_oneof![3 => cut, 2 => "[ a-z.:@/é…\n-]{0,12}", 1 => Just("…".to_owned())]
 }
 
-fn cut(text: &str, cuts: &[prop::sample::Index]) -> Vec<String> {
+fn cut_at(text: &str, cuts: &[prop::sample::Index]) -> Vec<String> {
     let chars: Vec<char> = text.chars().collect();
     let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(chars.len() + 1)).collect();
     cuts.extend([0, chars.len()]);
@@ -38,41 +38,41 @@ fn cut(text: &str, cuts: &[prop::sample::Index]) -> Vec<String> {
     cuts.windows(2).map(|pair| chars[pair[0]..pair[1]].iter().collect()).collect()
 }
 
-/// Returns the text shown for the pieces, one by one.
-fn shown(pieces: Vec<String>) -> Vec<String> {
+/// Returns the redacted text of each piece.
+fn redacted_pieces(pieces: Vec<String>) -> Vec<String> {
     let mut redacted = RedactedPieces::new(redactor());
     let mut shown: Vec<_> = pieces.into_iter().map(|piece| redacted.push(piece)).collect();
     shown.push(redacted.finish());
     shown
 }
 
-/// Number of texts: a hundredth of 20,000, unless `ZK_PIECES` says otherwise.
+/// Number of random texts, by default 200; `ZK_PIECES` sets another number.
 #[expect(clippy::disallowed_methods, reason = "how much is tried is chosen from outside")]
-fn cases() -> u32 {
+fn case_count() -> u32 {
     std::env::var("ZK_PIECES").ok().and_then(|count| count.parse().ok()).unwrap_or(200)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases()))]
+    #![proptest_config(ProptestConfig::with_cases(case_count()))]
 
     #[test]
-    fn however_a_text_is_cut_what_is_shown_is_the_whole_text_without_its_keys(
-        parts in prop::collection::vec(part(), 1..6),
+    fn redacted_pieces_together_equal_the_redacted_text(
+        parts in prop::collection::vec(text_part(), 1..6),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..40),
     ) {
         let text = parts.concat();
         let whole = redactor().redact(&text).into_owned();
-        prop_assert_eq!(shown(cut(&text, &cuts)).concat(), &*whole, "{:?}", cut(&text, &cuts));
+        prop_assert_eq!(redacted_pieces(cut_at(&text, &cuts)).concat(), &*whole, "{:?}", cut_at(&text, &cuts));
         let single = text.chars().map(String::from).collect();
-        prop_assert_eq!(shown(single).concat(), &*whole, "one by one: {}", text);
+        prop_assert_eq!(redacted_pieces(single).concat(), &*whole, "one by one: {}", text);
     }
 
     #[test]
-    fn text_without_keys_comes_out_unchanged_and_at_once_but_for_what_may_begin_one(
+    fn text_without_keys_is_emitted_at_once_except_possible_beginnings(
         words in prop::collection::vec("[b-fi-oqt-z]{1,12}[ ,.\n]{1,2}", 1..30),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20),
     ) {
-        let pieces: Vec<String> = cut(&words.concat(), &cuts);
+        let pieces: Vec<String> = cut_at(&words.concat(), &cuts);
         let mut redacted = RedactedPieces::new(redactor());
         let mut late = String::new();
         for piece in pieces {
@@ -86,7 +86,7 @@ proptest! {
 }
 
 #[test]
-fn what_may_begin_a_key_is_shown_as_soon_as_it_is_none() {
+fn a_possible_key_is_emitted_once_it_is_none() {
     for (pieces, shown_by_then) in [
         (["a sk", "i lift"], ["a ", "ski lift"]),
         (["correct", "ly, you said so."], ["", "correctly, you said so."]),
@@ -94,12 +94,12 @@ fn what_may_begin_a_key_is_shown_as_soon_as_it_is_none() {
         (["eyJust", " a word"], ["", "eyJust a word"]),
         (["-----BEG", "GAR"], ["", "-----BEGGAR"]),
     ] {
-        assert_eq!(shown(pieces.map(str::to_owned).to_vec())[..2], shown_by_then, "{pieces:?}");
+        assert_eq!(redacted_pieces(pieces.map(str::to_owned).to_vec())[..2], shown_by_then, "{pieces:?}");
     }
 }
 
 #[test]
-fn what_looks_like_a_key_without_end_is_let_go_of() {
+fn text_in_the_form_of_an_endless_key_is_emitted() {
     let mut redacted = RedactedPieces::new(redactor());
     let shown: usize = (0..80).map(|_| redacted.push(format!("{}sk-", "x".repeat(1021))).len()).sum();
     assert!(shown > 70 * 1024, "{shown}");
@@ -108,7 +108,7 @@ fn what_looks_like_a_key_without_end_is_let_go_of() {
     let mut shown = 0;
     for _ in 0..200 {
         shown += redacted.push(std::mem::replace(&mut text, "x".repeat(1024))).len();
-        assert!(redacted.text.len() <= MAX_SHAPE_BYTES + 2048);
+        assert!(redacted.text.len() <= MAX_HELD_FORM_BYTES + 2048);
     }
     assert!(shown > 100 * 1024, "{shown}");
 }

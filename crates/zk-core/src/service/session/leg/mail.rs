@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::{EntryId, MailId};
 use crate::service::{StoreError, UiAnswer};
 
-/// Most bytes of one piece of mail, as JSON.
+/// Maximum size of one piece of mail as JSON, in bytes.
 pub const MAX_MAIL_BYTES: usize = 1 << 20;
 
 /// Mail to a session, whichever process has it open: it waits in the store until a run takes it.
@@ -19,7 +19,7 @@ pub const MAX_MAIL_BYTES: usize = 1 << 20;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mail {
-    /// Id of the mail. A steering message and a follow-up have it as their message's id.
+    /// Id of the mail, which a steering message or follow-up also has as its message's id.
     pub id: MailId,
     /// Content of the mail.
     #[serde(flatten)]
@@ -50,7 +50,7 @@ pub enum MailKind {
     Answer {
         /// Entry of the question.
         question: EntryId,
-        /// The answer.
+        /// Answer of the person.
         answer: UiAnswer,
     },
 }

@@ -1,4 +1,4 @@
-//! Runs that outlive their worker: legs, the turn that one leaves open, questions and answers, mail.
+//! Runs that outlive their workers: legs, open turns, questions with answers, and mail.
 
 mod mail;
 mod open_turn;

@@ -6,16 +6,16 @@ use super::{LegAnswer, StoredQuestion};
 use crate::model::{CallId, EntryId, Message, RunId, ToolResult, TurnId, TurnUsage};
 use crate::service::RunStatus;
 
-/// Run of a session's log, for the leg that goes on with it.
+/// Run in a session's log that has not ended, for the leg that continues it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnfinishedRun {
     /// Id of the run.
     pub run_id: RunId,
-    /// Number of turns that it has begun, with the open one.
+    /// Number of turns that the run has begun, including an open one.
     pub turns: u32,
     /// Outcome of the run, if its end is stored: a worker died right after that, and nothing is left to do.
     pub ended: Option<RunStatus>,
-    /// Turn whose results are not stored together yet.
+    /// Turn whose answer is stored and whose results are not.
     pub open_turn: Option<OpenTurn>,
     /// Questions on which the run was parked, with their entries.
     pub questions: Vec<(EntryId, StoredQuestion)>,

@@ -58,7 +58,7 @@ impl Leg {
         Self { questions, answers, goes_on: AtomicBool::new(false) }
     }
 
-    /// Returns the entry of the question that was stored about this call with these bytes.
+    /// Returns the entry of the question that was stored about the call with this digest.
     #[must_use]
     pub fn asked(&self, call: &CallRef, digest: &str) -> Option<EntryId> {
         let questions = lock(&self.questions);
@@ -66,8 +66,8 @@ impl Leg {
         found.map(|(entry, _)| entry.clone())
     }
 
-    /// Returns the answer to the question about this call with these bytes; with `or_lasting`, also one that holds for all
-    /// equal calls of the run. Without it, an answer that lasts is none.
+    /// Returns the answer to the question about the call with this digest. With `or_lasting`, an answer that
+    /// holds for all equal calls of the run counts too; without it, such an answer is ignored.
     #[must_use]
     pub fn answer(&self, call: &CallRef, digest: &str, or_lasting: bool) -> Option<UiAnswer> {
         let (questions, answers) = (lock(&self.questions), lock(&self.answers));
@@ -95,13 +95,13 @@ impl Leg {
         Some(answer)
     }
 
-    /// Whether the run goes on in another leg, so that its end is not stored.
+    /// Whether the run continues in another leg, so that its end is not stored.
     #[must_use]
     pub fn goes_on(&self) -> bool {
         self.goes_on.load(Ordering::Acquire)
     }
 
-    /// Marks the run as one that goes on in another leg.
+    /// Marks the run as continuing in another leg.
     pub fn end_with_more(&self) {
         self.goes_on.store(true, Ordering::Release);
     }
@@ -161,18 +161,19 @@ pub struct StoredQuestion {
 }
 
 impl StoredQuestion {
-    /// Whether the question is about this call of its turn, with these bytes. Providers repeat the ids of calls in later turns.
+    /// Whether the question is about the call with this digest in its turn. Providers repeat the ids of calls
+    /// in later turns.
     fn is_about(&self, call: &CallRef, digest: &str) -> bool {
         self.turn_id == call.turn_id && self.call_id == call.call_id && self.digest == digest
     }
 }
 
-/// Answer to a [`StoredQuestion`] in the session.
+/// Answer of a person to a [`StoredQuestion`], in the session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LegAnswer {
     /// Entry of the question.
     pub question: EntryId,
-    /// The answer.
+    /// Answer of the person.
     pub answer: UiAnswer,
 }
 
@@ -188,7 +189,7 @@ mod tests {
     use super::*;
     use crate::service::Approval;
 
-    fn asked(turn: &str) -> StoredQuestion {
+    fn question_in(turn: &str) -> StoredQuestion {
         StoredQuestion {
             run_id: "r_1".into(),
             turn_id: turn.into(),
@@ -205,14 +206,14 @@ mod tests {
         CallRef { turn_id, call_id, name: "shell".to_owned(), display_name: "shell".to_owned() }
     }
 
-    fn leg(answer: UiAnswer) -> Leg {
-        Leg::new(vec![("e_1".into(), asked("t_1"))], vec![LegAnswer { question: "e_1".into(), answer }])
+    fn leg_with_answer(answer: UiAnswer) -> Leg {
+        Leg::new(vec![("e_1".into(), question_in("t_1"))], vec![LegAnswer { question: "e_1".into(), answer }])
     }
 
     #[test]
-    fn once_holds_for_one_call_though_a_later_turn_repeats_its_id() {
+    fn once_allows_one_call_even_if_a_later_turn_repeats_its_id() {
         for answer in [UiAnswer::Once, UiAnswer::No { message: None }] {
-            let leg = leg(answer.clone());
+            let leg = leg_with_answer(answer.clone());
             assert_eq!(leg.answer(&call("t_1"), "d", false), Some(answer.clone()));
             assert_eq!(leg.answer(&call("t_1"), "d", true), Some(answer));
             assert_eq!(leg.answer(&call("t_2"), "d", true), None);
@@ -226,7 +227,7 @@ mod tests {
     #[test]
     fn lasting_answers_hold_for_equal_calls_but_not_where_each_call_is_asked_about() {
         for answer in [UiAnswer::Session, UiAnswer::Always] {
-            let leg = leg(answer.clone());
+            let leg = leg_with_answer(answer.clone());
             assert_eq!(leg.answer(&call("t_1"), "d", true), Some(answer.clone()));
             assert_eq!(leg.answer(&call("t_2"), "d", true), Some(answer));
             assert_eq!(leg.answer(&call("t_2"), "e", true), None);

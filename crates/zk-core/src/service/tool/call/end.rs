@@ -27,7 +27,7 @@ pub struct CallEnd {
 }
 
 impl CallEnd {
-    /// Converts to the result of a tool, for a tool that made this call itself.
+    /// Converts to the output of a tool that made this call itself.
     ///
     /// # Errors
     /// [`ToolError`] for an error result, also when the end could not be recorded.
@@ -49,14 +49,14 @@ impl CallSteps {
     pub async fn end(&self, begun: BegunCall, outcome: Result<ToolOutput, ToolError>) -> CallEnd {
         let elapsed = begun.started.elapsed();
         match outcome {
-            Ok(output) => self.finish(output, false, elapsed, Some(begun)).await,
+            Ok(output) => self.announce_result(output, false, elapsed, Some(begun)).await,
             Err(error) => {
                 let errored = ToolErrored { call: self.call.clone(), error: error.clone(), result: None };
                 let substitute = self.cx.emit(errored).await.ok().and_then(|errored| errored.result);
                 let failure = substitute.is_none().then_some(error.kind);
                 let content = substitute.unwrap_or(ToolContent::Text(error.message));
                 let output = ToolOutput { content, display: error.display, details: None };
-                let end = self.finish(output, failure.is_some(), elapsed, Some(begun)).await;
+                let end = self.announce_result(output, failure.is_some(), elapsed, Some(begun)).await;
                 CallEnd { failure, ..end }
             }
         }
@@ -64,10 +64,10 @@ impl CallSteps {
 
     /// Announces a gate's substitute for a call: `tool:transform` and `tool:after`.
     pub async fn substitute(&self, output: ToolOutput) -> CallEnd {
-        self.finish(output, false, Duration::ZERO, None).await
+        self.announce_result(output, false, Duration::ZERO, None).await
     }
 
-    async fn finish(
+    async fn announce_result(
         &self,
         output: ToolOutput,
         is_error: bool,
@@ -118,7 +118,7 @@ impl CallSteps {
             call: call.clone(),
             content: result.content.clone(),
             is_error,
-            display: display.clone().or_else(|| first_line(&result.content)),
+            display: display.clone().or_else(|| first_line_display(&result.content)),
             exit_code,
             details: details.clone(),
             output_bytes: bytes,
@@ -130,7 +130,7 @@ impl CallSteps {
     }
 }
 
-/// Appends a line to the content.
+/// Appends a note to the content as its last line.
 fn with_note(content: ToolContent, note: &str) -> ToolContent {
     match content {
         ToolContent::Text(text) if text.is_empty() => ToolContent::Text(note.to_owned()),
@@ -145,13 +145,13 @@ fn with_note(content: ToolContent, note: &str) -> ToolContent {
     }
 }
 
-fn first_line(content: &ToolContent) -> Option<Display> {
+fn first_line_display(content: &ToolContent) -> Option<Display> {
     let ToolContent::Text(text) = content else { return None };
     let line: String = text.lines().next()?.chars().take(200).collect();
     Some(Display::Line { text: line })
 }
 
-/// Replaces images by a text, for a reader without vision.
+/// Replaces images by a placeholder text, for a reader without vision.
 fn without_images(content: ToolContent) -> ToolContent {
     let ToolContent::Blocks(blocks) = content else { return content };
     let blocks = blocks

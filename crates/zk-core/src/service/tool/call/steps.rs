@@ -23,7 +23,7 @@ use crate::service::{CallPlace, ParkedQuestion, Progress, RedactedPieces, Redact
 /// Grace period of a cancelled tool, after which its future is dropped.
 const STOP_GRACE: Duration = Duration::from_millis(2_500);
 
-/// Result for the model of a call that a stopped run did not reach.
+/// Result, for the model, of a call that had not begun when the run was stopped.
 pub const STOPPED_BEFORE_CALL: &str = "Aborted: the run was stopped before this call. It was not run.";
 
 /// Steps of one tool call, in the order of its methods: [`arguments`](Self::arguments), [`gate`](Self::gate),
@@ -112,7 +112,7 @@ pub struct BegunCall {
     pub(super) approved: Approved,
     pub(super) read_only: bool,
     pub(super) summary: String,
-    /// Note about converted arguments, appended to the result for the model.
+    /// Note about converted arguments, which is appended to the result for the model.
     pub(super) note: Option<String>,
     pub(super) started: Instant,
 }
@@ -165,7 +165,7 @@ impl CallSteps {
                 Ok(valid)
             }
             Err(issues) => {
-                self.count();
+                self.count_call();
                 let (call, args) = (self.call.clone(), args.clone());
                 let _ = self.cx.emit(ValidationReject { call, args, issues: issues.clone() }).await;
                 Err(NotRun::Invalid { issues })
@@ -173,7 +173,7 @@ impl CallSteps {
         }
     }
 
-    /// Asks the gates, and counts the call if they let it through. `tool` is `None` for an unknown name.
+    /// Asks the gates, and counts the call if they approve it. `tool` is `None` for an unknown name.
     ///
     /// # Errors
     /// [`NotRun`] when a gate refuses, parks or fails, or the run was stopped.
@@ -184,11 +184,11 @@ impl CallSteps {
         };
         match gate.pass(&self.cx).await {
             Ok(GateDecision::Approved(approved)) => {
-                self.count();
+                self.count_call();
                 Ok(Gated::Approved(approved))
             }
             Ok(GateDecision::Substituted { output }) => {
-                self.count();
+                self.count_call();
                 Ok(Gated::Substituted(output))
             }
             // A stop of the run is no refusal of this call.
@@ -214,8 +214,8 @@ impl CallSteps {
         }
     }
 
-    /// Counts the call in its run, if it belongs to one.
-    fn count(&self) {
+    /// Counts the call in its run, if it was made within a run.
+    fn count_call(&self) {
         if let Some(tools) = self.cx.service::<dyn RunTools>() {
             tools.count(&self.call.name);
         }
@@ -351,7 +351,7 @@ impl CallSteps {
         }
     }
 
-    /// Announces more of a call's output, with secrets redacted even if they span several pieces.
+    /// Announces another piece of a call's output, with secrets redacted even if they span several pieces.
     async fn announce_progress(&self, pieces: &mut Option<RedactedPieces>, text: String) {
         let text = match pieces {
             Some(pieces) => pieces.push(text),

@@ -1,7 +1,7 @@
 use crate::events::Coercion;
 use serde_json::{Map, Number, Value};
 
-/// Limit of nested references and unions.
+/// Maximum depth of references and unions that are followed in a schema.
 const MAX_DEPTH: usize = 8;
 
 /// Valid arguments of a call.
@@ -35,7 +35,7 @@ pub fn validate(args: &Value, schema: &Value) -> Result<Validated, Vec<String>> 
     let Value::Object(given) = args else {
         return Err(vec![format!("the arguments must be a JSON object, not {}", kind_of(args))]);
     };
-    let mut issues: Vec<String> = required(schema)
+    let mut issues: Vec<String> = required_fields(schema)
         .filter(|key| given.get(*key).is_none_or(Value::is_null))
         .map(|key| format!("`{key}` is required"))
         .collect();
@@ -46,7 +46,7 @@ pub fn validate(args: &Value, schema: &Value) -> Result<Validated, Vec<String>> 
     for (key, value) in given {
         let Some(property) = properties.get(key) else { continue };
         // A null optional argument counts as absent.
-        if value.is_null() || fits(value, property, schema) {
+        if value.is_null() || fits_schema(value, property, schema) {
             continue;
         }
         match coerce(value, property, schema) {
@@ -64,16 +64,18 @@ pub fn validate(args: &Value, schema: &Value) -> Result<Validated, Vec<String>> 
     if issues.is_empty() { Ok(Validated { args: Value::Object(fitting), coercions }) } else { Err(issues) }
 }
 
-fn required(schema: &Value) -> impl Iterator<Item = &str> {
+fn required_fields(schema: &Value) -> impl Iterator<Item = &str> {
     schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Returns the alternatives of a property: itself, its reference target, or the branches of its union.
+/// Returns the alternatives of a property's schema: itself, its reference target, or the branches of its
+/// union.
 fn branches<'a>(property: &'a Value, root: &'a Value) -> Vec<&'a Value> {
     branches_within(property, root, MAX_DEPTH)
 }
 
-/// A schema may come from anywhere and refer to itself: beyond the depth limit any value fits.
+/// Returns the alternatives down to the depth limit, beyond which any value fits: a schema may come from
+/// anywhere and refer to itself.
 fn branches_within<'a>(property: &'a Value, root: &'a Value, depth: usize) -> Vec<&'a Value> {
     let Some(depth) = depth.checked_sub(1) else { return Vec::new() };
     if let Some(target) = property.get("$ref").and_then(Value::as_str) {
@@ -88,8 +90,8 @@ fn branches_within<'a>(property: &'a Value, root: &'a Value, depth: usize) -> Ve
     }
 }
 
-/// Returns the types that a branch allows; empty if it allows all.
-fn types(branch: &Value) -> Vec<&str> {
+/// Returns the JSON types that one alternative of a schema allows; empty if it allows all.
+fn allowed_types(branch: &Value) -> Vec<&str> {
     match branch.get("type") {
         Some(Value::String(one)) => vec![one],
         Some(Value::Array(many)) => many.iter().filter_map(Value::as_str).collect(),
@@ -97,7 +99,7 @@ fn types(branch: &Value) -> Vec<&str> {
     }
 }
 
-fn fits(value: &Value, property: &Value, root: &Value) -> bool {
+fn fits_schema(value: &Value, property: &Value, root: &Value) -> bool {
     let branches = branches(property, root);
     branches.is_empty() || branches.iter().any(|branch| fits_branch(value, branch))
 }
@@ -109,7 +111,7 @@ fn fits_branch(value: &Value, branch: &Value) -> bool {
     if let Some(only) = branch.get("const") {
         return only == value;
     }
-    let types = types(branch);
+    let types = allowed_types(branch);
     types.is_empty() || types.iter().any(|kind| has_type(value, kind))
 }
 
@@ -128,12 +130,12 @@ fn has_type(value: &Value, kind: &str) -> bool {
 
 fn coerce(value: &Value, property: &Value, root: &Value) -> Option<Value> {
     branches(property, root).into_iter().find_map(|branch| {
-        let candidates = types(branch).into_iter().filter_map(|kind| convert(value, kind));
+        let candidates = allowed_types(branch).into_iter().filter_map(|kind| convert_to_type(value, kind));
         candidates.into_iter().find(|candidate| fits_branch(candidate, branch))
     })
 }
 
-fn convert(value: &Value, kind: &str) -> Option<Value> {
+fn convert_to_type(value: &Value, kind: &str) -> Option<Value> {
     match (kind, value) {
         ("boolean", Value::String(text)) => match text.trim().to_ascii_lowercase().as_str() {
             "true" | "yes" | "1" => Some(Value::Bool(true)),
@@ -169,7 +171,7 @@ fn describe_types(property: &Value, root: &Value) -> String {
         .into_iter()
         .flat_map(|branch| match branch.get("enum").and_then(Value::as_array) {
             Some(allowed) => allowed.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            None => types(branch).into_iter().map(str::to_owned).collect(),
+            None => allowed_types(branch).into_iter().map(str::to_owned).collect(),
         })
         .collect();
     words.join(" or ")
@@ -202,7 +204,7 @@ mod tests {
 
     use super::*;
 
-    fn schema() -> Value {
+    fn sample_schema() -> Value {
         json!({
             "type": "object",
             "properties": {
@@ -223,8 +225,11 @@ mod tests {
 
     #[test]
     fn a_required_field_that_is_null_fails_outright() {
-        assert_eq!(validate(&json!({"name": null}), &schema()), Err(vec!["`name` is required".to_owned()]));
-        assert_eq!(validate(&json!({}), &schema()), Err(vec!["`name` is required".to_owned()]));
+        assert_eq!(
+            validate(&json!({"name": null}), &sample_schema()),
+            Err(vec!["`name` is required".to_owned()])
+        );
+        assert_eq!(validate(&json!({}), &sample_schema()), Err(vec!["`name` is required".to_owned()]));
     }
 
     #[test]
@@ -233,7 +238,7 @@ mod tests {
             "name": 5, "flag": "Yes", "count": "7", "ratio": "0.5", "list": "[1]", "map": "{\"a\":1}",
             "maybe": "3", "edit": "{}",
         });
-        let fits = validate(&args, &schema()).unwrap();
+        let fits = validate(&args, &sample_schema()).unwrap();
         let expected = json!({
             "name": "5", "flag": true, "count": 7, "ratio": 0.5, "list": [1], "map": {"a": 1}, "maybe": 3,
             "edit": {},
@@ -244,14 +249,14 @@ mod tests {
 
     #[test]
     fn nothing_is_reported_when_nothing_was_converted() {
-        let fits = validate(&json!({"name": "a", "maybe": null, "other": 1}), &schema()).unwrap();
+        let fits = validate(&json!({"name": "a", "maybe": null, "other": 1}), &sample_schema()).unwrap();
         assert_eq!(fits.coercions, []);
     }
 
     #[test]
-    fn what_cannot_be_converted_is_named_with_what_is_expected() {
+    fn an_unconvertible_value_is_reported_with_the_expected_type() {
         let issues =
-            validate(&json!({"name": "a", "count": "many", "mode": "lines"}), &schema()).unwrap_err();
+            validate(&json!({"name": "a", "count": "many", "mode": "lines"}), &sample_schema()).unwrap_err();
         assert_eq!(
             issues,
             [
@@ -263,13 +268,13 @@ mod tests {
 
     #[test]
     fn a_whole_number_with_a_fraction_becomes_an_integer() {
-        let fits = validate(&json!({"name": "a", "count": 3.0}), &schema()).unwrap();
+        let fits = validate(&json!({"name": "a", "count": 3.0}), &sample_schema()).unwrap();
         assert_eq!(fits.args["count"], json!(3));
-        assert!(validate(&json!({"name": "a", "count": 3.5}), &schema()).is_err());
+        assert!(validate(&json!({"name": "a", "count": 3.5}), &sample_schema()).is_err());
     }
 
     #[test]
-    fn a_schema_that_refers_to_itself_is_followed_only_so_far() {
+    fn a_recursive_schema_is_followed_to_the_depth_limit() {
         let endless = json!({"properties": {
             "a": {"$ref": "#/properties/a"},
             "b": {"anyOf": [{"$ref": "#/properties/b"}, {"$ref": "#/properties/b"}]},
@@ -289,8 +294,8 @@ mod tests {
         #[test]
         fn validated_arguments_need_no_second_coercion(count in any::<i64>(), flag in any::<bool>(), text in ".*") {
             let args = json!({"name": text, "count": count.to_string(), "flag": flag.to_string()});
-            let first = validate(&args, &schema()).unwrap();
-            let second = validate(&first.args, &schema()).unwrap();
+            let first = validate(&args, &sample_schema()).unwrap();
+            let second = validate(&first.args, &sample_schema()).unwrap();
             prop_assert_eq!(second.coercions.len(), 0);
             prop_assert_eq!(second.args, first.args);
         }

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::diff_text::{DiffText, is_said};
+use super::diff_text::{DiffText, shows_value};
 use super::question::{Answer, Approval, WiderKind};
 use super::visible::{visible_line, visible_lines};
 use crate::model::{Display, Effect, Effects};
@@ -124,7 +124,7 @@ impl Approval {
             title: self.title(kind),
             parts: self.parts(kind),
             remarks: warnings.collect(),
-            reasons: self.reasons.iter().map(|reason| plain_reason(reason)).collect(),
+            reasons: self.reasons.iter().map(|reason| reason_line(reason)).collect(),
             choices: self.choices(kind),
         }
     }
@@ -144,7 +144,7 @@ impl Approval {
             return AskedKind::Tool;
         }
         if has(|effect| matches!(effect, Effect::Writes { .. })) {
-            let makes = self.diff().is_some_and(|diff| diff.made_lines().is_some());
+            let makes = self.preview_diff().is_some_and(|diff| diff.created_lines().is_some());
             return if makes { AskedKind::Create } else { AskedKind::Edit };
         }
         if has(|effect| matches!(effect, Effect::Network { .. })) {
@@ -153,14 +153,14 @@ impl Approval {
         if list.is_empty() { AskedKind::Tool } else { AskedKind::Read }
     }
 
-    fn diff(&self) -> Option<DiffText<'_>> {
+    fn preview_diff(&self) -> Option<DiffText<'_>> {
         match &self.preview {
             Some(Display::Diff { path, diff }) => Some(DiffText::new(path, diff)),
             _ => None,
         }
     }
 
-    fn is_set(&self, flag: &str) -> bool {
+    fn has_true_argument(&self, flag: &str) -> bool {
         self.args.get(flag).and_then(Value::as_bool) == Some(true)
     }
 
@@ -169,27 +169,27 @@ impl Approval {
         match kind {
             AskedKind::Outside => OUTSIDE_TITLE.to_owned(),
             AskedKind::Network => NETWORK_TITLE.to_owned(),
-            AskedKind::Command if self.is_set("detach") => DETACHED_TITLE.to_owned(),
-            AskedKind::Command if self.is_set("background") => JOB_TITLE.to_owned(),
+            AskedKind::Command if self.has_true_argument("detach") => DETACHED_TITLE.to_owned(),
+            AskedKind::Command if self.has_true_argument("background") => JOB_TITLE.to_owned(),
             AskedKind::Command => COMMAND_TITLE.to_owned(),
             AskedKind::Create => {
-                let diff = self.diff();
-                let lines = diff.as_ref().and_then(DiffText::made_lines).unwrap_or_default();
+                let diff = self.preview_diff();
+                let lines = diff.as_ref().and_then(DiffText::created_lines).unwrap_or_default();
                 let lines = if lines == 1 { "1 line".to_owned() } else { format!("{lines} lines") };
-                format!("Create {} ({lines})?", self.place(diff.as_ref()))
+                format!("Create {} ({lines})?", self.describe_files(diff.as_ref()))
             }
             AskedKind::Edit => {
-                let diff = self.diff();
-                let counts = diff.as_ref().map(DiffText::counts);
+                let diff = self.preview_diff();
+                let counts = diff.as_ref().map(DiffText::line_counts);
                 let counts = counts.map_or(String::new(), |(added, gone)| format!("   +{added} −{gone}"));
-                format!("Edit {}?{counts}", self.place(diff.as_ref()))
+                format!("Edit {}?{counts}", self.describe_files(diff.as_ref()))
             }
             AskedKind::Read => {
                 let is_outside = self.reasons.iter().any(|reason| reason.contains("outside"));
                 let outside = if is_outside { OUTSIDE_PROJECT } else { "" };
-                format!("Read {}?{outside}", self.place(None))
+                format!("Read {}?{outside}", self.describe_files(None))
             }
-            AskedKind::Fetch => match self.hosts().as_slice() {
+            AskedKind::Fetch => match self.network_hosts().as_slice() {
                 [] => format!("Let `{tool}` connect to the network?"),
                 hosts => format!("Connect to {}?", visible_line(&hosts.join(", "))),
             },
@@ -200,7 +200,7 @@ impl Approval {
         }
     }
 
-    fn hosts(&self) -> Vec<&str> {
+    fn network_hosts(&self) -> Vec<&str> {
         let Effects::Known { list } = &self.effects else { return Vec::new() };
         let hosts = list.iter().filter_map(|effect| match effect {
             Effect::Network { hosts } => Some(hosts),
@@ -209,8 +209,8 @@ impl Approval {
         hosts.flatten().map(String::as_str).collect()
     }
 
-    /// Short description of the call's files.
-    fn place(&self, diff: Option<&DiffText<'_>>) -> String {
+    /// Returns a short description of the files that the call is about.
+    fn describe_files(&self, diff: Option<&DiffText<'_>>) -> String {
         if let Some(diff) = diff {
             return visible_line(diff.path());
         }
@@ -222,11 +222,11 @@ impl Approval {
         }
     }
 
-    /// Parts of the call to show, without duplicates: no argument that the diff shows as well.
+    /// Returns the parts of the call to show, without arguments that the diff already shows.
     fn parts(&self, kind: AskedKind) -> Vec<CardPart> {
         let part = |kind, heading: &str, lines| CardPart { kind, heading: visible_line(heading), lines };
         let fact = |text: String| part(PartKind::Fact, "", vec![text]);
-        let diff = self.diff();
+        let diff = self.preview_diff();
         let mut parts = Vec::new();
         let command = match kind {
             AskedKind::Outside | AskedKind::Network | AskedKind::Command => {
@@ -245,7 +245,7 @@ impl Approval {
                 parts.push(part(PartKind::ModelSays, "", vec![visible_line(reason)]));
             }
             (AskedKind::Outside, None) => {
-                parts.extend(self.own_reason().map(|reason| fact(visible_line(reason))))
+                parts.extend(self.program_reason().map(|reason| fact(visible_line(reason))))
             }
             _ => {}
         }
@@ -267,8 +267,8 @@ impl Approval {
                 let path = diff.as_ref().map(|diff| diff.path()).unwrap_or_default();
                 parts.insert(0, part(PartKind::Diff, path, drawn.lines));
             }
-            // A reason that is shown already.
-            Some(drawn) if self.own_reason().is_some_and(|own| drawn.lines == visible_lines(own)) => {}
+            // The preview only repeats a reason that is shown already.
+            Some(drawn) if self.program_reason().is_some_and(|own| drawn.lines == visible_lines(own)) => {}
             Some(drawn) => parts.push(part(PartKind::Preview, "", drawn.lines)),
             None => {}
         }
@@ -277,19 +277,21 @@ impl Approval {
             let is_reason =
                 name == "outside" && kind == AskedKind::Outside && asked.is_some() && is_only_reason;
             let is_changing = matches!(kind, AskedKind::Edit | AskedKind::Create);
-            is_command || is_reason || diff.as_ref().is_some_and(|diff| is_changing && is_said(value, diff))
+            is_command
+                || is_reason
+                || diff.as_ref().is_some_and(|diff| is_changing && shows_value(value, diff))
         };
         match &self.args {
             Value::Object(args) => {
-                parts.extend(args.iter().filter(|(name, value)| !is_drawn(name, value)).map(argument));
+                parts.extend(args.iter().filter(|(name, value)| !is_drawn(name, value)).map(argument_part));
             }
-            other => parts.push(argument((&"arguments".to_owned(), other))),
+            other => parts.push(argument_part((&"arguments".to_owned(), other))),
         }
         parts
     }
 
-    /// Reason that zk itself states why the call must run outside of the sandbox; `None` if the model gave one.
-    fn own_reason(&self) -> Option<&str> {
+    /// Returns the program's own reason for which a call can only run outside of the sandbox.
+    fn program_reason(&self) -> Option<&str> {
         let Effects::Known { list } = &self.effects else { return None };
         let asked = self.args.pointer("/outside/reason").and_then(Value::as_str);
         list.iter().find_map(|effect| match effect {
@@ -382,7 +384,7 @@ impl Approval {
     }
 }
 
-fn argument((name, value): (&String, &Value)) -> CardPart {
+fn argument_part((name, value): (&String, &Value)) -> CardPart {
     let (kind, lines) = match value {
         Value::String(text) => (PartKind::Text, visible_lines(text)),
         other => (PartKind::Json, visible_lines(&format!("{other:#}"))),
@@ -390,8 +392,8 @@ fn argument((name, value): (&String, &Value)) -> CardPart {
     CardPart { kind, heading: visible_line(name), lines }
 }
 
-/// Reason in one line, without the prefix `ask: `, which the question makes redundant.
-fn plain_reason(reason: &str) -> String {
+/// Converts a reason to one line, without the prefix `ask: `, which is redundant in a question.
+fn reason_line(reason: &str) -> String {
     let reason = reason.strip_prefix("ask: ").unwrap_or(reason);
     visible_line(&reason.split_whitespace().collect::<Vec<_>>().join(" "))
 }

@@ -2,12 +2,12 @@ use serde_json::Value;
 
 use super::hunk::HunkHead;
 
-/// Unified diff, for finding texts in it.
+/// Parsed unified diff, in which texts can be searched.
 pub(super) struct DiffText<'a> {
     path: &'a str,
     /// Lines after the change; `None` for unknown lines between two hunks.
     new: Vec<Option<&'a str>>,
-    /// Lines before the change, likewise.
+    /// Lines before the change; `None` for unknown lines between two hunks.
     old: Vec<Option<&'a str>>,
     added: usize,
     removed: usize,
@@ -58,21 +58,21 @@ impl<'a> DiffText<'a> {
         self.path
     }
 
-    /// Number of added and of removed lines.
-    pub(super) fn counts(&self) -> (usize, usize) {
+    /// Returns the number of added lines, and of removed ones.
+    pub(super) fn line_counts(&self) -> (usize, usize) {
         (self.added, self.removed)
     }
 
-    /// Number of lines of a file that the change makes.
-    pub(super) fn made_lines(&self) -> Option<usize> {
+    /// Returns the number of lines of a file that the change creates; `None` if it changes an existing file.
+    pub(super) fn created_lines(&self) -> Option<usize> {
         self.is_new.then_some(self.added)
     }
 
     /// Whether these lines occur consecutively on one side of the change.
-    fn has(&self, text: &str) -> bool {
+    fn contains_lines(&self, text: &str) -> bool {
         let wanted: Vec<&str> = text.strip_suffix('\n').unwrap_or(text).split('\n').collect();
         let last = wanted.len().saturating_sub(1);
-        // The first and the last one may be parts of theirs.
+        // The first and the last wanted line may be parts of the lines found.
         let fits = |at: usize, found: &str, wanted: &str| match (at == 0, at == last) {
             (true, true) => found.contains(wanted),
             (true, false) => found.ends_with(wanted),
@@ -89,13 +89,13 @@ impl<'a> DiffText<'a> {
     }
 }
 
-/// Whether a diff shows all of an argument.
-pub(super) fn is_said(value: &Value, diff: &DiffText<'_>) -> bool {
+/// Whether a diff shows all texts of an argument.
+pub(super) fn shows_value(value: &Value, diff: &DiffText<'_>) -> bool {
     match value {
         Value::Null => true,
-        Value::String(text) => text == diff.path || diff.has(text),
-        Value::Array(items) => items.iter().all(|item| is_said(item, diff)),
-        Value::Object(fields) => fields.values().all(|field| is_said(field, diff)),
+        Value::String(text) => text == diff.path || diff.contains_lines(text),
+        Value::Array(items) => items.iter().all(|item| shows_value(item, diff)),
+        Value::Object(fields) => fields.values().all(|field| shows_value(field, diff)),
         Value::Bool(_) | Value::Number(_) => false,
     }
 }
@@ -110,26 +110,26 @@ mod tests {
         "--- a\n+++ b\n@@ -7,3 +7,4 @@\n one\n-two\n+2\n+++ three\n four\n@@ -20,1 +21,1 @@\n-x\n+y\n";
 
     #[test]
-    fn a_difference_says_the_texts_that_stand_in_it_and_no_others() {
+    fn a_diff_shows_the_texts_in_it_and_no_others() {
         let diff = DiffText::new("a.py", DIFF);
-        assert_eq!((diff.counts(), diff.made_lines()), ((3, 2), None));
+        assert_eq!((diff.line_counts(), diff.created_lines()), ((3, 2), None));
         for said in [
             json!("a.py"),
             json!("one\ntwo\nfour"),
             json!("2\n++ three\n"),
             json!([{"old": "x", "new": "y"}]),
         ] {
-            assert!(is_said(&said, &diff), "{said}");
+            assert!(shows_value(&said, &diff), "{said}");
         }
         for other in [json!("one\nfour"), json!("four\nx"), json!("b.py"), json!(true), json!({"n": 1})] {
-            assert!(!is_said(&other, &diff), "{other}");
+            assert!(!shows_value(&other, &diff), "{other}");
         }
     }
 
     #[test]
-    fn a_file_that_is_made_has_its_lines_counted() {
+    fn the_lines_of_a_created_file_are_counted() {
         let diff = DiffText::new("a", "--- a\n+++ a\n@@ -0,0 +1,2 @@\n+one\n+two\n");
-        assert_eq!(diff.made_lines(), Some(2));
-        assert!(is_said(&json!("one\ntwo\n"), &diff));
+        assert_eq!(diff.created_lines(), Some(2));
+        assert!(shows_value(&json!("one\ntwo\n"), &diff));
     }
 }

@@ -1,4 +1,4 @@
-/// Head of a hunk of a unified difference: of `@@ -1,2 +3 @@` (1, 2) and (3, 1).
+/// Header of a hunk in a unified diff: of `@@ -1,2 +3 @@` (1, 2) and (3, 1).
 ///
 /// ```
 /// use zk_core::service::HunkHead;
@@ -8,9 +8,9 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HunkHead {
-    /// First line before the change, from 1, and number of lines.
+    /// First line before the change, from 1, and number of lines from there.
     pub old: (u64, u64),
-    /// First line after the change, from 1, and number of lines.
+    /// First line after the change, from 1, and number of lines from there.
     pub new: (u64, u64),
 }
 

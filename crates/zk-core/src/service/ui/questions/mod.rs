@@ -117,7 +117,7 @@ pub enum AnswerError {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Version counter of the pending questions and the attached front-ends.
+    /// Version counter, increased with each change of the pending questions or of the attached front-ends.
     changes: watch::Sender<u64>,
     digests: RandomState,
 }
@@ -185,14 +185,14 @@ impl Questions {
     #[must_use]
     pub fn attach(&self) -> FrontEnd {
         self.shared.state().front_ends += 1;
-        self.shared.changed();
+        self.shared.count_change();
         FrontEnd { shared: self.shared.clone(), changes: self.shared.changes.subscribe() }
     }
 
     /// Asks a question and waits for the answer, for at most `patience` and no longer than the run of `cx`.
     /// Dropping the future withdraws the question.
     pub async fn ask(&self, question: Question, cx: &Cx, patience: Duration) -> Answer {
-        let Some((id, answer)) = self.shared.put(question, cx.origin().clone(), patience) else {
+        let Some((id, answer)) = self.shared.add_question(question, cx.origin().clone(), patience) else {
             return Answer::Absent;
         };
         let _withdraw = Withdraw { shared: &self.shared, id };
@@ -204,7 +204,7 @@ impl Questions {
     }
 }
 
-/// Withdraws a question whose caller stopped waiting.
+/// Guard that withdraws a question when its caller stops waiting.
 struct Withdraw<'a> {
     shared: &'a Shared,
     id: QuestionId,
@@ -212,8 +212,8 @@ struct Withdraw<'a> {
 
 impl Drop for Withdraw<'_> {
     fn drop(&mut self) {
-        if self.shared.take(self.id).is_some() {
-            self.shared.changed();
+        if self.shared.remove_question(self.id).is_some() {
+            self.shared.count_change();
         }
     }
 }
@@ -223,11 +223,11 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn changed(&self) {
+    fn count_change(&self) {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    fn put(
+    fn add_question(
         &self,
         question: Question,
         origin: Origin,
@@ -249,11 +249,11 @@ impl Shared {
             state.answers.insert(id, sender);
             id
         };
-        self.changed();
+        self.count_change();
         Some((id, answer))
     }
 
-    fn take(&self, id: QuestionId) -> Option<oneshot::Sender<Answer>> {
+    fn remove_question(&self, id: QuestionId) -> Option<oneshot::Sender<Answer>> {
         let mut state = self.state();
         state.pending.retain(|pending| pending.id != id);
         state.answers.remove(&id)
@@ -315,7 +315,7 @@ impl FrontEnd {
             state.pending.retain(|pending| pending.id != id);
             state.answers.remove(&id)
         };
-        self.shared.changed();
+        self.shared.count_change();
         sender.and_then(|sender| sender.send(answer).ok()).ok_or(AnswerError::NotPending)
     }
 }
@@ -331,6 +331,6 @@ impl Drop for FrontEnd {
                 state.answers.clear();
             }
         }
-        self.shared.changed();
+        self.shared.count_change();
     }
 }

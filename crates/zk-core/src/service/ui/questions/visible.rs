@@ -1,4 +1,4 @@
-/// Opening mark of an escaped character.
+/// Opening mark of an escaped character, such as `⟨U+001B⟩`.
 const OPEN: char = '⟨';
 /// Closing mark of an escaped character.
 const CLOSE: char = '⟩';
@@ -30,8 +30,8 @@ pub fn visible_line(text: &str) -> String {
     visible_lines(text).join("⟨U+000A⟩")
 }
 
-/// Visible lines of a unified diff, as by [`visible_lines`], except for the blank before an unchanged line:
-/// an empty one is shown as empty.
+/// Returns the lines of a unified diff as [`visible_lines`] shows them, but never escapes the blank that marks
+/// an unchanged line.
 pub(super) fn visible_diff(diff: &str) -> Vec<String> {
     let line = |line: &str| match line.strip_prefix(' ') {
         Some(kept) => format!(" {}", escape_line(kept)),
@@ -61,7 +61,7 @@ fn escape_line(line: &str) -> String {
     let mut marks = 0;
     while let Some(c) = chars.next() {
         marks = if is_combining_mark(c) { marks + 1 } else { 0 };
-        // A joiner between two emoji makes one picture of them; anywhere else it is invisible.
+        // A joiner is visible only between two emoji, of which it makes one picture.
         let joins = c == '\u{200d}' && before_is_emoji && chars.peek().is_some_and(|next| is_emoji(*next));
         let presents = c == '\u{fe0f}' && before_is_emoji;
         if joins || presents || !(is_hidden(c) || marks > MAX_MARKS) {
@@ -71,7 +71,7 @@ fn escape_line(line: &str) -> String {
         }
         before_is_emoji = is_emoji(c) || (presents && before_is_emoji);
     }
-    // Trailing blanks are part of the call and would be invisible.
+    // Trailing blanks are part of the call, and would be invisible on a screen.
     let blanks = out.chars().rev().take_while(|c| *c == ' ').count();
     if blanks > 0 {
         out.truncate(out.len() - blanks);
@@ -101,7 +101,8 @@ pub fn text_of_visible_lines<S: AsRef<str>>(lines: &[S]) -> Option<String> {
     Some(out)
 }
 
-/// Whether a character is interpreted by terminals, invisible, reorders others, or is an escape mark.
+/// Whether a terminal interprets the character, or shows it as nothing or in another order, or it is an
+/// escape mark.
 ///
 /// Covers control characters and separators; Unicode's `Default_Ignorable_Code_Point`; bidirectional
 /// controls; spaces other than `U+0020`; private use; unassigned code points.
@@ -127,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_hides_is_shown_and_pictures_stay_whole() {
+    fn hidden_characters_are_escaped_and_emoji_stay_whole() {
         for (text, shown) in [
             ("", vec![""]),
             ("ls \t-la ", vec!["ls ⟨U+0009⟩-la⟨U+0020⟩"]),
