@@ -75,7 +75,7 @@ fn all_dirs(launch: &Launch, settings: &Settings, env: &ProgramEnv) -> Outcome<V
 }
 
 fn given_agents(launch: &Launch, files: &dyn HostFiles) -> Outcome<Arc<[AgentDefinition]>> {
-    let given = launch.agents.as_ref().map(|text| agents::parse_agents(text, files)).transpose()?;
+    let given = launch.agents.as_ref().map(|text| agents::given_agents(text, files)).transpose()?;
     Ok(given.unwrap_or_default().into())
 }
 

@@ -157,7 +157,7 @@ impl EngineCase {
     /// Waits until a run is in a phase.
     async fn wait_for_phase(&self, run: &RunId, phase: RunPhase) -> Result<EngineRun, String> {
         loop {
-            let found = self.run(run).await?;
+            let found = self.listed_run(run).await?;
             if found.phase == phase {
                 return Ok(found);
             }

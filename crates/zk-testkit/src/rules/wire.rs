@@ -70,11 +70,11 @@ fn check_assistant<'a>(
         match block {
             Block::Text(text) => {
                 speaks = true;
-                self::check_text(&text.text, text.wire.as_ref(), &place, rules)?;
+                check_text(&text.text, text.wire.as_ref(), &place, rules)?;
             }
             Block::ToolCall(call) => {
                 speaks = true;
-                self::check_call(call, message, &place, rules)?;
+                check_call(call, message, &place, rules)?;
                 if !used.insert(&call.id) {
                     return reject(Rule::DuplicateId, format!("{place}: the id {} was used before", call.id));
                 }
@@ -140,10 +140,10 @@ fn check_user(message: &Message, at: usize, open: &[&CallId], rules: &WireRules)
                     );
                 };
                 waiting.remove(found);
-                self::check_result(result, &place, rules)?;
+                check_result(result, &place, rules)?;
                 continue;
             }
-            Block::Text(text) => self::check_text(&text.text, text.wire.as_ref(), &place, rules)?,
+            Block::Text(text) => check_text(&text.text, text.wire.as_ref(), &place, rules)?,
             Block::Image(_) | Block::Document(_) if !is_accepted_media(block, rules) => {
                 return reject(Rule::Media, format!("{place}: the model cannot take it"));
             }
@@ -232,7 +232,7 @@ fn check_result(result: &ToolResult, place: &str, rules: &WireRules) -> Checked 
     };
     for block in blocks {
         match block {
-            Block::Text(text) => self::check_text(&text.text, text.wire.as_ref(), place, rules)?,
+            Block::Text(text) => check_text(&text.text, text.wire.as_ref(), place, rules)?,
             Block::Image(_) | Block::Document(_) if result.is_error => {
                 return reject(Rule::MediaInError, format!("{place}: media in a failed result"));
             }

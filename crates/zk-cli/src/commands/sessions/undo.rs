@@ -124,6 +124,6 @@ fn undo_failure(error: UndoError) -> Failure {
         UndoError::NothingToUndo | UndoError::NothingToRedo | UndoError::NoTurn(_) => {
             Failure::usage(error.to_string())
         }
-        error => Failure::undo_failure(error.to_string()),
+        error => Failure::failed(error.to_string()),
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn definition(fields: AgentFields) -> AgentDefinition {
 }
 
 /// Parses the agents of `--agents`: JSON, or a file with JSON.
-pub(crate) fn parse_agents(text: &str, files: &dyn HostFiles) -> Outcome<Vec<AgentDefinition>> {
+pub(crate) fn given_agents(text: &str, files: &dyn HostFiles) -> Outcome<Vec<AgentDefinition>> {
     let usage = |why: String| {
         let shape = "{\"NAME\": {\"description\": \"…\", \"prompt\": \"…\"}}";
         Failure::usage(format!("--agents: {why}; give {shape}, or a file of it"))

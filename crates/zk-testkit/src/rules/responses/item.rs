@@ -79,7 +79,7 @@ pub(super) fn check_message(item: &Value, at: usize, assistant: bool) -> Checked
             reject(Rule::EmptyMessage, format!("Invalid 'input[{at}].content': empty array."))
         }
         Some(Value::Array(parts)) => {
-            parts.iter().enumerate().try_for_each(|(n, part)| self::check_part(part, at, n, assistant))
+            parts.iter().enumerate().try_for_each(|(n, part)| check_part(part, at, n, assistant))
         }
         Some(_) | None => reject(Rule::Shape, format!("Missing required parameter: 'input[{at}].content'.")),
     }
@@ -172,11 +172,9 @@ pub(super) fn check_output(item: &Value, at: usize) -> Checked<&str> {
         Some(Value::Array(parts)) if parts.is_empty() => {
             reject(Rule::EmptyMessage, format!("Invalid 'input[{at}].output': empty array."))
         }
-        Some(Value::Array(parts)) => parts
-            .iter()
-            .enumerate()
-            .try_for_each(|(n, part)| self::check_part(part, at, n, false))
-            .map(|()| id),
+        Some(Value::Array(parts)) => {
+            parts.iter().enumerate().try_for_each(|(n, part)| check_part(part, at, n, false)).map(|()| id)
+        }
         Some(_) | None => reject(Rule::Shape, format!("Missing required parameter: 'input[{at}].output'.")),
     }
 }

@@ -2,7 +2,7 @@ use serde_json::json;
 use zk_bundles::{Bundle, BundleStore, Fetched, wanted_by_project};
 use zk_core::service::visible_line;
 
-use super::{fetch, kept, print, shown, source};
+use super::{fetch, find_kept, print, shown, source};
 use crate::app::{AppContext, Workplace};
 use crate::exit::{Exit, Failure, Outcome};
 

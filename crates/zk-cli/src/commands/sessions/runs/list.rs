@@ -12,7 +12,7 @@ const MAX_OVERVIEW_RUNS: usize = 20;
 /// Lists the runs.
 pub(crate) fn list(app: &AppContext, active: bool, json: bool) -> Outcome<Exit> {
     let machine = &app.work.machine;
-    let filter = if active { self::active_filter() } else { RunFilter::default() };
+    let filter = if active { active_filter() } else { RunFilter::default() };
     let runs = runtime()?.block_on(engine(machine)?.list(&filter))?;
     if json {
         let text = serde_json::to_string_pretty(&runs).map_err(Failure::failed)?;
@@ -31,7 +31,7 @@ pub(crate) fn overview(app: &AppContext) -> Outcome<Vec<String>> {
     if !engine.path().exists() {
         return Ok(Vec::new());
     }
-    let filter = RunFilter { limit: Some(MAX_OVERVIEW_RUNS), ..active() };
+    let filter = RunFilter { limit: Some(MAX_OVERVIEW_RUNS), ..active_filter() };
     let runs = runtime()?.block_on(engine.list(&filter))?;
     Ok(runs.iter().flat_map(lines_of).collect())
 }

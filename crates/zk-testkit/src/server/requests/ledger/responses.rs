@@ -6,7 +6,7 @@ pub(super) fn issued_tokens(answer: &Value) -> Vec<Token<'_>> {
     let mut tokens = Vec::new();
     let mut reasoning = None;
     for item in list(answer, "output") {
-        let found = self::tokens_of(item, "");
+        let found = tokens_of(item, "");
         match found.first().map(|token| (token.kind, token.text)) {
             Some((Kind::Id("reasoning"), id)) => {
                 tokens.extend(found);
