@@ -29,7 +29,7 @@ pub(crate) struct Bell {
 impl Bell {
     /// Creates the wake-up socket of a worker in `dir`. The caller holds the lock on the worker's name.
     pub(crate) fn open(dir: &Path, worker: &EngineName) -> Self {
-        let path = dir.join(format!("{worker}.{SOCKET_SUFFIX}"));
+        let path = dir.join(format!("{worker}.{SOCKET_EXTENSION}"));
         let _ = std::fs::remove_file(&path);
         let socket = UnixDatagram::bind(&path).ok();
         if socket.is_some() {

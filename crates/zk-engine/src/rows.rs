@@ -29,7 +29,7 @@ pub(crate) struct Taken {
 }
 
 fn now_ms() -> i64 {
-    date_ms(SystemTime::now_ms())
+    date_ms(SystemTime::now())
 }
 
 /// Converts a value to JSON text. None of the stored types can fail to be JSON.
@@ -322,7 +322,7 @@ pub(crate) fn end_leg(conn: &Connection, run: &RunId, token: u64, end: &LegEnd) 
         LegEnd::Handover(HandoverCause::Draining | HandoverCause::Age) => queue_run(conn, run)?,
         // These causes persist: without a pause, the same worker would take the run again at once.
         LegEnd::Handover(HandoverCause::Fenced | HandoverCause::TooNew) => {
-            park_run(conn, run, &Wait::Until(SystemTime::now_ms() + HANDOVER_PAUSE), false)?;
+            park_run(conn, run, &Wait::Until(SystemTime::now() + HANDOVER_PAUSE), false)?;
         }
         LegEnd::Parked(wait) => park_run(conn, run, wait, is_woken)?,
     }

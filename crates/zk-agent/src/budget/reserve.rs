@@ -33,7 +33,7 @@ impl RunState {
                 ReserveOutcome::Granted { reservation, max_tokens, shortened_by } => {
                     if let Some(shortage) = shortened_by {
                         request.max_tokens = max_tokens;
-                        shortage.announce(turn, BudgetOutcome::Shortened { max_tokens }).await?;
+                        shortage.announce_outcome(turn, BudgetOutcome::Shortened { max_tokens }).await?;
                     }
                     return Ok(Some(reservation));
                 }

@@ -240,7 +240,7 @@ impl Stats {
     /// Iterates over the usage of all turns and side calls of the tree of agents.
     fn all_usage(&self) -> Box<dyn Iterator<Item = &TurnUsage> + '_> {
         let own = self.turn_usage.iter().chain(self.side_calls.values().flatten());
-        Box::new(own.chain(self.children.iter().flat_map(Self::billed)))
+        Box::new(own.chain(self.children.iter().flat_map(Self::all_usage)))
     }
 
     /// Sums the whole tree up by model; side calls count in usage and cost, not as turns.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::CallId;
 
 /// Rule for tool-call ids that a provider accepts. Ids that the provider assigned itself go back unchanged.
-#[derive_id(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdRule {
     /// Length limit in characters.
     pub max_len: usize,
@@ -36,7 +36,7 @@ impl IdRule {
 }
 
 /// Assigns call ids within one request. An assigned id depends only on the calls before it.
-#[derive_id(Default)]
+#[derive(Default)]
 pub(super) struct Ids {
     used: HashSet<CallId>,
 }

@@ -171,7 +171,7 @@ fn a_message_of_thinking_alone_is_left_out() {
 #[test]
 fn a_response_that_failed_or_was_refused_is_left_out() {
     for stop in [StopReason::Error, StopReason::Refusal(None)] {
-        let failed = Message { stop: Some(stop), ..calls(&["a"]) };
+        let failed = Message { stop: Some(stop), ..message_with_calls(&["a"]) };
         let ready = normalise(vec![user("go"), failed, user("again")], &rules());
         assert_eq!(contents_of(&ready), [[Block::text("go"), Block::text("again")]]);
         assert_eq!(ready.repairs(), [Repair::FailedResponse]);

@@ -44,7 +44,7 @@ fn a_paused_response_stays_last_if_the_provider_resumes_it() {
 #[test]
 fn an_abandoned_pause_does_not_apply_to_the_joined_response() {
     let found = Message::assistant(vec![hosted_call(&target_model())]);
-    let refused = Message { stop: Some(StopReason::Refusal(None)), ..calls(&["c1"]) };
+    let refused = Message { stop: Some(StopReason::Refusal(None)), ..message_with_calls(&["c1"]) };
     let paused = Message { stop: Some(StopReason::PauseTurn), ..assistant("so") };
     // A result whose call was refused is left out, and the responses around it become one.
     let history = vec![found, refused, Message::user(vec![result("c1", "listed")]), paused];

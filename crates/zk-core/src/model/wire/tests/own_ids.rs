@@ -3,7 +3,7 @@ use super::*;
 const KIMI: [&str; 2] = ["functions.add:0", "functions.add:1"];
 
 fn history_with_calls(origin: Option<ModelRef>) -> Vec<Message> {
-    let called = Message { origin, ..calls(&KIMI) };
+    let called = Message { origin, ..message_with_calls(&KIMI) };
     vec![user("go"), called, Message::user(vec![result(KIMI[1], "2"), result(KIMI[0], "1")])]
 }
 
@@ -44,7 +44,7 @@ fn call_ids_stay_if_another_part_of_the_message_is_changed() {
 #[test]
 fn an_id_assigned_by_zk_follows_the_providers_rule() {
     let fresh = CallId::fresh();
-    let called = Message { origin: Some(target_model()), ..calls(&[fresh.as_str()]) };
+    let called = Message { origin: Some(target_model()), ..message_with_calls(&[fresh.as_str()]) };
     let answered = Message::user(vec![result(fresh.as_str(), "1")]);
     let ready = normalise(vec![user("go"), called, answered], &WireRules { ids: IdRule::NINE, ..rules() });
     assert!(IdRule::NINE.allows(&sent_ids(&ready)[0]));

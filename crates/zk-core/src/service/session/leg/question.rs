@@ -187,7 +187,6 @@ impl LegAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::Approval;
 
     fn question_in(turn: &str) -> StoredQuestion {
         StoredQuestion {
@@ -197,7 +196,7 @@ mod tests {
             tool: "shell".to_owned(),
             reason: String::new(),
             digest: "d".to_owned(),
-            question: Question::Approve(Box::new(Approval::default())),
+            question: Question::Approve(Box::default()),
         }
     }
 
