@@ -29,7 +29,7 @@ pub struct FileBlobs {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Bytes of all blobs; `None` before the first count.
+    /// Bytes of all blobs of the session; `None` until they are counted.
     total: Option<u64>,
     /// Files whose content was found to match the hash in their name, with their identity at that time.
     verified: HashMap<BlobId, FileIdentity>,
@@ -50,12 +50,12 @@ impl FileBlobs {
         Self { dir, files, max_blob: MAX_BLOB_BYTES, max_total: MAX_TOTAL_BYTES, state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts the bytes of all blobs on disk.
-    fn count(&self) -> io::Result<u64> {
+    fn count_bytes(&self) -> io::Result<u64> {
         let entries = match std::fs::read_dir(&self.dir) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
             entries => entries?,
@@ -64,9 +64,9 @@ impl FileBlobs {
     }
 
     /// Opens a blob's file, positioned at its start, after its content was checked against its hash.
-    fn verified(&self, id: &BlobId) -> Result<File, BlobError> {
-        let (mut file, identity) = self.file(id)?;
-        if self.state().verified.get(id) == Some(&identity) {
+    fn open_verified(&self, id: &BlobId) -> Result<File, BlobError> {
+        let (mut file, identity) = self.open_file(id)?;
+        if self.lock_state().verified.get(id) == Some(&identity) {
             return Ok(file);
         }
         let failed = |source| BlobError::Io { doing: "read", id: id.0.clone(), source };
@@ -84,11 +84,11 @@ impl FileBlobs {
             return Err(BlobError::Damaged { id: id.clone() });
         }
         file.rewind().map_err(failed)?;
-        self.state().verified.insert(id.clone(), identity);
+        self.lock_state().verified.insert(id.clone(), identity);
         Ok(file)
     }
 
-    fn file(&self, id: &BlobId) -> Result<(File, FileIdentity), BlobError> {
+    fn open_file(&self, id: &BlobId) -> Result<(File, FileIdentity), BlobError> {
         let is_hash = id.0.len() == 64 && id.0.bytes().all(|byte| byte.is_ascii_hexdigit());
         if !is_hash {
             return Err(BlobError::Missing { id: id.clone() });
@@ -119,17 +119,17 @@ impl Blobs for FileBlobs {
             return Err(BlobError::TooLarge { bytes: size, limit: self.max_blob });
         }
         let id = BlobId(hex(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref()));
-        match self.verified(&id) {
+        match self.open_verified(&id) {
             Ok(_) => return Ok(id),
             // A missing or damaged blob is written again.
             Err(BlobError::Missing { .. } | BlobError::Damaged { .. }) => {}
             Err(error) => return Err(error),
         }
         let failed = |source| BlobError::Io { doing: "keep", id: id.0.clone(), source };
-        let mut state = self.state();
+        let mut state = self.lock_state();
         let total = match state.total {
             Some(total) => total,
-            None => self.count().map_err(failed)?,
+            None => self.count_bytes().map_err(failed)?,
         };
         if total.saturating_add(size) > self.max_total {
             return Err(BlobError::Full { bytes: size, limit: self.max_total });
@@ -142,7 +142,7 @@ impl Blobs for FileBlobs {
     }
 
     fn open(&self, id: &BlobId, range: Option<Range<u64>>) -> Result<Box<dyn Read + Send>, BlobError> {
-        let mut file = self.verified(id)?;
+        let mut file = self.open_verified(id)?;
         let Some(Range { start, end }) = range else { return Ok(Box::new(file)) };
         file.seek(SeekFrom::Start(start)).map_err(|source| BlobError::Io {
             doing: "read",
@@ -153,7 +153,7 @@ impl Blobs for FileBlobs {
     }
 
     fn len(&self, id: &BlobId) -> Result<u64, BlobError> {
-        self.file(id).map(|(_, identity)| identity.size)
+        self.open_file(id).map(|(_, identity)| identity.size)
     }
 }
 

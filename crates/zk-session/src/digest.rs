@@ -29,7 +29,7 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Includes an entry that follows all entries before.
+    /// Updates the summary with the next entry of the log.
     pub fn add(&mut self, kind: &EntryKind) {
         match kind {
             EntryKind::Message { message, .. } => {
@@ -54,7 +54,7 @@ impl Digest {
     }
 }
 
-/// First line of a title: the beginning of `text`, with each run of white space or control characters as one
+/// Title on one line: the beginning of `text`, with each run of white space or control characters as one
 /// space.
 ///
 /// ```

@@ -44,7 +44,7 @@ impl DumpFiles {
         Self { inner: Arc::new(Inner { dir, redactor, on_failure, number, failed }) }
     }
 
-    fn keep(&self, what: &str, text: &str) -> io::Result<()> {
+    fn write_file(&self, what: &str, text: &str) -> io::Result<()> {
         let inner = &self.inner;
         make_private_dir(&inner.dir)?;
         let text = inner.redactor.redact(text);
@@ -60,7 +60,7 @@ impl DumpFiles {
         }
     }
 
-    fn keep_value(&self, what: &str, value: &impl Serialize) {
+    fn write_json(&self, what: &str, value: &impl Serialize) {
         match serde_json::to_string_pretty(value) {
             Ok(text) => self.write(what, &text),
             Err(error) => self.write(what, &format!("it cannot be written: {error}")),
@@ -76,7 +76,7 @@ impl fmt::Debug for DumpFiles {
 
 impl DebugDump for DumpFiles {
     fn write(&self, what: &str, text: &str) {
-        if let Err(error) = self.keep(what, text)
+        if let Err(error) = self.write_file(what, text)
             && !self.inner.failed.swap(true, Ordering::AcqRel)
         {
             (self.inner.on_failure)(&self.inner.dir, &error);
@@ -91,15 +91,15 @@ impl Plugin for DumpFiles {
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         scope.provide_service::<dyn DebugDump>(Arc::new(self.clone()));
-        self.dump::<HistoryRepaired>(scope, "history-repaired");
-        self.dump::<ContextCompaction>(scope, "compaction");
-        self.dump::<ContextReduced>(scope, "left-out");
-        self.dump::<PrefixBreak>(scope, "prefix-break");
+        self.dump_events::<HistoryRepaired>(scope, "history-repaired");
+        self.dump_events::<ContextCompaction>(scope, "compaction");
+        self.dump_events::<ContextReduced>(scope, "left-out");
+        self.dump_events::<PrefixBreak>(scope, "prefix-break");
         let dump = self.clone();
         // Runs late, to see the request after all other handlers.
         let late = HookOptions { stage: Stage::Late, reach: Some(Reach::Descendants), time_limit: None };
         scope.on_sync_at(late, move |event: &ProviderPayload, _: &Cx| {
-            dump.keep_value("request", &event.payload);
+            dump.write_json("request", &event.payload);
             None
         });
         Ok(())
@@ -107,10 +107,10 @@ impl Plugin for DumpFiles {
 }
 
 impl DumpFiles {
-    fn dump<E: Event<Reply = ()> + Serialize>(&self, scope: &Scope, what: &'static str) {
+    fn dump_events<E: Event<Reply = ()> + Serialize>(&self, scope: &Scope, what: &'static str) {
         let dump = self.clone();
         let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
-        scope.on_sync_at(everywhere, move |event: &E, _: &Cx| dump.keep_value(what, event));
+        scope.on_sync_at(everywhere, move |event: &E, _: &Cx| dump.write_json(what, event));
     }
 }
 

@@ -53,7 +53,7 @@ pub async fn find_matching(store: &dyn SessionStore, text: &str) -> Result<Sessi
     if let Some(id) = ids().find(|id| id.as_str() == text) {
         return Ok(id.clone());
     }
-    let matching: Vec<&SessionId> = ids().filter(|id| begins_with(id.as_str(), text)).collect();
+    let matching: Vec<&SessionId> = ids().filter(|id| has_id_prefix(id.as_str(), text)).collect();
     let hint = match matching.as_slice() {
         [] => near_match(text, ids().map(ToString::to_string)),
         [only] => return Ok((*only).clone()),
@@ -98,8 +98,8 @@ pub async fn read_live_matching(store: &dyn SessionStore, text: &str) -> Result<
     }
 }
 
-/// Visits the entries of the session with the id or unique prefix `text`, see [`find_matching`]. `visitor`
-/// makes the visitor.
+/// Visits the entries of the session with the id or unique prefix `text`, see [`find_matching`]. `visitor` is called to
+/// get the visitor of the session that was found.
 ///
 /// # Errors
 /// [`StoreError::NotFound`], naming the candidates if there are several; else as [`SessionStore::scan`].
@@ -138,7 +138,8 @@ pub async fn discard_unanswered(store: &dyn SessionStore, id: &SessionId) -> Res
     Ok(only_prompts)
 }
 
-/// Whether an entry holds only a person's prompt and its circumstances.
+/// Whether an entry is a prompt, or one that a run without an answer also has: model, thinking level, start and end,
+/// move of the leaf.
 pub(crate) fn is_prompt(entry: &EntryKind) -> bool {
     match entry {
         EntryKind::Message { message, .. } => message.role == Role::User,
@@ -157,7 +158,7 @@ pub(crate) fn is_prompt(entry: &EntryKind) -> bool {
     }
 }
 
-fn begins_with(id: &str, text: &str) -> bool {
+fn has_id_prefix(id: &str, text: &str) -> bool {
     !text.is_empty() && (id.starts_with(text) || id.strip_prefix("s_").is_some_and(|id| id.starts_with(text)))
 }
 
@@ -218,7 +219,7 @@ mod tests {
 
     #[test]
     fn the_prefix_of_ids_may_be_left_out() {
-        assert!(begins_with("s_0abc", "0a") && begins_with("s_0abc", "s_0"));
-        assert!(!begins_with("s_0abc", "") && !begins_with("s_0abc", "abc"));
+        assert!(has_id_prefix("s_0abc", "0a") && has_id_prefix("s_0abc", "s_0"));
+        assert!(!has_id_prefix("s_0abc", "") && !has_id_prefix("s_0abc", "abc"));
     }
 }

@@ -10,7 +10,7 @@ use zk_core::service::{
     Durability, EntryKind, LiveEntries, NewSession, OpenSession, SessionStore, StoreError, StoredConversation,
 };
 
-pub(crate) use self::legs::go_on_with;
+pub(crate) use self::legs::take_unfinished;
 pub use self::legs::{AnswerRefused, answer_question, open_questions};
 pub(crate) use self::loaded::Reader;
 pub use self::loaded::{Earlier, Loaded, PluginEntry, load_history, load_live};
@@ -83,7 +83,7 @@ pub async fn resume_leg(
 ) -> Result<StoredConversation, StoreError> {
     let live = session.live().await?;
     let mut loaded = load_live(&live);
-    let Some(unfinished) = go_on_with(run, &live, &mut loaded) else {
+    let Some(unfinished) = take_unfinished(run, &live, &mut loaded) else {
         return resume_conversation(session).await;
     };
     Ok(StoredConversation {

@@ -22,9 +22,9 @@ const MAX_PLANS: usize = 64;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Index {
-    /// Last row in the index.
+    /// Number of the last indexed row.
     to: i64,
-    /// Moves of the leaf, of all branches. The rest of the index is of the present branch.
+    /// Moves of the leaf on all branches; all other fields describe the present branch only.
     #[serde(skip_serializing_if = "Moves::is_empty")]
     moves: Moves,
     sums: Sums,
@@ -32,7 +32,7 @@ pub(crate) struct Index {
     thinking: Option<ThinkingLevel>,
     /// Unfinished run.
     running: Option<RunId>,
-    /// Plans that are in force and leave messages out, or belong to a compaction.
+    /// Context plans in force that leave messages out or were made by a compaction, oldest first.
     plans: Vec<Plan>,
     /// Last rows of each kind of plugin entry, keyed by plugin and kind.
     customs: BTreeMap<String, VecDeque<i64>>,
@@ -61,17 +61,17 @@ struct Sums {
 struct Plan {
     number: u32,
     is_compaction: bool,
-    /// First row that is sent; `None` if the plan leaves no messages out.
+    /// Beginning of the messages that are still sent to the model; `None` if the plan leaves no messages out.
     cut: Option<Cut>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Cut {
-    /// Id of the first message that is sent.
+    /// Id of the first message that is still sent to the model.
     first: MessageId,
-    /// Row of that message; `None` if the log does not contain it.
+    /// Row of the first sent message; `None` if the log does not contain it.
     row: Option<i64>,
-    /// Earlier messages that are sent nevertheless, unchanged.
+    /// Messages before the cut that are sent unchanged nevertheless, with their rows.
     stored: Vec<(MessageId, i64)>,
 }
 
@@ -114,17 +114,17 @@ impl Index {
         self.moves = moves;
     }
 
-    /// Last row in the index.
-    pub(crate) fn to(&self) -> i64 {
+    /// Number of the last indexed row.
+    pub(crate) fn last_row(&self) -> i64 {
         self.to
     }
 
-    /// Records an unreadable row.
-    pub(crate) fn skip(&mut self, row: i64) {
+    /// Counts an unreadable row as indexed.
+    pub(crate) fn skip_unreadable(&mut self, row: i64) {
         self.to = self.to.max(row);
     }
 
-    /// Adds an entry in a row. For a row that is already indexed, only the message's id is recorded, for
+    /// Adds the entry of a row. For a row that is already indexed, only the message's id is recorded, for
     /// later references.
     pub(crate) fn add(&mut self, row: i64, kind: &EntryKind) {
         if let EntryKind::Message { message, .. } = kind
@@ -249,18 +249,18 @@ impl Index {
         furthest
     }
 
-    /// First row that is sent, if a compaction left out the beginning of the conversation.
+    /// First row that is sent to the model, if a compaction left out the beginning of the conversation.
     pub(crate) fn first_sent_row(&self) -> Option<i64> {
         self.cut().map(|(row, _)| row)
     }
 
-    /// Row of [`begin`](Self::begin), with the id of the message that must be in it.
-    pub(crate) fn begins_with(&self) -> Option<(i64, &MessageId)> {
+    /// First row that is sent to the model, with the id of the message that it must contain.
+    pub(crate) fn first_sent_message(&self) -> Option<(i64, &MessageId)> {
         self.cut().map(|(row, cut)| (row, &cut.first))
     }
 
-    /// Rows before `from` that are loaded nevertheless.
-    pub(crate) fn looked_up(&self, from: i64) -> Vec<i64> {
+    /// Rows before `from` that a resumed conversation needs nevertheless.
+    pub(crate) fn rows_to_look_up(&self, from: i64) -> Vec<i64> {
         let stored = self.cut().into_iter().flat_map(|(_, cut)| cut.stored.iter().map(|(_, row)| *row));
         let given = self.given.values().flatten().chain(self.customs.values().flatten());
         let all: BTreeSet<i64> = given.chain(&self.remembered).copied().chain(stored).collect();
@@ -268,7 +268,7 @@ impl Index {
     }
 
     /// Builds the entries of a resumed conversation: the looked-up ones, sums for the rest, and the tail.
-    pub(crate) fn live(&self, looked_up: Vec<Entry>, tail: Vec<Entry>) -> LiveEntries {
+    pub(crate) fn build_live(&self, looked_up: Vec<Entry>, tail: Vec<Entry>) -> LiveEntries {
         let mut later = Sums::default();
         tail.iter().for_each(|entry| later.add(Sums::of(&entry.kind)));
         let sums = self.sums.without(later);

@@ -42,17 +42,17 @@ struct Stored {
     cwd: PathBuf,
     created: SystemTime,
     digest: Digest,
-    /// Title that a person gave it.
+    /// Title that a person gave the session.
     name: Option<String>,
     branch: Option<String>,
     entries: Vec<Entry>,
     open: bool,
-    /// Greatest token of a lease.
+    /// Greatest lease token under which the session was opened.
     token: u64,
-    /// Number of open handles with a lease.
+    /// Number of open handles that have a lease.
     leased: usize,
     mail: Vec<Mail>,
-    /// Ids of mail that was taken.
+    /// Ids of mail that a run has taken, which is not accepted again.
     taken: BTreeSet<MailId>,
 }
 
@@ -198,7 +198,7 @@ impl SessionStore for MemoryStore {
         }
         let mut shelf = lock(&self.shelf);
         if shelf.contains_key(&id) {
-            return Err(exists(&id));
+            return Err(exists_error(&id));
         }
         let created = own.first().map_or_else(|| self.clock.now(), |first| from_millis(first.time_ms));
         let stored =
@@ -267,9 +267,9 @@ struct MemorySession {
     /// append on.
     holds: AtomicBool,
     closed: AtomicBool,
-    /// Token of its lease, if it was opened with one.
+    /// Token of the handle's lease, if it was opened with one.
     token: Option<u64>,
-    /// Branch to store with the next entries.
+    /// Branch of version control to store with the next entries.
     branch: Mutex<Option<String>>,
 }
 
@@ -299,7 +299,7 @@ impl MemorySession {
         }
     }
 
-    /// Entries of all branches; none before the first append.
+    /// Entries of all branches; empty before the first append.
     fn all_entries(&self) -> Vec<Entry> {
         if !self.holds.load(Ordering::Acquire) {
             return Vec::new();
@@ -351,7 +351,7 @@ impl OpenSession for MemorySession {
         check_leaf(&self.id, &kinds, contains)?;
         if !self.holds.load(Ordering::Acquire) {
             if shelf.contains_key(&self.id) {
-                return Err(exists(&self.id));
+                return Err(exists_error(&self.id));
             }
             let fresh = Stored::new(self.parent.clone(), self.cwd.clone(), now);
             shelf.insert(self.id.clone(), fresh);
@@ -443,7 +443,7 @@ fn same_dir(a: &Path, b: &Path) -> bool {
     a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
-pub(crate) fn exists(id: &SessionId) -> StoreError {
+pub(crate) fn exists_error(id: &SessionId) -> StoreError {
     StoreError::Failed(format!("session `{id}` exists already; open it, or choose another id"))
 }
 

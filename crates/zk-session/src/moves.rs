@@ -66,8 +66,8 @@ impl Moves {
         ranges
     }
 
-    /// Number of branches: continuations of one row count each, from their first message on.
-    pub(crate) fn count(&self) -> u64 {
+    /// Number of branches. Each continuation of the same row counts as one, once it has a message.
+    pub(crate) fn count_branches(&self) -> u64 {
         let begins = |row: i64| self.0.binary_search_by_key(&row, |one| one.row).is_ok();
         let mut count = 1;
         for (at, one) in self.0.iter().enumerate().filter(|(_, one)| one.has_message) {
@@ -102,15 +102,15 @@ mod tests {
     fn a_branch_counts_from_its_first_message_on() {
         let mut moves = Moves::default();
         moves.add(11, 5);
-        assert_eq!(moves.count(), 1);
+        assert_eq!(moves.count_branches(), 1);
         moves.note_message(12);
-        assert_eq!(moves.count(), 2);
+        assert_eq!(moves.count_branches(), 2);
         // The tip of the first branch goes on, which makes no other branch.
         moves.add(13, 10);
         moves.note_message(14);
-        assert_eq!(moves.count(), 2);
+        assert_eq!(moves.count_branches(), 2);
         moves.add(15, 10);
         moves.note_message(16);
-        assert_eq!(moves.count(), 3);
+        assert_eq!(moves.count_branches(), 3);
     }
 }

@@ -76,14 +76,14 @@ pub struct Recorder {
 /// Part of its session that a recorder has stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Saved {
-    /// All entries.
+    /// All entries are stored.
     All,
-    /// All entries but the last ones.
+    /// All entries but the last ones are stored.
     Part {
         /// Number of entries that are not stored.
         missing: usize,
     },
-    /// No entries.
+    /// No entry is stored.
     Nothing,
 }
 
@@ -150,7 +150,7 @@ impl Recorder {
     /// Part of the session that is stored once all pending appends have ended.
     pub async fn saved(&self) -> Saved {
         let mut state = self.log.state.lock().await;
-        let _ = self.log.settle(&mut state).await;
+        let _ = self.log.await_appends(&mut state).await;
         match (state.stored, state.unstored.len() + self.log.queue().entries.len()) {
             (false, _) => Saved::Nothing,
             (true, 0) => Saved::All,

@@ -18,10 +18,10 @@ const MAX_PROMPT_CHARS: usize = 2_000;
 /// Maximum length of an answer in tokens; a model may think before.
 const MAX_ANSWER_TOKENS: u32 = 400;
 
-/// Time limit of an answer.
+/// Time limit of the model's answer.
 const ANSWER_TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// Longest wait at the end of a run for the title, which a program may end after.
+/// Longest wait for the title at the end of a run, after which the program may exit.
 const END_TIME_LIMIT: Duration = Duration::from_secs(2);
 
 /// System prompt of the request.
@@ -86,16 +86,16 @@ struct Titles {
 
 #[derive(Default)]
 enum State {
-    /// No prompt came yet.
+    /// The session has no prompt yet.
     #[default]
     Untitled,
-    /// A model is asked. The receiver ends with the task.
+    /// A model is being asked. The receiver is closed when the task ends.
     Asking(oneshot::Receiver<()>),
     Done,
 }
 
 impl Titles {
-    fn exchange(&self, state: State) -> State {
+    fn replace_state(&self, state: State) -> State {
         std::mem::replace(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner), state)
     }
 }
@@ -107,10 +107,10 @@ impl Handler<SessionMessages> for Titles {
         };
         let prompt = ev.messages.iter().rev().find(|message| message.injected_by.is_none());
         let Some((prompt, run)) = prompt.zip(cx.service::<dyn RunControl>()) else { return Ok(None) };
-        match self.exchange(State::Done) {
+        match self.replace_state(State::Done) {
             State::Untitled => {}
             before => {
-                self.exchange(before);
+                self.replace_state(before);
                 return Ok(None);
             }
         }
@@ -118,10 +118,10 @@ impl Handler<SessionMessages> for Titles {
         let (store, session, source) =
             (self.store.clone(), self.session.clone(), self.scope.source().clone());
         let (ended, ends) = oneshot::channel();
-        self.exchange(State::Asking(ends));
+        self.replace_state(State::Asking(ends));
         let cx = cx.clone();
         self.scope.spawn(async move {
-            let title = ask(&source, &prompt, &*models, &*run, &cx).await;
+            let title = ask_for_title(&source, &prompt, &*models, &*run, &cx).await;
             if let Some(title) = title {
                 // The beginning of the prompt remains the title.
                 let _ = store.rename(&session, &title).await;
@@ -134,12 +134,12 @@ impl Handler<SessionMessages> for Titles {
 
 impl Handler<SessionBeforeEnd> for Titles {
     async fn call(&self, _: &SessionBeforeEnd, _: &Cx) -> Answer<SessionBeforeEnd> {
-        match self.exchange(State::Done) {
+        match self.replace_state(State::Done) {
             State::Untitled => {
-                self.exchange(State::Untitled);
+                self.replace_state(State::Untitled);
             }
             State::Asking(ends) => {
-                // A late title is stored all the same, if the program lives as long.
+                // A title that comes later is stored too, if the program still runs.
                 let _ = tokio::time::timeout(END_TIME_LIMIT, ends).await;
             }
             State::Done => {}
@@ -148,8 +148,8 @@ impl Handler<SessionBeforeEnd> for Titles {
     }
 }
 
-/// Asks the title's own model; `None` without one, or without a usable answer.
-async fn ask(
+/// Asks the model of the part [`TITLE_PART`] for a title; `None` without such a model or a usable answer.
+async fn ask_for_title(
     source: &Source,
     prompt: &str,
     models: &dyn PartModels,
@@ -169,11 +169,11 @@ async fn ask(
         Some(redactor) => redactor.redact(&answer).into_owned(),
         None => answer,
     };
-    plain(&answer)
+    plain_title(&answer)
 }
 
 /// Returns the first line of an answer as a title, without Markdown and quotes.
-fn plain(answer: &str) -> Option<String> {
+fn plain_title(answer: &str) -> Option<String> {
     let line = answer.lines().map(str::trim).find(|line| !line.is_empty())?;
     let line = line.trim_start_matches(['#', '*', '-', '>', ' ']).trim_matches(['"', '\'', '`', '*', ' ']);
     let title = title_line(line.trim_end_matches('.'));
@@ -193,7 +193,7 @@ mod tests {
             ("  \n", None),
             ("\"\"", None),
         ] {
-            assert_eq!(plain(answer).as_deref(), title, "{answer:?}");
+            assert_eq!(plain_title(answer).as_deref(), title, "{answer:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Run that outlives its worker, as the log of its session tells it.
+//! State of a run that outlives its worker, rebuilt from the log of its session.
 
 use zk_core::model::{EntryId, RunId, SessionId};
 use zk_core::service::{
@@ -46,7 +46,7 @@ pub enum AnswerRefused {
 #[must_use]
 pub fn open_questions(entries: &[Entry]) -> Vec<(EntryId, StoredQuestion)> {
     let mut open = questions(entries);
-    let answers = answers(entries, &open);
+    let answers = valid_answers(entries, &open);
     open.retain(|(entry, _)| answers.iter().all(|answer| answer.question != *entry));
     open
 }
@@ -80,7 +80,7 @@ pub async fn answer_question(
     let Some((_, asked)) = questions.iter().find(|(entry, _)| entry == question) else {
         return Err(AnswerRefused::Unknown { session: session.clone(), question: question.clone() });
     };
-    if answers(&entries, &questions).iter().any(|answer| answer.question == *question) {
+    if valid_answers(&entries, &questions).iter().any(|answer| answer.question == *question) {
         return Err(AnswerRefused::Answered { question: question.clone() });
     }
     if answer == UiAnswer::Absent || !asked.question.allows(&answer) {
@@ -93,9 +93,9 @@ pub async fn answer_question(
     }
 }
 
-/// Returns how far the log got with `run`, and leaves its open turn out of `loaded`: the answer and its results join the
-/// conversation once the turn is settled. `None` if the session goes on with another run.
-pub(crate) fn go_on_with(run: &RunId, live: &LiveEntries, loaded: &mut Loaded) -> Option<UnfinishedRun> {
+/// Returns the progress of `run` in the log, and removes its open turn from `loaded`: the answer and its results join
+/// the conversation once the turn is settled. `None` if the session continues with another run.
+pub(crate) fn take_unfinished(run: &RunId, live: &LiveEntries, loaded: &mut Loaded) -> Option<UnfinishedRun> {
     let entries = live.entries.as_slice();
     let ended = entries.iter().rev().find_map(|entry| match &entry.kind {
         EntryKind::RunEnd { run_id, status } if run_id == run => Some(*status),
@@ -120,7 +120,7 @@ pub(crate) fn go_on_with(run: &RunId, live: &LiveEntries, loaded: &mut Loaded) -
         turns: u32::try_from(turns).unwrap_or(u32::MAX),
         ended,
         open_turn: open_turn.as_ref().map(stored_turn),
-        answers: answers(entries, &questions),
+        answers: valid_answers(entries, &questions),
         questions,
     })
 }
@@ -146,22 +146,23 @@ fn stored_turn(turn: &InterruptedTurn) -> OpenTurn {
 }
 
 fn questions(entries: &[Entry]) -> Vec<(EntryId, StoredQuestion)> {
-    let read = |entry: &Entry| Some((entry.id.clone(), custom(entry, QUESTION_ENTRY)?.data.read().ok()?));
+    let read =
+        |entry: &Entry| Some((entry.id.clone(), agent_entry(entry, QUESTION_ENTRY)?.data.read().ok()?));
     entries.iter().filter_map(read).collect()
 }
 
-/// Answers that one of `questions` offers.
-fn answers(entries: &[Entry], questions: &[(EntryId, StoredQuestion)]) -> Vec<LegAnswer> {
+/// Stored answers to `questions` that are among the choices of their question.
+fn valid_answers(entries: &[Entry], questions: &[(EntryId, StoredQuestion)]) -> Vec<LegAnswer> {
     let read = |entry: &Entry| {
-        let given: LegAnswer = custom(entry, ANSWER_ENTRY)?.data.read().ok()?;
+        let given: LegAnswer = agent_entry(entry, ANSWER_ENTRY)?.data.read().ok()?;
         let (_, asked) = questions.iter().find(|(asked, _)| *asked == given.question)?;
         asked.question.allows(&given.answer).then_some(given)
     };
     entries.iter().filter_map(read).collect()
 }
 
-/// Plugin entry of the agent with this kind.
-fn custom<'a>(entry: &'a Entry, kind: &str) -> Option<&'a CustomEntry> {
+/// Entry as a plugin entry of `zk-agent` with this kind, if it is one.
+fn agent_entry<'a>(entry: &'a Entry, kind: &str) -> Option<&'a CustomEntry> {
     match &entry.kind {
         EntryKind::Custom(custom) if custom.kind == kind && custom.source == "zk-agent" => Some(custom),
         _ => None,

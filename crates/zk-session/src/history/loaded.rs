@@ -1,4 +1,4 @@
-//! Conversation as the entries of a log give it: no session is opened, read or written here.
+//! Conversation rebuilt from the entries of a log. No session is opened, read or written here.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ pub struct PluginEntry {
 pub fn load_history(entries: &[Entry]) -> Loaded {
     let mut reader = Reader::default();
     entries.iter().for_each(|entry| reader.add(entry));
-    reader.end()
+    reader.finish()
 }
 
 /// Rebuilds the conversation from the entries that [`OpenSession::live`](zk_core::service::OpenSession::live) returns.
@@ -89,7 +89,7 @@ pub fn load_live(live: &LiveEntries) -> Loaded {
     }
     let before = live.begins_at().cloned();
     let earlier = before.map(|before| Earlier { messages: live.earlier, before });
-    Loaded { earlier, ..reader.end() }
+    Loaded { earlier, ..reader.finish() }
 }
 
 /// Incremental form of [`load_history`].
@@ -112,7 +112,7 @@ impl Reader {
                     if let Some(turn) =
                         open.take().filter(|turn| !turn.is_closed_by(message, usage.as_deref()))
                     {
-                        loaded.end(turn);
+                        loaded.complete_turn(turn);
                     }
                     if let Some(origin) = &message.origin {
                         loaded.model = Some(origin.clone());
@@ -122,7 +122,7 @@ impl Reader {
             }
             EntryKind::OpenTurn { turn_id, message, usage } => {
                 if let Some(turn) = open.take() {
-                    loaded.end(turn);
+                    loaded.complete_turn(turn);
                 }
                 *open = Some(OpenTurn::new(turn_id, message, usage));
             }
@@ -137,7 +137,7 @@ impl Reader {
             EntryKind::RunStart { run_id } => {
                 // Turn of an earlier run whose results were never stored.
                 if let Some(turn) = open.take() {
-                    loaded.end(turn);
+                    loaded.complete_turn(turn);
                 }
                 loaded.unfinished = Some(run_id.clone());
             }
@@ -145,7 +145,7 @@ impl Reader {
             EntryKind::Leaf { .. } => {
                 // The run went on, or was interrupted, on the branch that was left.
                 if let Some(turn) = open.take() {
-                    loaded.end(turn);
+                    loaded.complete_turn(turn);
                 }
                 loaded.unfinished = None;
             }
@@ -158,16 +158,16 @@ impl Reader {
         }
     }
 
-    fn end(self) -> Loaded {
+    fn finish(self) -> Loaded {
         let Self { mut loaded, open, .. } = self;
-        loaded.interrupted = open.map(|turn| loaded.end(turn));
+        loaded.interrupted = open.map(|turn| loaded.complete_turn(turn));
         loaded
     }
 }
 
 impl Loaded {
     /// Adds an answer and its results for a turn that has no stored results.
-    fn end(&mut self, turn: OpenTurn) -> InterruptedTurn {
+    fn complete_turn(&mut self, turn: OpenTurn) -> InterruptedTurn {
         let turn = turn.interrupt();
         if let Some(origin) = &turn.message.origin {
             self.model = Some(origin.clone());

@@ -62,7 +62,7 @@ pub(crate) struct OpenTurn {
     turn_id: TurnId,
     message: Arc<Message>,
     usage: TurnUsage,
-    /// Arguments of the calls that began.
+    /// Arguments of the calls that began, by call id.
     begun: HashMap<CallId, VecDeque<Value>>,
     ended: HashMap<CallId, VecDeque<CallState>>,
 }
@@ -126,7 +126,7 @@ impl OpenTurn {
             .map(|(id, _)| id.clone())
             .collect();
         let calls: Vec<InterruptedCall> =
-            message.calls().map(|call| self.call(call, open.contains(&call.id))).collect();
+            message.calls().map(|call| self.interrupt_call(call, open.contains(&call.id))).collect();
         let results = calls.iter().map(|call| Block::ToolResult(call.result())).collect();
         InterruptedTurn {
             turn_id: self.turn_id,
@@ -137,7 +137,7 @@ impl OpenTurn {
         }
     }
 
-    fn call(&mut self, call: &ToolCall, has_open_begin: bool) -> InterruptedCall {
+    fn interrupt_call(&mut self, call: &ToolCall, has_open_begin: bool) -> InterruptedCall {
         // Each begin is used once, since a model may give two calls the same id.
         let begun = self.begun.get_mut(&call.id).and_then(VecDeque::pop_front);
         let ended = self.ended.get_mut(&call.id).and_then(VecDeque::pop_front);
@@ -154,7 +154,7 @@ impl OpenTurn {
 }
 
 impl InterruptedCall {
-    /// Result that the model sees for the call.
+    /// Tool result that the model gets for the call.
     fn result(&self) -> ToolResult {
         let told = |text: &str| ToolResult {
             call_id: self.call_id.clone(),

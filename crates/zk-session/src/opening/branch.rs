@@ -10,7 +10,7 @@ use super::{ConversationSession, OpeningError, SessionPlace};
 const BRANCH_SOURCE: &str = "branch";
 
 impl ConversationSession {
-    /// Finds the way from the present leaf to another entry, with the messages of the part that is left.
+    /// Finds the path from the present leaf to another entry, with the messages of the branch that is left.
     ///
     /// # Errors
     /// [`OpeningError::NotSaved`], and [`StoreError::NoEntry`] for an unknown entry.
@@ -38,11 +38,12 @@ impl ConversationSession {
         Ok(BranchPath { from: outline.leaf().cloned(), left })
     }
 
-    /// Moves the leaf after the entry `to`, and after the end of its run if it is the last answer of one, with a summary of the branch that is left, and returns the session that continues
-    /// there. This one then no longer closes the store's session.
+    /// Moves the leaf after the entry `to`, and after the end of its run if it is the last answer of one, with a
+    /// summary of the branch that is left, and returns the session that continues there. `self` then no longer closes
+    /// the store's session.
     ///
     /// # Errors
-    /// [`OpeningError`]; the leaf is where it was then.
+    /// [`OpeningError`]; the leaf then stays where it was.
     pub async fn move_leaf(
         &self,
         place: &SessionPlace,
@@ -66,7 +67,7 @@ impl ConversationSession {
             }
             Err(error) => {
                 let back = EntryKind::Leaf { to: left, left: None };
-                // The first error tells more.
+                // The first error says more than one of moving back.
                 let _ = open.append(vec![back], Durability::Disk).await;
                 Err(error)
             }

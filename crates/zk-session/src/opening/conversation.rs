@@ -40,7 +40,7 @@ pub struct ConversationSession {
     /// Whether another conversation continues in the same session of the store.
     is_handed_over: AtomicBool,
     notices: NoticeSink,
-    /// Number of the store's notices that were shown.
+    /// Number of the store's notices that were already reported.
     told: AtomicUsize,
 }
 
@@ -75,7 +75,7 @@ impl ConversationSession {
         let outputs = place.outputs_of(open.id()).filter(|dir| make_private_dir(dir).is_ok());
         let notices = place.notices.clone();
         let recorder = Recorder::new(open.clone()).or_without(move |error| {
-            notices.tell(SessionNotice::NotSaved { reason: error.to_string() });
+            notices.send(SessionNotice::NotSaved { reason: error.to_string() });
         });
         let recorder = place.noting_branch(recorder, &*open);
         Self {
@@ -178,7 +178,7 @@ impl ConversationSession {
         let notices = self.open.as_ref().map(|open| open.notices()).unwrap_or_default();
         let told = self.told.swap(notices.len(), Ordering::Relaxed);
         for notice in notices.iter().skip(told) {
-            self.notices.tell(SessionNotice::Files(notice));
+            self.notices.send(SessionNotice::Files(notice));
         }
     }
 

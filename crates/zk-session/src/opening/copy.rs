@@ -47,16 +47,18 @@ struct Batches {
     bytes: usize,
     /// Bytes at which a batch is full.
     full_bytes: usize,
-    /// Full batches of a store that visits on a thread of the runtime, where nothing may wait.
+    /// Full batches that wait for the end of the scan, because the store calls the visitor on a thread of the runtime,
+    /// which must not block.
     late: Vec<Batch>,
-    /// Names of files with large results, and the names that entries refer to.
+    /// Names of files with large results, until an entry that refers to them is found.
     names: Vec<String>,
+    /// Names of files with large results that copied entries refer to.
     named: HashSet<String>,
     /// Last entry to copy; `None` for all.
     last: Option<EntryId>,
     /// Entries of the branch to copy; `None` for the present one.
     branch: Option<HashSet<EntryId>>,
-    /// Whether the last entry was reached.
+    /// Whether the entry `last` was added.
     is_complete: bool,
 }
 
@@ -82,10 +84,10 @@ impl Batches {
             matches!(&entry.kind, EntryKind::Message { message, .. } if message.calls().next().is_some());
         self.batch.ids.push(entry.id);
         self.batch.kinds.push(entry.kind);
-        (self.bytes >= self.full_bytes && !awaits_results).then(|| self.take())
+        (self.bytes >= self.full_bytes && !awaits_results).then(|| self.take_batch())
     }
 
-    fn take(&mut self) -> Batch {
+    fn take_batch(&mut self) -> Batch {
         self.bytes = 0;
         std::mem::take(&mut self.batch)
     }
@@ -127,7 +129,7 @@ impl SessionPlace {
             branch,
             is_complete: last.is_none(),
         };
-        let filled = fill(&*store, of, &*copy, batches, labels).await.map_err(OpeningError::Store);
+        let filled = copy_entries(&*store, of, &*copy, batches, labels).await.map_err(OpeningError::Store);
         let filled = filled.and_then(|(batches, notices)| match last {
             Some(last) if !batches.is_complete => Err(OpeningError::NoEntry(last)),
             Some(_) | None => Ok((batches, notices)),
@@ -144,7 +146,7 @@ impl SessionPlace {
             let place = from.clone();
             let copied = offload(move || Ok(copy_outputs(&from, &to, &batches.named))).await?;
             if let Err(error) = copied {
-                self.notices.tell(SessionNotice::OutputsNotCopied { from: place, error });
+                self.notices.send(SessionNotice::OutputsNotCopied { from: place, error });
             }
         }
         copy.close().await?;
@@ -175,7 +177,7 @@ async fn remove_abandoned(incomplete: &dyn SessionStore) {
 }
 
 /// Appends the entries of a session to `copy`, one batch in memory at a time.
-async fn fill(
+async fn copy_entries(
     store: &dyn SessionStore,
     of: &SessionId,
     copy: &dyn OpenSession,
@@ -206,7 +208,7 @@ async fn fill(
         let scanned = if is_branch { store.scan_tree(of, visit).await } else { store.scan(of, visit).await };
         let rest = {
             let mut batches = batches.lock().unwrap_or_else(PoisonError::into_inner);
-            let rest = batches.take();
+            let rest = batches.take_batch();
             let late = std::mem::take(&mut batches.late);
             late.into_iter().chain([rest])
         };

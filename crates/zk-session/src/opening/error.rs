@@ -12,7 +12,7 @@ pub enum OpeningError {
     /// The directory has no session to continue.
     #[error("there is no session of {} to continue", cwd.display())]
     NothingToContinue {
-        /// The directory.
+        /// Working directory without sessions.
         cwd: PathBuf,
     },
     /// The conversation is not saved.

@@ -2,7 +2,7 @@ use zk_core::model::{RunId, SessionId};
 use zk_core::service::Lease;
 
 use super::{ConversationSession, OpeningError, SessionPlace};
-use crate::history::go_on_with;
+use crate::history::take_unfinished;
 use crate::{Recorder, load_live};
 
 impl SessionPlace {
@@ -22,7 +22,7 @@ impl SessionPlace {
         let open = store.open_leased(id, lease).await?;
         let live = open.live().await?;
         let mut loaded = load_live(&live);
-        let Some(unfinished) = go_on_with(run, &live, &mut loaded) else {
+        let Some(unfinished) = take_unfinished(run, &live, &mut loaded) else {
             return self.reopen(store, open).await;
         };
         let recorder = Recorder::continuing(open.clone(), &loaded, run.clone());

@@ -103,7 +103,7 @@ impl SessionPlace {
             }
             SessionStart::New | SessionStart::Named(_) => {
                 let Ok(store) = self.store() else {
-                    self.notices.tell(SessionNotice::NoPlace);
+                    self.notices.send(SessionNotice::NoPlace);
                     return Ok(ConversationSession::unsaved(self));
                 };
                 let id = match start {
@@ -113,7 +113,7 @@ impl SessionPlace {
                 match self.create(&*store, id).await {
                     Ok(open) => Ok(ConversationSession::of(self, store, open)),
                     Err(reason) => {
-                        self.notices.tell(SessionNotice::NotSaved { reason });
+                        self.notices.send(SessionNotice::NotSaved { reason });
                         Ok(ConversationSession::unsaved(self))
                     }
                 }
@@ -189,7 +189,7 @@ impl SessionPlace {
         for SessionInfo { id, unreadable, .. } in store.list(&newest).await? {
             if let Some(state) = unreadable {
                 let taken = taken.map(|info| info.id.clone());
-                self.notices.tell(SessionNotice::Unreadable { id, state, taken });
+                self.notices.send(SessionNotice::Unreadable { id, state, taken });
             }
         }
         Ok(())
@@ -214,8 +214,8 @@ impl SessionPlace {
         // Reported before it is stored: if the process is killed in between, the next resume reports it
         // again.
         match (&loaded.interrupted, &loaded.unfinished) {
-            (Some(turn), _) => self.notices.tell(SessionNotice::Interrupted { calls: &turn.calls }),
-            (None, Some(_)) => self.notices.tell(SessionNotice::Interrupted { calls: &[] }),
+            (Some(turn), _) => self.notices.send(SessionNotice::Interrupted { calls: &turn.calls }),
+            (None, Some(_)) => self.notices.send(SessionNotice::Interrupted { calls: &[] }),
             (None, None) => {}
         }
         store_interrupted(&*open, &loaded).await?;

@@ -13,7 +13,7 @@ use crate::InterruptedCall;
 pub enum SessionNotice<'a> {
     /// The conversation is not stored, or no longer.
     NotSaved {
-        /// Cause of the problem.
+        /// Description of the error.
         reason: String,
     },
     /// The conversation is not stored because there is no directory for sessions.
@@ -36,7 +36,7 @@ pub enum SessionNotice<'a> {
     OutputsNotCopied {
         /// Directory of the original results.
         from: PathBuf,
-        /// Cause.
+        /// Cause of the failed copy.
         error: io::Error,
     },
     /// Notice of the store about the session's files.
@@ -54,7 +54,7 @@ impl NoticeSink {
         Self(Arc::new(tell))
     }
 
-    pub(super) fn tell(&self, notice: SessionNotice<'_>) {
+    pub(super) fn send(&self, notice: SessionNotice<'_>) {
         (self.0)(notice);
     }
 }

@@ -23,7 +23,7 @@ use zk_core::service::{
 pub struct SharedStore(Arc<dyn SessionStore>);
 
 impl SharedStore {
-    /// Shares a store.
+    /// Wraps a store, so that several conversations can share it.
     #[must_use]
     pub fn new(store: Arc<dyn SessionStore>) -> Self {
         Self(store)

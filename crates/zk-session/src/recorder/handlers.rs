@@ -32,10 +32,10 @@ const SUB_AGENT_SOURCE: &str = "spawn";
 impl SessionLog for Log {
     async fn append(&self, scope: &Scope, entry: NewEntry) -> Result<EntryId, StoreError> {
         let mut state = self.state.lock().await;
-        self.settle(&mut state).await?;
+        self.await_appends(&mut state).await?;
         // Entries whose append failed before come first.
-        self.begin(&mut state, Vec::new(), Durability::Process).await?;
-        self.settle(&mut state).await?;
+        self.start_append(&mut state, Vec::new(), Durability::Process).await?;
+        self.await_appends(&mut state).await?;
         if state.lost {
             return Err(StoreError::Failed("this conversation is not stored".to_owned()));
         }
@@ -43,7 +43,7 @@ impl SessionLog for Log {
         if let Some(redactor) = scope.bus().and_then(|bus| bus.service::<Redactor>()) {
             entry = redact_entry(entry, &redactor);
         }
-        let mail = self.queue().mail_with(&[]);
+        let mail = self.queue().mail_taken_by(&[]);
         let appended =
             self.session.append_taking(vec![entry.clone()], mail.clone(), Durability::Process).await;
         if let Err(error @ StoreError::Fenced { .. }) = appended {
@@ -69,7 +69,7 @@ impl SessionLog for Log {
     async fn entries(&self, scope: &Scope) -> Result<Vec<CustomEntry>, StoreError> {
         {
             let mut state = self.state.lock().await;
-            self.settle(&mut state).await?;
+            self.await_appends(&mut state).await?;
         }
         let own: Arc<Mutex<Vec<CustomEntry>>> = Arc::default();
         let (found, source) = (own.clone(), scope.source().to_string());
@@ -144,7 +144,7 @@ impl Handler<SessionMessages> for Log {
     async fn call(&self, ev: &SessionMessages, cx: &Cx) -> Answer<SessionMessages> {
         {
             let mut queue = self.queue();
-            let news = queue.take(&ev.messages);
+            let news = queue.take_new(&ev.messages);
             let entries = match (&ev.usage, ev.messages.is_empty()) {
                 (Some(usage), true) => {
                     vec![EntryKind::Usage { usage: usage.clone().into(), side_call: None }]
@@ -197,7 +197,7 @@ impl Handler<AgentStart> for Log {
         let mut state = self.state.lock().await;
         let entries =
             [state.model_entry(&ev.model), state.thinking_entry(ev.thinking)].into_iter().flatten().collect();
-        self.begin(&mut state, entries, Durability::Process).await?;
+        self.start_append(&mut state, entries, Durability::Process).await?;
         Ok(None)
     }
 }
@@ -290,8 +290,10 @@ impl Handler<ToolResultsAfter> for Log {
             let mut entries = std::mem::take(&mut queue.call_data);
             // Drops data of earlier turns that never got results.
             entries.retain(|entry| is_of_turn(entry, &ev.usage.turn_id));
-            entries
-                .extend(messages(&queue.take(&[ev.assistant.clone(), ev.results.clone()]), Some(&ev.usage)));
+            entries.extend(messages(
+                &queue.take_new(&[ev.assistant.clone(), ev.results.clone()]),
+                Some(&ev.usage),
+            ));
             queue.entries.extend(redacted(entries, cx));
             if std::mem::take(&mut queue.has_unsynced_end) { Durability::Disk } else { Durability::Process }
         };

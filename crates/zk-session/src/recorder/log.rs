@@ -22,7 +22,8 @@ pub(super) struct Log {
     /// Beginning of the conversation, if it was not loaded.
     pub(super) earlier: Option<Earlier>,
     pub(super) state: Mutex<State>,
-    /// Filled before the first await, so that a cancelled handler leaves its entries here.
+    /// Entries that wait for the next append. Handlers fill it before their first await, so that a cancelled one leaves
+    /// its entries here.
     pub(super) queue: std::sync::Mutex<Queue>,
     /// Set if the run may go on without its session.
     pub(super) on_lost: OnceLock<OnLost>,
@@ -51,7 +52,7 @@ pub(super) struct State {
 #[derive(Default)]
 pub(super) struct Queue {
     pub(super) entries: Vec<EntryKind>,
-    /// Messages queued so far, by address, so that a message that is announced again is not stored twice.
+    /// Messages queued so far, keyed by memory address, so that a message that is announced again is not stored twice.
     taken: HashMap<usize, Arc<Message>>,
     /// Extra data of the current turn's read-only calls.
     pub(super) call_data: Vec<EntryKind>,
@@ -70,7 +71,7 @@ pub(super) struct Queue {
 /// Append that was started and not awaited yet.
 pub(super) struct InFlight {
     pub(super) entries: Vec<EntryKind>,
-    /// Mail that it takes out of the store.
+    /// Mail that the append takes out of the store.
     pub(super) mail: Vec<MailId>,
     pub(super) append: Pin<Box<dyn Future<Output = Result<Vec<EntryId>, StoreError>> + Send>>,
 }
@@ -93,18 +94,18 @@ impl Log {
     /// Stores all queued entries after those in flight, and waits for it.
     pub(super) async fn flush(&self, durability: Durability) -> Result<(), StoreError> {
         let mut state = self.state.lock().await;
-        self.settle(&mut state).await?;
-        self.begin(&mut state, Vec::new(), durability).await?;
-        self.settle(&mut state).await
+        self.await_appends(&mut state).await?;
+        self.start_append(&mut state, Vec::new(), durability).await?;
+        self.await_appends(&mut state).await
     }
 
     /// Stores an entry about an action that is about to begin. If that fails, the entry is dropped, since the
     /// action does not begin.
     pub(super) async fn announce(&self, entry: EntryKind, durability: Durability) -> Result<(), StoreError> {
         let mut state = self.state.lock().await;
-        self.settle(&mut state).await?;
-        let begun = self.begin(&mut state, vec![entry.clone()], durability).await;
-        let written = begun.and(self.settle(&mut state).await);
+        self.await_appends(&mut state).await?;
+        let begun = self.start_append(&mut state, vec![entry.clone()], durability).await;
+        let written = begun.and(self.await_appends(&mut state).await);
         if written.is_err()
             && let Some(at) = state.unstored.iter().rposition(|unstored| *unstored == entry)
         {
@@ -114,7 +115,7 @@ impl Log {
     }
 
     /// Starts an append of unstored, queued and given entries, in this order.
-    pub(super) async fn begin(
+    pub(super) async fn start_append(
         &self,
         state: &mut State,
         entries: Vec<EntryKind>,
@@ -126,7 +127,7 @@ impl Log {
         if all.is_empty() || state.lost {
             return Ok(());
         }
-        let mail = self.queue().mail_with(&all);
+        let mail = self.queue().mail_taken_by(&all);
         let (session, given, taken) = (self.session.clone(), all.clone(), mail.clone());
         let append = Box::pin(async move { session.append_taking(given, taken, durability).await });
         let mut begun = InFlight { entries: all, mail, append };
@@ -142,7 +143,7 @@ impl Log {
     }
 
     /// Waits for all appends in flight; returns the first error.
-    pub(super) async fn settle(&self, state: &mut State) -> Result<(), StoreError> {
+    pub(super) async fn await_appends(&self, state: &mut State) -> Result<(), StoreError> {
         let mut result = Ok(());
         while let Some(oldest) = state.in_flight.front_mut() {
             let ended = oldest.append.as_mut().await;
@@ -154,7 +155,7 @@ impl Log {
         result
     }
 
-    /// Records the result of an append.
+    /// Updates the state after an append. Failed entries wait for the next append; a fenced append ends the run.
     pub(super) fn record_result(
         &self,
         state: &mut State,
@@ -192,8 +193,9 @@ impl Log {
 }
 
 impl Queue {
-    /// Mail that an append of these entries takes: that of its messages, and mail without a message.
-    pub(super) fn mail_with(&self, entries: &[EntryKind]) -> Vec<MailId> {
+    /// Ids of the mail that an append of these entries takes out of the store: mail that is one of its messages, and
+    /// taken mail without a message.
+    pub(super) fn mail_taken_by(&self, entries: &[EntryKind]) -> Vec<MailId> {
         let of_messages = entries.iter().filter_map(|entry| match entry {
             EntryKind::Message { message, .. } => message.id.as_ref().map(|id| MailId::from(id.as_str())),
             _ => None,
@@ -202,7 +204,7 @@ impl Queue {
         read.chain(self.taken_mail.iter().cloned()).collect()
     }
 
-    /// Forgets mail that is no longer in the store.
+    /// Drops mail from the lists of read and taken mail, once an append took it out of the store.
     pub(super) fn forget_mail(&mut self, taken: &[MailId]) {
         for id in taken {
             self.read_mail.remove(id);
@@ -211,7 +213,7 @@ impl Queue {
     }
 
     /// Returns the messages that were not queued before. The caller queues their entries under the same lock.
-    pub(super) fn take(&mut self, all: &[Arc<Message>]) -> Vec<Arc<Message>> {
+    pub(super) fn take_new(&mut self, all: &[Arc<Message>]) -> Vec<Arc<Message>> {
         let mut is_new = |message: &&Arc<Message>| {
             let address = Arc::as_ptr(message).addr();
             self.taken.insert(address, (*message).clone()).is_none()

@@ -60,7 +60,7 @@ impl SubAgents {
         let ended = this.clone();
         scope.on_sync_at(Reach::Descendants, move |_: &AgentDone, cx: &Cx| {
             // Text that an aborted answer left.
-            ended.arriving().remove(&*cx.origin().agent);
+            ended.lock_arriving().remove(&*cx.origin().agent);
         });
         // An agent that is dropped without being closed gives its session up, so the task holds neither.
         scope.spawn(store_pieces(Arc::downgrade(&this), this.has_text.clone()));
@@ -70,12 +70,12 @@ impl SubAgents {
         if cx.origin().depth != self.depth {
             let redactor = cx.service::<Redactor>();
             let arriving = Arriving { redactor, text: String::new(), is_first: true };
-            self.arriving().insert(cx.origin().agent.to_string(), arriving);
+            self.lock_arriving().insert(cx.origin().agent.to_string(), arriving);
         }
     }
 
     fn add_text(&self, agent: &str, delta: &str) {
-        if let Some(arriving) = self.arriving().get_mut(agent) {
+        if let Some(arriving) = self.lock_arriving().get_mut(agent) {
             arriving.text.push_str(delta);
             self.has_text.notify_one();
         }
@@ -83,7 +83,7 @@ impl SubAgents {
 
     /// Queues the arrived text of all sub-agents; false if there is none.
     fn queue_pieces(&self) -> bool {
-        let mut arriving = self.arriving();
+        let mut arriving = self.lock_arriving();
         let pieces: Vec<EntryKind> = arriving
             .iter_mut()
             .filter_map(|(agent, arriving)| {
@@ -102,7 +102,7 @@ impl SubAgents {
         let agent = &*cx.origin().agent;
         let text = message.text();
         {
-            let mut arriving = self.arriving();
+            let mut arriving = self.lock_arriving();
             arriving.remove(agent);
             if text.trim().is_empty() {
                 return Ok(());
@@ -113,7 +113,7 @@ impl SubAgents {
         self.log.flush(Durability::Process).await
     }
 
-    fn arriving(&self) -> MutexGuard<'_, BTreeMap<String, Arriving>> {
+    fn lock_arriving(&self) -> MutexGuard<'_, BTreeMap<String, Arriving>> {
         self.arriving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,7 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 use zk_core::service::make_private_dir;
 
 use super::error::SearchError;
-use crate::sqlite::files::with;
+use crate::sqlite::files::with_suffix;
 use crate::sqlite::lock::open_plain;
 
 /// Name of the index in the store's directory.
@@ -28,7 +28,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 /// Size of the page cache in KiB.
 const PAGE_CACHE_KIB: u32 = 16 << 10;
 
-/// Tables of the index. A row's number is its time in milliseconds times 2^22 and a number that makes it unique, so
+/// Tables of the index. A row's number is its time in milliseconds times 2^20 plus a number that makes it unique, so
 /// that the newest matches come first without sorting, and times are ranges of rows.
 const TABLES: &str = "
     CREATE TABLE sessions(
@@ -51,7 +51,7 @@ pub(super) struct IndexFile {
     pub(super) path: PathBuf,
 }
 
-/// Lock of the processes that write the index, until it is dropped.
+/// Lock for writing the index, held until it is dropped.
 #[derive(Debug)]
 pub(super) struct IndexLock(#[expect(dead_code, reason = "the lock ends with the file")] File);
 
@@ -84,7 +84,7 @@ pub(super) fn path_in(root: &Path) -> PathBuf {
 /// Removes the index. The caller holds its lock.
 pub(super) fn remove(root: &Path) -> io::Result<()> {
     let path = path_in(root);
-    for path in [with(&path, "-wal"), with(&path, "-shm"), path] {
+    for path in [with_suffix(&path, "-wal"), with_suffix(&path, "-shm"), path] {
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -103,7 +103,7 @@ impl IndexFile {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let conn = Connection::open_with_flags(&path, flags).map_err(fail)?;
         conn.busy_timeout(BUSY).map_err(fail)?;
-        // Lost pages are indexed anew.
+        // Pages that a power cut loses are indexed anew.
         let set = format!(
             "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA secure_delete=ON; PRAGMA synchronous=NORMAL;
              PRAGMA cache_size=-{PAGE_CACHE_KIB};"
@@ -141,7 +141,7 @@ impl IndexFile {
         }
     }
 
-    /// Creates an index in memory, for a disk that takes none.
+    /// Creates an index in memory, for a store in which no file can be written.
     pub(super) fn in_memory() -> Result<Self, SearchError> {
         let path = PathBuf::from("in memory");
         let conn =
@@ -150,7 +150,7 @@ impl IndexFile {
         Ok(Self { conn, path })
     }
 
-    pub(super) fn failed(&self, doing: &'static str) -> impl Fn(rusqlite::Error) -> SearchError {
+    pub(super) fn error_while(&self, doing: &'static str) -> impl Fn(rusqlite::Error) -> SearchError {
         move |error| SearchError::index(doing, &self.path, &error)
     }
 }

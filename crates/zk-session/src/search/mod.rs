@@ -161,7 +161,7 @@ impl SqliteStore {
         let root = self.root().to_path_buf();
         offload(move || {
             let Ok(Some(_lock)) = IndexLock::take(&root) else { return Ok(Ok(0)) };
-            Ok(open_whole(&root, &mut Vec::new()).map(|(_, gone)| gone))
+            Ok(open_refreshed(&root, &mut Vec::new()).map(|(_, gone)| gone))
         })
         .await?
     }
@@ -172,14 +172,14 @@ impl SqliteStore {
     /// [`SearchError`] when the index cannot be read.
     pub async fn search_index(&self) -> Result<Option<SearchIndexState>, SearchError> {
         let root = self.root().to_path_buf();
-        offload(move || Ok(state(&root))).await?
+        offload(move || Ok(index_state(&root))).await?
     }
 }
 
-fn state(root: &Path) -> Result<Option<SearchIndexState>, SearchError> {
+fn index_state(root: &Path) -> Result<Option<SearchIndexState>, SearchError> {
     let Some(index) = IndexFile::open_to_read(root)? else { return Ok(None) };
     let count = index.conn.query_row("SELECT count(*) FROM sessions", [], |row| row.get::<_, i64>(0));
-    let sessions = count.map_err(index.failed("read"))?;
+    let sessions = count.map_err(index.error_while("read"))?;
     let gone = refresh::count_gone(&index, root)?;
     let bytes = std::fs::metadata(&index.path).map_or(0, |meta| meta.len());
     let sessions = u64::try_from(sessions).unwrap_or_default();
@@ -189,9 +189,9 @@ fn state(root: &Path) -> Result<Option<SearchIndexState>, SearchError> {
 fn search(root: &Path, query: &str, filter: &SearchFilter) -> Result<SearchResults, SearchError> {
     let mut notices = Vec::new();
     let found = match IndexLock::take(root) {
-        Ok(Some(_lock)) => match open_whole(root, &mut notices) {
+        Ok(Some(_lock)) => match open_refreshed(root, &mut notices) {
             Ok((index, _)) => find(&index, query, filter),
-            Err(error) => without_file(root, query, filter, &error, &mut notices),
+            Err(error) => search_without_file(root, query, filter, &error, &mut notices),
         },
         Ok(None) => match IndexFile::open_to_read(root)? {
             Some(index) => {
@@ -200,23 +200,23 @@ fn search(root: &Path, query: &str, filter: &SearchFilter) -> Result<SearchResul
                 );
                 find(&index, query, filter)
             }
-            None => in_memory(root, query, filter, &mut notices),
+            None => search_in_memory(root, query, filter, &mut notices),
         },
         Err(source) => {
             let error = SearchError::Index { doing: "lock", path: file::path_in(root), source };
-            without_file(root, query, filter, &error, &mut notices)
+            search_without_file(root, query, filter, &error, &mut notices)
         }
     };
     let found = match found {
-        // Damage that shows only when the rows are read.
+        // Damage may show only when the rows are read.
         Err(SearchError::Damaged { why, .. }) => {
-            notices.push(rebuilt(&why));
+            notices.push(rebuilt_notice(&why));
             match IndexLock::take(root) {
                 Ok(Some(_lock)) if file::remove(root).is_ok() => {
-                    let (index, _) = open_whole(root, &mut notices)?;
+                    let (index, _) = open_refreshed(root, &mut notices)?;
                     find(&index, query, filter)
                 }
-                _ => in_memory(root, query, filter, &mut notices),
+                _ => search_in_memory(root, query, filter, &mut notices),
             }
         }
         other => other,
@@ -224,30 +224,30 @@ fn search(root: &Path, query: &str, filter: &SearchFilter) -> Result<SearchResul
     Ok(SearchResults { notices, ..found })
 }
 
-fn rebuilt(why: &str) -> String {
+fn rebuilt_notice(why: &str) -> String {
     format!("the search index was damaged ({why}) and was built anew; no session was touched")
 }
 
 /// Opens the index and brings it up to date; a damaged one is built anew. The caller holds its lock.
-fn open_whole(root: &Path, notices: &mut Vec<String>) -> Result<(IndexFile, usize), SearchError> {
+fn open_refreshed(root: &Path, notices: &mut Vec<String>) -> Result<(IndexFile, usize), SearchError> {
     let open = |notices: &mut Vec<String>| {
         let index = IndexFile::open(root)?;
         let refreshed = refresh(&index, root)?;
-        note_unreadable(refreshed.unreadable, notices);
+        add_unreadable_notice(refreshed.unreadable, notices);
         Ok((index, refreshed.gone))
     };
     match open(notices) {
         Err(SearchError::Damaged { path, why }) => {
             let removed = file::remove(root);
             removed.map_err(|source| SearchError::Index { doing: "remove", path, source })?;
-            notices.push(rebuilt(&why));
+            notices.push(rebuilt_notice(&why));
             open(notices)
         }
         other => other,
     }
 }
 
-fn note_unreadable(sessions: usize, notices: &mut Vec<String>) {
+fn add_unreadable_notice(sessions: usize, notices: &mut Vec<String>) {
     let (sessions, are) = match sessions {
         0 => return,
         1 => ("1 session".to_owned(), "is"),
@@ -257,7 +257,7 @@ fn note_unreadable(sessions: usize, notices: &mut Vec<String>) {
 }
 
 /// Searches without an index file, because of an error that concerns only the file.
-fn without_file(
+fn search_without_file(
     root: &Path,
     query: &str,
     filter: &SearchFilter,
@@ -267,28 +267,28 @@ fn without_file(
     match error {
         SearchError::Index { .. } | SearchError::Damaged { .. } => {
             notices.push(format!("{error}; everything was read anew, which takes longer"));
-            in_memory(root, query, filter, notices)
+            search_in_memory(root, query, filter, notices)
         }
         SearchError::TooNew { path, found, known } => {
             Err(SearchError::TooNew { path: path.clone(), found: *found, known: *known })
         }
-        SearchError::Nothing(_) | SearchError::Store(_) => in_memory(root, query, filter, notices),
+        SearchError::Nothing(_) | SearchError::Store(_) => search_in_memory(root, query, filter, notices),
     }
 }
 
-fn in_memory(
+fn search_in_memory(
     root: &Path,
     query: &str,
     filter: &SearchFilter,
     notices: &mut Vec<String>,
 ) -> Result<SearchResults, SearchError> {
     let index = IndexFile::in_memory()?;
-    note_unreadable(refresh(&index, root)?.unreadable, notices);
+    add_unreadable_notice(refresh(&index, root)?.unreadable, notices);
     find(&index, query, filter)
 }
 
 fn find(index: &IndexFile, query: &str, filter: &SearchFilter) -> Result<SearchResults, SearchError> {
-    find_rows(&index.conn, query, filter).map_err(index.failed("read"))
+    find_rows(&index.conn, query, filter).map_err(index.error_while("read"))
 }
 
 /// Match before its session and its excerpt are read.
@@ -354,7 +354,7 @@ fn find_rows(conn: &Connection, query: &str, filter: &SearchFilter) -> rusqlite:
     let mut sessions = Vec::with_capacity(order.len());
     for number in order {
         let found = matches.remove(&number).unwrap_or_default();
-        sessions.push(described(conn, query, number, found)?);
+        sessions.push(describe_session(conn, query, number, found)?);
     }
     Ok(SearchResults { sessions, has_more, notices: Vec::new() })
 }
@@ -373,8 +373,8 @@ fn allowed_sessions(conn: &Connection, filter: &SearchFilter) -> rusqlite::Resul
     Ok(Some(allowed))
 }
 
-/// Adds the session and the excerpts to its matches.
-fn described(
+/// Reads the session of these matches, and the excerpt of each.
+fn describe_session(
     conn: &Connection,
     query: &str,
     number: i64,
@@ -388,7 +388,7 @@ fn described(
         let (begin, end) = (MARK_BEGIN.to_string(), MARK_END.to_string());
         let text: String =
             excerpt.query_row(params![query, number, begin, end, SNIPPET_WORDS], |row| row.get(0))?;
-        hit.snippet = parts(&text);
+        hit.snippet = split_snippet(&text);
         hits.push(hit);
     }
     conn.prepare_cached("SELECT id, title, cwd, updated_ms FROM sessions WHERE number = ?1")?.query_row(
@@ -405,8 +405,8 @@ fn described(
     )
 }
 
-/// Parts of SQLite's excerpt, by the marks in it.
-fn parts(text: &str) -> Vec<SnippetPart> {
+/// Splits SQLite's excerpt at the marks into matching and other parts.
+fn split_snippet(text: &str) -> Vec<SnippetPart> {
     let mut parts: Vec<SnippetPart> = Vec::new();
     let mut is_match = false;
     for piece in text.split_inclusive([MARK_BEGIN, MARK_END]) {

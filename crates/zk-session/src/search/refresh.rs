@@ -41,7 +41,7 @@ pub(super) struct Refreshed {
     pub(super) unreadable: usize,
 }
 
-/// Session as the index has it.
+/// Row of a session in the index.
 #[derive(Clone, Debug)]
 struct Indexed {
     number: i64,
@@ -64,8 +64,8 @@ struct Changed {
 /// Brings the index up to date with the sessions of the store under `root`: reads the new entries of changed sessions
 /// and forgets sessions that are gone.
 pub(super) fn refresh(index: &IndexFile, root: &Path) -> Result<Refreshed, SearchError> {
-    let fail = index.failed("write");
-    let mut known = read_known(&index.conn).map_err(&fail)?;
+    let fail = index.error_while("write");
+    let mut known = read_indexed(&index.conn).map_err(&fail)?;
     let mut refreshed = Refreshed::default();
     let mut changed = Vec::new();
     let mut present = HashSet::new();
@@ -91,7 +91,7 @@ pub(super) fn refresh(index: &IndexFile, root: &Path) -> Result<Refreshed, Searc
     batch.begin().map_err(&fail)?;
     for session in gone {
         refreshed.gone += 1;
-        forget(&index.conn, session.number).map_err(&fail)?;
+        remove_texts(&index.conn, session.number).map_err(&fail)?;
         let remove = "DELETE FROM sessions WHERE number = ?1";
         index.conn.execute(remove, [session.number]).map_err(&fail)?;
     }
@@ -110,7 +110,7 @@ pub(super) fn refresh(index: &IndexFile, root: &Path) -> Result<Refreshed, Searc
 
 /// Number of indexed sessions that are gone.
 pub(super) fn count_gone(index: &IndexFile, root: &Path) -> Result<usize, SearchError> {
-    let known = read_known(&index.conn).map_err(index.failed("read"))?;
+    let known = read_indexed(&index.conn).map_err(index.error_while("read"))?;
     let present: HashSet<String> = files::all(root, None)
         .map_err(|error: StoreError| SearchError::Store(error))?
         .into_iter()
@@ -156,8 +156,8 @@ impl From<rusqlite::Error> for Failed {
     }
 }
 
-/// Identity, sizes and times of a session's files, and the time of the last change. `None` for a session whose log
-/// SQLite would delete, or that is gone.
+/// Fingerprint of a session's files (identity, sizes and times), and the time of their last change. `None` for a
+/// session whose log SQLite would delete, or that is gone.
 fn stamp(files: &Files) -> Option<(String, SystemTime)> {
     if files.has_lone_log() {
         return None;
@@ -172,7 +172,7 @@ fn stamp(files: &Files) -> Option<(String, SystemTime)> {
     Some((stamp, times.max()?))
 }
 
-fn read_known(conn: &Connection) -> rusqlite::Result<HashMap<String, Indexed>> {
+fn read_indexed(conn: &Connection) -> rusqlite::Result<HashMap<String, Indexed>> {
     let mut select = conn.prepare(
         "SELECT id, number, name, files, indexed_ms, last_seq, last_sum, removals, model FROM sessions",
     )?;
@@ -192,14 +192,14 @@ fn read_known(conn: &Connection) -> rusqlite::Result<HashMap<String, Indexed>> {
     known.collect()
 }
 
-/// Removes the texts of a session.
-fn forget(conn: &Connection, session: i64) -> rusqlite::Result<()> {
+/// Removes the texts of a session from the index.
+fn remove_texts(conn: &Connection, session: i64) -> rusqlite::Result<()> {
     let words = "DELETE FROM words WHERE rowid IN (SELECT number FROM texts WHERE session = ?1)";
     conn.prepare_cached(words)?.execute([session])?;
     conn.prepare_cached("DELETE FROM texts WHERE session = ?1")?.execute([session]).map(drop)
 }
 
-/// Adds what is new in a session.
+/// Indexes the new entries of a session, and its name if that changed.
 fn add_session(batch: &mut Batch<'_>, changed: &Changed, before: Option<Indexed>) -> Result<(), Failed> {
     let conn = batch.conn;
     let session = connect_read_only(&changed.files.db(), BUSY).map_err(|_| Failed::Session)?;
@@ -208,7 +208,7 @@ fn add_session(batch: &mut Batch<'_>, changed: &Changed, before: Option<Indexed>
     let before = match before {
         Some(before) if before.removals == removals && has_row(&session, &before) => before,
         Some(rewritten) => {
-            forget(conn, rewritten.number)?;
+            remove_texts(conn, rewritten.number)?;
             Indexed { last_seq: 0, last_sum: 0, removals, model: None, name: String::new(), ..rewritten }
         }
         None => new_session(conn, changed.files.id().as_str(), removals)?,
@@ -218,8 +218,8 @@ fn add_session(batch: &mut Batch<'_>, changed: &Changed, before: Option<Indexed>
     let (mut last_seq, mut last_sum) = (before.last_seq, before.last_sum);
     let query = format!("SELECT {COLUMNS} FROM entries WHERE seq > ?1 ORDER BY seq");
     let mut select = session.prepare(&query).map_err(|_| Failed::Session)?;
-    // Results of calls from before the last indexed row need the names of their tools.
-    recall_tools(&session, &mut texts, before.last_seq);
+    // Results in the new rows need the tool names of their calls, which may be in the last indexed row.
+    read_tools_before(&session, &mut texts, before.last_seq);
     let mut rows = select.query([before.last_seq]).map_err(|_| Failed::Session)?;
     let mut is_read = true;
     loop {
@@ -234,7 +234,7 @@ fn add_session(batch: &mut Batch<'_>, changed: &Changed, before: Option<Indexed>
         };
         (last_seq, last_sum) = (seq, sum);
         let Ok(entry) = read else { continue };
-        for text in texts.of(&entry.kind) {
+        for text in texts.read_entry(&entry.kind) {
             add_text(conn, before.number, seq, entry.time_ms, &text)?;
             batch.texts += 1;
         }
@@ -255,7 +255,7 @@ fn add_session(batch: &mut Batch<'_>, changed: &Changed, before: Option<Indexed>
             add_text(conn, before.number, 0, info.updated_ms, &text)?;
         }
     }
-    // An unreadable rest is tried again.
+    // With an empty fingerprint, the next refresh reads the unreadable rest again.
     let stamp = if is_read { changed.stamp.as_str() } else { "" };
     let cwd = info.cwd.to_string_lossy();
     let title = info.name.as_ref().unwrap_or(&info.digest.title);
@@ -281,7 +281,7 @@ fn add_session(batch: &mut Batch<'_>, changed: &Changed, before: Option<Indexed>
     if is_read { Ok(()) } else { Err(Failed::Session) }
 }
 
-/// Listing's data of a session and the number of its removals; `None` if nothing was written to it yet.
+/// Reads the summary of a session, and the number of content removals in it; `None` if nothing was written to it yet.
 ///
 /// # Errors
 /// SQLite's own, also for a session of a newer zk.
@@ -298,7 +298,7 @@ fn read_info(session: &Connection) -> rusqlite::Result<Option<(Meta, i64)>> {
     Ok(Some((Meta::read(session)?, removals)))
 }
 
-/// Whether the last indexed row is still what it was.
+/// Whether the session still has its last indexed row, unchanged.
 fn has_row(session: &Connection, before: &Indexed) -> bool {
     let sum =
         session.query_row("SELECT sum FROM entries WHERE seq = ?1", [before.last_seq], |row| row.get(0));
@@ -321,15 +321,15 @@ fn new_session(conn: &Connection, id: &str, removals: i64) -> rusqlite::Result<I
     })
 }
 
-/// Reads the answer before the first new row, whose results may follow.
-fn recall_tools(session: &Connection, texts: &mut Texts, last_seq: i64) {
+/// Reads the tool names of the calls in the last indexed row: their results may be in the first new one.
+fn read_tools_before(session: &Connection, texts: &mut Texts, last_seq: i64) {
     let query = format!("SELECT {COLUMNS} FROM entries WHERE seq = ?1");
     let Ok(mut select) = session.prepare(&query) else { return };
     let Ok(mut rows) = select.query([last_seq]) else { return };
     if let Ok(Some(found)) = rows.next()
         && let Ok((_, Ok(entry))) = row::read(found)
     {
-        texts.of(&entry.kind);
+        texts.read_entry(&entry.kind);
     }
 }
 
@@ -348,7 +348,7 @@ fn add_text(conn: &Connection, session: i64, seq: i64, time_ms: u64, text: &Text
     Ok(())
 }
 
-/// First row number of a time.
+/// Lowest row number of the index for a text of this time.
 pub(super) fn first_number(time_ms: u64) -> i64 {
     i64::try_from(time_ms.min(MAX_TIME_MS)).unwrap_or_default() << NUMBER_BITS
 }

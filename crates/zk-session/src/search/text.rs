@@ -63,15 +63,15 @@ pub(super) struct Text {
 /// Reader of a session's texts, entry by entry.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
-    /// Model in use.
+    /// Model in use at the entry that was read last.
     pub(super) model: Option<String>,
-    /// Tools of calls, until the next answer with calls.
+    /// Tool names by call id, for the results that follow the calls.
     tools: HashMap<CallId, String>,
 }
 
 impl Texts {
-    /// Texts of the next entry.
-    pub(super) fn of(&mut self, kind: &EntryKind) -> Vec<Text> {
+    /// Returns the texts of the next entry that are to be indexed.
+    pub(super) fn read_entry(&mut self, kind: &EntryKind) -> Vec<Text> {
         let message = match kind {
             EntryKind::Message { message, .. } => message,
             EntryKind::Model { model } => {

@@ -8,7 +8,7 @@ use zk_core::service::{Entry, EntryKind, LiveEntries, read_regular};
 
 use super::db::FORMAT;
 use super::error::is_damage;
-use super::files::with;
+use super::files::with_suffix;
 use super::meta::{self, Meta};
 use super::row::{self, COLUMNS, KIND_COLUMN, Unreadable};
 use super::tree::{self, Tree};
@@ -29,9 +29,9 @@ pub(super) enum Checked {
     Damaged(String),
 }
 
-/// Circumstances of a check.
+/// Rights to a session's files during a check, and the entries that must be there.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Look {
+pub(super) struct Access {
     /// Whether this process holds the session's lock.
     pub(super) writes: bool,
     /// Whether another process may be writing the session.
@@ -114,12 +114,12 @@ impl<'a> Rows<'a> {
         Ok(tree::since(ranges, self.seq + 1))
     }
 
-    fn take(&mut self, row: ReadRow) -> ControlFlow<()> {
+    fn visit_row(&mut self, row: ReadRow) -> ControlFlow<()> {
         self.seq = row.seq;
         if let Some(index) = &mut self.index {
             match &row.read {
                 Ok(entry) => index.add(row.seq, &entry.kind),
-                Err(_) => index.skip(row.seq),
+                Err(_) => index.skip_unreadable(row.seq),
             }
         }
         match row.read {
@@ -158,7 +158,7 @@ const MAX_BATCH_BYTES: usize = 256 << 10;
 /// Reads a batch of rows after `after`, up to `last`. No transaction stays open while rows are visited, since
 /// a visitor may block for as long as a person reads a page. Returns the rows before an error together with
 /// the error.
-fn batch(select: &mut Statement<'_>, after: i64, last: i64) -> (Vec<ReadRow>, rusqlite::Result<()>) {
+fn read_batch(select: &mut Statement<'_>, after: i64, last: i64) -> (Vec<ReadRow>, rusqlite::Result<()>) {
     let (mut batch, mut bytes) = (Vec::new(), 0);
     let mut read = || {
         let mut rows = select.query([after, last])?;
@@ -177,9 +177,9 @@ fn batch(select: &mut Statement<'_>, after: i64, last: i64) -> (Vec<ReadRow>, ru
 }
 
 /// Default page size of SQLite, in bytes.
-const PAGE: u64 = 4096;
-/// Bytes in use at the beginning of an empty first page.
-const PAGE_HEAD: usize = 112;
+const PAGE_BYTES: u64 = 4096;
+/// Size in bytes of the headers at the beginning of an empty first page.
+const PAGE_HEAD_BYTES: usize = 112;
 
 /// Reads and checks all further rows of a log, one by one, without changing the file.
 ///
@@ -188,10 +188,10 @@ const PAGE_HEAD: usize = 112;
 pub(super) fn check(
     conn: &Connection,
     path: &Path,
-    look: Look,
+    access: Access,
     rows: &mut Rows<'_>,
 ) -> rusqlite::Result<Checked> {
-    match examine(conn, path, look, rows) {
+    match scan(conn, path, access, rows) {
         Err(error) if is_damage(&error) => Ok(Checked::Damaged(error.to_string())),
         other => other,
     }
@@ -204,7 +204,7 @@ pub(super) fn check(
 pub(super) fn check_all(
     conn: &Connection,
     path: &Path,
-    look: Look,
+    access: Access,
     branches: Branches,
 ) -> rusqlite::Result<(Checked, Log)> {
     let mut log = Log::default();
@@ -213,7 +213,7 @@ pub(super) fn check_all(
         Branches::Present => Rows::indexed(&mut visit, 1, Index::default()),
         Branches::All => Rows::new(&mut visit, Branches::All),
     };
-    let checked = check(conn, path, look, &mut rows)?;
+    let checked = check(conn, path, access, &mut rows)?;
     let Rows { unreadable, notices, index, .. } = rows;
     (log.unreadable, log.notices, log.index) = (unreadable, notices, index.unwrap_or_default());
     if let Checked::Whole(meta) = &checked {
@@ -222,7 +222,7 @@ pub(super) fn check_all(
     Ok((checked, log))
 }
 
-fn examine(conn: &Connection, path: &Path, look: Look, found: &mut Rows<'_>) -> rusqlite::Result<Checked> {
+fn scan(conn: &Connection, path: &Path, access: Access, rows: &mut Rows<'_>) -> rusqlite::Result<Checked> {
     let damaged = |why: &str| Ok(Checked::Damaged(why.to_owned()));
     // One transaction, so that the count and the last row are from the same moment. Later entries only
     // follow, and none changes.
@@ -231,10 +231,10 @@ fn examine(conn: &Connection, path: &Path, look: Look, found: &mut Rows<'_>) -> 
     if version > FORMAT {
         return Ok(Checked::TooNew(version));
     }
-    if !look.beside_a_writer && has_broken_log(path) {
+    if !access.beside_a_writer && has_broken_log(path) {
         return damaged("its write-ahead log was changed");
     }
-    let acknowledged = look.acknowledged.unwrap_or_default();
+    let acknowledged = access.acknowledged.unwrap_or_default();
     let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if tables == 0 {
         return match (is_blank(path), acknowledged) {
@@ -247,28 +247,28 @@ fn examine(conn: &Connection, path: &Path, look: Look, found: &mut Rows<'_>) -> 
         return damaged("it does not say which format it has");
     }
     // SQLite silently opens a file read-only if its header asks for a newer writer.
-    if look.writes && conn.is_readonly("main")? && fs::OpenOptions::new().write(true).open(path).is_ok() {
+    if access.writes && conn.is_readonly("main")? && fs::OpenOptions::new().write(true).open(path).is_ok() {
         return damaged("its header was changed");
     }
     let meta = Meta::read(conn)?;
     let last = conn.query_row("SELECT max(seq) FROM entries", [], |row| row.get::<_, Option<i64>>(0))?;
-    let ranges = found.ranges(conn, last.unwrap_or_default())?;
+    let ranges = rows.ranges(conn, last.unwrap_or_default())?;
     moment.finish()?;
     let query = format!("SELECT {COLUMNS} FROM entries WHERE seq > ?1 AND seq <= ?2 ORDER BY seq");
     let mut select = conn.prepare(&query)?;
-    let mut seq = found.seq;
+    let mut seq = rows.seq;
     for range in ranges {
         seq = range.start() - 1;
         let mut after = if seq == 0 { i64::MIN } else { seq };
         while seq < *range.end() {
-            let (batch, end) = batch(&mut select, after, *range.end());
+            let (batch, end) = read_batch(&mut select, after, *range.end());
             let is_last = batch.is_empty();
             for row in batch {
                 seq += 1;
                 if row.seq != seq {
                     return Ok(Checked::Damaged(format!("entry {seq} is missing")));
                 }
-                if found.take(row).is_break() {
+                if rows.visit_row(row).is_break() {
                     return Ok(Checked::Whole(meta));
                 }
             }
@@ -286,7 +286,7 @@ fn examine(conn: &Connection, path: &Path, look: Look, found: &mut Rows<'_>) -> 
         return Ok(Checked::Damaged(missing_entries_message(acknowledged, seq)));
     }
     // With an acknowledged count, missing entries would be noticed, so a cut log does no harm.
-    if look.acknowledged.is_none() && !look.beside_a_writer && has_cut_log(path) {
+    if access.acknowledged.is_none() && !access.beside_a_writer && has_cut_log(path) {
         return damaged("its write-ahead log was cut, so the last entries may be missing");
     }
     Ok(Checked::Whole(meta))
@@ -294,11 +294,11 @@ fn examine(conn: &Connection, path: &Path, look: Look, found: &mut Rows<'_>) -> 
 
 /// Checks only the rows that a resumed conversation needs, if its omitted beginning has more than `back`
 /// bytes. `None` if everything has to be read, also because of damage, which the full check reports.
-pub(super) fn check_part(conn: &Connection, path: &Path, look: Look, back: u64) -> Option<Part> {
+pub(super) fn check_part(conn: &Connection, path: &Path, access: Access, back: u64) -> Option<Part> {
     if !is_large(path, back) {
         return None;
     }
-    examine_part(conn, path, look, back).ok().flatten()
+    read_part(conn, path, access, back).ok().flatten()
 }
 
 /// Whether the file is so large that a compaction may have left out more than `back` bytes.
@@ -306,7 +306,7 @@ pub(super) fn is_large(path: &Path, back: u64) -> bool {
     fs::metadata(path).map_or(0, |meta| meta.len()) > back
 }
 
-fn examine_part(conn: &Connection, path: &Path, look: Look, back: u64) -> rusqlite::Result<Option<Part>> {
+fn read_part(conn: &Connection, path: &Path, access: Access, back: u64) -> rusqlite::Result<Option<Part>> {
     let mut known = meta::read_index(conn)?;
     if let Some(index) = &known
         && !is_index_valid(conn, index)?
@@ -317,7 +317,7 @@ fn examine_part(conn: &Connection, path: &Path, look: Look, back: u64) -> rusqli
     let index = match known {
         Some(index) => index,
         // A session of an older program is read once in full, one entry at a time.
-        None => match read_index(conn, path, look)? {
+        None => match read_index(conn, path, access)? {
             Some(index) => index,
             None => return Ok(None),
         },
@@ -326,22 +326,22 @@ fn examine_part(conn: &Connection, path: &Path, look: Look, back: u64) -> rusqli
     let mut tail = Log::default();
     let mut visit = |entry, _| tail.push(entry);
     let mut rows = Rows::indexed(&mut visit, from, index);
-    let checked = check(conn, path, look, &mut rows)?;
+    let checked = check(conn, path, access, &mut rows)?;
     let Rows { unreadable, index: Some(index), seq, .. } = rows else { return Ok(None) };
     let Checked::Whole(meta) = checked else { return Ok(None) };
     // An undo of a compaction may be recorded by a program that keeps no index.
-    let is_enough = index.first_sent_row().is_some_and(|begin| begin >= from) && index.to() == seq;
+    let is_enough = index.first_sent_row().is_some_and(|begin| begin >= from) && index.last_row() == seq;
     if !unreadable.is_empty() || !is_enough {
         return Ok(None);
     }
-    let Some(looked_up) = read_rows(conn, &index.looked_up(from))? else { return Ok(None) };
-    let live = index.live(looked_up, tail.entries);
+    let Some(looked_up) = read_rows(conn, &index.rows_to_look_up(from))? else { return Ok(None) };
+    let live = index.build_live(looked_up, tail.entries);
     Ok(Some(Part { meta, index, is_new, live }))
 }
 
-/// Whether the index is right about the message with which the conversation begins.
+/// Whether the row where the sent conversation begins contains the message that the index says.
 fn is_index_valid(conn: &Connection, index: &Index) -> rusqlite::Result<bool> {
-    let Some((row, first)) = index.begins_with() else { return Ok(true) };
+    let Some((row, first)) = index.first_sent_message() else { return Ok(true) };
     let found = read_rows(conn, &[row])?.unwrap_or_default();
     Ok(found.first().is_some_and(|entry| {
         matches!(&entry.kind, EntryKind::Message { message, .. } if message.id.as_ref() == Some(first))
@@ -349,10 +349,10 @@ fn is_index_valid(conn: &Connection, index: &Index) -> rusqlite::Result<bool> {
 }
 
 /// Builds the index of all rows; `None` if there is any damage.
-fn read_index(conn: &Connection, path: &Path, look: Look) -> rusqlite::Result<Option<Index>> {
+fn read_index(conn: &Connection, path: &Path, access: Access) -> rusqlite::Result<Option<Index>> {
     let mut visit = |_, _| ControlFlow::Continue(());
     let mut rows = Rows::indexed(&mut visit, 1, Index::default());
-    let checked = check(conn, path, look, &mut rows)?;
+    let checked = check(conn, path, access, &mut rows)?;
     let is_whole = matches!(checked, Checked::Whole(_)) && rows.unreadable.is_empty();
     Ok(rows.index.filter(|_| is_whole))
 }
@@ -405,9 +405,9 @@ fn read_rows(conn: &Connection, rows: &[i64]) -> rusqlite::Result<Option<Vec<Ent
 /// SQLite's own.
 pub(super) fn read_live(conn: &Connection, index: &Index, back: u64) -> rusqlite::Result<LiveEntries> {
     if let Some(from) = first_row_to_read(conn, index, back)?
-        && let Some(looked_up) = read_rows(conn, &index.looked_up(from))?
+        && let Some(looked_up) = read_rows(conn, &index.rows_to_look_up(from))?
     {
-        return Ok(index.live(looked_up, read_branch(conn, index.moves(), from)?));
+        return Ok(index.build_live(looked_up, read_branch(conn, index.moves(), from)?));
     }
     Ok(LiveEntries::whole(read_branch(conn, index.moves(), 1)?))
 }
@@ -431,7 +431,7 @@ fn missing_entries_message(acknowledged: i64, left: i64) -> String {
 }
 
 impl Log {
-    pub(super) fn take(&mut self, read: Result<Entry, Unreadable>) {
+    pub(super) fn add_row(&mut self, read: Result<Entry, Unreadable>) {
         match read {
             Ok(entry) => drop(self.push(entry)),
             Err(row) => self.unreadable.push(row),
@@ -449,20 +449,20 @@ impl Log {
 }
 
 /// Collects all readable entries of a damaged file in memory.
-pub(super) fn gather_all(conn: &Connection, path: &Path) -> Log {
+pub(super) fn read_readable(conn: &Connection, path: &Path) -> Log {
     let mut log = Log::default();
     let mut visit = |entry, _| log.push(entry);
     let mut rows = Rows::new(&mut visit, Branches::All);
-    let meta = gather(conn, path, &mut rows);
+    let meta = visit_readable(conn, path, &mut rows);
     log.unreadable = rows.unreadable;
     Log { meta, ..log }
 }
 
 /// Visits all readable entries of a damaged file after the rows already read.
-pub(super) fn gather(conn: &Connection, path: &Path, rows: &mut Rows<'_>) -> Meta {
+pub(super) fn visit_readable(conn: &Connection, path: &Path, rows: &mut Rows<'_>) -> Meta {
     let meta = Meta::read(conn).unwrap_or_default();
     let sizes =
-        [path.to_path_buf(), with(path, "-wal")].map(|path| fs::metadata(path).map_or(0, |m| m.len()));
+        [path.to_path_buf(), with_suffix(path, "-wal")].map(|path| fs::metadata(path).map_or(0, |m| m.len()));
     // The count itself may be damaged: a row takes at least 16 bytes, which bounds the number of rows.
     let most = i64::try_from(sizes.iter().sum::<u64>() / 16).unwrap_or(i64::MAX);
     let Ok(mut select) = conn.prepare(&format!("SELECT {COLUMNS} FROM entries WHERE seq = ?1")) else {
@@ -473,7 +473,7 @@ pub(super) fn gather(conn: &Connection, path: &Path, rows: &mut Rows<'_>) -> Met
     let ranges = rows.ranges(conn, last).unwrap_or_else(|_| tree::since(vec![1..=last], rows.seq + 1));
     for seq in ranges.into_iter().flatten() {
         if let Ok(row) = select.query_row([seq], ReadRow::of)
-            && rows.take(row).is_break()
+            && rows.visit_row(row).is_break()
         {
             break;
         }
@@ -483,18 +483,18 @@ pub(super) fn gather(conn: &Connection, path: &Path, rows: &mut Rows<'_>) -> Met
 
 /// Whether the write-ahead log contains transactions that SQLite would skip.
 pub(crate) fn has_broken_log(path: &Path) -> bool {
-    read_regular(&with(path, "-wal"), u64::MAX).is_ok_and(|log| wal::hides_transactions(&log))
+    read_regular(&with_suffix(path, "-wal"), u64::MAX).is_ok_and(|log| wal::hides_transactions(&log))
 }
 
 fn has_cut_log(path: &Path) -> bool {
-    read_regular(&with(path, "-wal"), u64::MAX).is_ok_and(|log| wal::ends_within_a_page(&log))
+    read_regular(&with_suffix(path, "-wal"), u64::MAX).is_ok_and(|log| wal::ends_within_a_page(&log))
 }
 
 /// Whether the file never contained a row: it is empty, or one page of zeros after its header.
 pub(crate) fn is_blank(path: &Path) -> bool {
     match fs::metadata(path).map(|meta| meta.len()) {
         Ok(0) => true,
-        Ok(PAGE) => fs::read(path).is_ok_and(|bytes| bytes.iter().skip(PAGE_HEAD).all(|byte| *byte == 0)),
+        Ok(PAGE_BYTES) => fs::read(path).is_ok_and(|page| page.iter().skip(PAGE_HEAD_BYTES).all(|b| *b == 0)),
         Ok(_) | Err(_) => false,
     }
 }

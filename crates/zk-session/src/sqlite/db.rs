@@ -26,10 +26,10 @@ pub(crate) const FORMAT: u32 = 3;
 /// Time-out for a file that another process is reading.
 pub(crate) const BUSY: Duration = Duration::from_secs(5);
 
-/// Size of the write-ahead log, in pages of 4 KiB, at which it is moved into the database.
+/// Size of the write-ahead log, in pages of 4 KiB, at which a checkpoint moves it into the database.
 const CHECKPOINT_PAGES: u32 = 1000;
-/// Size in bytes to which the log's file is truncated after that.
-const LOG_BYTES: u32 = 8 << 20;
+/// Size in bytes to which the log's file is truncated after a checkpoint.
+const MAX_LOG_BYTES: u32 = 8 << 20;
 /// Size of the page cache in KiB. Appends only touch the last pages, and the default would keep 2 MB of
 /// written pages in memory.
 const PAGE_CACHE_KIB: u32 = 256;
@@ -45,7 +45,7 @@ pub(super) fn prepare(conn: &Connection, fresh: bool) -> rusqlite::Result<String
     }
     conn.execute_batch(&format!(
         "PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES};
-         PRAGMA journal_size_limit={LOG_BYTES}; PRAGMA cache_size=-{PAGE_CACHE_KIB};"
+         PRAGMA journal_size_limit={MAX_LOG_BYTES}; PRAGMA cache_size=-{PAGE_CACHE_KIB};"
     ))?;
     let synchronous: i64 = conn.pragma_query_value(None, "synchronous", |row| row.get(0))?;
     if synchronous != 1 {
@@ -66,12 +66,12 @@ pub(crate) struct Draft {
     pub(crate) id: EntryId,
     json: String,
     kind: EntryKind,
-    /// Time of an entry that another session had; `None` for the present time.
+    /// Time of an entry that is copied from another session; `None` for the present time.
     time_ms: Option<u64>,
 }
 
 impl Draft {
-    /// Entry that another session had, with its id and time.
+    /// Draft of an entry of another session, which keeps its id and time.
     ///
     /// # Errors
     /// When the entry does not serialise.
@@ -80,6 +80,8 @@ impl Draft {
         Ok(Self { id, time_ms: Some(time_ms), ..Self::new(kind)? })
     }
 
+    /// Draft of a new entry, with a fresh id.
+    ///
     /// # Errors
     /// When the entry does not serialise.
     pub(crate) fn new(kind: EntryKind) -> Result<Self, serde_json::Error> {
@@ -120,12 +122,12 @@ enum Head {
 pub(crate) struct Db {
     conn: Connection,
     meta: Meta,
-    /// Branch to store with the next entries.
+    /// Branch of version control to store with the next entries.
     branch: Option<String>,
     index: Index,
     leaf: Option<EntryId>,
-    /// Whether the tables exist.
-    born: bool,
+    /// Whether the tables of the file exist.
+    has_tables: bool,
     /// Whether the first append begins a write-ahead log: there are no tables yet.
     begins_log: bool,
     /// Current format of the file; the next append raises it to [`FORMAT`].
@@ -146,7 +148,7 @@ impl Db {
             branch: None,
             index: Index::default(),
             leaf: None,
-            born: false,
+            has_tables: false,
             begins_log,
             format: FORMAT,
             head: Head::Link(None),
@@ -164,7 +166,7 @@ impl Db {
             branch: None,
             index,
             leaf,
-            born: true,
+            has_tables: true,
             begins_log: false,
             format,
             head,
@@ -177,7 +179,7 @@ impl Db {
     }
 
     pub(crate) fn has_tables(&self) -> bool {
-        self.born
+        self.has_tables
     }
 
     /// Returns the number of entries.
@@ -185,7 +187,7 @@ impl Db {
         self.meta.entries
     }
 
-    /// Sets the branch that is stored with the next entries.
+    /// Sets the branch of version control that is stored with the next entries.
     pub(super) fn note_branch(&mut self, branch: Option<&String>) {
         self.branch = branch.cloned();
     }
@@ -268,8 +270,8 @@ impl Db {
         {
             return Err(WriteError::Fenced);
         }
-        mailbox::take(&tx, mail)?;
-        if !self.born {
+        mailbox::mark_taken(&tx, mail)?;
+        if !self.has_tables {
             create_tables(&tx)?;
             meta.created_ms = drafts.first().and_then(|draft| draft.time_ms).unwrap_or(now_ms);
             meta.insert(&tx)?;
@@ -311,7 +313,7 @@ impl Db {
             meta.branch.clone_from(&self.branch);
         }
         // The next open reads the stored index and then all rows after it.
-        let must_store = !self.born || moved.is_some() || drafts.iter().any(Draft::is_compaction);
+        let must_store = !self.has_tables || moved.is_some() || drafts.iter().any(Draft::is_compaction);
         let stored = must_store.then(|| {
             let mut index = moved.unwrap_or_else(|| self.index.clone());
             add_all(&mut index, self.meta.entries, drafts);
@@ -320,8 +322,8 @@ impl Db {
         let has_branches = |index: &Index| !index.moves().is_empty();
         match &stored {
             Some(index) => {
-                meta.branches = if has_branches(index) { index.moves().count() } else { 0 };
-                meta.update(&tx, &self.meta, !self.born)?;
+                meta.branches = if has_branches(index) { index.moves().count_branches() } else { 0 };
+                meta.update(&tx, &self.meta, !self.has_tables)?;
                 meta::write_index(&tx, index)?;
                 if drafts.iter().any(Draft::is_compaction) {
                     meta::write_index_at(&tx, index)?;
@@ -332,10 +334,10 @@ impl Db {
                 let rows = drafts.iter().zip(self.meta.entries + 1..);
                 rows.filter(|(draft, _)| draft.kind.message().is_some())
                     .for_each(|(_, row)| moves.note_message(row));
-                meta.branches = moves.count();
-                meta.update(&tx, &self.meta, !self.born)?;
+                meta.branches = moves.count_branches();
+                meta.update(&tx, &self.meta, !self.has_tables)?;
             }
-            None => meta.update(&tx, &self.meta, !self.born)?,
+            None => meta.update(&tx, &self.meta, !self.has_tables)?,
         }
         tx.commit()?;
         match stored {
@@ -344,7 +346,7 @@ impl Db {
         }
         self.meta = meta;
         self.leaf = leaf;
-        self.born = true;
+        self.has_tables = true;
         self.begins_log = false;
         self.format = FORMAT;
         self.head = Head::Link(head);
@@ -356,7 +358,7 @@ impl Db {
     /// # Errors
     /// SQLite's own.
     pub(super) fn contains(&self, entry: &EntryId) -> rusqlite::Result<bool> {
-        Ok(self.born && tree::find_row(&self.conn, entry, i64::MAX)?.is_some())
+        Ok(self.has_tables && tree::find_row(&self.conn, entry, i64::MAX)?.is_some())
     }
 
     /// Index of the branch to which the first draft moves the leaf, if it does.

@@ -69,7 +69,7 @@ pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
 }
 
 /// Copies an error for the next caller that waited for the same transaction.
-pub(super) fn again(error: &StoreError) -> StoreError {
+pub(super) fn copy_error(error: &StoreError) -> StoreError {
     match error {
         StoreError::NotFound { id, hint } => StoreError::NotFound { id: id.clone(), hint: hint.clone() },
         StoreError::InUse { id, pid } => StoreError::InUse { id: id.clone(), pid: *pid },

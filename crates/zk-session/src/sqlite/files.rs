@@ -62,7 +62,7 @@ impl Files {
 
     /// Path of the write-ahead log.
     pub(crate) fn log(&self) -> PathBuf {
-        with(&self.db(), "-wal")
+        with_suffix(&self.db(), "-wal")
     }
 
     pub(crate) fn lock(&self) -> PathBuf {
@@ -83,13 +83,13 @@ impl Files {
         self.named(".image")
     }
 
-    fn kept(&self, n: u32) -> PathBuf {
+    fn kept_path(&self, n: u32) -> PathBuf {
         self.named(&format!(".damaged-{n}"))
     }
 
     /// Path of the damaged file that was put aside last.
     pub(crate) fn kept_last(&self) -> Option<PathBuf> {
-        (1..).map(|n| self.kept(n)).take_while(|path| path.exists()).last()
+        (1..).map(|n| self.kept_path(n)).take_while(|path| path.exists()).last()
     }
 
     /// Moves the database and its log away, to an unused name.
@@ -97,8 +97,9 @@ impl Files {
     /// # Errors
     /// [`StoreError::Io`] when it cannot be moved; it then stays in place.
     pub(crate) fn put_aside(&self) -> Result<PathBuf, StoreError> {
-        let Some(kept) =
-            (1..).map(|n| self.kept(n)).find(|path| !path.exists() && !with(path, "-wal").exists())
+        let Some(kept) = (1..)
+            .map(|n| self.kept_path(n))
+            .find(|path| !path.exists() && !with_suffix(path, "-wal").exists())
         else {
             return Err(StoreError::Failed(format!("no free name to keep {} under", self.db().display())));
         };
@@ -114,10 +115,10 @@ impl Files {
             moved(db.clone(), kept.clone())?;
         }
         // The log goes first: next to another database it would be replayed into that database.
-        moved(with(&db, "-wal"), with(&kept, "-wal"))?;
-        moved(with(&db, "-journal"), with(&kept, "-journal"))?;
+        moved(with_suffix(&db, "-wal"), with_suffix(&kept, "-wal"))?;
+        moved(with_suffix(&db, "-journal"), with_suffix(&kept, "-journal"))?;
         moved(db.clone(), kept.clone())?;
-        remove(&with(&db, "-shm"))?;
+        remove(&with_suffix(&db, "-shm"))?;
         Ok(kept)
     }
 
@@ -129,7 +130,7 @@ impl Files {
     pub(crate) fn move_to(&self, root: &Path) -> Result<(), StoreError> {
         let (db, dir) = (self.db(), root.join(self.dir.file_name().unwrap_or_default()));
         let has_bytes = |path: PathBuf| fs::metadata(path).is_ok_and(|meta| meta.len() > 0);
-        if has_bytes(self.log()) || has_bytes(with(&db, "-journal")) {
+        if has_bytes(self.log()) || has_bytes(with_suffix(&db, "-journal")) {
             return Err(StoreError::Failed(format!(
                 "the log of {} is not folded into it; try again",
                 db.display()
@@ -142,7 +143,7 @@ impl Files {
         };
         moved().map_err(|source| StoreError::Io { doing: "move", path: db.clone(), source })?;
         // Side files of earlier readers.
-        ["-wal", "-shm"].iter().try_for_each(|suffix| remove(&with(&db, suffix)))
+        ["-wal", "-shm"].iter().try_for_each(|suffix| remove(&with_suffix(&db, suffix)))
     }
 
     /// Removes all files of the session, kept damaged ones included.
@@ -152,14 +153,14 @@ impl Files {
     pub(crate) fn remove_all(&self) -> Result<(), StoreError> {
         let db = self.db();
         for suffix in ["-wal", "-shm", "-journal"] {
-            remove(&with(&db, suffix))?;
+            remove(&with_suffix(&db, suffix))?;
         }
         remove(&self.quarantine())?;
         remove(&self.recovery())?;
         remove(&self.image())?;
         while let Some(kept) = self.kept_last() {
-            remove(&with(&kept, "-wal"))?;
-            remove(&with(&kept, "-journal"))?;
+            remove(&with_suffix(&kept, "-wal"))?;
+            remove(&with_suffix(&kept, "-journal"))?;
             remove(&kept)?;
         }
         remove(&db)
@@ -240,8 +241,8 @@ fn project_key(cwd: &Path) -> String {
     format!("{slug}-{:012x}", fnv1a(&[cwd.as_os_str().as_bytes()]) >> 16)
 }
 
-/// `path` with a suffix after the file name, as SQLite names its side files.
-pub(crate) fn with(path: &Path, suffix: &str) -> PathBuf {
+/// Path with a suffix after the file name, as SQLite names its side files.
+pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)

@@ -7,7 +7,7 @@ use zk_core::service::{Lock, SessionFilter, SessionInfo, StoreError, Unreadable}
 use super::check::{has_broken_log, is_blank};
 use super::db::{FORMAT, connect_read_only};
 use super::error::is_damage;
-use super::files::{self, Files, Listed, canonical, with};
+use super::files::{self, Files, Listed, canonical, with_suffix};
 use super::lock;
 use super::meta::Meta;
 use crate::memory::from_millis;
@@ -40,7 +40,7 @@ pub(super) fn list(root: &Path, filter: &SessionFilter) -> Result<Vec<SessionInf
             Listed::Db(files) => read(&files, time),
             Listed::Kept(files, kept) => {
                 let why = format!("it could not be read and was kept as {}", kept.display());
-                Some(unknown(&files, time, Some(Unreadable::Damaged(why))))
+                Some(info_without_meta(&files, time, Some(Unreadable::Damaged(why))))
             }
         };
         let Some(info) = info else { continue };
@@ -63,23 +63,23 @@ pub(super) fn list(root: &Path, filter: &SessionFilter) -> Result<Vec<SessionInf
 fn last_write(listed: &Listed) -> SystemTime {
     let time = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).ok();
     match listed {
-        Listed::Db(files) => time(&files.db()).max(time(&with(&files.db(), "-wal"))),
+        Listed::Db(files) => time(&files.db()).max(time(&with_suffix(&files.db(), "-wal"))),
         Listed::Kept(_, kept) => time(kept),
     }
     .unwrap_or(UNIX_EPOCH)
 }
 
-/// Reads the listing's data of one session; `None` for a session that was never written.
+/// Reads the summary of one session; `None` for a session that was never written.
 fn read(files: &Files, touched: SystemTime) -> Option<SessionInfo> {
-    match meta(files) {
+    match read_meta(files) {
         Ok(Some(meta)) => Some(info(files, meta, holder(files))),
         Ok(None) => None,
-        Err(Unread::Busy) => Some(unknown(files, touched, None)),
-        Err(Unread::Because(why)) => Some(unknown(files, touched, Some(why))),
+        Err(Unread::Busy) => Some(info_without_meta(files, touched, None)),
+        Err(Unread::Because(why)) => Some(info_without_meta(files, touched, Some(why))),
     }
 }
 
-/// Listing's data from a `meta` table.
+/// Summary of a session for listings, from its `meta` table.
 pub(crate) fn info(files: &Files, meta: Meta, lock: Option<Lock>) -> SessionInfo {
     SessionInfo {
         id: files.id().clone(),
@@ -123,7 +123,7 @@ impl Unread {
     }
 }
 
-fn meta(files: &Files) -> Result<Option<Meta>, Unread> {
+fn read_meta(files: &Files) -> Result<Option<Meta>, Unread> {
     let path = files.db();
     if files.has_lone_log() {
         return Err(Unread::damaged("its database file is empty beside a write-ahead log"));
@@ -150,7 +150,7 @@ fn meta(files: &Files) -> Result<Option<Meta>, Unread> {
     Ok(Some(meta))
 }
 
-fn unknown(files: &Files, time: SystemTime, unreadable: Option<Unreadable>) -> SessionInfo {
+fn info_without_meta(files: &Files, time: SystemTime, unreadable: Option<Unreadable>) -> SessionInfo {
     SessionInfo {
         id: files.id().clone(),
         parent: None,

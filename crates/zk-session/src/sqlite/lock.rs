@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use zk_core::service::{StoreError, open_regular};
 
-use super::files::{Files, with};
+use super::files::{Files, with_suffix};
 
 /// Lock of a session's writer: an advisory lock on a separate file, which contains the owner's process id and
 /// the number of entries that it has acknowledged.
@@ -22,7 +22,7 @@ pub(crate) struct SessionLock {
     file: File,
     /// Path of the session's write-ahead log.
     log: PathBuf,
-    /// Number of entries that a killed owner had acknowledged.
+    /// Number of entries that the last owner had acknowledged when it was killed.
     left: Option<i64>,
     /// Whether the file's count is up to date, so that the file may be removed with the lock.
     is_settled: bool,
@@ -30,7 +30,7 @@ pub(crate) struct SessionLock {
     is_lease: bool,
 }
 
-/// Word at the end of the file of a writer with a lease.
+/// Last word in the lock file of a writer that has a lease.
 const LEASE_MARK: &str = "lease";
 
 /// Attempts to take the lock: a process that only checks for an owner holds it for a moment.
@@ -38,6 +38,8 @@ const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(2);
 
 impl SessionLock {
+    /// Takes the exclusive lock for a writer without a lease.
+    ///
     /// # Errors
     /// [`StoreError::InUse`] when another process has the lock, [`StoreError::Io`] when the file cannot be
     /// written or is a link.
@@ -45,8 +47,8 @@ impl SessionLock {
         Self::take_as(files, false)
     }
 
-    /// Takes the lock of a writer with a lease: alone if nobody has the session, or else beside the writers of older leases,
-    /// which [`SessionLock::is_shared`] tells.
+    /// Takes the lock for a writer with a lease: exclusively if nobody has the session, or else shared with the writers
+    /// of older leases, as [`SessionLock::is_shared`] says.
     ///
     /// # Errors
     /// As [`SessionLock::take`], also when a writer without a lease has it.
@@ -74,11 +76,11 @@ impl SessionLock {
             match locked {
                 // The last owner may have removed the file after it was opened here and before it was locked.
                 Ok(()) if is_same_file(&file, &path) => {
-                    let left = read(&file).and_then(|owner| owner.entries).filter(|_| !is_beside);
+                    let left = read_owner(&file).and_then(|owner| owner.entries).filter(|_| !is_beside);
                     let lock = Self {
                         path: path.clone(),
                         file,
-                        log: with(&files.db(), "-wal"),
+                        log: with_suffix(&files.db(), "-wal"),
                         left,
                         is_settled: left.is_none() && !is_beside,
                         is_lease: is_beside,
@@ -87,7 +89,7 @@ impl SessionLock {
                     return Ok(lock);
                 }
                 Ok(()) => {}
-                Err(rustix::io::Errno::WOULDBLOCK) => pid = read(&file).map(|owner| owner.pid),
+                Err(rustix::io::Errno::WOULDBLOCK) => pid = read_owner(&file).map(|owner| owner.pid),
                 Err(error) => return Err(fail(error.into())),
             }
         }
@@ -99,7 +101,7 @@ impl SessionLock {
         self.is_lease
     }
 
-    /// Lets writers with newer leases in beside this one.
+    /// Shares the lock with writers that have newer leases.
     ///
     /// # Errors
     /// [`StoreError::InUse`] when a writer without a lease was faster.
@@ -109,18 +111,19 @@ impl SessionLock {
         let fail = |source| StoreError::Io { doing: "write the lock file", path, source };
         self.write_owner(self.left).map_err(fail)?;
         flock(&self.file, FlockOperation::NonBlockingLockShared).map_err(|_| {
-            let pid = read(&self.file).map_or(0, |owner| owner.pid);
+            let pid = read_owner(&self.file).map_or(0, |owner| owner.pid);
             StoreError::InUse { id: files.id().clone(), pid }
         })
     }
 
-    /// Number of entries that the session must have; fewer mean a loss.
+    /// Number of entries that a killed owner had acknowledged; if the session has fewer, some were lost.
     pub(crate) fn acknowledged_entries(&self) -> Option<i64> {
         self.left
     }
 
-    /// Records the number of entries. A failure loses no entry, only the ability to notice a loss.
-    pub(crate) fn note(&mut self, entries: i64) {
+    /// Writes the number of acknowledged entries into the lock file. A failure loses no entry, only the ability to
+    /// notice a loss.
+    pub(crate) fn record_entries(&mut self, entries: i64) {
         self.left = None;
         self.is_settled = self.write_owner(Some(entries)).is_ok();
     }
@@ -152,14 +155,14 @@ impl Drop for SessionLock {
     }
 }
 
-/// Id of the process that has the session open. Takes no lock from it.
+/// Id of the process that has the session open. Does not disturb its lock.
 pub(crate) fn holder(files: &Files) -> Option<u32> {
     let file = open_plain(OpenOptions::new().read(true), &files.lock()).ok()?;
-    let owner = || Some(read(&file).map_or(0, |owner| owner.pid));
+    let owner = || Some(read_owner(&file).map_or(0, |owner| owner.pid));
     match flock(&file, FlockOperation::NonBlockingLockShared) {
         Err(rustix::io::Errno::WOULDBLOCK) => owner(),
         // A writer with a lease shares its lock.
-        Ok(()) if read(&file).is_some_and(|owner| owner.is_lease) => {
+        Ok(()) if read_owner(&file).is_some_and(|owner| owner.is_lease) => {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Err(rustix::io::Errno::WOULDBLOCK) => owner(),
                 Ok(()) | Err(_) => None,
@@ -169,26 +172,26 @@ pub(crate) fn holder(files: &Files) -> Option<u32> {
     }
 }
 
-/// Number of entries that a killed owner had acknowledged.
+/// Number of entries that the last owner had acknowledged when it was killed.
 pub(crate) fn acknowledged_entries(files: &Files) -> Option<i64> {
     let file = open_plain(OpenOptions::new().read(true), &files.lock()).ok()?;
-    read(&file).and_then(|owner| owner.entries)
+    read_owner(&file).and_then(|owner| owner.entries)
 }
 
 /// Opens a regular file that has no other name.
 pub(crate) fn open_plain(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let file = open_regular(options, path).map_err(|error| match error.raw_os_error() {
         Some(_) => error,
-        None => refused(&error.to_string()),
+        None => refused_error(&error.to_string()),
     })?;
     // A file that was removed since has no name left.
     if file.metadata()?.nlink() > 1 {
-        return Err(refused("it is a hard link to another file"));
+        return Err(refused_error("it is a hard link to another file"));
     }
     Ok(file)
 }
 
-fn refused(why: &str) -> io::Error {
+fn refused_error(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, format!("{why}; remove it and try again"))
 }
 
@@ -206,7 +209,7 @@ struct Owner {
     is_lease: bool,
 }
 
-fn read(mut file: &File) -> Option<Owner> {
+fn read_owner(mut file: &File) -> Option<Owner> {
     let mut text = String::new();
     file.rewind().ok()?;
     file.take(64).read_to_string(&mut text).ok()?;

@@ -24,13 +24,13 @@ pub(crate) struct Meta {
     pub(crate) digest: Digest,
     /// Number of branches; 0 if the leaf was never moved.
     pub(crate) branches: u64,
-    /// Title that a person gave it.
+    /// Title that a person gave the session.
     pub(crate) name: Option<String>,
     /// Branch of version control at the start of the last run.
     pub(crate) branch: Option<String>,
 }
 
-const PUT: &str = "INSERT INTO meta(key, value) VALUES(?1, ?2)
+const UPSERT: &str = "INSERT INTO meta(key, value) VALUES(?1, ?2)
                    ON CONFLICT(key) DO UPDATE SET value = excluded.value";
 
 impl Meta {
@@ -66,9 +66,9 @@ impl Meta {
         Ok(meta)
     }
 
-    /// Inserts the constant values.
+    /// Inserts the values that never change.
     pub(crate) fn insert(&self, conn: &Connection) -> rusqlite::Result<()> {
-        let mut put = conn.prepare_cached(PUT)?;
+        let mut put = conn.prepare_cached(UPSERT)?;
         let cwd = match self.cwd.to_str() {
             Some(text) => Value::Text(text.to_owned()),
             None => Value::Blob(self.cwd.as_os_str().as_bytes().to_vec()),
@@ -81,9 +81,9 @@ impl Meta {
         Ok(())
     }
 
-    /// Updates changed values, or `all` of them.
+    /// Writes the values that differ from those of `before`, or `all` values.
     pub(crate) fn update(&self, conn: &Connection, before: &Self, all: bool) -> rusqlite::Result<()> {
-        let mut put = conn.prepare_cached(PUT)?;
+        let mut put = conn.prepare_cached(UPSERT)?;
         put.execute(params!["entries", self.entries])?;
         put.execute(params!["updated_ms", to_i64(self.updated_ms)])?;
         if all || self.digest.messages != before.digest.messages {
@@ -112,10 +112,10 @@ impl Meta {
 
 /// Writes the title that a person gave a session.
 pub(crate) fn write_name(conn: &Connection, name: &str) -> rusqlite::Result<()> {
-    conn.prepare_cached(PUT)?.execute(params!["name", name]).map(drop)
+    conn.prepare_cached(UPSERT)?.execute(params!["name", name]).map(drop)
 }
 
-/// Key of the greatest token of a lease.
+/// Key of the greatest lease token.
 pub(crate) const LEASE: &str = "lease_token";
 
 /// Notes the token of a lease; returns whether no greater one was noted before.
@@ -136,10 +136,10 @@ pub(crate) fn begin_chain(conn: &Connection, seq: i64) -> rusqlite::Result<()> {
     conn.execute(put, params![CHAIN_FROM, seq]).map(drop)
 }
 
-/// Counts one removal of content, by which an index of the session notices it.
+/// Counts one removal of content, so that the search index notices it.
 pub(crate) fn count_removal(conn: &Connection) -> rusqlite::Result<()> {
     let removals = read_number(conn, REMOVALS)?.unwrap_or_default();
-    conn.execute(PUT, params![REMOVALS, removals.saturating_add(1)]).map(drop)
+    conn.execute(UPSERT, params![REMOVALS, removals.saturating_add(1)]).map(drop)
 }
 
 /// Number that is stored under `key`.
@@ -164,10 +164,11 @@ pub(crate) fn write_index(conn: &Connection, index: &Index) -> rusqlite::Result<
 
 /// Key of the index as of the last compaction.
 const INDEX: &str = "index";
-/// Beginning of the keys of indexes as of earlier compactions, before the last row of each.
+/// Prefix of the keys of indexes as of earlier compactions; the number of their last row follows.
 const INDEX_AT: &str = "index:";
 
-/// Index of the last compaction in `ranges`, which are the rows of one branch; without moves of the leaf.
+/// Index stored at the last compaction in `ranges`, which are the rows of one branch. The index has no moves of the
+/// leaf.
 pub(crate) fn read_index_in(
     conn: &Connection,
     ranges: &[RangeInclusive<i64>],
@@ -177,16 +178,18 @@ pub(crate) fn read_index_in(
     let rows = keys.iter().filter_map(|key| key.strip_prefix(INDEX_AT)?.parse().ok());
     let last: Option<i64> = rows.filter(|row| ranges.iter().any(|range| range.contains(row))).max();
     match last {
-        Some(row) => Ok(read_index_of(conn, &format!("{INDEX_AT}{row}"))?.filter(|index| index.to() == row)),
+        Some(row) => {
+            Ok(read_index_of(conn, &format!("{INDEX_AT}{row}"))?.filter(|index| index.last_row() == row))
+        }
         None => Ok(None),
     }
 }
 
-/// Keeps an index for moves of the leaf behind its last row.
+/// Stores an index under its last row, for later moves of the leaf to a row after that one.
 pub(crate) fn write_index_at(conn: &Connection, index: &Index) -> rusqlite::Result<()> {
     let mut index = index.clone();
     index.set_moves(Moves::default());
-    write_index_of(conn, &format!("{INDEX_AT}{}", index.to()), &index)
+    write_index_of(conn, &format!("{INDEX_AT}{}", index.last_row()), &index)
 }
 
 fn read_index_of(conn: &Connection, key: &str) -> rusqlite::Result<Option<Index>> {
@@ -195,18 +198,18 @@ fn read_index_of(conn: &Connection, key: &str) -> rusqlite::Result<Option<Index>
     let Some(row) = rows.next()? else { return Ok(None) };
     let Ok(stored) = row.get_ref(0)?.as_str() else { return Ok(None) };
     // The header is recomputed and compared, not parsed.
-    let json = stored.splitn(3, ' ').nth(2).filter(|json| stored == with_head(json));
+    let json = stored.splitn(3, ' ').nth(2).filter(|json| stored == with_header(json));
     Ok(json.and_then(|json| serde_json::from_str(json).ok()))
 }
 
 fn write_index_of(conn: &Connection, key: &str, index: &Index) -> rusqlite::Result<()> {
     let text = serde_json::to_string(index)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-    conn.prepare_cached(PUT)?.execute(params![key, with_head(&text)]).map(drop)
+    conn.prepare_cached(UPSERT)?.execute(params![key, with_header(&text)]).map(drop)
 }
 
 /// Stored form of an index: version, checksum and JSON.
-fn with_head(json: &str) -> String {
+fn with_header(json: &str) -> String {
     let sum = fnv1a(&[&INDEX_VERSION.to_le_bytes(), json.as_bytes()]);
     format!("{INDEX_VERSION} {sum:016x} {json}")
 }

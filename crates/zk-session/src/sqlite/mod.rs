@@ -33,7 +33,7 @@ use self::open::{Opened, Plan};
 use self::session::{Notices, SqliteSession};
 use self::writer::Writer;
 use crate::digest::title as title_line;
-use crate::memory::exists;
+use crate::memory::exists_error;
 
 /// Sessions on disk, one SQLite file each, `<root>/<project>/<id>.db`, so that damage and locks stay local.
 ///
@@ -189,7 +189,7 @@ impl SessionStore for SqliteStore {
         if let Some(id) = &new.id {
             let (root, id) = (self.root.clone(), id.clone());
             offload(move || match Files::find(&root, &id)? {
-                Some(_) => Err(exists(&id)),
+                Some(_) => Err(exists_error(&id)),
                 None => Ok(()),
             })
             .await?;

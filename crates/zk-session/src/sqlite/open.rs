@@ -7,16 +7,16 @@ use rusqlite::Connection;
 use zk_core::model::SessionId;
 use zk_core::service::{LiveEntries, StoreError, make_private_dir};
 
-use super::check::{self, Branches, Checked, Log, Look, Part};
+use super::check::{self, Access, Branches, Checked, Log, Part};
 use super::db::{Db, connect, connect_briefly, prepare};
 use super::error::store_error;
-use super::files::{self, Files, canonical, with};
+use super::files::{self, Files, canonical, with_suffix};
 use super::lock::SessionLock;
 use super::meta::{self, Meta};
 use super::recovery;
 use super::row::Unreadable;
 use crate::find::{is_valid_id, near_match};
-use crate::memory::exists;
+use crate::memory::exists_error;
 
 /// Session that this process has open for writing. The lock is released last.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Opened {
     pub(crate) live: Option<LiveEntries>,
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) notices: Vec<String>,
-    /// Device and inode of the opened file, to notice when its name leads to another one.
+    /// Device and inode of the opened file, by which a file that replaced it is noticed.
     pub(crate) file: Option<(u64, u64)>,
     pub(crate) lock: SessionLock,
 }
@@ -57,11 +57,11 @@ pub(super) fn create(plan: &Plan) -> Result<Opened, StoreError> {
     let lock = SessionLock::take(&files)?;
     let path = files.db();
     if files.kept_last().is_some() || files.has_lone_log() {
-        return Err(exists(&plan.id));
+        return Err(exists_error(&plan.id));
     }
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
         Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(exists(&plan.id)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(exists_error(&plan.id)),
         Err(source) => return Err(io_error("create", &path, source)),
     }
     let meta = Meta { cwd: canonical(&plan.cwd), parent: plan.parent.clone(), ..Meta::default() };
@@ -86,7 +86,7 @@ pub(super) fn create(plan: &Plan) -> Result<Opened, StoreError> {
 /// Removes the file of a session that was never written.
 pub(super) fn discard(files: &Files) {
     let db = files.db();
-    for path in [with(&db, "-wal"), with(&db, "-shm"), with(&db, "-journal"), db] {
+    for path in [with_suffix(&db, "-wal"), with_suffix(&db, "-shm"), with_suffix(&db, "-journal"), db] {
         let _ = fs::remove_file(path);
     }
 }
@@ -130,19 +130,19 @@ pub(super) fn open_leased(root: &Path, id: &SessionId, back: u64, token: i64) ->
         opened
     };
     opened.db.set_lease(token);
-    opened.lock.note(opened.db.entries());
+    opened.lock.record_entries(opened.db.entries());
     Ok(opened)
 }
 
 /// Opens a session beside a writer that was fenced. Nothing is recovered, since that writer may still have the files open.
 fn open_beside(files: Files, lock: SessionLock, back: u64) -> Result<Opened, StoreError> {
     let (path, id) = (files.db(), files.id().clone());
-    let look = Look { writes: true, beside_a_writer: true, ..Look::default() };
-    let conn = reach(&path, &id)?;
-    if let Some(part) = check::check_part(&conn, &path, look, back) {
+    let access = Access { writes: true, beside_a_writer: true, ..Access::default() };
+    let conn = connect_to(&path, &id)?;
+    if let Some(part) = check::check_part(&conn, &path, access, back) {
         return with_part(conn, part, files, Vec::new(), lock);
     }
-    let (checked, log) = examine(&conn, &path, &id, look)?;
+    let (checked, log) = examine(&conn, &path, &id, access)?;
     match checked {
         Checked::Whole(_) if log.unreadable.is_empty() => {
             let Log { meta, entries, index, notices, .. } = log;
@@ -162,22 +162,22 @@ fn open_beside(files: Files, lock: SessionLock, back: u64) -> Result<Opened, Sto
 /// Opens a session whose lock is held.
 fn open_locked(files: Files, lock: SessionLock, back: u64) -> Result<Opened, StoreError> {
     let id = &files.id().clone();
-    recovery::finish(&files)?;
+    recovery::finish_interrupted(&files)?;
     let path = files.db();
     let mut notices = Vec::new();
-    let mut look = Look { writes: true, acknowledged: lock.acknowledged_entries(), ..Look::default() };
+    let mut access = Access { writes: true, acknowledged: lock.acknowledged_entries(), ..Access::default() };
     if files.has_lone_log() {
         let (mut why, log) = recovery::read_lone_log(&files)?;
         let found = log.entries.len() + log.unreadable.len();
-        if let Some(lost) = lost(look.acknowledged, found) {
+        if let Some(lost) = missing_message(access.acknowledged, found) {
             why = format!("{why}; {lost}");
         }
         notices.push(rescue(&files, &why, &log)?);
-        look.acknowledged = None;
+        access.acknowledged = None;
     }
     if !path.exists() {
         return Err(match files.kept_last() {
-            Some(kept) => damaged(id, "it could not be read when it was last opened", kept),
+            Some(kept) => damaged_error(id, "it could not be read when it was last opened", kept),
             None => StoreError::NotFound { id: id.to_string(), hint: String::new() },
         });
     }
@@ -185,21 +185,21 @@ fn open_locked(files: Files, lock: SessionLock, back: u64) -> Result<Opened, Sto
         let source = io::Error::new(io::ErrorKind::PermissionDenied, "it is not a regular file");
         return Err(io_error("open", &path, source));
     }
-    let mut conn = reach(&path, id)?;
-    if let Some(part) = check::check_part(&conn, &path, look, back) {
+    let mut conn = connect_to(&path, id)?;
+    if let Some(part) = check::check_part(&conn, &path, access, back) {
         let mut opened = with_part(conn, part, files, notices, lock)?;
-        opened.lock.note(opened.db.entries());
+        opened.lock.record_entries(opened.db.entries());
         return Ok(opened);
     }
-    let (mut checked, mut log) = examine(&conn, &path, id, look)?;
+    let (mut checked, mut log) = examine(&conn, &path, id, access)?;
     if let Checked::Damaged(why) = checked {
         drop(log);
-        let rescued = check::gather_all(&conn, &path);
+        let rescued = check::read_readable(&conn, &path);
         drop(conn);
         notices.push(rescue(&files, &why, &rescued)?);
         drop(rescued);
-        conn = reach(&path, id)?;
-        (checked, log) = examine(&conn, &path, id, Look { acknowledged: None, ..look })?;
+        conn = connect_to(&path, id)?;
+        (checked, log) = examine(&conn, &path, id, Access { acknowledged: None, ..access })?;
     }
     let (db, cwd, live) = match checked {
         Checked::Empty => {
@@ -210,18 +210,18 @@ fn open_locked(files: Files, lock: SessionLock, back: u64) -> Result<Opened, Sto
         Checked::TooNew(found) => {
             return Err(StoreError::TooNew { id: id.clone(), found, known: super::db::FORMAT });
         }
-        Checked::Damaged(why) => return Err(damaged(id, &why, path)),
+        Checked::Damaged(why) => return Err(damaged_error(id, &why, path)),
         Checked::Whole(_) => {
             let Log { meta, entries, unreadable, index, notices: of_tree } = log;
             notices.extend(of_tree);
             recovery::quarantine(&files, &unreadable)?;
-            notices.extend(left_out(id, &unreadable, Some(&files.quarantine())));
+            notices.extend(unreadable_notice(id, &unreadable, Some(&files.quarantine())));
             set_up(&conn, false, &path, id)?;
             if check::is_large(&path, back)
                 && unreadable.is_empty()
                 && matches!(meta::read_index(&conn), Ok(None))
             {
-                // Stored for the next open, as above.
+                // Without the stored index, the next open reads the whole session again.
                 let _ = meta::write_index(&conn, &index);
             }
             // From here on only appends follow, so the page cache is not needed.
@@ -232,7 +232,7 @@ fn open_locked(files: Files, lock: SessionLock, back: u64) -> Result<Opened, Sto
         }
     };
     let mut opened = Opened { file: identity(&path), db, files, live, cwd, notices, lock };
-    opened.lock.note(opened.db.entries());
+    opened.lock.record_entries(opened.db.entries());
     Ok(opened)
 }
 
@@ -262,8 +262,8 @@ fn known_cwd(meta: &Meta) -> Option<PathBuf> {
     Some(meta.cwd.clone()).filter(|cwd| !cwd.as_os_str().is_empty())
 }
 
-/// Message that acknowledged entries are missing, if they are.
-fn lost(acknowledged: Option<i64>, found: usize) -> Option<String> {
+/// Message about acknowledged entries that are missing; `None` if none is.
+fn missing_message(acknowledged: Option<i64>, found: usize) -> Option<String> {
     let found = i64::try_from(found).unwrap_or(i64::MAX);
     acknowledged
         .filter(|all| *all > found)
@@ -271,10 +271,10 @@ fn lost(acknowledged: Option<i64>, found: usize) -> Option<String> {
 }
 
 /// Notice about unreadable rows, if there are any.
-pub(super) fn left_out(id: &SessionId, rows: &[Unreadable], kept: Option<&Path>) -> Option<String> {
+pub(super) fn unreadable_notice(id: &SessionId, rows: &[Unreadable], kept: Option<&Path>) -> Option<String> {
     let were = if rows.len() == 1 { "was" } else { "were" };
     let see = kept.map_or(String::new(), |kept| format!("; see {}", kept.display()));
-    let rows = (!rows.is_empty()).then(|| count(rows.len()))?;
+    let rows = (!rows.is_empty()).then(|| entries_text(rows.len()))?;
     Some(format!("{rows} of session `{id}` cannot be read and {were} left out{see}"))
 }
 
@@ -288,12 +288,17 @@ pub(super) fn is_plain(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file())
 }
 
-pub(super) fn reach(path: &Path, id: &SessionId) -> Result<Connection, StoreError> {
+pub(super) fn connect_to(path: &Path, id: &SessionId) -> Result<Connection, StoreError> {
     connect(path).map_err(|error| store_error(&error, "open", path, id))
 }
 
-fn examine(conn: &Connection, path: &Path, id: &SessionId, look: Look) -> Result<(Checked, Log), StoreError> {
-    check::check_all(conn, path, look, Branches::Present)
+fn examine(
+    conn: &Connection,
+    path: &Path,
+    id: &SessionId,
+    access: Access,
+) -> Result<(Checked, Log), StoreError> {
+    check::check_all(conn, path, access, Branches::Present)
         .map_err(|error| store_error(&error, "read", path, id))
 }
 
@@ -306,22 +311,22 @@ fn rescue(files: &Files, why: &str, log: &Log) -> Result<String, StoreError> {
     recovery::quarantine(files, &log.unreadable)?;
     if log.entries.is_empty() {
         let kept = files.put_aside()?;
-        return Err(damaged(files.id(), why, kept));
+        return Err(damaged_error(files.id(), why, kept));
     }
     let kept = recovery::replace(files, log)?;
     Ok(format!(
         "session `{}` was damaged ({why}): {} could be read; the damaged file was kept as {}",
         files.id(),
-        count(log.entries.len()),
+        entries_text(log.entries.len()),
         kept.display()
     ))
 }
 
-pub(crate) fn count(entries: usize) -> String {
+pub(crate) fn entries_text(entries: usize) -> String {
     if entries == 1 { "1 entry".to_owned() } else { format!("{entries} entries") }
 }
 
-pub(crate) fn damaged(id: &SessionId, why: &str, kept: PathBuf) -> StoreError {
+pub(crate) fn damaged_error(id: &SessionId, why: &str, kept: PathBuf) -> StoreError {
     StoreError::Damaged { id: id.clone(), why: why.to_owned(), kept }
 }
 

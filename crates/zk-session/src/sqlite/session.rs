@@ -45,7 +45,7 @@ pub(super) struct SqliteSession {
 }
 
 impl SqliteSession {
-    async fn ask<T>(
+    async fn send_command<T>(
         &self,
         command: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> Command,
     ) -> Result<T, StoreError> {
@@ -91,7 +91,7 @@ impl SqliteSession {
             section.push(entry);
             if entries.peek().is_none_or(|next| matches!(next.kind, EntryKind::Leaf { .. })) {
                 let section = std::mem::take(&mut section);
-                self.ask(|reply| Command::Restore(section, reply)).await?;
+                self.send_command(|reply| Command::Restore(section, reply)).await?;
             }
         }
         Ok(())
@@ -140,19 +140,19 @@ impl OpenSession for SqliteSession {
         mail: Vec<MailId>,
         durability: Durability,
     ) -> Result<Vec<EntryId>, StoreError> {
-        self.ask(|reply| Command::Append(NewEntries { kinds, mail }, durability, reply)).await
+        self.send_command(|reply| Command::Append(NewEntries { kinds, mail }, durability, reply)).await
     }
 
     async fn mail(&self) -> Result<Vec<Mail>, StoreError> {
-        self.ask(Command::Mail).await
+        self.send_command(Command::Mail).await
     }
 
     async fn entries(&self) -> Result<Vec<Entry>, StoreError> {
-        self.ask(Command::Read).await
+        self.send_command(Command::Read).await
     }
 
     async fn live(&self) -> Result<LiveEntries, StoreError> {
-        self.ask(Command::ReadLive).await
+        self.send_command(Command::ReadLive).await
     }
 
     async fn scan(&self, visit: EntryVisitor) -> Result<Vec<String>, StoreError> {
@@ -164,7 +164,7 @@ impl OpenSession for SqliteSession {
     }
 
     async fn close(&self) -> Result<(), StoreError> {
-        match self.ask(Command::Close).await {
+        match self.send_command(Command::Close).await {
             // The session was closed before, so no entries are pending.
             Err(StoreError::Failed(_)) => Ok(()),
             other => other,

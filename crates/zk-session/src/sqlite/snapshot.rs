@@ -4,12 +4,12 @@ use std::path::Path;
 use zk_core::model::SessionId;
 use zk_core::service::{Entry, LiveEntries, SessionScan, SessionSnapshot, StoreError};
 
-use super::check::{self, Branches, Checked, Log, Look, Rows, Visit};
+use super::check::{self, Access, Branches, Checked, Log, Rows, Visit};
 use super::db::{BUSY, FORMAT, connect_read_only};
 use super::error::store_error;
 use super::files::Files;
 use super::list::info;
-use super::open::{count, damaged, left_out, not_found};
+use super::open::{damaged_error, entries_text, not_found, unreadable_notice};
 use super::row::{self, COLUMNS};
 use super::tree::Tree;
 use super::{list, lock};
@@ -21,7 +21,7 @@ use super::{list, lock};
 pub(super) fn read(root: &Path, id: &SessionId) -> Result<SessionSnapshot, StoreError> {
     let mut log = Log::default();
     let SessionScan { info, notices } = scan(root, id, &mut |entry, _| {
-        log.take(Ok(entry));
+        log.add_row(Ok(entry));
         ControlFlow::Continue(())
     })?;
     Ok(SessionSnapshot { info, entries: log.entries, notices })
@@ -37,18 +37,18 @@ pub(super) fn read_live(root: &Path, id: &SessionId, back: u64) -> Result<LiveEn
     if path.exists() && !files.has_lone_log() {
         let fail = |error: rusqlite::Error| store_error(&error, "read", &path, id);
         let conn = connect_read_only(&path, BUSY).map_err(fail)?;
-        if let Some(part) = check::check_part(&conn, &path, look(&files), back) {
+        if let Some(part) = check::check_part(&conn, &path, unlocked_access(&files), back) {
             return Ok(part.live);
         }
     }
     Ok(LiveEntries::whole(read(root, id)?.entries))
 }
 
-/// Circumstances of a check without the lock.
-fn look(files: &Files) -> Look {
+/// Access of a reader that does not hold the lock of the session.
+fn unlocked_access(files: &Files) -> Access {
     let beside_a_writer = lock::holder(files).is_some();
     let acknowledged = lock::acknowledged_entries(files).filter(|_| !beside_a_writer);
-    Look { writes: false, beside_a_writer, acknowledged }
+    Access { writes: false, beside_a_writer, acknowledged }
 }
 
 /// Visits the entries of the present branch one by one, like [`read`].
@@ -75,7 +75,7 @@ pub(super) fn scan_tree<'a>(
     visit(root, id, Branches::All, visitor)
 }
 
-/// Visits the entries of some branches one by one.
+/// Visits the entries of the given branches one by one.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -89,34 +89,37 @@ pub(super) fn visit<'a>(
     let path = files.db();
     if files.has_lone_log() {
         let why = "its database file is empty; its write-ahead log is read when the session is resumed";
-        return Err(damaged(id, why, files.log()));
+        return Err(damaged_error(id, why, files.log()));
     }
     if !path.exists() {
         let kept = files.kept_last().unwrap_or(path);
-        return Err(damaged(id, "it could not be read when it was last opened", kept));
+        return Err(damaged_error(id, "it could not be read when it was last opened", kept));
     }
-    let look = look(&files);
+    let access = unlocked_access(&files);
     let fail = |error: rusqlite::Error| store_error(&error, "read", &path, id);
     let conn = connect_read_only(&path, BUSY).map_err(fail)?;
     let mut notices = Vec::new();
     let mut rows = Rows::new(visit, branches);
-    let meta = match check::check(&conn, &path, look, &mut rows).map_err(fail)? {
+    let meta = match check::check(&conn, &path, access, &mut rows).map_err(fail)? {
         Checked::Whole(meta) => meta,
         Checked::Empty => return Err(not_found(root, id)),
         Checked::TooNew(found) => {
             return Err(StoreError::TooNew { id: id.clone(), found, known: FORMAT });
         }
         Checked::Damaged(why) => {
-            let meta = check::gather(&conn, &path, &mut rows);
+            let meta = check::visit_readable(&conn, &path, &mut rows);
             if rows.entries == 0 {
-                return Err(damaged(id, &why, path));
+                return Err(damaged_error(id, &why, path));
             }
-            notices.push(format!("session `{id}` is damaged ({why}): {} can be read", count(rows.entries)));
+            notices.push(format!(
+                "session `{id}` is damaged ({why}): {} can be read",
+                entries_text(rows.entries)
+            ));
             meta
         }
     };
     notices.append(&mut rows.notices);
-    notices.extend(left_out(id, &rows.unreadable, None));
+    notices.extend(unreadable_notice(id, &rows.unreadable, None));
     let info = info(&files, meta, list::holder(&files));
     Ok(SessionScan { info, notices })
 }

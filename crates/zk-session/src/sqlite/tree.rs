@@ -36,8 +36,8 @@ impl Tree {
         if version < TREE_FORMAT {
             return Ok(Self::default());
         }
-        let stored = meta::read_index(conn)?.filter(|index| index.to() <= last);
-        let indexed = stored.as_ref().map_or(0, Index::to);
+        let stored = meta::read_index(conn)?.filter(|index| index.last_row() <= last);
+        let indexed = stored.as_ref().map_or(0, Index::last_row);
         let mut tree = Self {
             moves: stored.map(|index| index.moves().clone()).unwrap_or_default(),
             notices: Vec::new(),
@@ -120,7 +120,7 @@ pub(super) fn index_branch(conn: &Connection, moves: &Moves, leaf: i64) -> rusql
     let mut index = meta::read_index_in(conn, &ranges)?.unwrap_or_default();
     // Rows that are indexed already give the ids of their messages.
     let from = match index.first_sent_row() {
-        Some(row) => row.min(index.to() + 1),
+        Some(row) => row.min(index.last_row() + 1),
         None => {
             index = Index::default();
             1
@@ -129,7 +129,7 @@ pub(super) fn index_branch(conn: &Connection, moves: &Moves, leaf: i64) -> rusql
     let _ = visit(conn, &since(ranges, from), |seq, entry| {
         match entry {
             Some(entry) => index.add(seq, &entry.kind),
-            None => index.skip(seq),
+            None => index.skip_unreadable(seq),
         }
         ControlFlow::Continue(())
     })?;

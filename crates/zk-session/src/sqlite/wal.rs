@@ -7,18 +7,18 @@
 pub(super) fn hides_transactions(log: &[u8]) -> bool {
     let Some(header) = Header::read(log) else {
         // Without a valid header SQLite ignores the whole log. A log that has a frame once had a header.
-        return log.len() > HEADER + FRAME + 512;
+        return log.len() > HEADER_BYTES + FRAME_HEADER_BYTES + 512;
     };
-    let size = FRAME + header.page;
+    let size = FRAME_HEADER_BYTES + header.page;
     let mut sum = header.sum;
     let mut sound = true;
-    for frame in log.get(HEADER..).unwrap_or_default().chunks_exact(size) {
-        let Some((head, page)) = frame.split_at_checked(FRAME) else { return false };
-        let Some([_, commit, salt1, salt2, sum1, sum2]) = words::<6>(head, true) else { return false };
+    for frame in log.get(HEADER_BYTES..).unwrap_or_default().chunks_exact(size) {
+        let Some((head, page)) = frame.split_at_checked(FRAME_HEADER_BYTES) else { return false };
+        let Some([_, commit, salt1, salt2, sum1, sum2]) = read_words::<6>(head, true) else { return false };
         let current = [salt1, salt2] == header.salt;
         if sound {
-            sum = checksum(head.get(..8).unwrap_or_default(), sum, header.big);
-            sum = checksum(page, sum, header.big);
+            sum = checksum(head.get(..8).unwrap_or_default(), sum, header.is_big_endian);
+            sum = checksum(page, sum, header.is_big_endian);
             sound = current && [sum1, sum2] == sum;
         }
         if !sound && current && commit != 0 {
@@ -31,23 +31,23 @@ pub(super) fn hides_transactions(log: &[u8]) -> bool {
 /// Whether the log ends within a page. SQLite writes each page with one call, so a killed process does not
 /// cut one.
 pub(super) fn ends_within_a_page(log: &[u8]) -> bool {
-    let Some(header) = Header::read(log) else { return (1..HEADER).contains(&log.len()) };
-    let rest = (log.len() - HEADER) % (FRAME + header.page);
-    rest != 0 && rest != FRAME
+    let Some(header) = Header::read(log) else { return (1..HEADER_BYTES).contains(&log.len()) };
+    let rest = (log.len() - HEADER_BYTES) % (FRAME_HEADER_BYTES + header.page);
+    rest != 0 && rest != FRAME_HEADER_BYTES
 }
 
 /// Rebuilds the database as of the last complete transaction in the log. Pages that are not in the log are
 /// zero. `None` without a complete transaction.
-pub(super) fn database(log: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn rebuild_database(log: &[u8]) -> Option<Vec<u8>> {
     let header = Header::read(log)?;
     let mut sum = header.sum;
     let mut frames: Vec<(usize, &[u8])> = Vec::new();
     let mut committed = None;
-    for frame in log.get(HEADER..)?.chunks_exact(FRAME + header.page) {
-        let (head, page) = frame.split_at_checked(FRAME)?;
-        let [number, commit, salt1, salt2, sum1, sum2] = words::<6>(head, true)?;
-        sum = checksum(head.get(..8)?, sum, header.big);
-        sum = checksum(page, sum, header.big);
+    for frame in log.get(HEADER_BYTES..)?.chunks_exact(FRAME_HEADER_BYTES + header.page) {
+        let (head, page) = frame.split_at_checked(FRAME_HEADER_BYTES)?;
+        let [number, commit, salt1, salt2, sum1, sum2] = read_words::<6>(head, true)?;
+        sum = checksum(head.get(..8)?, sum, header.is_big_endian);
+        sum = checksum(page, sum, header.is_big_endian);
         if [salt1, salt2] != header.salt || [sum1, sum2] != sum {
             break;
         }
@@ -75,8 +75,11 @@ pub(super) fn database(log: &[u8]) -> Option<Vec<u8>> {
 /// Largest log, in bytes, from which a database is rebuilt.
 const MAX_LOG_BYTES: usize = 1 << 30;
 
-const HEADER: usize = 32;
-const FRAME: usize = 24;
+/// Size of the header of a write-ahead log, in bytes.
+const HEADER_BYTES: usize = 32;
+/// Size of the header of each frame, in bytes.
+const FRAME_HEADER_BYTES: usize = 24;
+/// First word of a write-ahead log, without its last bit.
 const MAGIC: u32 = 0x377f_0682;
 
 struct Header {
@@ -84,24 +87,24 @@ struct Header {
     salt: [u32; 2],
     sum: [u32; 2],
     /// Whether checksums use big-endian words.
-    big: bool,
+    is_big_endian: bool,
 }
 
 impl Header {
     fn read(log: &[u8]) -> Option<Self> {
-        let bytes = log.get(..HEADER)?;
-        let [magic, _, page, _, salt1, salt2, sum1, sum2] = words::<8>(bytes, true)?;
-        let big = magic & 1 == 1;
-        let sum = checksum(bytes.get(..24)?, [0, 0], big);
+        let bytes = log.get(..HEADER_BYTES)?;
+        let [magic, _, page, _, salt1, salt2, sum1, sum2] = read_words::<8>(bytes, true)?;
+        let is_big_endian = magic & 1 == 1;
+        let sum = checksum(bytes.get(..24)?, [0, 0], is_big_endian);
         let fits = magic & !1 == MAGIC && sum == [sum1, sum2] && (512..=65_536).contains(&page);
-        fits.then_some(Self { page: page as usize, salt: [salt1, salt2], sum, big })
+        fits.then_some(Self { page: page as usize, salt: [salt1, salt2], sum, is_big_endian })
     }
 }
 
 /// Running checksum of SQLite over an even number of words.
-fn checksum(bytes: &[u8], [mut a, mut b]: [u32; 2], big: bool) -> [u32; 2] {
+fn checksum(bytes: &[u8], [mut a, mut b]: [u32; 2], is_big_endian: bool) -> [u32; 2] {
     for pair in bytes.chunks_exact(8) {
-        if let Some([x, y]) = words::<2>(pair, big) {
+        if let Some([x, y]) = read_words::<2>(pair, is_big_endian) {
             a = a.wrapping_add(x).wrapping_add(b);
             b = b.wrapping_add(y).wrapping_add(a);
         }
@@ -109,12 +112,12 @@ fn checksum(bytes: &[u8], [mut a, mut b]: [u32; 2], big: bool) -> [u32; 2] {
     [a, b]
 }
 
-fn words<const N: usize>(bytes: &[u8], big: bool) -> Option<[u32; N]> {
+fn read_words<const N: usize>(bytes: &[u8], is_big_endian: bool) -> Option<[u32; N]> {
     let mut words = [0; N];
     let (chunks, _) = bytes.as_chunks::<4>();
     for (index, word) in words.iter_mut().enumerate() {
         let chunk = *chunks.get(index)?;
-        *word = if big { u32::from_be_bytes(chunk) } else { u32::from_le_bytes(chunk) };
+        *word = if is_big_endian { u32::from_be_bytes(chunk) } else { u32::from_le_bytes(chunk) };
     }
     Some(words)
 }
@@ -151,8 +154,8 @@ mod tests {
     #[test]
     fn a_changed_byte_before_the_last_transaction_is_noticed() {
         let log = log();
-        let frames = (log.len() - HEADER) / (FRAME + 4096);
-        let last = HEADER + (frames - 1) * (FRAME + 4096);
+        let frames = (log.len() - HEADER_BYTES) / (FRAME_HEADER_BYTES + 4096);
+        let last = HEADER_BYTES + (frames - 1) * (FRAME_HEADER_BYTES + 4096);
         for at in (0..last).step_by(61) {
             let mut changed = log.clone();
             changed[at] ^= 0x20;
@@ -166,16 +169,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("y.db");
         for (lost, left) in [(0, 5), (1, 4)] {
-            let end = log.len() - lost * (FRAME + 4096);
-            std::fs::write(&path, database(&log[..end]).unwrap()).unwrap();
+            let end = log.len() - lost * (FRAME_HEADER_BYTES + 4096);
+            std::fs::write(&path, rebuild_database(&log[..end]).unwrap()).unwrap();
             let conn = Connection::open(&path).unwrap();
             assert_eq!(
                 conn.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0)).unwrap(),
                 left
             );
         }
-        assert_eq!(database(&log[..HEADER]), None);
-        assert_eq!(database(&[]), None);
+        assert_eq!(rebuild_database(&log[..HEADER_BYTES]), None);
+        assert_eq!(rebuild_database(&[]), None);
     }
 
     #[test]
@@ -196,7 +199,7 @@ mod tests {
         conn.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())).unwrap();
         conn.execute_batch("INSERT INTO t VALUES(3);").unwrap();
         let log = std::fs::read(dir.path().join("x.db-wal")).unwrap();
-        assert!(log.len() > HEADER + 3 * (FRAME + 4096));
+        assert!(log.len() > HEADER_BYTES + 3 * (FRAME_HEADER_BYTES + 4096));
         assert!(!hides_transactions(&log));
     }
 }

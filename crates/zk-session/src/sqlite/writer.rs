@@ -10,7 +10,7 @@ use zk_core::service::{Clock, Durability, Entry, EntryKind, LiveEntries, Mail, S
 
 use super::check;
 use super::db::{Draft, read_mail};
-use super::error::{WriteError, again, store_error, write_error};
+use super::error::{WriteError, copy_error, store_error, write_error};
 use super::files::Files;
 use super::open::{self, Opened, Plan};
 use super::recovery::restore;
@@ -51,12 +51,12 @@ pub(super) struct Writer {
     unsynced: bool,
     /// Whether the folder has a new file since its last sync.
     new_file: bool,
-    /// Parameters of the open file while it has no entry, so that it may be removed again.
+    /// Parameters of the session while its open file has no entry, so that the file may be removed again.
     empty: Option<Plan>,
     notices: Notices,
     /// Bytes of the omitted beginning that an open reads.
     back: u64,
-    /// Branch to store with the next entries.
+    /// Branch of version control to store with the next entries.
     branch: Option<String>,
 }
 
@@ -84,7 +84,7 @@ impl Writer {
         loop {
             let command = match next.take() {
                 Some(command) => command,
-                None => match self.wait(commands) {
+                None => match self.next_command(commands) {
                     Some(command) => command,
                     None => {
                         let _ = self.finish_files();
@@ -138,8 +138,8 @@ impl Writer {
         }
     }
 
-    /// Waits for the next command. Pending syncs are done while the queue is empty.
-    fn wait(&mut self, commands: &Receiver<Command>) -> Option<Command> {
+    /// Waits for the next command, and syncs a finished run while the queue is empty.
+    fn next_command(&mut self, commands: &Receiver<Command>) -> Option<Command> {
         match commands.try_recv() {
             Ok(command) => Some(command),
             Err(TryRecvError::Disconnected) => None,
@@ -198,7 +198,7 @@ impl Writer {
         }
     }
 
-    /// Brings the files into their final state.
+    /// Prepares the files for the close: removes those of a session without entries, restores missing ones and syncs.
     fn finish_files(&mut self) -> Result<(), StoreError> {
         self.remove_empty();
         self.restore_missing_files()?;
@@ -208,7 +208,7 @@ impl Writer {
     /// Restores the files of an open session if they were removed.
     fn restore_missing_files(&mut self) -> Result<(), StoreError> {
         let State::Open(open) = &mut self.state else { return Ok(()) };
-        if let Some(notice) = restore::files(open)? {
+        if let Some(notice) = restore::restore_missing(open)? {
             self.notices.add(notice);
             self.new_file = true;
         }
@@ -249,7 +249,7 @@ impl Writer {
             }
             Err(error) => {
                 for (_, reply) in replies {
-                    let _ = reply.send(Err(again(&error)));
+                    let _ = reply.send(Err(copy_error(&error)));
                 }
             }
         }
@@ -313,7 +313,7 @@ impl Writer {
             written = self.sync_new_file();
         }
         if let (Ok(()), State::Open(open)) = (&written, &mut self.state) {
-            open.lock.note(open.db.entries());
+            open.lock.record_entries(open.db.entries());
             self.empty = None;
         } else {
             // The next append creates the file again.
@@ -374,7 +374,7 @@ fn sync_names(files: &Files) -> io::Result<()> {
     dir.parent().map_or(Ok(()), |root| File::open(root)?.sync_all())
 }
 
-/// Starts a thread and its command queue.
+/// Starts the thread that owns a session, with a queue for its commands.
 ///
 /// # Errors
 /// [`StoreError::Failed`] when the thread cannot be started.

@@ -31,14 +31,14 @@ pub enum LeftoverKind {
     ExpiredTrash,
 }
 
-/// Remains that nobody needs.
+/// Files of the store that nobody needs any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftover {
-    /// Kind of the remains.
+    /// Kind of the leftover.
     pub kind: LeftoverKind,
-    /// Session that they belong to.
+    /// Session that the files belong to.
     pub id: SessionId,
-    /// Bytes that their removal frees.
+    /// Size of the files in bytes, which their removal frees.
     pub bytes: u64,
 }
 
@@ -89,10 +89,10 @@ impl Leftovers {
         let listed = store.list(&every).await?;
         let copies = store.incomplete().list(&every).await?;
         let found = Self { all: Vec::new(), root, outputs, trash_age };
-        offload(move || Ok(found.collect(&listed, &copies, age))).await?
+        offload(move || Ok(found.collect_all(&listed, &copies, age))).await?
     }
 
-    fn collect(
+    fn collect_all(
         mut self,
         listed: &[SessionInfo],
         copies: &[SessionInfo],
@@ -151,7 +151,7 @@ impl Leftovers {
                     Err(error) => return Err(error.into()),
                 },
                 LeftoverKind::OrphanedOutputs => self.remove_outputs(&leftover.id)?,
-                // Removed below, all at once.
+                // Expired sessions are removed below, all at once.
                 LeftoverKind::ExpiredTrash => true,
             };
             if is_removed {
@@ -159,7 +159,7 @@ impl Leftovers {
             }
         }
         Trash::new(self.root.clone(), self.outputs.clone()).remove_older(self.trash_age).await?;
-        note_removal(&self.root);
+        record_removal_time(&self.root);
         Ok(removed)
     }
 
@@ -200,8 +200,8 @@ impl Leftovers {
     }
 }
 
-/// Notes the time of a removal. Without the note, only a remark is missing.
-fn note_removal(root: &Path) {
+/// Records the time of a removal. A failure is ignored: the time is only shown to people.
+fn record_removal_time(root: &Path) {
     use std::os::unix::fs::OpenOptionsExt;
     let options = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).clone();
     if let Ok(file) = options.open(root.join(LAST_REMOVAL)) {

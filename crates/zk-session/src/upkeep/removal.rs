@@ -45,7 +45,7 @@ pub(super) struct Removal {
     pub(super) entry: i64,
     /// Hash of the removed content in hexadecimal.
     removed: String,
-    /// Hash of the content in its place in hexadecimal.
+    /// Hash, in hexadecimal, of the content that took its place.
     pub(super) left: String,
 }
 
@@ -134,7 +134,7 @@ fn remove(
     }
     let mut replacements = Vec::new();
     let mut record = RemovalRecord::default();
-    for row in copies(&rows, at) {
+    for row in rows_with_content_of(&rows, at) {
         let Some(left) = without_content(&row.entry.kind).filter(|left| *left != row.entry.kind) else {
             continue;
         };
@@ -163,7 +163,7 @@ fn remove(
         .db
         .replace_bodies(&replacements, digest, record, millis(clock.now()))
         .map_err(|error| write_error(error, &path, id))?;
-    opened.lock.note(opened.db.entries());
+    opened.lock.record_entries(opened.db.entries());
     let entries = changed.into_iter().filter_map(|seq| u64::try_from(seq).ok()).collect();
     Ok(RemovedContent { id: id.clone(), entries, notices: std::mem::take(&mut opened.notices) })
 }
@@ -188,7 +188,7 @@ fn read_rows(conn: &Connection) -> rusqlite::Result<Vec<StoredRow>> {
     Ok(rows)
 }
 
-/// Subject of an entry, by which its copies are recognised.
+/// Message and calls that an entry is about, by which its copies are recognised.
 #[derive(Default)]
 struct Subject<'a> {
     message: Option<&'a MessageId>,
@@ -217,7 +217,8 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Whether `other` repeats this entry's content. What is told of a call repeats its arguments too.
+    /// Whether `other` repeats this entry's content. The record of a call's result counts as a repetition of its
+    /// arguments too.
     fn is_repeated_by(&self, other: &Self) -> bool {
         let share = |some: &[&CallId], others: &[&CallId]| some.iter().any(|id| others.contains(id));
         let is_same = self.message.is_some() && self.message == other.message;
@@ -227,9 +228,9 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// The row at `at` and the rows of its turn that repeat its content. Ids of calls may come again in other turns, so
-/// only rows between the prompt before and the message after the turn count.
-fn copies(rows: &[StoredRow], at: usize) -> Vec<&StoredRow> {
+/// The row at `at` and the rows of its turn that repeat its content. Call ids may be used again in other turns, so only
+/// rows between the message before the turn and the one after it are searched.
+fn rows_with_content_of(rows: &[StoredRow], at: usize) -> Vec<&StoredRow> {
     let Some(target) = rows.get(at) else { return Vec::new() };
     let subject = Subject::of(&target.entry.kind);
     let is_message = |row: &&StoredRow| matches!(row.entry.kind, EntryKind::Message { .. });

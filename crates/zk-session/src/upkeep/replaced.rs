@@ -60,7 +60,7 @@ fn empty_message(message: &Message) -> Message {
             Block::Text(_) | Block::Image(_) | Block::Document(_) | Block::Compaction(_) => {
                 Block::text(REMOVED)
             }
-            // Only their model could read them, and only unchanged.
+            // Their own model alone can read these blocks, and only unchanged.
             Block::Thinking(_) | Block::Provider(_) => continue,
         };
         if content.last() != Some(&left) {

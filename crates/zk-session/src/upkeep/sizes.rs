@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Bytes of the files in a directory and its subdirectories, without following links. What cannot be read counts 0.
+/// Bytes of the files in a directory and its subdirectories, without following links. Unreadable files count 0.
 pub(super) fn size_of(dir: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(dir) else { return 0 };
     let sizes = entries.flatten().map(|entry| match entry.metadata() {

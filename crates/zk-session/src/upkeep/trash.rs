@@ -21,7 +21,7 @@ use crate::{OpeningError, SessionPlace, is_valid_id};
 const RECORD: &str = "trashed.json";
 /// Maximum size of a [`RECORD`] in bytes.
 const MAX_RECORD_BYTES: u64 = 1 << 20;
-/// Newest version of that file that this program reads.
+/// Newest version of [`RECORD`] that this program reads.
 const RECORD_VERSION: u32 = 1;
 
 /// Sessions that were deleted, with all their files and large results, until they are restored or removed for good.
@@ -132,7 +132,7 @@ impl Trash {
     /// the middle, the next call completes the move.
     pub async fn put(&self, id: &SessionId) -> Result<TrashedSession, TrashError> {
         let (trash, id) = (self.clone(), id.clone());
-        offload(move || Ok(trash.put_now(&id))).await?
+        offload(move || Ok(trash.put_blocking(&id))).await?
     }
 
     /// Sessions in the trash, the last deleted first.
@@ -141,16 +141,16 @@ impl Trash {
     /// [`TrashError::Store`] when the trash cannot be listed.
     pub async fn list(&self) -> Result<Vec<TrashedSession>, TrashError> {
         let trash = self.clone();
-        offload(move || Ok(trash.list_now())).await?
+        offload(move || Ok(trash.list_blocking())).await?
     }
 
-    /// Moves the session with the id or unique prefix `text` back.
+    /// Moves the session with the id or unique prefix `text` back into the store.
     ///
     /// # Errors
     /// [`TrashError`]; the session then stays in the trash, and the next call completes what was begun.
     pub async fn restore(&self, text: &str) -> Result<SessionId, TrashError> {
         let (trash, text) = (self.clone(), text.trim().to_owned());
-        offload(move || Ok(trash.restore_now(&text))).await?
+        offload(move || Ok(trash.restore_blocking(&text))).await?
     }
 
     /// Removes the sessions for good that were deleted at least `age` ago.
@@ -177,7 +177,7 @@ impl Trash {
         };
         let is_known =
             |session: &TrashedSession| self.record(&session.id).is_ok_and(|record| record.deleted_ms > 0);
-        Ok(self.list_now()?.into_iter().filter(is_known).filter(is_old).collect())
+        Ok(self.list_blocking()?.into_iter().filter(is_known).filter(is_old).collect())
     }
 
     fn dir(&self, id: &SessionId) -> PathBuf {
@@ -188,7 +188,7 @@ impl Trash {
         Some(self.outputs.as_ref()?.join(TRASH).join(id.as_str()))
     }
 
-    fn put_now(&self, id: &SessionId) -> Result<TrashedSession, TrashError> {
+    fn put_blocking(&self, id: &SessionId) -> Result<TrashedSession, TrashError> {
         let dir = self.dir(id);
         let Some(files) = Files::find(&self.root, id)? else {
             return Err(match dir.is_dir() {
@@ -208,20 +208,20 @@ impl Trash {
         private_dir(&dir)?;
         write_record(&dir.join(RECORD), &record)?;
         if let (Some(outputs), Some(to)) = (&self.outputs, self.outputs_dir(id)) {
-            move_if_there(&outputs.join(id.as_str()), &to)?;
+            move_if_exists(&outputs.join(id.as_str()), &to)?;
         }
         move_files(files.dir(), &dir, id)?;
         drop(lock);
-        Ok(self.described(id, record))
+        Ok(self.to_trashed_session(id, record))
     }
 
-    fn list_now(&self) -> Result<Vec<TrashedSession>, TrashError> {
+    fn list_blocking(&self) -> Result<Vec<TrashedSession>, TrashError> {
         let mut found: Vec<TrashedSession> = self
             .ids()?
             .into_iter()
             .map(|id| {
                 let record = self.record(&id).unwrap_or_default();
-                self.described(&id, record)
+                self.to_trashed_session(&id, record)
             })
             .collect();
         found.sort_by(|a, b| (b.deleted, &b.id).cmp(&(a.deleted, &a.id)));
@@ -240,7 +240,7 @@ impl Trash {
         Ok(names.map(SessionId::from).filter(is_valid_id).collect())
     }
 
-    fn described(&self, id: &SessionId, record: Record) -> TrashedSession {
+    fn to_trashed_session(&self, id: &SessionId, record: Record) -> TrashedSession {
         let bytes = size_of(&self.dir(id)) + self.outputs_dir(id).map_or(0, |dir| size_of(&dir));
         let deleted = from_millis(record.deleted_ms);
         TrashedSession { id: id.clone(), title: record.title, cwd: record.cwd, deleted, bytes }
@@ -267,8 +267,8 @@ impl Trash {
         Ok(Record { version: RECORD_VERSION, folder, title, cwd: meta.cwd, deleted_ms: millis(changed) })
     }
 
-    fn restore_now(&self, text: &str) -> Result<SessionId, TrashError> {
-        let id = self.matching(text)?;
+    fn restore_blocking(&self, text: &str) -> Result<SessionId, TrashError> {
+        let id = self.find_matching(text)?;
         let dir = self.dir(&id);
         let record = self.record(&id)?;
         // The name of a folder, and no path out of the store.
@@ -285,14 +285,14 @@ impl Trash {
             if from.exists() && place.exists() {
                 return Err(TrashError::PlaceTaken { id, path: place });
             }
-            move_if_there(&from, &place)?;
+            move_if_exists(&from, &place)?;
         }
         move_files(&dir, &to, &id)?;
         self.remove(&id)?;
         Ok(id)
     }
 
-    fn matching(&self, text: &str) -> Result<SessionId, TrashError> {
+    fn find_matching(&self, text: &str) -> Result<SessionId, TrashError> {
         let ids = self.ids()?;
         if let Some(id) = ids.iter().find(|id| id.as_str() == text) {
             return Ok(id.clone());
@@ -348,12 +348,12 @@ fn move_files(from: &Path, to: &Path, id: &SessionId) -> Result<(), TrashError> 
         names.filter(|name| name.starts_with(&prefix) && *name != format!("{id}.lock")).collect();
     names.sort_by_key(|name| *name == format!("{id}.db"));
     for name in names {
-        move_if_there(&from.join(&name), &to.join(&name))?;
+        move_if_exists(&from.join(&name), &to.join(&name))?;
     }
     sync_dir(to).and_then(|()| sync_dir(from))
 }
 
-fn move_if_there(from: &Path, to: &Path) -> Result<(), TrashError> {
+fn move_if_exists(from: &Path, to: &Path) -> Result<(), TrashError> {
     if fs::symlink_metadata(from).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         return Ok(());
     }

@@ -12,7 +12,7 @@ use crate::sqlite::db::{BUSY, FORMAT, connect_read_only, has_links};
 use crate::sqlite::error::{is_damage, store_error};
 use crate::sqlite::files::Files;
 use crate::sqlite::meta::{self, CHAIN_FROM, Meta};
-use crate::sqlite::open::{damaged, not_found};
+use crate::sqlite::open::{damaged_error, not_found};
 use crate::sqlite::row::checksum;
 use crate::sqlite::row::hash::{Hash, LinkHead, body_hash, hex, link};
 use crate::sqlite::{lock, offload};
@@ -52,11 +52,11 @@ pub enum ChainFault {
     Changed {
         /// Number of the entry, from 1.
         entry: u64,
-        /// Property that does not fit.
+        /// Description of the part of the entry that was changed.
         why: &'static str,
     },
     /// Entries are missing.
-    #[error("{}", missing(*.from, *.to))]
+    #[error("{}", missing_text(*.from, *.to))]
     Missing {
         /// Number of the first missing entry.
         from: u64,
@@ -71,12 +71,12 @@ pub enum ChainFault {
         /// Description of the damage.
         why: String,
     },
-    /// A fact that is stored beside the entries does not fit them.
+    /// A count or a chain start that is stored beside the entries does not fit them.
     #[error("{0}")]
     Inconsistent(&'static str),
 }
 
-fn missing(from: u64, to: u64) -> String {
+fn missing_text(from: u64, to: u64) -> String {
     if from == to {
         format!("entry {from} is missing")
     } else {
@@ -119,11 +119,11 @@ fn verify(root: &Path, id: &SessionId) -> Result<Verification, StoreError> {
     let Some(files) = Files::find(root, id)? else { return Err(not_found(root, id)) };
     let path = files.db();
     if files.has_lone_log() {
-        return Err(damaged(id, "its database file is empty beside a write-ahead log", files.log()));
+        return Err(damaged_error(id, "its database file is empty beside a write-ahead log", files.log()));
     }
     if !path.exists() {
         let kept = files.kept_last().unwrap_or(path);
-        return Err(damaged(id, "it could not be read when it was last opened", kept));
+        return Err(damaged_error(id, "it could not be read when it was last opened", kept));
     }
     let fail = |error: rusqlite::Error| store_error(&error, "read", &path, id);
     let conn = connect_read_only(&path, BUSY).map_err(fail)?;
@@ -132,12 +132,12 @@ fn verify(root: &Path, id: &SessionId) -> Result<Verification, StoreError> {
         return Err(StoreError::TooNew { id: id.clone(), found, known: FORMAT });
     }
     let mut reader = Reader::default();
-    let read = read(&conn, &mut reader);
+    let read = read_rows(&conn, &mut reader);
     let beside_a_writer = lock::holder(&files).is_some();
     match read {
         Ok(()) => {}
         Err(error) if is_damage(&error) => {
-            let (after, why) = (number(reader.seq), error.to_string());
+            let (after, why) = (entry_number(reader.seq), error.to_string());
             reader.faults.push(ChainFault::Unreadable { after, why });
         }
         Err(error) => return Err(fail(error)),
@@ -153,7 +153,7 @@ fn verify(root: &Path, id: &SessionId) -> Result<Verification, StoreError> {
 }
 
 /// Reads all rows in one transaction, so that they are of one moment.
-fn read(conn: &Connection, reader: &mut Reader) -> rusqlite::Result<()> {
+fn read_rows(conn: &Connection, reader: &mut Reader) -> rusqlite::Result<()> {
     let moment = conn.unchecked_transaction()?;
     let meta = Meta::read(conn)?;
     reader.chain_from = meta::read_number(conn, CHAIN_FROM)?;
@@ -162,7 +162,7 @@ fn read(conn: &Connection, reader: &mut Reader) -> rusqlite::Result<()> {
         .prepare(&format!("SELECT seq, id, parent, time_ms, kind, sum, {link} FROM entries ORDER BY seq"))?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
-        reader.take(row)?;
+        reader.check_row(row)?;
     }
     drop(rows);
     drop(select);
@@ -177,14 +177,14 @@ fn read(conn: &Connection, reader: &mut Reader) -> rusqlite::Result<()> {
 /// State of a verification between two rows.
 #[derive(Default)]
 struct Reader {
-    /// Number of the last row.
+    /// Number of the row that was read last.
     seq: i64,
     entries: u64,
-    /// First row of the chain, as stored.
+    /// First row of the chain, as the table `meta` says.
     chain_from: Option<i64>,
     /// First row that has a link.
     linked_from: Option<i64>,
-    /// Link of the last row.
+    /// Link of the row that was read last.
     before: Option<Hash>,
     faults: Vec<ChainFault>,
     /// Rows whose content has another hash than their link says, until the records of removals are known.
@@ -218,44 +218,45 @@ impl ChangedRow {
 }
 
 impl Reader {
-    fn take(&mut self, row: &Row<'_>) -> rusqlite::Result<()> {
+    fn check_row(&mut self, row: &Row<'_>) -> rusqlite::Result<()> {
         let seq: i64 = row.get(0)?;
         if seq != self.seq + 1 {
-            self.faults.push(ChainFault::Missing { from: number(self.seq + 1), to: number(seq - 1) });
+            self.faults
+                .push(ChainFault::Missing { from: entry_number(self.seq + 1), to: entry_number(seq - 1) });
         }
         self.seq = seq;
         self.entries += 1;
         let columns = (row.get_ref(1)?.as_str(), row.get_ref(2)?.as_str_or_null(), row.get_ref(3)?.as_i64());
         let (Ok(id), Ok(parent), Ok(time_ms)) = columns else {
-            self.changed("a column is not of its type");
+            self.report_change("a column is not of its type");
             return Ok(());
         };
         let Ok(kind) = row.get_ref(4)?.as_str() else {
-            self.changed("its content is no text");
+            self.report_change("its content is no text");
             return Ok(());
         };
         let fits = row.get_ref(5)? == ValueRef::Integer(checksum(seq, id, parent, time_ms, kind));
         if !fits {
-            self.changed("its checksum does not fit");
+            self.report_change("its checksum does not fit");
         }
         let stored = match row.get_ref(6)? {
             ValueRef::Null => None,
             ValueRef::Blob(bytes) => match Hash::try_from(bytes) {
                 Ok(hash) => Some(hash),
                 Err(_) => {
-                    self.changed("its hash is not of its length");
+                    self.report_change("its hash is not of its length");
                     return Ok(());
                 }
             },
             _ => {
-                self.changed("its hash is not of its type");
+                self.report_change("its hash is not of its type");
                 return Ok(());
             }
         };
         let before = std::mem::replace(&mut self.before, stored);
         let Some(stored) = stored else {
             if self.linked_from.is_some() || self.chain_from.is_some_and(|from| seq >= from) {
-                self.changed("its hash was removed");
+                self.report_change("its hash was removed");
             }
             return Ok(());
         };
@@ -275,8 +276,8 @@ impl Reader {
         Ok(())
     }
 
-    fn changed(&mut self, why: &'static str) {
-        self.faults.push(ChainFault::Changed { entry: number(self.seq), why });
+    fn report_change(&mut self, why: &'static str) {
+        self.faults.push(ChainFault::Changed { entry: entry_number(self.seq), why });
     }
 
     /// Keeps the record of a removal, which the chain covers itself.
@@ -292,7 +293,8 @@ impl Reader {
     /// Reports the entries that are missing at the end, if the last one is not `last`.
     fn expect_last(&mut self, last: i64) {
         if self.seq < last {
-            self.faults.push(ChainFault::Missing { from: number(self.seq + 1), to: number(last) });
+            self.faults
+                .push(ChainFault::Missing { from: entry_number(self.seq + 1), to: entry_number(last) });
             self.seq = last;
         }
     }
@@ -300,7 +302,7 @@ impl Reader {
     fn finish(mut self, id: &SessionId) -> Verification {
         let mut removed = Vec::new();
         for row in std::mem::take(&mut self.changed) {
-            let entry = number(row.seq);
+            let entry = entry_number(row.seq);
             if row.was_removed(&self.records) {
                 removed.push(entry);
             } else {
@@ -320,7 +322,7 @@ impl Reader {
         Verification {
             id: id.clone(),
             entries: self.entries,
-            chain_from: self.linked_from.map(number),
+            chain_from: self.linked_from.map(entry_number),
             head: self.before.as_ref().map(hex),
             removed,
             faults: self.faults,
@@ -328,6 +330,6 @@ impl Reader {
     }
 }
 
-fn number(seq: i64) -> u64 {
+fn entry_number(seq: i64) -> u64 {
     u64::try_from(seq).unwrap_or_default()
 }

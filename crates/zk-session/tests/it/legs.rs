@@ -173,7 +173,7 @@ impl World {
         self.store.read(&self.session).await.unwrap().entries
     }
 
-    fn did(&self, name: &str) -> usize {
+    fn effect_count(&self, name: &str) -> usize {
         self.done.lock().unwrap().iter().filter(|done| *done == name).count()
     }
 
@@ -262,8 +262,8 @@ impl World {
             let is_unknown = result.starts_with("Outcome unknown");
             match name {
                 "read" => assert_eq!(result, "did read"),
-                _ if is_unknown => assert!(self.did(name) <= 1, "{name} was repeated"),
-                _ => assert_eq!((result.as_str(), self.did(name)), (&*format!("did {name}"), 1)),
+                _ if is_unknown => assert!(self.effect_count(name) <= 1, "{name} was repeated"),
+                _ => assert_eq!((result.as_str(), self.effect_count(name)), (&*format!("did {name}"), 1)),
             }
         }
     }
@@ -274,21 +274,21 @@ fn calls(entries: &[Entry], wanted: fn(&EntryKind) -> Option<String>) -> BTreeSe
     entries.iter().filter_map(|entry| wanted(&entry.kind)).collect()
 }
 
-fn begun(entries: &[Entry]) -> BTreeSet<String> {
+fn begun_calls(entries: &[Entry]) -> BTreeSet<String> {
     calls(entries, |kind| match kind {
         EntryKind::CallBegin { call_id, .. } => Some(call_id.to_string()),
         _ => None,
     })
 }
 
-fn ended(entries: &[Entry]) -> BTreeSet<String> {
+fn ended_calls(entries: &[Entry]) -> BTreeSet<String> {
     calls(entries, |kind| match kind {
         EntryKind::CallEnd { call_id, .. } => Some(call_id.to_string()),
         _ => None,
     })
 }
 
-fn is_open(entries: &[Entry]) -> bool {
+fn has_open_turn(entries: &[Entry]) -> bool {
     entries.iter().any(|entry| matches!(entry.kind, EntryKind::OpenTurn { .. }))
 }
 
@@ -311,7 +311,7 @@ fn a_worker_that_dies_at_any_step_of_a_turn_repeats_nothing() {
         let (outcome, agent) = block_on(world.leg(2));
         outcome.result.unwrap_or_else(|error| panic!("step {at}: {error}"));
         block_on(world.assert_sound(&agent.history()));
-        if is_open(&left) {
+        if has_open_turn(&left) {
             assert_eq!(
                 world.asked.lock().unwrap().0,
                 asked,
@@ -328,7 +328,7 @@ fn a_worker_that_dies_at_any_step_of_a_turn_repeats_nothing() {
         let is_closed = left.iter().any(|entry| {
             matches!(&entry.kind, EntryKind::Message { message, .. } if message.calls().next().is_some())
         });
-        let expected = if is_closed { BTreeSet::new() } else { &begun(&left) - &ended(&left) };
+        let expected = if is_closed { BTreeSet::new() } else { &begun_calls(&left) - &ended_calls(&left) };
         assert_eq!(unknown, expected, "step {at}");
     }
 }
@@ -342,7 +342,8 @@ fn workers_that_die_at_random_repeat_nothing() {
         let mut token = 0;
         let history = loop {
             token += 1;
-            let (was_open, asked) = (is_open(&block_on(world.entries())), world.asked.lock().unwrap().0);
+            let (was_open, asked) =
+                (has_open_turn(&block_on(world.entries())), world.asked.lock().unwrap().0);
             let ended = world.leg_dying_at(token, random.usize(..24));
             if was_open {
                 assert_eq!(world.asked.lock().unwrap().0, asked, "seed {seed}: asked for again");
@@ -390,7 +391,7 @@ async fn a_leg_whose_session_was_taken_over_ends_at_once() {
     let late = stale.run(RunOptions::resume().drive_leg(world.run.clone())).unwrap().wait().await;
     assert!(matches!(late.result, Err(AgentError::Fenced)), "{:?}", late.result);
     assert_eq!(world.entries().await.len(), after, "a fenced leg wrote");
-    assert_eq!((world.did("write"), world.did("shell")), (1, 1));
+    assert_eq!((world.effect_count("write"), world.effect_count("shell")), (1, 1));
 }
 
 /// The session is taken over while the older leg works on a turn: its next call does not run.
@@ -413,15 +414,21 @@ async fn a_leg_that_is_taken_over_in_a_turn_runs_no_further_call() {
     });
     let outcome = agent.run(RunOptions::resume().drive_leg(world.run.clone())).unwrap().wait().await;
     assert!(matches!(outcome.result, Err(AgentError::Fenced)), "{:?}", outcome.result);
-    assert_eq!((world.did("read"), world.did("write"), world.did("shell")), (1, 0, 0));
+    assert_eq!(
+        (world.effect_count("read"), world.effect_count("write"), world.effect_count("shell")),
+        (1, 0, 0)
+    );
     let entries = world.entries().await;
-    assert!(is_open(&entries) && begun(&entries).is_empty(), "{entries:?}");
+    assert!(has_open_turn(&entries) && begun_calls(&entries).is_empty(), "{entries:?}");
     agent.close().await;
     drop(agent);
     let (outcome, agent) = world.leg(3).await;
     outcome.result.unwrap();
     world.assert_sound(&agent.history()).await;
-    assert_eq!((*world.asked.lock().unwrap(), world.did("write"), world.did("shell")), ((1, 1), 1, 1));
+    assert_eq!(
+        (*world.asked.lock().unwrap(), world.effect_count("write"), world.effect_count("shell")),
+        ((1, 1), 1, 1)
+    );
 }
 
 /// A call that nobody is here to approve ends the leg; the answer of the next morning lets exactly it run.
@@ -490,7 +497,7 @@ async fn a_parked_run_waits_in_its_session_and_goes_on_with_the_answer() {
     let Err(AgentError::Parked { tool, question: Some(next), .. }) = outcome.result else {
         panic!("{:?}", outcome.result)
     };
-    assert_eq!((tool.as_str(), world.did("write"), world.did("shell")), ("shell", 1, 0));
+    assert_eq!((tool.as_str(), world.effect_count("write"), world.effect_count("shell")), ("shell", 1, 0));
     agent.close().await;
     drop(agent);
     let late = answer(&question, UiAnswer::Once).await.unwrap_err();
@@ -499,7 +506,7 @@ async fn a_parked_run_waits_in_its_session_and_goes_on_with_the_answer() {
 
     let (outcome, agent) = world.leg(4).await;
     outcome.result.unwrap();
-    assert_eq!((world.did("write"), world.did("shell")), (1, 0));
+    assert_eq!((world.effect_count("write"), world.effect_count("shell")), (1, 0));
     let told: Vec<String> = agent
         .history()
         .iter()
@@ -552,11 +559,11 @@ async fn a_run_is_handed_over_between_its_calls() {
     });
     let outcome = run.wait().await;
     assert!(matches!(outcome.result, Err(AgentError::HandedOver)), "{:?}", outcome.result);
-    assert_eq!((world.did("write"), world.did("shell")), (1, 0));
+    assert_eq!((world.effect_count("write"), world.effect_count("shell")), (1, 0));
     agent.close().await;
     drop(agent);
     let (outcome, agent) = world.leg(2).await;
     outcome.result.unwrap();
     world.assert_sound(&agent.history()).await;
-    assert_eq!((world.did("write"), world.did("shell")), (1, 1));
+    assert_eq!((world.effect_count("write"), world.effect_count("shell")), (1, 1));
 }

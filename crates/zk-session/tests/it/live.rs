@@ -356,7 +356,7 @@ async fn play(steps: &[Step], dir: &Path) -> Result<(), TestCaseError> {
     let mut session = store.create(at(dir)).await.unwrap();
     session.add(run(0)).await.unwrap();
     let (mut ids, mut number) = (vec!["p_0".to_owned(), "a_0".to_owned()], 0);
-    // Whoever opened the session has read the messages from this one on, and leaves out no fewer.
+    // Index of the first message that the present opening has read; later compactions leave out no fewer messages.
     let mut read = 0;
     let mut is_unknown = false;
     for (n, step) in (1..).zip(steps) {

@@ -1,4 +1,4 @@
-//! Other processes that use a store: this test program itself, started again with a part to play.
+//! Other processes that use a store: this test program itself, started again in the role of a writer.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ pub(crate) fn lines(child: &mut Child) -> impl Iterator<Item = String> + use<> {
     lines.map_while(Result::ok).filter(|line| line.starts_with("unit ") || line.starts_with("failed "))
 }
 
-/// The part itself. Without the variable there is no part to play.
+/// Role of the appending process. Does nothing without the variable [`PART`].
 #[test]
 fn part_appender() {
     #[expect(clippy::disallowed_methods, reason = "how the starting test says what to do")]

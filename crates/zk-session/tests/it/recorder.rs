@@ -24,12 +24,12 @@ use crate::support::{at, kinds};
 /// A session whose disk can be slow or full.
 struct Moody {
     inner: Arc<dyn OpenSession>,
-    /// One permit lets one append through.
+    /// Each permit lets one append through.
     disk: Semaphore,
-    /// So many appends fail from now on.
+    /// Number of appends that fail from now on.
     full: AtomicU32,
     appends: AtomicUsize,
-    /// Appends asked to be on the disk, by their numbers.
+    /// Numbers of the appends that were requested with [`Durability::Disk`].
     on_disk: Mutex<Vec<usize>>,
 }
 

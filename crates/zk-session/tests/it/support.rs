@@ -102,7 +102,7 @@ pub(crate) fn every() -> SessionFilter {
     SessionFilter { unanswered: true, ..SessionFilter::default() }
 }
 
-/// Appending as most tests do it.
+/// Append with [`Durability::Process`].
 pub(crate) trait Add {
     async fn add(&self, entries: Vec<EntryKind>) -> Result<Vec<EntryId>, StoreError>;
 }

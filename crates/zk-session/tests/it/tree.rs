@@ -174,7 +174,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Log of a session by ids, as it should be.
+/// Expected log of a session, as entry ids.
 #[derive(Default)]
 struct Model {
     log: Vec<EntryId>,

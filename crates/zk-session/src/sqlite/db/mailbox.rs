@@ -18,7 +18,7 @@ pub(in crate::sqlite) fn post(files: &Files, mail: &Mail) -> Result<(), StoreErr
     let posted = || {
         let mut conn = connect_briefly(&path)?;
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        if !exists(&tx, "meta")? {
+        if !has_table(&tx, "meta")? {
             return Ok(None);
         }
         // The body of mail that was taken is empty: its id stays, so that nothing is posted twice.
@@ -48,7 +48,7 @@ pub(in crate::sqlite) fn post(files: &Files, mail: &Mail) -> Result<(), StoreErr
 pub(in crate::sqlite) fn read(conn: &Connection, files: &Files) -> Result<Vec<Mail>, StoreError> {
     let id: &SessionId = files.id();
     let bodies = || {
-        if !exists(conn, "mail")? {
+        if !has_table(conn, "mail")? {
             return Ok(Vec::new());
         }
         let mut select = conn.prepare_cached("SELECT body FROM mail WHERE body <> '' ORDER BY seq")?;
@@ -59,16 +59,16 @@ pub(in crate::sqlite) fn read(conn: &Connection, files: &Files) -> Result<Vec<Ma
     bodies.iter().map(|body| Mail::from_json(body)).collect()
 }
 
-/// Takes mail; what is not there is passed over.
-pub(super) fn take(tx: &Transaction<'_>, mail: &[MailId]) -> rusqlite::Result<()> {
-    if mail.is_empty() || !exists(tx, "mail")? {
+/// Empties the bodies of mail that was taken, and keeps the ids. Unknown ids are ignored.
+pub(super) fn mark_taken(tx: &Transaction<'_>, mail: &[MailId]) -> rusqlite::Result<()> {
+    if mail.is_empty() || !has_table(tx, "mail")? {
         return Ok(());
     }
     let mut take = tx.prepare_cached("UPDATE mail SET body = '' WHERE id = ?1")?;
     mail.iter().try_for_each(|id| take.execute([id.as_str()]).map(drop))
 }
 
-fn exists(conn: &Connection, table: &str) -> rusqlite::Result<bool> {
+fn has_table(conn: &Connection, table: &str) -> rusqlite::Result<bool> {
     let find = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1";
     Ok(conn.query_row(find, [table], |_| Ok(())).optional()?.is_some())
 }

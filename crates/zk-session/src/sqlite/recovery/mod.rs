@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 use zk_core::service::{Entry, StoreError, read_regular};
 
-use super::check::{self, Branches, Checked, Log, Look, Rows};
+use super::check::{self, Access, Branches, Checked, Log, Rows};
 use super::db::{RowHead, connect, create_tables, insert_row, insert_statement};
 use super::error::store_error;
-use super::files::{Files, remove, with};
+use super::files::{Files, remove, with_suffix};
 use super::lock::open_plain;
 use super::row::Unreadable;
 use super::wal;
@@ -52,7 +52,7 @@ pub(super) fn quarantine(files: &Files, rows: &[Unreadable]) -> Result<(), Store
 /// Replaces a damaged database by one with the readable part of `log`, and keeps the damaged file.
 ///
 /// Returns the new path of the damaged file. If the process is killed before the end, the damaged file is
-/// still in place, or [`finish`] completes the replacement.
+/// still in place, or [`finish_interrupted`] completes the replacement.
 ///
 /// # Errors
 /// [`StoreError`] when the new file cannot be written; the damaged one then stays in place.
@@ -88,7 +88,7 @@ pub(super) fn write_again(files: &Files, log: &Log) -> Result<(), StoreError> {
     let path = write_anew(files, log)?;
     // A remaining write-ahead log would be replayed into the new database.
     for suffix in ["-wal", "-shm", "-journal"] {
-        remove(&with(&files.db(), suffix))?;
+        remove(&with_suffix(&files.db(), suffix))?;
     }
     rename(&path, &files.db())
 }
@@ -100,7 +100,7 @@ pub(super) fn write_again(files: &Files, log: &Log) -> Result<(), StoreError> {
 pub(super) fn read_lone_log(files: &Files) -> Result<(String, Log), StoreError> {
     let fail = |doing, path: PathBuf| move |source| StoreError::Io { doing, path, source };
     let bytes = read_regular(&files.log(), u64::MAX).map_err(fail("read", files.log()))?;
-    let Some(database) = wal::database(&bytes) else {
+    let Some(database) = wal::rebuild_database(&bytes) else {
         return Ok((
             "its database file is empty and nothing in its write-ahead log is whole".to_owned(),
             Log::default(),
@@ -115,9 +115,9 @@ pub(super) fn read_lone_log(files: &Files) -> Result<(String, Log), StoreError> 
         .and_then(|mut image| image.write_all(&database))
         .map_err(fail("write", path.clone()))?;
     let log =
-        connect(&path).map(|conn| match check::check_all(&conn, &path, Look::default(), Branches::All) {
+        connect(&path).map(|conn| match check::check_all(&conn, &path, Access::default(), Branches::All) {
             Ok((Checked::Whole(_), log)) => log,
-            Ok(_) | Err(_) => check::gather_all(&conn, &path),
+            Ok(_) | Err(_) => check::read_readable(&conn, &path),
         });
     remove(&path)?;
     let log = log.map_err(|error| store_error(&error, "read", &path, files.id()))?;
@@ -161,7 +161,7 @@ fn write(path: &Path, log: &Log) -> rusqlite::Result<()> {
 ///
 /// # Errors
 /// [`StoreError::Io`].
-pub(super) fn finish(files: &Files) -> Result<(), StoreError> {
+pub(super) fn finish_interrupted(files: &Files) -> Result<(), StoreError> {
     let path = files.recovery();
     if !path.exists() {
         return Ok(());
@@ -169,7 +169,8 @@ pub(super) fn finish(files: &Files) -> Result<(), StoreError> {
     let is_whole = || {
         let mut visit = |_, _| ControlFlow::Continue(());
         let mut rows = Rows::new(&mut visit, Branches::All);
-        let checked = connect(&path).and_then(|conn| check::check(&conn, &path, Look::default(), &mut rows));
+        let checked =
+            connect(&path).and_then(|conn| check::check(&conn, &path, Access::default(), &mut rows));
         matches!(checked, Ok(Checked::Whole(_)))
     };
     if !files.db().exists() && !files.has_lone_log() && is_whole() {

@@ -8,7 +8,7 @@ use crate::sqlite::db::Db;
 use crate::sqlite::error::store_error;
 use crate::sqlite::lock::SessionLock;
 use crate::sqlite::meta::Meta;
-use crate::sqlite::open::{Opened, identity, io_error, reach, set_up};
+use crate::sqlite::open::{Opened, connect_to, identity, io_error, set_up};
 use crate::sqlite::row::{self, COLUMNS};
 use crate::sqlite::tree::{self, Tree};
 
@@ -18,7 +18,7 @@ use crate::sqlite::tree::{self, Tree};
 /// # Errors
 /// [`StoreError`] when the files cannot be written, or other files are in their place. The session stores no
 /// more entries then.
-pub(in crate::sqlite) fn files(open: &mut Opened) -> Result<Option<String>, StoreError> {
+pub(in crate::sqlite) fn restore_missing(open: &mut Opened) -> Result<Option<String>, StoreError> {
     let path = open.files.db();
     match fs::symlink_metadata(&path) {
         Ok(_) if identity(&path) == open.file => return Ok(None),
@@ -47,7 +47,7 @@ pub(in crate::sqlite) fn files(open: &mut Opened) -> Result<Option<String>, Stor
     super::quarantine(&open.files, &log.unreadable)?;
     open.db.abandon().map_err(|error| store_error(&error, "let go of", &path, &id))?;
     super::write_again(&open.files, &log)?;
-    let conn = reach(&path, &id)?;
+    let conn = connect_to(&path, &id)?;
     let meta = Meta::read(&conn).map_err(|error| store_error(&error, "read", &path, &id))?;
     set_up(&conn, false, &path, &id)?;
     let leaf = log.entries.last().map(|entry| entry.id.clone());
@@ -56,7 +56,7 @@ pub(in crate::sqlite) fn files(open: &mut Opened) -> Result<Option<String>, Stor
     let index = index.map_err(|error| store_error(&error, "read", &path, &id))?;
     open.db = Db::existing(conn, meta, index, leaf);
     open.file = identity(&path);
-    open.lock.note(open.db.entries());
+    open.lock.record_entries(open.db.entries());
     Ok(Some(format!(
         "the files of session `{id}` were removed while it was open; {} written again to {}",
         if log.entries.len() == 1 {
@@ -74,7 +74,7 @@ fn read_all(open: &Opened) -> rusqlite::Result<Log> {
     let mut select = open.db.connection().prepare(&format!("SELECT {COLUMNS} FROM entries ORDER BY seq"))?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
-        log.take(row::read(row)?.1);
+        log.add_row(row::read(row)?.1);
     }
     Ok(log)
 }

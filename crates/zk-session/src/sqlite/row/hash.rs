@@ -18,7 +18,7 @@ pub(crate) fn fnv1a(parts: &[&[u8]]) -> u64 {
 /// SHA-256 of an entry's content, or of an entry and all rows before it.
 pub(crate) type Hash = [u8; 32];
 
-/// Beginning of the bytes that a link of the chain is the hash of. Another layout needs another text.
+/// Domain separator at the beginning of the hashed bytes of each link. Another layout needs another text.
 const LINK_DOMAIN: &[u8] = b"zk session entry 1";
 
 /// SHA-256 of an entry's content.

@@ -12,7 +12,7 @@ use hash::fnv1a;
 
 /// Columns that [`read`] expects.
 pub(crate) const COLUMNS: &str = "seq, id, parent, time_ms, kind, sum";
-/// Position of the column `kind`.
+/// Index of the column `kind` in [`COLUMNS`].
 pub(crate) const KIND_COLUMN: usize = 4;
 
 /// Row that is no valid entry, with its raw values.

@@ -47,7 +47,7 @@ fn part_script() {
     let Ok(root) = std::env::var(PART) else { return };
     let root = PathBuf::from(root);
     let mut random = fastrand::Rng::with_seed(5);
-    // The name of the test stands before.
+    // The test harness has printed the name of the test on the current line.
     say("");
     Runtime::new().unwrap().block_on(async {
         let store = SqliteStore::new(root.clone());
