@@ -14,11 +14,11 @@ use crate::{DirMap, FileMapStore, RemoteStore, StoreLocation};
 /// Services and secrets that opening a store may need.
 #[derive(Debug)]
 pub struct StoreOpening {
-    /// Files of the person.
+    /// Access to the files of a store in a directory.
     pub files: Arc<dyn StateFiles>,
-    /// Client of HTTP.
+    /// HTTP client for a session server.
     pub http: Http,
-    /// Token of a server of sessions.
+    /// Token for a session server.
     pub token: Option<String>,
 }
 

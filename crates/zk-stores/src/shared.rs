@@ -7,7 +7,7 @@ use zk_core::model::SessionId;
 use zk_core::service::{SessionFilter, SessionInfo, StoreError};
 use zk_session::is_valid_id;
 
-/// Milliseconds since 1970; 0 before.
+/// Present time in milliseconds since 1970.
 pub(crate) fn now_ms() -> u64 {
     millis(SystemTime::now())
 }
@@ -21,21 +21,21 @@ pub(crate) fn from_millis(millis: u64) -> SystemTime {
     UNIX_EPOCH.checked_add(Duration::from_millis(millis)).unwrap_or(UNIX_EPOCH)
 }
 
-/// Maximum number of characters of a wrong id in a message.
+/// Maximum number of characters that a message shows of an invalid id.
 const MAX_SHOWN_CHARS: usize = 100;
 
-/// Checks an id that a person asks for: no session has one that is not valid.
+/// Checks the id of a requested session: no session has an invalid id.
 ///
 /// # Errors
 /// [`StoreError::NotFound`].
-pub(crate) fn check_asked(id: &SessionId) -> Result<(), StoreError> {
+pub(crate) fn check_requested_id(id: &SessionId) -> Result<(), StoreError> {
     if is_valid_id(id) { Ok(()) } else { Err(not_found(id, [])) }
 }
 
-/// Checks the id of a new session, or one that another machine gives.
+/// Checks the id of a new session, or one that another machine sent.
 ///
 /// # Errors
-/// [`StoreError::Failed`] for one that is no name of a session.
+/// [`StoreError::Failed`] for an invalid id.
 pub(crate) fn check_id(id: &SessionId) -> Result<(), StoreError> {
     if is_valid_id(id) {
         return Ok(());
@@ -46,11 +46,11 @@ pub(crate) fn check_id(id: &SessionId) -> Result<(), StoreError> {
     )))
 }
 
-/// Checks that a store answered about the session that it was asked for.
+/// Checks that the answer of a store is about the requested session.
 ///
 /// # Errors
-/// [`StoreError::Failed`] for another one.
-pub(crate) fn check_same(asked: &SessionId, answered: &SessionId) -> Result<(), StoreError> {
+/// [`StoreError::Failed`] for an answer about another session.
+pub(crate) fn check_same_id(asked: &SessionId, answered: &SessionId) -> Result<(), StoreError> {
     if asked == answered {
         return Ok(());
     }
@@ -58,15 +58,15 @@ pub(crate) fn check_same(asked: &SessionId, answered: &SessionId) -> Result<(), 
     Err(StoreError::Failed(format!("the store answered about session {shown:?} instead of `{asked}`")))
 }
 
-/// Summary with a parent only if the parent's id is valid; `None` for a session whose own id is not.
-pub(crate) fn checked(mut info: SessionInfo) -> Option<SessionInfo> {
+/// Summary of a session without a parent of an invalid id; `None` if its own id is invalid.
+pub(crate) fn with_valid_ids(mut info: SessionInfo) -> Option<SessionInfo> {
     info.parent = info.parent.filter(is_valid_id);
     is_valid_id(&info.id).then_some(info)
 }
 
 /// Applies a filter to sessions: the matching ones, newest first, up to its limit.
-pub(crate) fn filtered(all: Vec<SessionInfo>, filter: &SessionFilter) -> Vec<SessionInfo> {
-    let mut all: Vec<SessionInfo> = all.into_iter().filter_map(checked).collect();
+pub(crate) fn apply_filter(all: Vec<SessionInfo>, filter: &SessionFilter) -> Vec<SessionInfo> {
+    let mut all: Vec<SessionInfo> = all.into_iter().filter_map(with_valid_ids).collect();
     let canonical = filter.cwd.as_ref().and_then(|cwd| cwd.canonicalize().ok());
     all.retain(|info| {
         let matches = filter.cwd.as_ref().is_none_or(|cwd| is_same_dir(cwd, canonical.as_ref(), &info.cwd));
@@ -86,11 +86,11 @@ pub(crate) fn not_found(id: &SessionId, known: impl IntoIterator<Item = String>)
     StoreError::NotFound { id: id.to_string(), hint: zk_session::near_match(id.as_str(), known) }
 }
 
-pub(crate) fn exists(id: &SessionId) -> StoreError {
+pub(crate) fn exists_error(id: &SessionId) -> StoreError {
     StoreError::Failed(format!("session `{id}` exists already; open it, or choose another id"))
 }
 
-pub(crate) fn closed(id: &SessionId) -> StoreError {
+pub(crate) fn closed_error(id: &SessionId) -> StoreError {
     StoreError::Failed(format!("session `{id}` is closed; open it again"))
 }
 
@@ -102,9 +102,9 @@ mod tests {
     fn an_id_that_is_no_name_of_a_directory_is_refused() {
         for id in ["", "..", "../x", "/etc", "a/b", "a.b", "a\0b", "ü", &"x".repeat(101)] {
             assert!(matches!(check_id(&id.into()), Err(StoreError::Failed(_))), "{id:?}");
-            assert!(matches!(check_asked(&id.into()), Err(StoreError::NotFound { .. })), "{id:?}");
+            assert!(matches!(check_requested_id(&id.into()), Err(StoreError::NotFound { .. })), "{id:?}");
         }
         assert!(check_id(&SessionId::fresh()).is_ok());
-        assert!(check_same(&"s_1".into(), &"s_2".into()).is_err());
+        assert!(check_same_id(&"s_1".into(), &"s_2".into()).is_err());
     }
 }

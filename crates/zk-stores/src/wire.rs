@@ -16,7 +16,7 @@ pub const PROTOCOL_VERSION: u32 = 1;
 /// Header with the version of the protocol.
 pub const VERSION_HEADER: &str = "zk-sessions-version";
 
-/// Most bytes of a request, and of an answer that is no stream.
+/// Maximum size in bytes of a request, and of an answer that is no stream.
 pub const MAX_MESSAGE_BYTES: usize = 128 << 20;
 
 /// Names of the operations, as they stand behind `/v1/`.
@@ -62,7 +62,7 @@ pub struct CreateRequest {
     pub cwd: PathBuf,
     /// Parent session.
     pub parent: Option<SessionId>,
-    /// Process id of the client, for the errors of others.
+    /// Process id of the client, which errors for other clients name.
     pub pid: u32,
 }
 
@@ -71,14 +71,14 @@ pub struct CreateRequest {
 pub struct OpenRequest {
     /// Id of the session.
     pub id: SessionId,
-    /// Process id of the client, for the errors of others.
+    /// Process id of the client, which errors for other clients name.
     pub pid: u32,
 }
 
 /// Session that the client may write until its lease ends.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OpenReply {
-    /// Name of the lease, known to this client only.
+    /// Secret name of the lease, known to this client only.
     pub handle: String,
     /// Id of the session.
     pub id: SessionId,
@@ -86,7 +86,7 @@ pub struct OpenReply {
     pub cwd: Option<PathBuf>,
     /// Messages for the person.
     pub notices: Vec<String>,
-    /// Last entry.
+    /// Id of the last entry; `None` for a session without entries.
     pub leaf: Option<EntryId>,
     /// Milliseconds after which the lease ends, unless it is renewed or used.
     pub lease_ms: u64,
@@ -114,10 +114,10 @@ pub struct AppendRequest {
     pub kinds: Vec<EntryKind>,
 }
 
-/// Stored entries.
+/// Answer to [`AppendRequest`]: the stored entries.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AppendReply {
-    /// Ids of the entries.
+    /// Ids of the stored entries, in order.
     pub ids: Vec<EntryId>,
     /// Messages for the person, all since the session was opened.
     pub notices: Vec<String>,
@@ -128,7 +128,7 @@ pub struct AppendReply {
 pub struct ReadRequest {
     /// Id of the session.
     pub id: SessionId,
-    /// Most entries, where only the newest are read.
+    /// Maximum number of entries, for the operation that reads only the newest ones.
     #[serde(default)]
     pub most: usize,
 }
@@ -138,7 +138,7 @@ pub struct ReadRequest {
 pub struct ListRequest {
     /// Working directory of the sessions; `None` for all.
     pub cwd: Option<PathBuf>,
-    /// Most sessions.
+    /// Maximum number of sessions; `None` for all.
     pub limit: Option<usize>,
     /// Whether sessions without an answer are listed too.
     pub unanswered: bool,
@@ -147,16 +147,16 @@ pub struct ListRequest {
 /// List of sessions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ListReply {
-    /// Newest first.
+    /// Sessions, the newest first.
     pub sessions: Vec<SessionInfo>,
 }
 
-/// Request for another title.
+/// Request to rename a session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RenameRequest {
     /// Id of the session.
     pub id: SessionId,
-    /// Title; empty for the first prompt.
+    /// New title; an empty one restores the beginning of the first prompt.
     pub title: String,
 }
 
@@ -202,13 +202,13 @@ pub enum WireError {
         /// Version of the server.
         server: u32,
     },
-    /// The request is no valid one.
+    /// The request is invalid.
     #[error("the request is not valid: {why}")]
     Invalid {
-        /// Reason.
+        /// Reason for which the request is invalid.
         why: String,
     },
-    /// The lease has ended.
+    /// The lease of the request has ended.
     #[error("the lease has ended")]
     NoHandle,
     /// See [`StoreError::NotFound`].
@@ -224,7 +224,7 @@ pub enum WireError {
     InUse {
         /// Id of the session.
         id: SessionId,
-        /// Process id.
+        /// Id of the process that has the session open.
         pid: u32,
     },
     /// See [`StoreError::Fenced`].
@@ -238,9 +238,9 @@ pub enum WireError {
     Damaged {
         /// Id of the session.
         id: SessionId,
-        /// Description.
+        /// Description of the damage.
         why: String,
-        /// Path on the server.
+        /// Path of the damaged data on the server.
         kept: PathBuf,
     },
     /// See [`StoreError::TooNew`].
@@ -264,7 +264,7 @@ pub enum WireError {
     /// Another failure of the store.
     #[error("{why}")]
     Failed {
-        /// Description.
+        /// Description of the failure.
         why: String,
     },
 }

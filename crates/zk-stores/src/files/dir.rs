@@ -12,17 +12,17 @@ use zk_core::service::{StateFileError, StateFiles, make_private_dir, open_regula
 
 use super::map::{KeyValue, MapError, MapLock};
 
-/// Longest time for one operation on a file.
+/// Time limit of one operation on a file.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Most bytes of a value.
+/// Maximum size of a value in bytes.
 const MAX_VALUE_BYTES: usize = 256 << 20;
 
-/// Attempts to take a lock: a process that only looks for its owner holds it for a moment.
+/// Attempts to take a lock: a process that only looks for the lock's owner holds it for a moment.
 const LOCK_ATTEMPTS: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(2);
 
-/// Map in a private directory: a file for each key, which is replaced at once and synced.
+/// Map in a private directory: a file for each key, which is replaced atomically and synced.
 ///
 /// Files have mode 0600, directories 0700. Locks need a local file system.
 ///
@@ -139,7 +139,7 @@ impl KeyValue for DirMap {
     async fn list(&self, prefix: &str) -> Result<Vec<String>, MapError> {
         let (root, prefix) = (self.root.clone(), prefix.to_owned());
         offload("list", &root.display().to_string(), move || {
-            // A file in its place has no sessions, which looks like an empty store.
+            // A file in place of the directory would look like an empty store.
             if std::fs::metadata(&root).is_ok_and(|found| !found.is_dir()) {
                 let why =
                     io::Error::new(ErrorKind::NotADirectory, "it is a file, and sessions need a directory");
@@ -161,7 +161,7 @@ impl KeyValue for DirMap {
 
     async fn lock(&self, key: &str) -> Result<MapLock, MapError> {
         let path = self.path(key)?;
-        offload("lock", key, move || take(&path)).await
+        offload("lock", key, move || take_lock(&path)).await
     }
 
     async fn holder(&self, key: &str) -> Result<Option<u32>, MapError> {
@@ -169,7 +169,7 @@ impl KeyValue for DirMap {
         offload("read", key, move || {
             let Ok(file) = open_regular(OpenOptions::new().read(true), &path) else { return Ok(None) };
             Ok(match flock(&file, FlockOperation::NonBlockingLockShared) {
-                Err(rustix::io::Errno::WOULDBLOCK) => Some(owner(&file).unwrap_or_default()),
+                Err(rustix::io::Errno::WOULDBLOCK) => Some(owner_pid(&file).unwrap_or_default()),
                 Ok(()) | Err(_) => None,
             })
         })
@@ -177,7 +177,7 @@ impl KeyValue for DirMap {
     }
 }
 
-/// Names in a directory; none if it does not exist.
+/// Names of the files in a directory; empty if it does not exist.
 fn names(dir: &Path) -> Result<Vec<String>, MapError> {
     let failed = io_error("list", dir);
     let read = match std::fs::read_dir(dir) {
@@ -189,13 +189,13 @@ fn names(dir: &Path) -> Result<Vec<String>, MapError> {
     };
     let mut names = Vec::new();
     for entry in read {
-        // A name that is no text is no key.
+        // A file name that is not UTF-8 is no key.
         names.extend(entry.map_err(&failed)?.file_name().into_string());
     }
     Ok(names)
 }
 
-fn take(path: &Path) -> Result<MapLock, MapError> {
+fn take_lock(path: &Path) -> Result<MapLock, MapError> {
     let failed = io_error("lock", path);
     let mut pid = None;
     for attempt in 0..LOCK_ATTEMPTS {
@@ -219,7 +219,7 @@ fn take(path: &Path) -> Result<MapLock, MapError> {
                 file.write_all_at(text.as_bytes(), 0).map_err(&failed)?;
                 return Ok(MapLock::Held(Box::new(file)));
             }
-            Err(rustix::io::Errno::WOULDBLOCK) => pid = owner(&file),
+            Err(rustix::io::Errno::WOULDBLOCK) => pid = owner_pid(&file),
             Err(error) => return Err(failed(error.into())),
         }
     }
@@ -236,7 +236,7 @@ fn is_at(file: &File, path: &Path) -> bool {
 }
 
 /// Process id in a lock file.
-fn owner(file: &File) -> Option<u32> {
+fn owner_pid(file: &File) -> Option<u32> {
     let mut text = String::new();
     file.take(64).read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
@@ -250,13 +250,13 @@ mod tests {
     fn a_removed_lock_file_is_no_lock() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s_1/session.lock");
-        let held = take(&path).unwrap();
-        assert!(matches!(take(&path), Ok(MapLock::Busy { .. })));
+        let held = take_lock(&path).unwrap();
+        assert!(matches!(take_lock(&path), Ok(MapLock::Busy { .. })));
         let file = File::open(&path).unwrap();
         assert!(is_at(&file, &path));
         std::fs::remove_file(&path).unwrap();
         assert!(!is_at(&file, &path));
         drop(held);
-        assert!(matches!(take(&path), Ok(MapLock::Held(_))));
+        assert!(matches!(take_lock(&path), Ok(MapLock::Held(_))));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use zk_core::model::SessionId;
 
-/// Most bytes of a session's part of its keys.
+/// Maximum size in bytes of the part of a key that names the session.
 const MAX_SESSION_KEY_BYTES: usize = 200;
 
 /// Part of the keys that names a session: its id, with `%XX` for all but letters, digits, `_` and `-`.
@@ -12,7 +12,7 @@ const MAX_SESSION_KEY_BYTES: usize = 200;
 pub(super) struct SessionKey(String);
 
 impl SessionKey {
-    /// `None` for an id that cannot be a key: an empty or very long one.
+    /// Key part for a session id; `None` for an empty or very long id.
     pub(super) fn of(id: &SessionId) -> Option<Self> {
         let mut key = String::new();
         for byte in id.as_str().bytes() {
@@ -24,7 +24,7 @@ impl SessionKey {
         (!key.is_empty() && key.len() <= MAX_SESSION_KEY_BYTES).then_some(Self(key))
     }
 
-    /// The id that this is the key of.
+    /// Id of the session that this key part names.
     fn id(&self) -> Option<SessionId> {
         let mut bytes = Vec::new();
         let mut rest = self.0.bytes();
@@ -44,29 +44,29 @@ impl SessionKey {
         format!("{}/", self.0)
     }
 
-    pub(super) fn turns(&self, first: u64, last: u64) -> String {
+    pub(super) fn turns_key(&self, first: u64, last: u64) -> String {
         format!("{}/turns-{first:010}-{last:010}.jsonl", self.0)
     }
 
-    pub(super) fn meta(&self) -> String {
+    pub(super) fn meta_key(&self) -> String {
         format!("{}/meta.json", self.0)
     }
 
-    pub(super) fn title(&self) -> String {
+    pub(super) fn title_key(&self) -> String {
         format!("{}/title.txt", self.0)
     }
 
-    /// Key of a session that is being deleted.
-    pub(super) fn gone(&self) -> String {
+    /// Key that marks the session as being deleted.
+    pub(super) fn deletion_key(&self) -> String {
         format!("{}/gone.json", self.0)
     }
 
-    pub(super) fn lease(&self, token: u64) -> String {
+    pub(super) fn lease_key(&self, token: u64) -> String {
         format!("{}/lease-{token:010}.json", self.0)
     }
 
     /// Key for the lock of a map that has locks.
-    pub(super) fn lock(&self) -> String {
+    pub(super) fn lock_key(&self) -> String {
         format!("{}/session.lock", self.0)
     }
 }
@@ -83,7 +83,7 @@ pub(super) struct Chunk {
 #[derive(Clone, Debug)]
 pub(super) struct Keys {
     pub(super) session: SessionKey,
-    /// In the order of their appends.
+    /// Keys with appends, in the order of the appends.
     pub(super) chunks: Vec<Chunk>,
     /// Tokens of the leases, lowest first.
     pub(super) leases: Vec<u64>,
@@ -109,12 +109,14 @@ impl Keys {
         let prefix = keys.session.prefix();
         for key in names {
             let Some(name) = key.strip_prefix(&prefix) else { continue };
-            if let Some((first, last)) = numbers(name, "turns-", ".jsonl").and_then(|text| {
+            if let Some((first, last)) = strip_affixes(name, "turns-", ".jsonl").and_then(|text| {
                 let (first, last) = text.split_once('-')?;
                 Some((first.parse().ok()?, last.parse().ok()?))
             }) {
                 keys.chunks.push(Chunk { key, first, last });
-            } else if let Some(token) = numbers(name, "lease-", ".json").and_then(|text| text.parse().ok()) {
+            } else if let Some(token) =
+                strip_affixes(name, "lease-", ".json").and_then(|text| text.parse().ok())
+            {
                 keys.leases.push(token);
             } else {
                 match name {
@@ -136,34 +138,35 @@ impl Keys {
         !self.is_gone && !self.chunks.is_empty()
     }
 
-    /// Number of the last append, also of an incomplete one.
-    pub(super) fn last(&self) -> u64 {
+    /// Number of the last append, which may be incomplete.
+    pub(super) fn last_append(&self) -> u64 {
         self.chunks.iter().map(|chunk| chunk.last).max().unwrap_or_default()
     }
 
     /// Keys of everything but the lock and the leases, newest appends first.
-    pub(super) fn contents(&self) -> Vec<&str> {
+    pub(super) fn content_keys(&self) -> Vec<&str> {
         let chunks = self.chunks.iter().rev().map(|chunk| chunk.key.as_str());
         chunks.chain(self.others.iter().map(String::as_str)).collect()
     }
 
-    /// Key of the lock, if there is one. It goes last: once it is removed, another process may take the session.
-    pub(super) fn lock(&self) -> Option<String> {
-        self.has_lock.then(|| self.session.lock())
+    /// Key of the lock, if the map has it. A deletion removes it last: after that, another process may take the
+    /// session.
+    pub(super) fn stored_lock_key(&self) -> Option<String> {
+        self.has_lock.then(|| self.session.lock_key())
     }
 
-    /// The other keys, which hold what listings show.
-    pub(super) fn about(&self) -> [String; 2] {
-        [self.session.meta(), self.session.title()]
+    /// Keys with the data that listings show.
+    pub(super) fn listing_keys(&self) -> [String; 2] {
+        [self.session.meta_key(), self.session.title_key()]
     }
 }
 
-fn numbers<'a>(name: &'a str, prefix: &str, suffix: &str) -> Option<&'a str> {
+fn strip_affixes<'a>(name: &'a str, prefix: &str, suffix: &str) -> Option<&'a str> {
     name.strip_prefix(prefix)?.strip_suffix(suffix)
 }
 
-/// Sorts the keys of a map by session; others are left out.
-pub(super) fn by_session(names: Vec<String>) -> BTreeMap<SessionId, Keys> {
+/// Groups the keys of a map by session; keys of no session are left out.
+pub(super) fn group_by_session(names: Vec<String>) -> BTreeMap<SessionId, Keys> {
     let mut sessions: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for name in names {
         if let Some((session, _)) = name.split_once('/') {
@@ -174,7 +177,7 @@ pub(super) fn by_session(names: Vec<String>) -> BTreeMap<SessionId, Keys> {
         .into_iter()
         .filter_map(|(session, names)| {
             let key = SessionKey(session);
-            // A key that is not spelt as zk spells it would hide another session.
+            // A key in another spelling than that of zk could hide another session.
             let id = key.id().filter(|id| SessionKey::of(id).as_ref() == Some(&key))?;
             Some((id, Keys::of(key, names)))
         })

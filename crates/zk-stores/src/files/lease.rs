@@ -16,13 +16,13 @@ use super::{Own, lock};
 use crate::shared::now_ms;
 
 /// Attempts to create the next lease while other processes do so too.
-const ATTEMPTS: usize = 3;
+const LEASE_ATTEMPTS: usize = 3;
 
 /// Content of a lease. The lease with the greatest token counts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Lease {
     pid: u32,
-    /// Time of its end in milliseconds since 1970; 0 once it was given back.
+    /// End of the lease in milliseconds since 1970; 0 once it is given back.
     until_ms: u64,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Leases {
     time: Duration,
 }
 
-/// Right to write a session, until it is dropped.
+/// Right to write a session, held until this value is dropped.
 pub(super) struct Hold {
     kind: Kind,
     _own: Own,
@@ -40,7 +40,7 @@ pub(super) struct Hold {
 enum Kind {
     Lock(#[expect(dead_code, reason = "it is held, not read")] Box<dyn Any + Send + Sync>),
     Lease(Arc<Held>),
-    /// The contract of the map: one process uses it.
+    /// No lock and no lease: by its contract, only one process uses the map.
     Process,
 }
 
@@ -60,16 +60,16 @@ impl Leases {
         Self { map, time }
     }
 
-    pub(super) async fn take(&self, id: &SessionId, keys: &Keys, own: Own) -> Result<Hold, StoreError> {
-        match self.map.lock(&keys.session.lock()).await.map_err(StoreError::from)? {
+    pub(super) async fn take_hold(&self, id: &SessionId, keys: &Keys, own: Own) -> Result<Hold, StoreError> {
+        match self.map.lock(&keys.session.lock_key()).await.map_err(StoreError::from)? {
             MapLock::Held(held) => return Ok(Hold { kind: Kind::Lock(held), _own: own }),
             MapLock::Busy { pid } => return Err(StoreError::InUse { id: id.clone(), pid }),
             MapLock::Unsupported => {}
         }
         let mut keys = keys.clone();
-        for _ in 0..ATTEMPTS {
+        for _ in 0..LEASE_ATTEMPTS {
             let token = keys.leases.last().copied().unwrap_or_default();
-            if let Some(pid) = self.writer(&keys, token).await? {
+            if let Some(pid) = self.lease_pid(&keys, token).await? {
                 return Err(StoreError::InUse { id: id.clone(), pid });
             }
             let held = Held {
@@ -81,13 +81,18 @@ impl Leases {
                 valid_until: Mutex::new(Instant::now() + self.time),
                 is_over: AtomicBool::new(false),
             };
-            let lease = held.lease()?;
-            match self.map.create(&keys.session.lease(held.token), lease).await.map_err(StoreError::from)? {
+            let lease = held.renewed_lease()?;
+            match self
+                .map
+                .create(&keys.session.lease_key(held.token), lease)
+                .await
+                .map_err(StoreError::from)?
+            {
                 Saved::Unsupported => return Ok(Hold { kind: Kind::Process, _own: own }),
                 Saved::Yes => {
                     for old in &keys.leases {
-                        // The greatest one counts, so an old one that stays is harmless.
-                        let _ = self.map.delete(&keys.session.lease(*old)).await;
+                        // Only the lease with the greatest token counts, so an old one that stays is harmless.
+                        let _ = self.map.delete(&keys.session.lease_key(*old)).await;
                     }
                     let held = Arc::new(held);
                     tokio::spawn(renew(Arc::downgrade(&held), self.time / 3));
@@ -102,23 +107,23 @@ impl Leases {
         Err(StoreError::InUse { id: id.clone(), pid: 0 })
     }
 
-    /// Process that has a session open.
+    /// Process that has the session open, by lock or lease.
     pub(super) async fn holder(&self, keys: &Keys) -> Result<Option<Lock>, StoreError> {
-        if let Some(pid) = self.map.holder(&keys.session.lock()).await.map_err(StoreError::from)? {
+        if let Some(pid) = self.map.holder(&keys.session.lock_key()).await.map_err(StoreError::from)? {
             return Ok(Some(Lock { pid }));
         }
         let token = keys.leases.last().copied().unwrap_or_default();
-        Ok(self.writer(keys, token).await?.map(|pid| Lock { pid }))
+        Ok(self.lease_pid(keys, token).await?.map(|pid| Lock { pid }))
     }
 
-    /// Process whose lease has not ended.
-    async fn writer(&self, keys: &Keys, token: u64) -> Result<Option<u32>, StoreError> {
+    /// Id of the process that has the lease with this token, unless the lease has ended.
+    async fn lease_pid(&self, keys: &Keys, token: u64) -> Result<Option<u32>, StoreError> {
         if token == 0 {
             return Ok(None);
         }
-        let key = keys.session.lease(token);
+        let key = keys.session.lease_key(token);
         let Some(bytes) = self.map.get(&key).await.map_err(StoreError::from)? else { return Ok(None) };
-        // An unreadable one was cut off while it was written, by a process that has not got it.
+        // An unreadable lease was cut off while it was written, by a process that never had it.
         let lease: Option<Lease> = serde_json::from_slice(&bytes).ok();
         Ok(lease.filter(|lease| lease.until_ms > now_ms()).map(|lease| lease.pid))
     }
@@ -138,7 +143,7 @@ impl Hold {
         }
     }
 
-    /// Checks after a write that it was made with the right to it.
+    /// Checks after a write that this process still had the right to write then.
     pub(super) async fn confirm(&self) -> Result<(), StoreError> {
         match &self.kind {
             Kind::Lock(_) | Kind::Process => Ok(()),
@@ -166,11 +171,11 @@ impl Drop for Hold {
 }
 
 impl Held {
-    fn fenced(&self) -> StoreError {
+    fn fenced_error(&self) -> StoreError {
         StoreError::Fenced { id: self.id.clone() }
     }
 
-    fn lease(&self) -> Result<Vec<u8>, StoreError> {
+    fn renewed_lease(&self) -> Result<Vec<u8>, StoreError> {
         let time_ms = u64::try_from(self.time.as_millis()).unwrap_or(u64::MAX);
         let lease = Lease { pid: std::process::id(), until_ms: now_ms().saturating_add(time_ms) };
         serde_json::to_vec(&lease).map_err(|error| StoreError::Failed(error.to_string()))
@@ -178,7 +183,7 @@ impl Held {
 
     async fn check(&self) -> Result<(), StoreError> {
         if self.is_over.load(Ordering::Acquire) {
-            return Err(self.fenced());
+            return Err(self.fenced_error());
         }
         // Nobody takes a lease before its end.
         if Instant::now() < *lock(&self.valid_until) {
@@ -187,13 +192,13 @@ impl Held {
         self.renew().await
     }
 
-    /// Looks up that no other process has taken the session, whatever the clock says.
+    /// Checks in the map that no other process has taken the session, whatever the clock says.
     async fn confirm(&self) -> Result<(), StoreError> {
         let names = self.map.list(&self.session.prefix()).await.map_err(StoreError::from)?;
         let keys = Keys::of(self.session.clone(), names);
         if self.is_over.load(Ordering::Acquire) || keys.leases.last() != Some(&self.token) {
             self.is_over.store(true, Ordering::Release);
-            return Err(self.fenced());
+            return Err(self.fenced_error());
         }
         Ok(())
     }
@@ -202,7 +207,10 @@ impl Held {
     async fn renew(&self) -> Result<(), StoreError> {
         self.confirm().await?;
         let from = Instant::now();
-        self.map.save(&self.session.lease(self.token), self.lease()?).await.map_err(StoreError::from)?;
+        self.map
+            .save(&self.session.lease_key(self.token), self.renewed_lease()?)
+            .await
+            .map_err(StoreError::from)?;
         // Another process may have taken the session just before.
         self.confirm().await?;
         *lock(&self.valid_until) = from + self.time;
@@ -214,7 +222,7 @@ impl Held {
             let lease = Lease { pid: std::process::id(), until_ms: 0 };
             // An unreleased lease ends by itself.
             let bytes = serde_json::to_vec(&lease).unwrap_or_default();
-            let _ = self.map.save(&self.session.lease(self.token), bytes).await;
+            let _ = self.map.save(&self.session.lease_key(self.token), bytes).await;
         }
     }
 }

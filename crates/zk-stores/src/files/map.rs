@@ -5,7 +5,7 @@ use std::io;
 use async_trait::async_trait;
 use zk_core::service::StoreError;
 
-/// Map of keys to bytes: what a [`FileMapStore`](crate::FileMapStore) needs of a place.
+/// Map of keys to bytes, in which a [`FileMapStore`](crate::FileMapStore) stores sessions.
 ///
 /// Keys are ASCII letters, digits and `._-%`, in two parts with one `/` between them, of at most 255 bytes
 /// each. A map may store other keys too; the store leaves those alone.
@@ -49,8 +49,8 @@ pub trait KeyValue: Send + Sync {
     /// [`MapError`].
     async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, MapError>;
 
-    /// Sets the value of a key. On return, the value survives a power failure, as far as the place can promise
-    /// it. After an error, or a failure in between, the key may have any value.
+    /// Sets the value of a key. On return, the value survives a power failure, as far as the map can promise it. After
+    /// an error, or a failure in between, the key may have any value.
     ///
     /// # Errors
     /// [`MapError`].
@@ -68,8 +68,8 @@ pub trait KeyValue: Send + Sync {
     /// [`MapError`].
     async fn list(&self, prefix: &str) -> Result<Vec<String>, MapError>;
 
-    /// Sets the value of a key only if it has none, at once for all users of the place. With this, processes
-    /// share the place by leases.
+    /// Sets the value of a key only if it has none, atomically for all processes that use the map. With this, processes
+    /// share the map by leases.
     ///
     /// # Errors
     /// [`MapError`].
@@ -77,7 +77,7 @@ pub trait KeyValue: Send + Sync {
         Ok(Saved::Unsupported)
     }
 
-    /// Takes a lock that ends with this process. A place on one machine has one; leases are used else.
+    /// Takes a lock that ends with this process. Maps on one machine have such locks; for other maps, leases are used.
     ///
     /// # Errors
     /// [`MapError`].
@@ -101,7 +101,7 @@ pub enum Saved {
     Yes,
     /// The key has a value already.
     Exists,
-    /// The place cannot do this.
+    /// The map cannot create a key only where it is absent.
     Unsupported,
 }
 
@@ -109,12 +109,12 @@ pub enum Saved {
 pub enum MapLock {
     /// The lock, until this value is dropped.
     Held(Box<dyn Any + Send + Sync>),
-    /// Another process has it.
+    /// Another process has the lock.
     Busy {
         /// Id of that process; 0 if unknown.
         pid: u32,
     },
-    /// The place has no locks.
+    /// The map has no locks.
     Unsupported,
 }
 

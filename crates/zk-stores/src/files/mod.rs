@@ -30,10 +30,10 @@ use self::read::{Stored, read_session};
 use self::session::MapSession;
 use zk_session::is_valid_id;
 
-use crate::shared::{check_asked, check_id, exists, filtered, not_found};
+use crate::shared::{apply_filter, check_id, check_requested_id, exists_error, not_found};
 
-/// Time after which the lease of a writer ends that renews it no more.
-const LEASE: Duration = Duration::from_secs(30);
+/// Time after which the lease of a writer ends unless it is renewed.
+const LEASE_TIME: Duration = Duration::from_secs(30);
 
 /// Sessions in a map with get, save, delete and list: a directory, a bucket, a table.
 ///
@@ -84,10 +84,10 @@ impl FileMapStore {
     /// Store over a map.
     #[must_use]
     pub fn new(map: Arc<dyn KeyValue>) -> Self {
-        Self::with_lease(map, LEASE)
+        Self::with_lease(map, LEASE_TIME)
     }
 
-    /// Store over a map, with another time after which the lease of a writer ends that renews it no more.
+    /// Store over a map, with the time after which the lease of a writer ends unless it is renewed.
     #[must_use]
     pub fn with_lease(map: Arc<dyn KeyValue>, lease: Duration) -> Self {
         let leases = Leases::new(map.clone(), lease);
@@ -101,8 +101,8 @@ impl FileMapStore {
         Ok(Some(Keys::of(key, names)).filter(Keys::is_session))
     }
 
-    async fn found(&self, id: &SessionId) -> Result<Keys, StoreError> {
-        check_asked(id)?;
+    async fn find_keys(&self, id: &SessionId) -> Result<Keys, StoreError> {
+        check_requested_id(id)?;
         match self.keys(id).await? {
             Some(keys) => Ok(keys),
             None => {
@@ -115,21 +115,21 @@ impl FileMapStore {
     /// Keys of all sessions.
     async fn all_keys(&self) -> Result<BTreeMap<SessionId, Keys>, StoreError> {
         let names = self.inner.map.list("").await.map_err(StoreError::from)?;
-        Ok(layout::by_session(names))
+        Ok(layout::group_by_session(names))
     }
 
-    /// Reads a session with all of its branches.
-    async fn loaded(&self, id: &SessionId) -> Result<(Keys, Stored), StoreError> {
-        let keys = self.found(id).await?;
+    /// Reads a session with all of its branches, and its keys.
+    async fn load(&self, id: &SessionId) -> Result<(Keys, Stored), StoreError> {
+        let keys = self.find_keys(id).await?;
         let stored = read_session(&*self.inner.map, &keys, None).await?;
         if stored.is_gone() {
-            return Err(read::gone(id));
+            return Err(read::gone_error(id));
         }
         Ok((keys, stored))
     }
 
-    /// Adds to a summary which process has the session open.
-    async fn state(
+    /// Adds the process that has the session open to its summary.
+    async fn with_holder(
         &self,
         id: &SessionId,
         keys: &Keys,
@@ -144,12 +144,12 @@ impl FileMapStore {
     }
 
     async fn info(&self, id: &SessionId, keys: &Keys) -> Result<Option<SessionInfo>, StoreError> {
-        let info = match read::listed(&*self.inner.map, keys).await {
+        let info = match read::read_info(&*self.inner.map, keys).await {
             Ok(Some(info)) => info,
             Ok(None) => return Ok(None),
-            Err(error) => read::unreadable(id, &error).ok_or(error)?,
+            Err(error) => read::unreadable_info(id, &error).ok_or(error)?,
         };
-        self.state(id, keys, info).await.map(Some)
+        self.with_holder(id, keys, info).await.map(Some)
     }
 }
 
@@ -160,7 +160,7 @@ impl Inner {
             return Err(StoreError::InUse { id: id.clone(), pid: std::process::id() });
         }
         let own = Own { inner: self.clone(), id: id.clone() };
-        self.leases.take(id, keys, own).await
+        self.leases.take_hold(id, keys, own).await
     }
 
     async fn holder(
@@ -175,7 +175,7 @@ impl Inner {
     }
 }
 
-/// Entry of a session in the list of those that this process writes, until it is dropped.
+/// Entry of a session in the set of sessions that this process writes; removed on drop.
 struct Own {
     inner: Arc<Inner>,
     id: SessionId,
@@ -207,22 +207,22 @@ impl SessionStore for FileMapStore {
             return Err(StoreError::Failed(format!("`{id}` cannot be the id of a session")));
         };
         if self.keys(&id).await?.is_some() {
-            return Err(exists(&id));
+            return Err(exists_error(&id));
         }
         Ok(Arc::new(MapSession::planned(self.inner.clone(), id, key, new)))
     }
 
     async fn open(&self, id: &SessionId) -> Result<Arc<dyn OpenSession>, StoreError> {
-        let keys = self.found(id).await?;
+        let keys = self.find_keys(id).await?;
         let hold = self.inner.hold(id, &keys).await?;
         // Read again: another writer may have appended before the lock was taken.
-        let (keys, stored) = self.loaded(id).await?;
+        let (keys, stored) = self.load(id).await?;
         Ok(Arc::new(MapSession::opened(self.inner.clone(), id.clone(), &keys, stored, hold)))
     }
 
     async fn read(&self, id: &SessionId) -> Result<SessionSnapshot, StoreError> {
-        let (keys, stored) = self.loaded(id).await?;
-        let info = self.state(id, &keys, stored.info()).await?;
+        let (keys, stored) = self.load(id).await?;
+        let info = self.with_holder(id, &keys, stored.info()).await?;
         let notices = stored.notices.clone();
         Ok(SessionSnapshot { info, entries: stored.into_branch(), notices })
     }
@@ -234,8 +234,8 @@ impl SessionStore for FileMapStore {
     }
 
     async fn scan_tree(&self, id: &SessionId, mut visit: EntryVisitor) -> Result<SessionScan, StoreError> {
-        let (keys, stored) = self.loaded(id).await?;
-        let info = self.state(id, &keys, stored.info()).await?;
+        let (keys, stored) = self.load(id).await?;
+        let info = self.with_holder(id, &keys, stored.info()).await?;
         visit_all(stored.entries, &mut visit);
         Ok(SessionScan { info, notices: stored.notices })
     }
@@ -250,25 +250,25 @@ impl SessionStore for FileMapStore {
                 all.push(info);
             }
         }
-        Ok(filtered(all, filter))
+        Ok(apply_filter(all, filter))
     }
 
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
-        let keys = self.found(id).await?;
+        let keys = self.find_keys(id).await?;
         let hold = self.inner.hold(id, &keys).await?;
-        let keys = self.found(id).await?;
+        let keys = self.find_keys(id).await?;
         let map = &self.inner.map;
-        // From here on the session is no session, also if the rest is interrupted.
-        map.save(&keys.session.gone(), b"{}".to_vec()).await.map_err(StoreError::from)?;
+        // From here on the session counts as deleted, even if the rest is interrupted.
+        map.save(&keys.session.deletion_key(), b"{}".to_vec()).await.map_err(StoreError::from)?;
         // The lease stays: its token keeps a former writer away from a new session of this id.
-        for key in keys.contents() {
+        for key in keys.content_keys() {
             map.delete(key).await.map_err(StoreError::from)?;
         }
-        for key in keys.about() {
+        for key in keys.listing_keys() {
             map.delete(&key).await.map_err(StoreError::from)?;
         }
-        map.delete(&keys.session.gone()).await.map_err(StoreError::from)?;
-        if let Some(lock) = keys.lock() {
+        map.delete(&keys.session.deletion_key()).await.map_err(StoreError::from)?;
+        if let Some(lock) = keys.stored_lock_key() {
             map.delete(&lock).await.map_err(StoreError::from)?;
         }
         hold.release().await;
@@ -276,8 +276,8 @@ impl SessionStore for FileMapStore {
     }
 
     async fn rename(&self, id: &SessionId, title: &str) -> Result<(), StoreError> {
-        let keys = self.found(id).await?;
-        let (title, key) = (zk_session::title_line(title), keys.session.title());
+        let keys = self.find_keys(id).await?;
+        let (title, key) = (zk_session::title_line(title), keys.session.title_key());
         let written = match title.is_empty() {
             true => self.inner.map.delete(&key).await,
             false => self.inner.map.save(&key, title.into_bytes()).await,

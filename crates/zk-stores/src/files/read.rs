@@ -15,14 +15,14 @@ use super::segment::{FORMAT, Head, Start, parse};
 use crate::shared::from_millis;
 
 /// Attempts to read a session whose keys another process merges meanwhile.
-const ATTEMPTS: usize = 5;
+const READ_ATTEMPTS: usize = 5;
 
-/// Content of `meta.json`: what a listing shows, up to some append.
+/// Content of `meta.json`: the data of a listing, as of the append `through`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Meta {
     pub(super) format: u32,
     pub(super) start: Start,
-    /// Last append that is included.
+    /// Number of the last append that is included.
     pub(super) through: u64,
     pub(super) updated_ms: u64,
     pub(super) digest: Digest,
@@ -31,14 +31,14 @@ pub(super) struct Meta {
     pub(super) branch: Option<String>,
 }
 
-/// A session as its keys contain it.
+/// Session that was read from its keys.
 #[derive(Debug, Default)]
 pub(super) struct Stored {
     start: Option<Start>,
     /// Entries of all branches, in the order of writing.
     pub(super) entries: Vec<Entry>,
     pub(super) notices: Vec<String>,
-    /// Last append.
+    /// Number of the last append.
     pub(super) last: u64,
     pub(super) digest: Digest,
     pub(super) branch: Option<String>,
@@ -91,7 +91,7 @@ impl Stored {
         if self.has_moves() { present_branch(self.entries) } else { self.entries }
     }
 
-    /// Lets an entry whose parent cannot be read follow the one before it.
+    /// Gives each entry whose parent cannot be read the entry before it as its parent.
     fn link_over_gaps(&mut self) {
         let mut known = HashSet::new();
         let mut before: Option<EntryId> = None;
@@ -125,23 +125,23 @@ fn info(meta: Meta, title: Option<String>) -> SessionInfo {
 }
 
 /// Error of a session whose keys have no complete append.
-pub(super) fn gone(id: &SessionId) -> StoreError {
+pub(super) fn gone_error(id: &SessionId) -> StoreError {
     StoreError::NotFound { id: id.to_string(), hint: String::new() }
 }
 
 /// Summary of a session, without its entries if `meta.json` is up to date; `None` if it has no append.
-pub(super) async fn listed(map: &dyn KeyValue, keys: &Keys) -> Result<Option<SessionInfo>, StoreError> {
-    if let Some(meta) = meta(map, keys).await?
-        && meta.through == keys.last()
+pub(super) async fn read_info(map: &dyn KeyValue, keys: &Keys) -> Result<Option<SessionInfo>, StoreError> {
+    if let Some(meta) = read_meta(map, keys).await?
+        && meta.through == keys.last_append()
     {
-        return Ok(Some(info(meta, title(map, keys).await?)));
+        return Ok(Some(info(meta, read_title(map, keys).await?)));
     }
     let stored = read_session(map, keys, None).await?;
     Ok((!stored.is_gone()).then(|| stored.info()))
 }
 
-/// Listing of a session that `error` keeps from being read; `None` for an error of the map itself.
-pub(super) fn unreadable(id: &SessionId, error: &StoreError) -> Option<SessionInfo> {
+/// Summary of a session that cannot be read because of `error`; `None` for an error of the map itself.
+pub(super) fn unreadable_info(id: &SessionId, error: &StoreError) -> Option<SessionInfo> {
     let state = match error {
         StoreError::Damaged { why, .. } => Unreadable::Damaged(why.clone()),
         StoreError::TooNew { found, known, .. } => Unreadable::TooNew { found: *found, known: *known },
@@ -160,22 +160,22 @@ pub(super) fn unreadable(id: &SessionId, error: &StoreError) -> Option<SessionIn
     Some(SessionInfo { unreadable: Some(state), ..info(meta, None) })
 }
 
-async fn meta(map: &dyn KeyValue, keys: &Keys) -> Result<Option<Meta>, StoreError> {
+async fn read_meta(map: &dyn KeyValue, keys: &Keys) -> Result<Option<Meta>, StoreError> {
     if !keys.has_meta {
         return Ok(None);
     }
-    let bytes = map.get(&keys.session.meta()).await.map_err(StoreError::from)?;
-    // A damaged one is made again from the entries.
+    let bytes = map.get(&keys.session.meta_key()).await.map_err(StoreError::from)?;
+    // A damaged `meta.json` is made again from the entries.
     Ok(bytes
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())
         .filter(|meta: &Meta| meta.format <= FORMAT))
 }
 
-async fn title(map: &dyn KeyValue, keys: &Keys) -> Result<Option<String>, StoreError> {
+async fn read_title(map: &dyn KeyValue, keys: &Keys) -> Result<Option<String>, StoreError> {
     if !keys.has_title {
         return Ok(None);
     }
-    let bytes = map.get(&keys.session.title()).await.map_err(StoreError::from)?;
+    let bytes = map.get(&keys.session.title_key()).await.map_err(StoreError::from)?;
     Ok(bytes.map(|bytes| zk_session::title_line(&String::from_utf8_lossy(&bytes))).filter(|t| !t.is_empty()))
 }
 
@@ -186,13 +186,13 @@ pub(super) async fn read_session(
     upto: Option<u64>,
 ) -> Result<Stored, StoreError> {
     let mut keys = keys.clone();
-    for _ in 0..ATTEMPTS {
+    for _ in 0..READ_ATTEMPTS {
         if let Some(appends) = Appends::read(map, &keys).await? {
-            let mut stored = appends.chain(upto);
-            let meta = meta(map, &keys).await?;
+            let mut stored = appends.into_stored(upto);
+            let meta = read_meta(map, &keys).await?;
             if stored.start.is_none() && meta.is_some() && upto.is_none() {
                 if stored.entries.is_empty() && stored.last == 0 {
-                    return Err(damaged(meta, &keys));
+                    return Err(damaged_error(meta, &keys));
                 }
                 stored.start = meta.map(|meta| meta.start);
             }
@@ -205,7 +205,7 @@ pub(super) async fn read_session(
                     created_ms: stored.entries.first().map_or(0, |entry| entry.time_ms),
                 });
             }
-            stored.title = title(map, &keys).await?;
+            stored.title = read_title(map, &keys).await?;
             return Ok(stored);
         }
         let names = map.list(&keys.session.prefix()).await.map_err(StoreError::from)?;
@@ -218,16 +218,16 @@ pub(super) async fn read_session(
 }
 
 fn session_id(key: &SessionKey) -> Option<SessionId> {
-    super::layout::by_session(vec![key.meta()]).into_keys().next()
+    super::layout::group_by_session(vec![key.meta_key()]).into_keys().next()
 }
 
-fn damaged(meta: Option<Meta>, keys: &Keys) -> StoreError {
+fn damaged_error(meta: Option<Meta>, keys: &Keys) -> StoreError {
     let id = meta.map_or_else(|| SessionId::from(""), |meta| meta.start.id);
     let why = "none of its appends can be read".to_owned();
     StoreError::Damaged { id, why, kept: keys.session.prefix().into() }
 }
 
-/// Appends of a session by number.
+/// Appends of a session, keyed by their numbers.
 #[derive(Default)]
 struct Appends {
     all: BTreeMap<u64, (Head, Vec<Entry>, usize)>,
@@ -236,7 +236,7 @@ struct Appends {
 }
 
 impl Appends {
-    /// Reads all keys; `None` if one was merged into another meanwhile.
+    /// Reads all keys with appends; `None` if one was merged into another meanwhile.
     async fn read(map: &dyn KeyValue, keys: &Keys) -> Result<Option<Self>, StoreError> {
         let mut appends = Self::default();
         for chunk in &keys.chunks {
@@ -251,7 +251,7 @@ impl Appends {
             for segment in parts.segments {
                 appends.all.entry(segment.head.seq).or_insert_with(|| {
                     let mut entries = Vec::new();
-                    let unknown = segment.entries(&mut entries).err().unwrap_or_default();
+                    let unknown = segment.read_entries(&mut entries).err().unwrap_or_default();
                     (segment.head.clone(), entries, unknown)
                 });
             }
@@ -265,8 +265,9 @@ impl Appends {
         Ok(Some(appends))
     }
 
-    /// Follows the appends back from the last one. Failed ones, which no later append follows, are left out.
-    fn chain(mut self, upto: Option<u64>) -> Stored {
+    /// Builds the session by following the appends back from the last one. Failed appends, which no later one follows,
+    /// are left out.
+    fn into_stored(mut self, upto: Option<u64>) -> Stored {
         let mut stored = Stored::default();
         let newest = self.all.keys().rev().find(|seq| upto.is_none_or(|upto| **seq <= upto)).copied();
         let mut chain = Vec::new();
@@ -277,7 +278,7 @@ impl Appends {
                 chain.push(append);
                 continue;
             }
-            // An append that was acknowledged is damaged or gone.
+            // The append `seq` was acknowledged, and is damaged or gone.
             let torn = self.torn.iter().find(|(last, _)| *last == seq);
             let place =
                 torn.map_or_else(|| "its key is gone".to_owned(), |(_, key)| format!("kept as {key}"));

@@ -7,23 +7,24 @@ use serde_json::value::RawValue;
 use zk_core::model::{EntryId, SessionId};
 use zk_core::service::{Entry, EntryKind};
 
-/// Version of the format.
+/// Version of the format of appends.
 pub(super) const FORMAT: u32 = 1;
 
 /// First line of an append.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Head {
-    /// Version of the format.
+    /// Version of the format of the append.
     pub(super) segment: u32,
     /// Number of the append, from 1.
     pub(super) seq: u64,
-    /// Number of the append before; 0 for the first one. Appends that nothing follows from are failed ones.
+    /// Number of the append that this one follows; 0 for the first one. An append that no later one follows has failed,
+    /// unless it is the last.
     pub(super) after: u64,
     pub(super) entries: u64,
     pub(super) bytes: u64,
-    /// Checksum of the numbers and the lines of the entries.
+    /// CRC-32 of this line without the checksum, and of the lines of the entries.
     pub(super) crc: u32,
-    /// Facts of the session, with the first append.
+    /// Facts of the session; only in the first append.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) start: Option<Start>,
     /// Branch of version control, if it changed.
@@ -45,7 +46,7 @@ pub(super) struct Start {
 #[derive(Clone, Debug)]
 pub(super) struct Segment<'a> {
     pub(super) head: Head,
-    /// All lines, the first one included.
+    /// Bytes of the append: its first line and the lines of its entries.
     pub(super) text: &'a [u8],
     body: &'a [u8],
 }
@@ -64,7 +65,7 @@ struct Line<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Parts<'a> {
     pub(super) segments: Vec<Segment<'a>>,
-    /// Version of a newer format that was met.
+    /// Version of a newer format in which the rest of the chunk is written.
     pub(super) newer: Option<u32>,
     /// Whether the rest of the chunk could not be read.
     pub(super) is_torn: bool,
@@ -76,7 +77,7 @@ pub(super) fn write(mut head: Head, entries: &[Entry]) -> serde_json::Result<Vec
     for entry in entries {
         let from = body.len();
         serde_json::to_writer(&mut body, entry)?;
-        // White space between the parts of a plugin's own JSON.
+        // Line breaks between the tokens of a plugin's own JSON become blanks.
         for byte in body.iter_mut().skip(from).filter(|byte| matches!(byte, b'\n' | b'\r')) {
             *byte = b' ';
         }
@@ -103,7 +104,7 @@ fn checksum(head: &Head, body: &[u8]) -> serde_json::Result<u32> {
 pub(super) fn parse(mut text: &[u8]) -> Parts<'_> {
     let mut parts = Parts::default();
     while !text.is_empty() {
-        match next(text) {
+        match parse_first(text) {
             Ok((segment, rest)) => {
                 parts.segments.push(segment);
                 text = rest;
@@ -118,8 +119,9 @@ pub(super) fn parse(mut text: &[u8]) -> Parts<'_> {
     parts
 }
 
-/// First append of `text`, and what follows; else the version of a newer format.
-fn next(text: &[u8]) -> Result<(Segment<'_>, &[u8]), Option<u32>> {
+/// Parses the first append of `text`, and returns it with the bytes after it. The error is the version of a newer
+/// format, or `None` for a damaged append.
+fn parse_first(text: &[u8]) -> Result<(Segment<'_>, &[u8]), Option<u32>> {
     #[derive(Deserialize)]
     struct Version {
         segment: u32,
@@ -143,8 +145,8 @@ fn next(text: &[u8]) -> Result<(Segment<'_>, &[u8]), Option<u32>> {
 }
 
 impl Segment<'_> {
-    /// Reads the entries; the error says how many could not be read.
-    pub(super) fn entries(&self, into: &mut Vec<Entry>) -> Result<(), usize> {
+    /// Appends the entries to `into`; the error is the number of those that could not be read.
+    pub(super) fn read_entries(&self, into: &mut Vec<Entry>) -> Result<(), usize> {
         let mut unknown = 0;
         for line in self.body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let read = serde_json::from_slice(line).and_then(|Line { id, parent, time_ms, kind }| {
@@ -189,7 +191,7 @@ mod tests {
             let parts = parse(&whole);
             prop_assert!(!parts.is_torn && parts.segments.len() == 2);
             let mut entries = Vec::new();
-            prop_assert!(parts.segments[1].entries(&mut entries).is_ok());
+            prop_assert!(parts.segments[1].read_entries(&mut entries).is_ok());
             let read: Vec<String> = entries.iter().map(|entry| entry.kind.message().unwrap().text()).collect();
             prop_assert_eq!(read, texts);
 

@@ -17,21 +17,21 @@ use super::map::Saved;
 use super::read::{Meta, Stored, read_session};
 use super::segment::{FORMAT, Head, Start, parse, write};
 use super::{Inner, lock, visit_all};
-use crate::shared::{closed, exists, millis};
+use crate::shared::{closed_error, exists_error, millis};
 
 /// Number of keys that are merged into one.
 const MERGED_KEYS: usize = 64;
 
-/// Bytes of a merged key that is merged no further.
+/// Size in bytes above which a merged key is not merged further.
 const MAX_MERGED_BYTES: usize = 4 << 20;
 
-/// Appends after which `meta.json` is written again.
+/// Number of appends after which `meta.json` is written again.
 const META_APPENDS: u64 = 32;
 
-/// Most bytes of one append.
+/// Maximum size of one append in bytes.
 const MAX_APPEND_BYTES: usize = 128 << 20;
 
-/// Open session of a map.
+/// Open session in a map.
 pub(super) struct MapSession {
     inner: Arc<Inner>,
     id: SessionId,
@@ -39,7 +39,7 @@ pub(super) struct MapSession {
     notices: Vec<String>,
     state: Mutex<State>,
     is_closed: AtomicBool,
-    /// Branch to store with the next entries.
+    /// Branch of version control to store with the next entries.
     branch: SyncMutex<Option<String>>,
 }
 
@@ -48,9 +48,9 @@ struct State {
     /// Right to write; `None` before the first append, and once closed.
     hold: Option<Hold>,
     start: Start,
-    /// Whether an append is stored.
+    /// Whether any append is stored.
     is_stored: bool,
-    /// Last append.
+    /// Number of the last append.
     last: u64,
     /// Number for the next append; numbers of failed ones are not used again.
     next: u64,
@@ -60,9 +60,9 @@ struct State {
     digest: Digest,
     branch: Option<String>,
     updated_ms: u64,
-    /// Last append in `meta.json`.
+    /// Number of the last append that `meta.json` includes.
     in_meta: u64,
-    /// Keys of this session by number of merges.
+    /// Keys with appends of this session: those that were never merged, and merged ones.
     levels: [Vec<Chunk>; 2],
 }
 
@@ -100,7 +100,7 @@ impl MapSession {
             hold: Some(hold),
             is_stored: true,
             last: stored.last,
-            next: keys.last() + 1,
+            next: keys.last_append() + 1,
             leaf: stored.leaf(),
             has_moves: stored.has_moves(),
             digest: stored.digest.clone(),
@@ -119,11 +119,11 @@ impl MapSession {
     }
 
     fn check_open(&self) -> Result<(), StoreError> {
-        if self.is_closed.load(Ordering::Acquire) { Err(closed(&self.id)) } else { Ok(()) }
+        if self.is_closed.load(Ordering::Acquire) { Err(closed_error(&self.id)) } else { Ok(()) }
     }
 
-    /// Reads the appends that this handle knows of.
-    async fn stored(&self, state: &State) -> Result<Stored, StoreError> {
+    /// Reads the session up to the last append that this handle made or found.
+    async fn read_stored(&self, state: &State) -> Result<Stored, StoreError> {
         if !state.is_stored {
             return Ok(Stored::default());
         }
@@ -133,44 +133,49 @@ impl MapSession {
     }
 
     /// Takes the right to write a session that has no entry yet.
-    async fn begin(&self, state: &mut State, now_ms: u64) -> Result<(), StoreError> {
+    async fn begin_session(&self, state: &mut State, now_ms: u64) -> Result<(), StoreError> {
         let list = async || -> Result<Keys, StoreError> {
             let names = self.inner.map.list(&state.key.prefix()).await.map_err(StoreError::from)?;
             Ok(Keys::of(state.key.clone(), names))
         };
         let keys = list().await?;
         if keys.is_session() {
-            return Err(exists(&self.id));
+            return Err(exists_error(&self.id));
         }
         let hold = self.inner.hold(&self.id, &keys).await.map_err(|error| match error {
-            StoreError::InUse { .. } => exists(&self.id),
+            StoreError::InUse { .. } => exists_error(&self.id),
             other => other,
         })?;
         let keys = list().await?;
         if keys.is_session() {
             hold.release().await;
-            return Err(exists(&self.id));
+            return Err(exists_error(&self.id));
         }
-        state.next = keys.last() + 1;
+        state.next = keys.last_append() + 1;
         state.start.created_ms = now_ms;
         state.hold = Some(hold);
-        // Of a session of this id whose deletion was interrupted.
-        for key in keys.contents().into_iter().map(str::to_owned).chain(keys.about()) {
+        // These keys are of an earlier session of this id, whose deletion was interrupted.
+        for key in keys.content_keys().into_iter().map(str::to_owned).chain(keys.listing_keys()) {
             if !key.ends_with(".lock") {
                 self.inner.map.delete(&key).await.map_err(StoreError::from)?;
             }
         }
-        self.inner.map.delete(&state.key.gone()).await.map_err(StoreError::from)
+        self.inner.map.delete(&state.key.deletion_key()).await.map_err(StoreError::from)
     }
 
-    /// Saves an append under the next number; on an error, nothing follows from it later.
-    async fn save(&self, state: &mut State, head: Head, entries: &[Entry]) -> Result<Chunk, StoreError> {
+    /// Saves an append under the next number. After an error, no later append follows the failed one.
+    async fn save_append(
+        &self,
+        state: &mut State,
+        head: Head,
+        entries: &[Entry],
+    ) -> Result<Chunk, StoreError> {
         let failed = |error: serde_json::Error| StoreError::Failed(format!("cannot write an entry: {error}"));
         loop {
-            let Some(hold) = &state.hold else { return Err(closed(&self.id)) };
+            let Some(hold) = &state.hold else { return Err(closed_error(&self.id)) };
             hold.check().await?;
             let seq = state.next;
-            // Counted before it is saved: a caller that gives up may leave the value behind.
+            // The number is used up before the save: a caller that is cancelled may leave the append behind.
             state.next += 1;
             let text = write(Head { seq, ..head.clone() }, entries).map_err(failed)?;
             if text.len() > MAX_APPEND_BYTES {
@@ -179,24 +184,24 @@ impl MapSession {
                     "an append of {bytes} bytes is too large, {most} at most"
                 )));
             }
-            let key = state.key.turns(seq, seq);
+            let key = state.key.turns_key(seq, seq);
             let saved = match hold.is_lease() {
                 true => self.inner.map.create(&key, text).await,
                 false => self.inner.map.save(&key, text).await.map(|()| Saved::Yes),
             };
             match saved {
                 Ok(Saved::Yes) => {
-                    // If the lease has ended meanwhile, a new writer may not have seen this.
+                    // If the lease has ended meanwhile, a new writer may not have seen this append.
                     hold.confirm().await?;
                     return Ok(Chunk { key, first: seq, last: seq });
                 }
-                // A former writer wrote late.
+                // A former writer saved a late append under this number.
                 Ok(Saved::Exists) => {}
                 Ok(Saved::Unsupported) => {
                     return Err(StoreError::Failed(format!("the map no longer creates keys, such as {key}")));
                 }
                 Err(error) => {
-                    // Of no use to anybody; if it stays, no append follows from it.
+                    // Nobody needs the failed append; if it stays, no later append follows it.
                     let _ = self.inner.map.delete(&key).await;
                     return Err(error.into());
                 }
@@ -208,7 +213,7 @@ impl MapSession {
     async fn write_meta(&self, state: &mut State) {
         let branches = match state.has_moves {
             false => 1,
-            true => match self.stored(state).await {
+            true => match self.read_stored(state).await {
                 Ok(stored) => count_branches(&stored.entries),
                 Err(_) => return,
             },
@@ -223,20 +228,21 @@ impl MapSession {
             branch: state.branch.clone(),
         };
         if let Ok(bytes) = serde_json::to_vec(&meta)
-            && self.inner.map.save(&state.key.meta(), bytes).await.is_ok()
+            && self.inner.map.save(&state.key.meta_key(), bytes).await.is_ok()
         {
             state.in_meta = state.last;
         }
     }
 
-    /// Merges the keys of a level once there are enough. The old keys are removed after the new one is saved.
+    /// Merges the keys of each level once there are [`MERGED_KEYS`]. The old keys are removed after the new one is
+    /// saved.
     async fn merge(&self, state: &mut State) {
         for level in 0..state.levels.len() {
             let Some(chunks) = state.levels.get_mut(level).filter(|all| all.len() >= MERGED_KEYS) else {
                 continue;
             };
             let chunks = std::mem::take(chunks);
-            let merged = self.merged(&state.key, &chunks).await;
+            let merged = self.merge_chunks(&state.key, &chunks).await;
             let upper = state.levels.len() - 1;
             if let (Some(chunk), Some(above)) = (merged, state.levels.get_mut((level + 1).min(upper))) {
                 above.push(chunk);
@@ -244,7 +250,7 @@ impl MapSession {
         }
     }
 
-    async fn merged(&self, key: &SessionKey, chunks: &[Chunk]) -> Option<Chunk> {
+    async fn merge_chunks(&self, key: &SessionKey, chunks: &[Chunk]) -> Option<Chunk> {
         let map = &self.inner.map;
         let (first, last) = (chunks.first()?.first, chunks.last()?.last);
         let mut text = Vec::new();
@@ -263,13 +269,13 @@ impl MapSession {
                 return None;
             }
         }
-        let chunk = Chunk { key: key.turns(first, last), first, last };
+        let chunk = Chunk { key: key.turns_key(first, last), first, last };
         if map.save(&chunk.key, text).await.is_err() {
             let _ = map.delete(&chunk.key).await;
             return None;
         }
         for key in whole {
-            // A key that stays is read twice and its appends are taken once.
+            // If an old key stays, its appends are in the map twice and are used once.
             let _ = map.delete(key).await;
         }
         Some(chunk)
@@ -303,13 +309,13 @@ impl OpenSession for MapSession {
         }
         let moves = matches!(kinds.first(), Some(EntryKind::Leaf { .. }));
         let known = match moves && state.is_stored {
-            true => self.stored(&state).await?.entries,
+            true => self.read_stored(&state).await?.entries,
             false => Vec::new(),
         };
         check_leaf(&self.id, &kinds, |wanted| known.iter().any(|entry| entry.id == *wanted))?;
         let now_ms = millis(self.inner.clock.now());
         if state.hold.is_none() {
-            self.begin(&mut state, now_ms).await?;
+            self.begin_session(&mut state, now_ms).await?;
         }
         let mut parent = state.leaf.clone();
         let mut entries = Vec::with_capacity(kinds.len());
@@ -332,7 +338,7 @@ impl OpenSession for MapSession {
             start: (!state.is_stored).then(|| state.start.clone()),
             branch: branch.clone(),
         };
-        let chunk = self.save(&mut state, head, &entries).await?;
+        let chunk = self.save_append(&mut state, head, &entries).await?;
         state.last = chunk.last;
         state.leaf = parent;
         state.has_moves |= moves;
@@ -360,14 +366,14 @@ impl OpenSession for MapSession {
     async fn entries(&self) -> Result<Vec<Entry>, StoreError> {
         let state = self.state.lock().await;
         self.check_open()?;
-        Ok(self.stored(&state).await?.into_branch())
+        Ok(self.read_stored(&state).await?.into_branch())
     }
 
     async fn scan_tree(&self, mut visit: EntryVisitor) -> Result<Vec<String>, StoreError> {
         let stored = {
             let state = self.state.lock().await;
             self.check_open()?;
-            self.stored(&state).await?
+            self.read_stored(&state).await?
         };
         visit_all(stored.entries, &mut visit);
         Ok(Vec::new())

@@ -9,8 +9,9 @@ use zk_core::service::StoreError;
 
 use super::schema::migrate;
 
-/// Longest time to connect, and for one statement.
+/// Time limit of connecting.
 const CONNECT_LIMIT: Duration = Duration::from_secs(15);
+/// Time limit of one statement, in milliseconds.
 const STATEMENT_LIMIT_MS: u32 = 60_000;
 
 /// The one connection of a store, made anew after it broke off.
@@ -19,7 +20,7 @@ pub(super) struct Connection {
     client: Arc<Mutex<Option<Client>>>,
 }
 
-/// Connection in use.
+/// Exclusive use of the connection, until this value is dropped.
 pub(super) struct Link(OwnedMutexGuard<Option<Client>>);
 
 impl Connection {
@@ -34,7 +35,7 @@ impl Connection {
                 name == "localhost" || name.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
             }
         });
-        // An address takes the place of the host's name.
+        // `hostaddr` takes the place of the host name.
         let is_near = is_near && config.get_hostaddrs().iter().all(std::net::IpAddr::is_loopback);
         match config.get_ssl_mode() {
             SslMode::Disable => {}
@@ -55,14 +56,14 @@ impl Connection {
         Ok(Self { config, client: Arc::default() })
     }
 
-    /// Takes the connection, which is made and whose tables are checked if necessary.
+    /// Waits for exclusive use of the connection. Connects and checks the tables if necessary.
     pub(super) async fn link(&self) -> Result<Link, StoreError> {
         let mut held = self.client.clone().lock_owned().await;
         if held.as_ref().is_none_or(Client::is_closed) {
             let connected = tokio::time::timeout(CONNECT_LIMIT, self.config.connect(NoTls)).await;
             let (mut client, connection) = connected
                 .map_err(|_| StoreError::Failed("PostgreSQL does not answer".to_owned()))?
-                .map_err(|error| failed("connect to PostgreSQL", &error))?;
+                .map_err(|error| database_error("connect to PostgreSQL", &error))?;
             tokio::spawn(async move {
                 // A broken connection is noticed by the next statement.
                 let _ = connection.await;
@@ -80,8 +81,8 @@ impl Link {
     }
 }
 
-/// Describes an error of the database.
-pub(super) fn failed(doing: &str, error: &tokio_postgres::Error) -> StoreError {
+/// Error of the store for an error of the database.
+pub(super) fn database_error(doing: &str, error: &tokio_postgres::Error) -> StoreError {
     let why = match (error.as_db_error(), error.source()) {
         (Some(database), _) => database.message().to_owned(),
         (None, Some(source)) => format!("{error}: {source}"),

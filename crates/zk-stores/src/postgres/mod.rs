@@ -17,15 +17,15 @@ use zk_core::service::{
     SessionSnapshot, SessionStore, StoreError, SystemClock, present_branch,
 };
 
-use self::connection::{Connection, failed};
+use self::connection::{Connection, database_error};
 use self::rows::{INFO_COLUMNS, info_of};
 use self::session::{Lease, PostgresSession};
 use zk_session::is_valid_id;
 
-use crate::shared::{check_asked, check_id, check_same, filtered, not_found};
+use crate::shared::{apply_filter, check_id, check_requested_id, check_same_id, not_found};
 
-/// Time after which the lease of a writer ends that renews it no more.
-const LEASE: Duration = Duration::from_secs(30);
+/// Time after which the lease of a writer ends unless it is renewed.
+const LEASE_TIME: Duration = Duration::from_secs(30);
 
 /// Sessions in a PostgreSQL database, for several machines.
 ///
@@ -67,10 +67,10 @@ impl PostgresStore {
     /// [`StoreError::Failed`] for an address that cannot be used: one of another machine needs `sslmode=disable`, since zk
     /// speaks no TLS with PostgreSQL.
     pub fn new(address: &str) -> Result<Self, StoreError> {
-        Self::with_lease(address, LEASE)
+        Self::with_lease(address, LEASE_TIME)
     }
 
-    /// Store with another time after which the lease of a writer ends that renews it no more.
+    /// Store in the database at `address`, with the time after which the lease of a writer ends unless it is renewed.
     ///
     /// # Errors
     /// As [`PostgresStore::new`].
@@ -79,7 +79,7 @@ impl PostgresStore {
         Ok(Self { inner: Arc::new(Inner { connection, clock: Arc::new(SystemClock), lease }) })
     }
 
-    async fn unknown(&self, id: &SessionId) -> StoreError {
+    async fn not_found_error(&self, id: &SessionId) -> StoreError {
         match self.inner.ids().await {
             Ok(ids) => not_found(id, ids),
             Err(error) => error,
@@ -87,15 +87,15 @@ impl PostgresStore {
     }
 
     async fn snapshot(&self, id: &SessionId) -> Result<(SessionInfo, Vec<Entry>, Vec<String>), StoreError> {
-        check_asked(id)?;
+        check_requested_id(id)?;
         let found = self.inner.snapshot(id).await?;
         match found {
             Some((info, entries, notices)) => {
-                check_same(id, &info.id)?;
+                check_same_id(id, &info.id)?;
                 let parent = info.parent.filter(is_valid_id);
                 Ok((SessionInfo { parent, ..info }, entries, notices))
             }
-            None => Err(self.unknown(id).await),
+            None => Err(self.not_found_error(id).await),
         }
     }
 }
@@ -104,7 +104,7 @@ impl Inner {
     async fn ids(&self) -> Result<Vec<String>, StoreError> {
         let mut link = self.connection.link().await?;
         let rows = link.client()?.query("SELECT id FROM zk_sessions", &[]).await;
-        let rows = rows.map_err(|error| failed("list sessions", &error))?;
+        let rows = rows.map_err(|error| database_error("list sessions", &error))?;
         Ok(rows.iter().filter_map(|row| row.try_get(0).ok()).collect())
     }
 
@@ -126,7 +126,7 @@ impl Inner {
             let query = format!("SELECT {INFO_COLUMNS} FROM zk_sessions WHERE id = $1");
             let Some(row) = transaction.query_opt(&query, &[&id.as_str()]).await? else { return Ok(None) };
             let info = info_of(&row)?;
-            let (entries, notices) = rows::entries(&transaction, id).await?;
+            let (entries, notices) = rows::read_entries(&transaction, id).await?;
             Ok(Some((info, entries, notices)))
         };
         run.await.map_err(|error: rows::ReadError| error.into_store("read a session"))
@@ -151,13 +151,13 @@ impl SessionStore for PostgresStore {
     }
 
     async fn open(&self, id: &SessionId) -> Result<Arc<dyn OpenSession>, StoreError> {
-        check_asked(id)?;
+        check_requested_id(id)?;
         let taken = Lease::take(&self.inner, id).await?;
         match taken {
             Some((lease, cwd)) => {
                 Ok(PostgresSession::start(self.inner.clone(), id.clone(), cwd, None, Some(lease)))
             }
-            None => Err(self.unknown(id).await),
+            None => Err(self.not_found_error(id).await),
         }
     }
 
@@ -166,7 +166,7 @@ impl SessionStore for PostgresStore {
         id: &SessionId,
         lease: &zk_core::service::Lease,
     ) -> Result<Arc<dyn OpenSession>, StoreError> {
-        check_asked(id)?;
+        check_requested_id(id)?;
         let token = i64::try_from(lease.token()).map_err(|_| {
             StoreError::Refused(format!("{} is too large for the token of a lease", lease.token()))
         })?;
@@ -174,12 +174,12 @@ impl SessionStore for PostgresStore {
             Some((lease, cwd)) => {
                 Ok(PostgresSession::start(self.inner.clone(), id.clone(), cwd, None, Some(lease)))
             }
-            None => Err(self.unknown(id).await),
+            None => Err(self.not_found_error(id).await),
         }
     }
 
     async fn post_mail(&self, id: &SessionId, mail: &Mail) -> Result<(), StoreError> {
-        check_asked(id)?;
+        check_requested_id(id)?;
         let body = mail.to_json()?;
         let posted = {
             let mut link = self.inner.connection.link().await?;
@@ -188,10 +188,10 @@ impl SessionStore for PostgresStore {
                 ON CONFLICT DO NOTHING";
             let added = client.execute(query, &[&id.as_str(), &mail.id.as_str(), &body]).await;
             let query = "SELECT 1 FROM zk_sessions WHERE id = $1";
-            match added.map_err(|error| failed("post mail", &error))? {
+            match added.map_err(|error| database_error("post mail", &error))? {
                 0 => {
                     let known = client.query_opt(query, &[&id.as_str()]).await;
-                    Some(known.map_err(|error| failed("post mail", &error))?.is_some())
+                    Some(known.map_err(|error| database_error("post mail", &error))?.is_some())
                 }
                 _ => None,
             }
@@ -199,7 +199,7 @@ impl SessionStore for PostgresStore {
         match posted {
             None => Ok(()),
             Some(true) => Err(StoreError::PostedBefore { id: id.clone(), mail: mail.id.clone() }),
-            Some(false) => Err(self.unknown(id).await),
+            Some(false) => Err(self.not_found_error(id).await),
         }
     }
 
@@ -218,35 +218,35 @@ impl SessionStore for PostgresStore {
         let mut link = self.inner.connection.link().await?;
         let query = format!("SELECT {INFO_COLUMNS} FROM zk_sessions ORDER BY updated_ms DESC, id DESC");
         let rows = link.client()?.query(&query, &[]).await;
-        let rows = rows.map_err(|error| failed("list sessions", &error))?;
+        let rows = rows.map_err(|error| database_error("list sessions", &error))?;
         let all = rows.iter().map(info_of).collect::<Result<Vec<_>, _>>();
-        Ok(filtered(all.map_err(|error| failed("list sessions", &error))?, filter))
+        Ok(apply_filter(all.map_err(|error| database_error("list sessions", &error))?, filter))
     }
 
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
-        check_asked(id)?;
+        check_requested_id(id)?;
         let Some((lease, _)) = Lease::take(&self.inner, id).await? else {
-            return Err(self.unknown(id).await);
+            return Err(self.not_found_error(id).await);
         };
         let mut link = self.inner.connection.link().await?;
         let query = "DELETE FROM zk_sessions WHERE id = $1 AND lease_token = $2";
         let deleted = link.client()?.execute(query, &[&id.as_str(), &lease.token]).await;
-        match deleted.map_err(|error| failed("delete a session", &error))? {
+        match deleted.map_err(|error| database_error("delete a session", &error))? {
             0 => Err(StoreError::Fenced { id: id.clone() }),
             _ => Ok(()),
         }
     }
 
     async fn rename(&self, id: &SessionId, title: &str) -> Result<(), StoreError> {
-        check_asked(id)?;
+        check_requested_id(id)?;
         let title = Some(zk_session::title_line(title)).filter(|title| !title.is_empty());
         let changed = {
             let mut link = self.inner.connection.link().await?;
             let query = "UPDATE zk_sessions SET name = $2 WHERE id = $1";
             link.client()?.execute(query, &[&id.as_str(), &title]).await
         };
-        match changed.map_err(|error| failed("rename a session", &error))? {
-            0 => Err(self.unknown(id).await),
+        match changed.map_err(|error| database_error("rename a session", &error))? {
+            0 => Err(self.not_found_error(id).await),
             _ => Ok(()),
         }
     }

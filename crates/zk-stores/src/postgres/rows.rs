@@ -6,7 +6,7 @@ use tokio_postgres::{GenericClient, Row};
 use zk_core::model::{EntryId, SessionId};
 use zk_core::service::{Entry, EntryKind, Lock, SessionInfo, StoreError};
 
-use super::connection::failed;
+use super::connection::database_error;
 use crate::shared::from_millis;
 
 /// Columns of a session's summary, as [`info_of`] reads them.
@@ -36,7 +36,7 @@ impl ReadError {
     pub(super) fn into_store(self, doing: &str) -> StoreError {
         match self {
             Self::Store(error) => error,
-            Self::Database(error) => failed(doing, &error),
+            Self::Database(error) => database_error(doing, &error),
         }
     }
 }
@@ -70,7 +70,7 @@ pub(super) fn info_of(row: &Row) -> Result<SessionInfo, tokio_postgres::Error> {
 }
 
 /// Reads the entries of all branches, and notices about those that cannot be read.
-pub(super) async fn entries(
+pub(super) async fn read_entries(
     client: &impl GenericClient,
     id: &SessionId,
 ) -> Result<(Vec<Entry>, Vec<String>), tokio_postgres::Error> {

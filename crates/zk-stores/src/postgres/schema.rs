@@ -1,17 +1,17 @@
-//! Tables, and the steps by which they came to be.
+//! Tables, and the migrations between their versions.
 
 use tokio_postgres::Client;
 use zk_core::service::StoreError;
 
-use super::connection::failed;
+use super::connection::database_error;
 
 /// Version of the tables.
 const SCHEMA_VERSION: i32 = 2;
 
-/// Key of the lock under which the tables are made: "zk".
+/// Key of the advisory lock under which the tables are created or migrated: "zk".
 const MIGRATION_LOCK: i64 = 0x7a6b;
 
-/// Steps to version 1, 2 and so on. A step that was released is never changed.
+/// Migrations to version 1, 2 and so on. A released migration is never changed.
 const STEPS: [&str; 2] = [
     "
 CREATE TABLE zk_sessions (
@@ -57,7 +57,7 @@ CREATE TABLE zk_mail (
 ",
 ];
 
-/// Makes the tables, or brings them to this version. Tables of a newer zk are refused.
+/// Creates the tables, or migrates them to [`SCHEMA_VERSION`]. Tables of a newer zk are refused.
 pub(super) async fn migrate(client: &mut Client) -> Result<(), StoreError> {
     let run = async {
         let transaction = client.transaction().await?;
@@ -77,7 +77,7 @@ pub(super) async fn migrate(client: &mut Client) -> Result<(), StoreError> {
         transaction.commit().await?;
         Ok(SCHEMA_VERSION)
     };
-    match run.await.map_err(|error: tokio_postgres::Error| failed("make the tables", &error))? {
+    match run.await.map_err(|error: tokio_postgres::Error| database_error("make the tables", &error))? {
         found if found > SCHEMA_VERSION => Err(StoreError::Failed(format!(
             "the tables of sessions have version {found}, this zk knows up to {SCHEMA_VERSION}; use a newer zk"
         ))),

@@ -14,13 +14,13 @@ use zk_core::service::{
 };
 use zk_session::Digest;
 
-use super::connection::failed;
+use super::connection::database_error;
 use super::rows::{self, ReadError, path_of};
 use super::{Inner, visit_all};
-use crate::shared::{closed, exists, millis};
+use crate::shared::{closed_error, exists_error, millis};
 
 /// Attempts to learn the outcome of an append whose connection broke off.
-const ATTEMPTS: usize = 3;
+const OUTCOME_ATTEMPTS: usize = 3;
 
 /// Right to write a session.
 pub(super) struct Lease {
@@ -38,14 +38,14 @@ impl Lease {
             lease_until = clock_timestamp() + make_interval(secs => $3) \
             WHERE id = $1 AND (lease_until IS NULL OR lease_until <= clock_timestamp()) RETURNING lease_token, cwd";
         let taken = client.query_opt(query, &[&id.as_str(), &pid, &seconds]).await;
-        if let Some(row) = taken.map_err(|error| failed("open a session", &error))? {
-            let token = row.try_get(0).map_err(|error| failed("open a session", &error))?;
-            let cwd = row.try_get(1).map_err(|error| failed("open a session", &error))?;
+        if let Some(row) = taken.map_err(|error| database_error("open a session", &error))? {
+            let token = row.try_get(0).map_err(|error| database_error("open a session", &error))?;
+            let cwd = row.try_get(1).map_err(|error| database_error("open a session", &error))?;
             return Ok(Some((Self { token }, path_of(cwd))));
         }
         let query = "SELECT lease_pid FROM zk_sessions WHERE id = $1";
         let row = client.query_opt(query, &[&id.as_str()]).await;
-        match row.map_err(|error| failed("open a session", &error))? {
+        match row.map_err(|error| database_error("open a session", &error))? {
             None => Ok(None),
             Some(row) => Err(in_use(id, row.try_get(0).unwrap_or_default())),
         }
@@ -58,7 +58,7 @@ impl Lease {
         id: &SessionId,
         token: i64,
     ) -> Result<Option<(Self, PathBuf)>, StoreError> {
-        let fail = |error: tokio_postgres::Error| failed("open a session for a leg", &error);
+        let fail = |error: tokio_postgres::Error| database_error("open a session for a leg", &error);
         let mut link = inner.connection.link().await?;
         let client = link.client()?;
         let (seconds, pid) = (inner.lease.as_secs_f64(), i64::from(std::process::id()));
@@ -85,10 +85,10 @@ fn in_use(id: &SessionId, pid: i64) -> StoreError {
     StoreError::InUse { id: id.clone(), pid: u32::try_from(pid).unwrap_or_default() }
 }
 
-/// Open session of a database.
+/// Open session in a database.
 pub(super) struct PostgresSession(Arc<Shared>);
 
-/// State that the renewal of the lease shares.
+/// State that the session shares with the task that renews its lease.
 struct Shared {
     inner: Arc<Inner>,
     id: SessionId,
@@ -97,7 +97,7 @@ struct Shared {
     /// Token of the lease; 0 before the first append.
     token: AtomicI64,
     is_closed: AtomicBool,
-    /// Whether an append is under way, and whether its outcome is unknown.
+    /// Whether the outcome of an append is unknown; locked while an append is in flight.
     is_in_doubt: Mutex<bool>,
     branch: SyncMutex<Option<String>>,
 }
@@ -139,7 +139,7 @@ async fn renew(session: Weak<Shared>, pause: std::time::Duration) {
     }
 }
 
-/// Row of a session under its lock, as an append finds it.
+/// Row of a session, as an append finds and locks it.
 struct Found {
     token: i64,
     leaf: String,
@@ -150,10 +150,10 @@ struct Found {
 
 impl Shared {
     fn check_open(&self) -> Result<(), StoreError> {
-        if self.is_closed.load(Ordering::Acquire) { Err(closed(&self.id)) } else { Ok(()) }
+        if self.is_closed.load(Ordering::Acquire) { Err(closed_error(&self.id)) } else { Ok(()) }
     }
 
-    fn fenced(&self) -> StoreError {
+    fn fenced_error(&self) -> StoreError {
         StoreError::Fenced { id: self.id.clone() }
     }
 
@@ -167,11 +167,11 @@ impl Shared {
         let query = "UPDATE zk_sessions SET lease_until = clock_timestamp() + make_interval(secs => $3) \
             WHERE id = $1 AND lease_token = $2";
         let changed = link.client()?.execute(query, &[&self.id.as_str(), &token, &seconds]).await;
-        changed.map(drop).map_err(|error| failed("renew the lease of a session", &error))
+        changed.map(drop).map_err(|error| database_error("renew the lease of a session", &error))
     }
 
-    /// Makes the entries of an append, with ids by which a lost one is found again.
-    fn entries(&self, kinds: Vec<EntryKind>, leaf: Option<EntryId>) -> Vec<Entry> {
+    /// Makes the entries of an append. By their ids, an append is found again whose connection broke off.
+    fn new_entries(&self, kinds: Vec<EntryKind>, leaf: Option<EntryId>) -> Vec<Entry> {
         let time_ms = millis(self.inner.clock.now());
         let mut before = leaf;
         let entry = |kind: EntryKind| {
@@ -186,7 +186,7 @@ impl Shared {
     }
 
     /// Stores an append in one transaction, under the token of this writer.
-    async fn store(
+    async fn store_append(
         &self,
         (kinds, mail): (Vec<EntryKind>, &[MailId]),
         durability: Durability,
@@ -199,14 +199,14 @@ impl Shared {
             transaction.batch_execute("SET LOCAL synchronous_commit = on").await?;
         }
         let own = self.token.load(Ordering::Acquire);
-        let found = self.found(&transaction).await?;
+        let found = self.lock_row(&transaction).await?;
         let found = match found {
-            Some(_) if own == 0 => return Err(exists(&self.id).into()),
+            Some(_) if own == 0 => return Err(exists_error(&self.id).into()),
             None if own != 0 => {
                 let hint = String::new();
                 return Err(StoreError::NotFound { id: self.id.to_string(), hint }.into());
             }
-            Some(found) if found.token != own => return Err(self.fenced().into()),
+            Some(found) if found.token != own => return Err(self.fenced_error().into()),
             found => found,
         };
         let moves = matches!(kinds.first(), Some(EntryKind::Leaf { .. }));
@@ -223,7 +223,7 @@ impl Shared {
             Some(found) => (Some(EntryId::from(found.leaf.as_str())), found.next_seq, found.digest),
             None => (None, 1, Digest::default()),
         };
-        let entries = self.entries(kinds, leaf);
+        let entries = self.new_entries(kinds, leaf);
         *first = entries.first().map(|entry| entry.id.clone());
         entries.iter().for_each(|entry| digest.add(&entry.kind));
         if !mail.is_empty() {
@@ -268,7 +268,7 @@ impl Shared {
                 )
                 .await?;
             if inserted == 0 {
-                return Err(exists(&self.id).into());
+                return Err(exists_error(&self.id).into());
             }
         } else {
             let query = "UPDATE zk_sessions SET updated_ms = $2, messages = $3, first_title = $4, answered = $5, running = $6, \
@@ -292,9 +292,9 @@ impl Shared {
                 )
                 .await?;
         }
-        insert(&transaction, &self.id, seq, &entries).await?;
+        insert_entries(&transaction, &self.id, seq, &entries).await?;
         if has_moves {
-            let (all, _) = rows::entries(&transaction, &self.id).await?;
+            let (all, _) = rows::read_entries(&transaction, &self.id).await?;
             let branches = i64::try_from(count_branches(&all)).unwrap_or(i64::MAX);
             let query = "UPDATE zk_sessions SET branches = $2 WHERE id = $1";
             transaction.execute(query, &[&self.id.as_str(), &branches]).await?;
@@ -307,7 +307,7 @@ impl Shared {
     }
 
     /// Reads the row of the session, and locks it until the transaction ends.
-    async fn found(&self, transaction: &Transaction<'_>) -> Result<Option<Found>, tokio_postgres::Error> {
+    async fn lock_row(&self, transaction: &Transaction<'_>) -> Result<Option<Found>, tokio_postgres::Error> {
         let query = "SELECT lease_token, leaf, next_seq, messages, first_title, answered, running, \
             EXISTS (SELECT 1 FROM zk_entries WHERE session = $1 AND kind LIKE '{\"entry\":\"leaf\"%') \
             FROM zk_sessions WHERE id = $1 FOR UPDATE";
@@ -331,26 +331,26 @@ impl Shared {
         let mut link = self.inner.connection.link().await?;
         let query = "SELECT 1 FROM zk_entries WHERE session = $1 AND id = $2";
         let row = link.client()?.query_opt(query, &[&self.id.as_str(), &first.as_str()]).await;
-        Ok(row.map_err(|error| failed("look for an append", &error))?.is_some())
+        Ok(row.map_err(|error| database_error("look for an append", &error))?.is_some())
     }
 
-    /// Entries from `first` on.
+    /// Ids of the entries from `first` on.
     async fn ids_from(&self, first: &EntryId) -> Result<Vec<EntryId>, StoreError> {
-        let all = self.all().await?.0.into_iter().map(|entry| entry.id);
+        let all = self.read_all().await?.0.into_iter().map(|entry| entry.id);
         Ok(all.skip_while(|id| id != first).collect())
     }
 
-    async fn all(&self) -> Result<(Vec<Entry>, Vec<String>), StoreError> {
+    async fn read_all(&self) -> Result<(Vec<Entry>, Vec<String>), StoreError> {
         if self.token.load(Ordering::Acquire) == 0 {
             return Ok((Vec::new(), Vec::new()));
         }
         let mut link = self.inner.connection.link().await?;
-        let read = rows::entries(&*link.client()?, &self.id).await;
-        read.map_err(|error| failed("read a session", &error))
+        let read = rows::read_entries(&*link.client()?, &self.id).await;
+        read.map_err(|error| database_error("read a session", &error))
     }
 }
 
-async fn insert(
+async fn insert_entries(
     transaction: &Transaction<'_>,
     session: &SessionId,
     from: i64,
@@ -415,15 +415,15 @@ impl OpenSession for PostgresSession {
         }
         let branch = self.0.branch.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut first = None;
-        // Cancelled, an append leaves its outcome open.
+        // If this call is cancelled, the outcome stays unknown.
         *is_in_doubt = true;
-        let stored = self.0.store((kinds, &mail), durability, branch.as_ref(), &mut first).await;
+        let stored = self.0.store_append((kinds, &mail), durability, branch.as_ref(), &mut first).await;
         let ids = match (stored, first) {
             (Ok(ids), _) => ids,
             (Err(ReadError::Database(error)), Some(first)) if error.as_db_error().is_none() => {
                 // The connection broke off, perhaps after the commit.
-                let mut outcome = Err(failed("append", &error));
-                for _ in 0..ATTEMPTS {
+                let mut outcome = Err(database_error("append", &error));
+                for _ in 0..OUTCOME_ATTEMPTS {
                     match self.0.is_stored(&first).await {
                         Ok(true) => {
                             self.0.token.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).ok();
@@ -457,24 +457,24 @@ impl OpenSession for PostgresSession {
         let mut link = self.0.inner.connection.link().await?;
         let query = "SELECT body FROM zk_mail WHERE session = $1 AND body <> '' ORDER BY seq";
         let rows = link.client()?.query(query, &[&self.0.id.as_str()]).await;
-        let rows = rows.map_err(|error| failed("read mail", &error))?;
+        let rows = rows.map_err(|error| database_error("read mail", &error))?;
         rows.iter().map(|row| Mail::from_json(row.try_get(0).unwrap_or_default())).collect()
     }
 
     async fn entries(&self) -> Result<Vec<Entry>, StoreError> {
         self.0.check_open()?;
-        Ok(present_branch(self.0.all().await?.0))
+        Ok(present_branch(self.0.read_all().await?.0))
     }
 
     async fn scan_tree(&self, mut visit: EntryVisitor) -> Result<Vec<String>, StoreError> {
         self.0.check_open()?;
-        let (entries, notices) = self.0.all().await?;
+        let (entries, notices) = self.0.read_all().await?;
         visit_all(entries, &mut visit);
         Ok(notices)
     }
 
     async fn close(&self) -> Result<(), StoreError> {
-        // After appends that are on their way.
+        // Waits for appends in flight.
         let _appending = self.0.is_in_doubt.lock().await;
         if self.0.is_closed.swap(true, Ordering::AcqRel) {
             return Ok(());

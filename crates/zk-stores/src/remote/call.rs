@@ -15,7 +15,7 @@ use crate::wire::{MAX_MESSAGE_BYTES, PROTOCOL_VERSION, StreamEnd, StreamLine, VE
 /// Longest time until the answer to a request begins, and between two parts of it.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Requests to one server.
+/// Client of one session server.
 pub(super) struct Api {
     base: Url,
     token: Option<String>,
@@ -28,9 +28,9 @@ pub(super) enum CallError {
     NotSent(String),
     /// The connection broke off; the request may have arrived.
     Lost(String),
-    /// The server refused.
+    /// The server refused the request.
     Refused(WireError),
-    /// The answer is not one of a server of sessions.
+    /// The answer is none of a session server.
     Foreign(String),
 }
 
@@ -59,8 +59,8 @@ impl Api {
         self.base.as_str().trim_end_matches('/')
     }
 
-    /// Sends a request and reads an answer that is no stream.
-    pub(super) async fn ask<T: DeserializeOwned>(
+    /// Sends a request and reads an answer that is no stream. Failures are explained for a person.
+    pub(super) async fn call_explained<T: DeserializeOwned>(
         &self,
         operation: &str,
         request: &impl Serialize,
@@ -73,23 +73,23 @@ impl Api {
         operation: &str,
         request: &impl Serialize,
     ) -> Result<T, CallError> {
-        let body = bounded(self.send(operation, request).await?).await?;
+        let body = read_body(self.send(operation, request).await?).await?;
         serde_json::from_slice(&body).map_err(|error| CallError::Foreign(error.to_string()))
     }
 
     /// Sends a request and reads the entries of its answer.
-    pub(super) async fn collect(
+    pub(super) async fn collect_entries(
         &self,
         operation: &str,
         request: &impl Serialize,
     ) -> Result<(Vec<Entry>, StreamEnd), StoreError> {
         let mut entries = Vec::new();
-        let end = self.stream(operation, request, |entry| entries.push(entry)).await?;
+        let end = self.visit_explained(operation, request, |entry| entries.push(entry)).await?;
         Ok((entries, end))
     }
 
-    /// Sends a request and calls `visit` for each entry of its answer.
-    pub(super) async fn stream(
+    /// Sends a request and calls `visit` for each entry of its answer. Failures are explained for a person.
+    pub(super) async fn visit_explained(
         &self,
         operation: &str,
         request: &impl Serialize,
@@ -107,7 +107,7 @@ impl Api {
         let response = self.send(operation, request).await?;
         let mut parts = response.bytes_stream();
         let mut rest = BytesMut::new();
-        // Bytes of `rest` without an end of a line.
+        // Number of bytes of `rest` that have no end of a line.
         let mut searched = 0;
         loop {
             while let Some(end) =
@@ -132,7 +132,7 @@ impl Api {
                 Ok(Some(Ok(part))) => rest.extend_from_slice(&part),
                 Ok(Some(Err(error))) => return Err(CallError::Lost(root_cause(&error))),
                 Ok(None) => return Err(CallError::Lost("the answer ends early".to_owned())),
-                Err(_) => return Err(silent()),
+                Err(_) => return Err(no_answer_error()),
             }
         }
     }
@@ -157,7 +157,7 @@ impl Api {
                 return Err(CallError::NotSent("the token is no text of a header".to_owned()));
             }
             Ok(Err(error)) => return Err(CallError::Lost(root_cause(&error))),
-            Err(_) => return Err(silent()),
+            Err(_) => return Err(no_answer_error()),
         };
         let version =
             response.headers().get(VERSION_HEADER).and_then(|value| value.to_str().ok()?.parse().ok());
@@ -165,18 +165,18 @@ impl Api {
         match version {
             Some(PROTOCOL_VERSION) if status == StatusCode::OK => Ok(response),
             Some(PROTOCOL_VERSION) => {
-                let body = bounded(response).await?;
+                let body = read_body(response).await?;
                 let error = serde_json::from_slice(&body).map_err(|error| foreign(error.to_string()))?;
                 Err(CallError::Refused(error))
             }
             Some(server) => Err(CallError::Refused(WireError::Version { server })),
-            // A proxy that cannot reach its server.
+            // The answer of a proxy that cannot reach its server.
             None if status.is_server_error() => Err(CallError::Lost(format!("it answers {status}"))),
             None => Err(foreign(format!("it answers {status}"))),
         }
     }
 
-    /// Describes a failure for a person.
+    /// Error of the store for a failed request, with a message for a person.
     pub(super) fn explain(&self, error: CallError) -> StoreError {
         let address = self.address();
         StoreError::Failed(match error {
@@ -200,12 +200,12 @@ impl Api {
     }
 }
 
-fn silent() -> CallError {
+fn no_answer_error() -> CallError {
     CallError::Lost(format!("no answer within {} s", LIMIT.as_secs()))
 }
 
-/// Reads a body of limited size.
-async fn bounded(response: Response) -> Result<BytesMut, CallError> {
+/// Reads the body of an answer, up to [`MAX_MESSAGE_BYTES`].
+async fn read_body(response: Response) -> Result<BytesMut, CallError> {
     let mut parts = response.bytes_stream();
     let mut body = BytesMut::new();
     loop {
@@ -216,7 +216,7 @@ async fn bounded(response: Response) -> Result<BytesMut, CallError> {
             }
             Ok(Some(Ok(_))) => return Err(CallError::Foreign("its answer is too long".to_owned())),
             Ok(Some(Err(error))) => return Err(CallError::Lost(root_cause(&error))),
-            Err(_) => return Err(silent()),
+            Err(_) => return Err(no_answer_error()),
         }
     }
 }

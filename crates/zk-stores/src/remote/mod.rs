@@ -17,7 +17,7 @@ use zk_core::service::{
 
 use self::call::Api;
 use self::session::RemoteSession;
-use crate::shared::{check_asked, check_id, check_same, checked};
+use crate::shared::{check_id, check_requested_id, check_same_id, with_valid_ids};
 use crate::wire::{
     CreateRequest, Done, ListReply, ListRequest, OpenReply, OpenRequest, ReadRequest, RenameRequest,
     StreamEnd, operation,
@@ -60,25 +60,25 @@ impl RemoteStore {
         Ok(Self { api: Arc::new(Api::new(address, token, http)?) })
     }
 
-    async fn entries(
+    async fn read_entries(
         &self,
         request: &ReadRequest,
         what: &str,
     ) -> Result<(Vec<Entry>, StreamEnd), StoreError> {
-        self.api.collect(what, request).await
+        self.api.collect_entries(what, request).await
     }
 
-    async fn visited(
+    async fn visit_entries(
         &self,
         what: &str,
         id: &SessionId,
         mut visit: EntryVisitor,
     ) -> Result<SessionScan, StoreError> {
-        check_asked(id)?;
+        check_requested_id(id)?;
         let mut is_over = false;
-        let request = read(id);
-        let visited = self.api.stream(what, &request, |entry| {
-            // The summary comes last, so the rest is read and dropped.
+        let request = read_request(id);
+        let visited = self.api.visit_explained(what, &request, |entry| {
+            // The summary comes last, so all entries are read, and dropped after the visitor has stopped.
             if !is_over {
                 let bytes = serde_json::to_vec(&entry.kind).map_or(0, |json| json.len());
                 is_over = visit(entry, bytes) == ControlFlow::Break(());
@@ -89,15 +89,15 @@ impl RemoteStore {
     }
 }
 
-fn read(id: &SessionId) -> ReadRequest {
+fn read_request(id: &SessionId) -> ReadRequest {
     ReadRequest { id: id.clone(), most: 0 }
 }
 
 fn info_of(id: &SessionId, end: &mut StreamEnd) -> Result<SessionInfo, StoreError> {
     let missing = || StoreError::Failed("the server sent a session without its summary".to_owned());
     let info = end.info.take().ok_or_else(missing)?;
-    check_same(id, &info.id)?;
-    checked(info).ok_or_else(missing)
+    check_same_id(id, &info.id)?;
+    with_valid_ids(info).ok_or_else(missing)
 }
 
 #[async_trait]
@@ -107,62 +107,63 @@ impl SessionStore for RemoteStore {
         let asked = new.id.clone();
         asked.as_ref().map_or(Ok(()), check_id)?;
         let request = CreateRequest { id: new.id, cwd: new.cwd, parent: new.parent, pid };
-        let opened: OpenReply = self.api.ask(operation::CREATE, &request).await?;
+        let opened: OpenReply = self.api.call_explained(operation::CREATE, &request).await?;
         check_id(&opened.id)?;
-        check_same(asked.as_ref().unwrap_or(&opened.id), &opened.id)?;
+        check_same_id(asked.as_ref().unwrap_or(&opened.id), &opened.id)?;
         Ok(RemoteSession::start(self.api.clone(), opened, Some(request)))
     }
 
     async fn open(&self, id: &SessionId) -> Result<Arc<dyn OpenSession>, StoreError> {
-        check_asked(id)?;
+        check_requested_id(id)?;
         let request = OpenRequest { id: id.clone(), pid: std::process::id() };
-        let opened: OpenReply = self.api.ask(operation::OPEN, &request).await?;
-        check_same(id, &opened.id)?;
+        let opened: OpenReply = self.api.call_explained(operation::OPEN, &request).await?;
+        check_same_id(id, &opened.id)?;
         Ok(RemoteSession::start(self.api.clone(), opened, None))
     }
 
     async fn read(&self, id: &SessionId) -> Result<SessionSnapshot, StoreError> {
-        check_asked(id)?;
-        let (entries, mut end) = self.entries(&read(id), operation::SCAN).await?;
+        check_requested_id(id)?;
+        let (entries, mut end) = self.read_entries(&read_request(id), operation::SCAN).await?;
         Ok(SessionSnapshot { info: info_of(id, &mut end)?, entries, notices: end.notices })
     }
 
     async fn scan(&self, id: &SessionId, visit: EntryVisitor) -> Result<SessionScan, StoreError> {
-        self.visited(operation::SCAN, id, visit).await
+        self.visit_entries(operation::SCAN, id, visit).await
     }
 
     async fn scan_tree(&self, id: &SessionId, visit: EntryVisitor) -> Result<SessionScan, StoreError> {
-        self.visited(operation::SCAN_TREE, id, visit).await
+        self.visit_entries(operation::SCAN_TREE, id, visit).await
     }
 
     async fn read_live(&self, id: &SessionId) -> Result<LiveEntries, StoreError> {
-        check_asked(id)?;
-        let (entries, end) = self.entries(&read(id), operation::READ_LIVE).await?;
+        check_requested_id(id)?;
+        let (entries, end) = self.read_entries(&read_request(id), operation::READ_LIVE).await?;
         Ok(LiveEntries { entries, tail: end.tail, earlier: end.earlier })
     }
 
     async fn last_entries(&self, id: &SessionId, most: usize) -> Result<Vec<Entry>, StoreError> {
-        check_asked(id)?;
+        check_requested_id(id)?;
         let request = ReadRequest { id: id.clone(), most };
-        Ok(self.entries(&request, operation::LAST_ENTRIES).await?.0)
+        Ok(self.read_entries(&request, operation::LAST_ENTRIES).await?.0)
     }
 
     async fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionInfo>, StoreError> {
         let SessionFilter { cwd, limit, unanswered } = filter.clone();
-        let reply: ListReply = self.api.ask(operation::LIST, &ListRequest { cwd, limit, unanswered }).await?;
-        Ok(reply.sessions.into_iter().filter_map(checked).collect())
+        let reply: ListReply =
+            self.api.call_explained(operation::LIST, &ListRequest { cwd, limit, unanswered }).await?;
+        Ok(reply.sessions.into_iter().filter_map(with_valid_ids).collect())
     }
 
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
-        check_asked(id)?;
-        let Done {} = self.api.ask(operation::DELETE, &read(id)).await?;
+        check_requested_id(id)?;
+        let Done {} = self.api.call_explained(operation::DELETE, &read_request(id)).await?;
         Ok(())
     }
 
     async fn rename(&self, id: &SessionId, title: &str) -> Result<(), StoreError> {
-        check_asked(id)?;
+        check_requested_id(id)?;
         let request = RenameRequest { id: id.clone(), title: title.to_owned() };
-        let Done {} = self.api.ask(operation::RENAME, &request).await?;
+        let Done {} = self.api.call_explained(operation::RENAME, &request).await?;
         Ok(())
     }
 }

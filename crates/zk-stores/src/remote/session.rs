@@ -10,7 +10,7 @@ use zk_core::model::{EntryId, SessionId};
 use zk_core::service::{Durability, Entry, EntryKind, EntryVisitor, LiveEntries, OpenSession, StoreError};
 
 use super::call::{Api, CallError};
-use crate::shared::closed;
+use crate::shared::closed_error;
 use crate::wire::{
     AppendReply, AppendRequest, CreateRequest, Done, HandleRequest, OpenReply, OpenRequest, ReadRequest,
     StreamEnd, WireError, operation,
@@ -27,7 +27,7 @@ const PAUSES: [Duration; 4] = [
 /// Session that is open on a server.
 pub(super) struct RemoteSession(Arc<Shared>);
 
-/// State that the renewal of the lease shares.
+/// State that the session shares with the task that renews its lease.
 struct Shared {
     api: Arc<Api>,
     id: SessionId,
@@ -35,11 +35,11 @@ struct Shared {
     lease: Lease,
     is_closed: AtomicBool,
     notices: SyncMutex<Vec<String>>,
-    /// Branch to store with the next entries.
+    /// Branch of version control to store with the next entries.
     branch: SyncMutex<Option<String>>,
 }
 
-/// Lease, and what this client knows of the session.
+/// Lease, and the state of the session as this client knows it.
 struct Lease {
     handle: SyncMutex<String>,
     log: Mutex<Log>,
@@ -47,7 +47,7 @@ struct Lease {
 
 struct Log {
     leaf: Option<EntryId>,
-    /// The request for the session, as long as it has no entry.
+    /// Request that created the session, until it has an entry.
     created: Option<CreateRequest>,
     /// Whether the outcome of an append is unknown.
     is_in_doubt: bool,
@@ -102,10 +102,10 @@ impl Shared {
     }
 
     fn check_open(&self) -> Result<(), StoreError> {
-        if self.is_closed.load(Ordering::Acquire) { Err(closed(&self.id)) } else { Ok(()) }
+        if self.is_closed.load(Ordering::Acquire) { Err(closed_error(&self.id)) } else { Ok(()) }
     }
 
-    fn in_doubt(&self) -> StoreError {
+    fn in_doubt_error(&self) -> StoreError {
         StoreError::Failed(format!(
             "the connection to the session server at {} was lost in the middle of an append to `{}`, so it may or may not be \
              stored; open the session again to see",
@@ -133,7 +133,7 @@ impl Shared {
             take(opened.handle);
             return Ok(None);
         }
-        // One more than the entries, for the one that they follow.
+        // One entry more than the append has, for the one that it follows.
         let last = ReadRequest { id: self.id.clone(), most: kinds.len() + 1 };
         let mut stored = Vec::new();
         self.api.visit(operation::LAST_ENTRIES, &last, |entry| stored.push(entry)).await?;
@@ -163,7 +163,7 @@ impl Shared {
     ) -> Result<Vec<EntryId>, StoreError> {
         let branch = self.branch.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let append = EntryId::fresh().to_string();
-        // Cancelled or lost, an append that was sent leaves its outcome open.
+        // If an append is cancelled or lost after it was sent, its outcome stays unknown.
         log.is_in_doubt = true;
         let mut may_be_stored = false;
         let mut pauses = PAUSES.into_iter();
@@ -178,10 +178,10 @@ impl Shared {
             let error = match self.api.call(operation::APPEND, &request).await {
                 Ok(AppendReply { ids, notices }) => {
                     *self.notices.lock().unwrap_or_else(PoisonError::into_inner) = notices;
-                    return Ok(self.stored(log, ids, branch.as_ref()));
+                    return Ok(self.record_stored(log, ids, branch.as_ref()));
                 }
                 Err(CallError::Refused(WireError::NoHandle)) => match self.reopen(log, kinds).await {
-                    Ok(Some(ids)) => return Ok(self.stored(log, ids, branch.as_ref())),
+                    Ok(Some(ids)) => return Ok(self.record_stored(log, ids, branch.as_ref())),
                     Ok(None) => CallError::NotSent("the lease had ended".to_owned()),
                     Err(error) => error,
                 },
@@ -198,8 +198,8 @@ impl Shared {
             }
         };
         match error {
-            CallError::Lost(_) | CallError::NotSent(_) if may_be_stored => Err(self.in_doubt()),
-            CallError::Foreign(_) => Err(self.in_doubt()),
+            CallError::Lost(_) | CallError::NotSent(_) if may_be_stored => Err(self.in_doubt_error()),
+            CallError::Foreign(_) => Err(self.in_doubt_error()),
             error => {
                 log.is_in_doubt = false;
                 Err(self.api.explain(error))
@@ -207,7 +207,7 @@ impl Shared {
         }
     }
 
-    fn stored(&self, log: &mut Log, ids: Vec<EntryId>, branch: Option<&String>) -> Vec<EntryId> {
+    fn record_stored(&self, log: &mut Log, ids: Vec<EntryId>, branch: Option<&String>) -> Vec<EntryId> {
         log.is_in_doubt = false;
         if let Some(last) = ids.last() {
             log.leaf = Some(last.clone());
@@ -265,7 +265,7 @@ impl OpenSession for RemoteSession {
         let mut log = self.0.lease.log.lock().await;
         self.0.check_open()?;
         if log.is_in_doubt {
-            return Err(self.0.in_doubt());
+            return Err(self.0.in_doubt_error());
         }
         if kinds.is_empty() && (durability == Durability::Process || log.created.is_some()) {
             return Ok(Vec::new());
@@ -292,7 +292,7 @@ impl OpenSession for RemoteSession {
     }
 
     async fn close(&self) -> Result<(), StoreError> {
-        // After appends that are on their way.
+        // Waits for appends in flight.
         let _log = self.0.lease.log.lock().await;
         if self.0.is_closed.swap(true, Ordering::AcqRel) {
             return Ok(());

@@ -10,7 +10,7 @@ use zk_stores::{FileMapStore, KeyValue, MapError};
 
 use crate::files::{at, says};
 
-/// Operations of the script.
+/// Number of operations of the script.
 const OPERATIONS: usize = 200;
 
 const SECTOR_BYTES: usize = 512;
