@@ -41,7 +41,7 @@ async fn main() {
     }
     let commit = "git init -q && git add . && git -c user.name=a -c user.email=a@b commit -qm one";
     git(&root, commit).await;
-    // Entries as old as the index are read by everybody.
+    // Git and the journal both read the content of files that are as new as the index.
     git(&root, "sleep 1.1; git update-index --refresh; touch .git/index").await;
     let measure_git = async {
         let mut best = f64::MAX;

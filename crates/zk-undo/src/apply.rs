@@ -17,7 +17,7 @@ use zk_core::service::StateLock;
 use crate::journal::TurnLabel;
 use crate::path_text::SavedPath;
 use crate::plan::{FileContent, hash_in};
-use crate::step::{StepKind, read};
+use crate::step::{StepKind, read_record};
 use crate::workspace::beneath::{NEW_DIR_MODE, Place, rename_new};
 use crate::workspace::snapshot::{Identity, LeftOut, now_ns};
 use crate::{Change, FileState, Journal, Plan, UndoError};
@@ -39,15 +39,15 @@ struct Pending {
     title: String,
     workspaces: Vec<Identity>,
     changes: Vec<Change>,
-    /// Temporary file of each change that has one.
+    /// Temporary file for each of `changes`; `None` for a change that needs none.
     temporary: Vec<Option<SavedPath>>,
-    /// Paths that stay as they are.
+    /// Paths that the undo leaves as they are.
     #[serde(default)]
     stayed: BTreeSet<SavedPath>,
 }
 
 impl Pending {
-    /// Reason for which this is no record of this crate; `None` if it may be one.
+    /// Reason for which this cannot be a record that zk wrote; `None` if it may be one.
     fn fault(&self) -> Option<&'static str> {
         let mut each = self.changes.iter().zip(&self.temporary);
         if self.workspaces.is_empty() {
@@ -65,8 +65,8 @@ impl Pending {
 }
 
 impl Journal {
-    /// Brings the files of a plan back. Each path is looked at again before, and stays as it is if it changed
-    /// since the plan was made. A full disk, or any other failure to write, leaves every file as it is.
+    /// Brings the files of a plan back. Each path is read again first, and stays as it is if it changed since the plan
+    /// was made. A full disk, or any other failure to write, leaves every file as it is.
     ///
     /// # Errors
     /// [`UndoError::Unrecorded`] once files are back and the journal could not be written; with any other error, no file
@@ -81,44 +81,45 @@ impl Journal {
         let refused = plan.items.iter().filter(|item| item.refused.is_some());
         let mut stayed: BTreeSet<SavedPath> = refused.map(|item| SavedPath(item.path.clone())).collect();
         for item in plan.items.iter().filter(|item| item.refused.is_none()) {
-            let now = self.scan().look(&item.path, &mut LeftOut::default())?.state;
+            let now = self.scan().read_path(&item.path, &mut LeftOut::default())?.state;
             if self.is_equal(&item.path, &now, &item.now) {
                 changes.push(Change { path: item.path.clone(), before: now, after: item.target.clone() });
             } else {
                 stayed.insert(SavedPath(item.path.clone()));
-                outcome.refused.push(refusal(&item.path, "it changed just now"));
+                outcome.refused.push(refusal_line(&item.path, "it changed just now"));
             }
         }
         if changes.is_empty() {
             return Ok(outcome);
         }
-        let (number, token) = (self.steps.next()?, now_ns());
-        let temporary = changes.iter().enumerate().map(|(at, change)| temporary(token, at, change)).collect();
+        let (number, token) = (self.steps.next_number()?, now_ns());
+        let temporary =
+            changes.iter().enumerate().map(|(at, change)| temporary_path(token, at, change)).collect();
         let workspaces = plan.steps.first().map(|step| step.workspaces.clone()).unwrap_or_default();
         let (kind, title) = (plan.kind.clone(), plan.title.clone());
         let pending = Pending { number, kind, title, workspaces, changes, temporary, stayed };
         self.write_pending(&pending)?;
         if let Err(error) = self.stage(&pending) {
-            self.drop_pending(&pending);
+            self.discard_pending(&pending);
             return Err(UndoError::Unchanged(Box::new(error)));
         }
-        let done = self.carry_out(&pending);
-        let recorded = self.finish(pending, done, &mut outcome);
+        let done = self.apply_changes(&pending);
+        let recorded = self.record_outcome(pending, done, &mut outcome);
         recorded.map_err(|error| UndoError::Unrecorded(Box::new(error)))?;
         Ok(outcome)
     }
 
-    /// Locks the journal, and finishes an undo that was cut off: a plan beside it would take its record's place.
+    /// Locks the journal, and finishes an undo that was cut off, whose record the next undo would overwrite.
     pub(crate) fn lock_and_finish(&self) -> Result<StateLock, UndoError> {
         let lock = self.lock_for_changes()?;
         self.finish_pending()?;
         Ok(lock)
     }
 
-    /// Finishes an undo that was cut off; `None` if there is none.
+    /// Finishes an undo that was cut off, and returns lines for the person; `None` if there is none.
     pub(crate) fn finish_pending(&self) -> Result<Option<String>, UndoError> {
         let path = self.dir.join("pending.json");
-        let Some(mut pending) = read::<Pending>(&*self.files, &path)? else { return Ok(None) };
+        let Some(mut pending) = read_record::<Pending>(&*self.files, &path)? else { return Ok(None) };
         if let Some(why) = pending.fault() {
             return Err(UndoError::damaged(&path, why));
         }
@@ -132,11 +133,11 @@ impl Journal {
         let changes = std::mem::take(&mut pending.changes);
         for (change, beside) in changes.into_iter().zip(std::mem::take(&mut pending.temporary)) {
             if self.is_of_git(&change.path) {
-                outcome.refused.push(refusal(&change.path, "an undo never writes to git's own files"));
+                outcome.refused.push(refusal_line(&change.path, "an undo never writes to git's own files"));
                 pending.stayed.insert(SavedPath(change.path));
                 continue;
             }
-            let now = self.scan().look(&change.path, &mut LeftOut::default())?.state;
+            let now = self.scan().read_path(&change.path, &mut LeftOut::default())?.state;
             if self.is_equal(&change.path, &now, &change.after) {
                 finished.push(change);
             } else if self.is_equal(&change.path, &now, &change.before) {
@@ -147,14 +148,14 @@ impl Journal {
                 rest.push(Change { before: now, ..change });
                 temporary.push(beside);
             } else {
-                outcome.refused.push(refusal(&change.path, "it was changed since zk ended"));
+                outcome.refused.push(refusal_line(&change.path, "it was changed since zk ended"));
                 pending.stayed.insert(SavedPath(change.path));
             }
         }
         pending.temporary = temporary;
         pending.changes = rest;
         self.stage(&pending).inspect_err(|_| remove_temporary(&pending))?;
-        let done = self.carry_out(&pending);
+        let done = self.apply_changes(&pending);
         for (at, before) in between {
             if let Some(change) = pending.changes.get_mut(at) {
                 change.before = before;
@@ -162,13 +163,13 @@ impl Journal {
         }
         let count = finished.len() + pending.changes.len();
         outcome.changes = finished;
-        self.finish(pending, done, &mut outcome)?;
+        self.record_outcome(pending, done, &mut outcome)?;
         let mut line = format!("an undo that was cut off is finished: {count} paths are back");
         outcome.refused.iter().for_each(|refused| line.push_str(&format!("\n{refused}")));
         Ok(Some(line))
     }
 
-    fn finish(
+    fn record_outcome(
         &self,
         mut pending: Pending,
         done: Vec<Result<(), Errno>>,
@@ -179,7 +180,7 @@ impl Journal {
             match done {
                 Ok(()) => outcome.changes.push(change),
                 Err(errno) => {
-                    outcome.refused.push(refusal(&change.path, &reason(errno)));
+                    outcome.refused.push(refusal_line(&change.path, &refusal_reason(errno)));
                     pending.stayed.insert(SavedPath(change.path));
                 }
             }
@@ -191,7 +192,7 @@ impl Journal {
         self.steps.write(&step)?;
         let mark = |numbers: &[u64], is_undone| {
             numbers.iter().try_for_each(|number| {
-                self.steps.change(*number, |step| step.mark(is_undone, &pending.stayed))
+                self.steps.update(*number, |step| step.set_undone(is_undone, &pending.stayed))
             })
         };
         match &pending.kind {
@@ -225,12 +226,12 @@ impl Journal {
         Ok(self.files.replace(&path, &bytes)?)
     }
 
-    fn drop_pending(&self, pending: &Pending) {
+    fn discard_pending(&self, pending: &Pending) {
         remove_temporary(pending);
         let _ = std::fs::remove_file(self.dir.join("pending.json"));
     }
 
-    /// Writes all contents to temporary files, and checks that all names can be changed.
+    /// Writes the contents to temporary files, and checks that the directories of all paths can be written.
     fn stage(&self, pending: &Pending) -> Result<(), UndoError> {
         for (change, temporary) in pending.changes.iter().zip(&pending.temporary) {
             let fail = |errno: Errno| UndoError::io("bring back", &change.path)(errno.into());
@@ -242,11 +243,11 @@ impl Journal {
             let Some(SavedPath(temporary)) = temporary else { continue };
             match &change.after {
                 FileState::File { mode, .. } => {
-                    let content = self.content(&change.path, &change.after)?;
+                    let content = self.open_content(&change.path, &change.after)?;
                     let content = content
                         .ok_or_else(|| UndoError::damaged(&change.path, "its kept content is gone"))?;
                     let file = Place::of(temporary).and_then(|place| place.create()).map_err(fail)?;
-                    fill(file, content, *mode).map_err(UndoError::io("bring back", &change.path))?;
+                    write_content(file, content, *mode).map_err(UndoError::io("bring back", &change.path))?;
                 }
                 FileState::Link { target } => {
                     Place::of(temporary).and_then(|place| place.make_link(target)).map_err(fail)?;
@@ -257,10 +258,10 @@ impl Journal {
         Ok(())
     }
 
-    /// Changes names: what is in the way goes first, from the depth up, then comes what is made, from the top
-    /// down. A change that fails leaves its path as it is.
-    fn carry_out(&self, pending: &Pending) -> Vec<Result<(), Errno>> {
-        let mut done = self.look_again(pending);
+    /// Changes the files: first removes present ones that are in the way, deepest first, then creates the wanted ones,
+    /// top down. A change that fails leaves its path as it is.
+    fn apply_changes(&self, pending: &Pending) -> Vec<Result<(), Errno>> {
+        let mut done = self.refuse_changed(pending);
         let mut order: Vec<usize> = (0..pending.changes.len()).collect();
         let depth =
             |at: &usize| pending.changes.get(*at).map_or(0, |change| change.path.components().count());
@@ -268,7 +269,7 @@ impl Journal {
         for at in &order {
             let (Some(change), Some(done)) = (pending.changes.get(*at), done.get_mut(*at)) else { continue };
             if done.is_ok() {
-                *done = self.clear(change);
+                *done = self.remove_present(change);
             }
         }
         order.reverse();
@@ -276,10 +277,10 @@ impl Journal {
             let (Some(change), Some(done)) = (pending.changes.get(*at), done.get_mut(*at)) else { continue };
             if done.is_ok() {
                 let temporary = pending.temporary.get(*at).and_then(Option::as_ref);
-                *done = self.make(change, temporary.map(|SavedPath(path)| path.as_path()));
+                *done = self.create_wanted(change, temporary.map(|SavedPath(path)| path.as_path()));
             }
         }
-        // Modes of directories come last: one without the right to write is filled and cleaned before.
+        // Modes of directories are set last, since a read-only one could be neither filled nor cleaned after that.
         remove_temporary(pending);
         for at in order.iter().rev() {
             let (Some(change), Some(done)) = (pending.changes.get(*at), done.get_mut(*at)) else { continue };
@@ -290,9 +291,9 @@ impl Journal {
         done
     }
 
-    /// Refuses, before the first name changes, what somebody changed while contents were written. A path with
-    /// the bytes that a refused one should have got is refused as well, so that they do not go.
-    fn look_again(&self, pending: &Pending) -> Vec<Result<(), Errno>> {
+    /// Refuses, before the first file is changed, paths that somebody changed while contents were written. A path that
+    /// has the content that a refused one should get is refused as well, so that the content is not lost.
+    fn refuse_changed(&self, pending: &Pending) -> Vec<Result<(), Errno>> {
         let look = |change: &Change| match &change.before {
             FileState::Directory { .. } | FileState::Other => Ok(()),
             FileState::Absent | FileState::File { .. } | FileState::Link { .. } => self.is_as_before(change),
@@ -317,16 +318,16 @@ impl Journal {
         }
     }
 
-    /// Looks at a path once more: a change of this instant is not lost.
+    /// Checks that a path still has the state before the change, so that a change of this instant is not lost.
     fn is_as_before(&self, change: &Change) -> Result<(), Errno> {
-        match self.scan().look(&change.path, &mut LeftOut::default()) {
+        match self.scan().read_path(&change.path, &mut LeftOut::default()) {
             Ok(now) if self.is_equal(&change.path, &now.state, &change.before) => Ok(()),
             Ok(_) | Err(_) => Err(Errno::BUSY),
         }
     }
 
-    /// Removes what is at a path, unless it is replaced at once.
-    fn clear(&self, change: &Change) -> Result<(), Errno> {
+    /// Removes the present file or directory, unless a single call replaces it by the wanted one.
+    fn remove_present(&self, change: &Change) -> Result<(), Errno> {
         if is_replaced_at_once(change) || !change.before.exists() {
             return Ok(());
         }
@@ -340,8 +341,8 @@ impl Journal {
         }
     }
 
-    /// Puts the wanted state at a path.
-    fn make(&self, change: &Change, temporary: Option<&Path>) -> Result<(), Errno> {
+    /// Creates the wanted file, link or directory at a path.
+    fn create_wanted(&self, change: &Change, temporary: Option<&Path>) -> Result<(), Errno> {
         match &change.after {
             FileState::Absent | FileState::Other => Ok(()),
             FileState::Directory { .. } => match make_parents(&change.path)?.make_dir() {
@@ -351,13 +352,13 @@ impl Journal {
             FileState::File { .. } | FileState::Link { .. } => {
                 let place = make_parents(&change.path)?;
                 let Some(temporary) = temporary else { return Err(Errno::INVAL) };
-                self.rename(change, &Place::of(temporary)?, &place)
+                self.rename_into_place(change, &Place::of(temporary)?, &place)
             }
         }
     }
 
-    /// Gives a temporary file its name, over nothing but what was there before.
-    fn rename(&self, change: &Change, from: &Place, to: &Place) -> Result<(), Errno> {
+    /// Renames a temporary file to its path, where it may replace nothing but the state before the change.
+    fn rename_into_place(&self, change: &Change, from: &Place, to: &Place) -> Result<(), Errno> {
         match &change.before {
             FileState::File { .. } | FileState::Link { .. } => {
                 self.is_as_before(change)?;
@@ -377,7 +378,8 @@ fn is_replaced_at_once(change: &Change) -> bool {
         || change.before.is_directory() && change.after.is_directory()
 }
 
-/// Whether a path is as an undo has it between two calls: cleared, or a directory without its mode.
+/// Whether a path is in a state that an undo has only between two system calls: removed, or a directory without its
+/// mode.
 fn is_half_done(change: &Change, now: &FileState) -> bool {
     match now {
         FileState::Absent => change.before.exists() && change.after.exists() && !is_replaced_at_once(change),
@@ -388,7 +390,7 @@ fn is_half_done(change: &Change, now: &FileState) -> bool {
     }
 }
 
-/// Opens the parent of a path, after missing directories were made.
+/// Opens the parent of a path, and creates missing directories.
 fn make_parents(path: &Path) -> Result<Place, Errno> {
     match Place::of(path) {
         Err(Errno::NOENT) => {}
@@ -404,8 +406,8 @@ fn make_parents(path: &Path) -> Result<Place, Errno> {
     Place::of(path)
 }
 
-/// Path of the temporary file for a change: beside it, or in the nearest directory that is there.
-fn temporary(token: u64, at: usize, change: &Change) -> Option<SavedPath> {
+/// Path of the temporary file for a change: beside its path, or in the nearest directory that exists.
+fn temporary_path(token: u64, at: usize, change: &Change) -> Option<SavedPath> {
     match change.after {
         FileState::File { .. } | FileState::Link { .. } => {}
         FileState::Absent | FileState::Directory { .. } | FileState::Other => return None,
@@ -415,7 +417,7 @@ fn temporary(token: u64, at: usize, change: &Change) -> Option<SavedPath> {
     Some(SavedPath(dir.join(OsString::from(format!(".zk-undo-{token:x}-{at}.tmp")))))
 }
 
-/// Whether a path is one that [`temporary`] makes for a change.
+/// Whether a path is one that [`temporary_path`] returns for a change.
 fn is_temporary(path: &Path, change: &Change) -> bool {
     let name = path.file_name().and_then(OsStr::to_str);
     let middle = name.and_then(|name| name.strip_prefix(".zk-undo-")?.strip_suffix(".tmp"));
@@ -436,7 +438,7 @@ fn remove_temporary(pending: &Pending) {
     }
 }
 
-fn fill(mut file: File, content: FileContent, mode: u32) -> io::Result<()> {
+fn write_content(mut file: File, content: FileContent, mode: u32) -> io::Result<()> {
     match content {
         FileContent::Bytes(bytes) => file.write_all(&bytes)?,
         FileContent::File(mut from) => {
@@ -444,15 +446,15 @@ fn fill(mut file: File, content: FileContent, mode: u32) -> io::Result<()> {
         }
     }
     file.set_permissions(std::fs::Permissions::from_mode(mode))?;
-    // The bytes are on the disk before a name leads to them.
+    // The content is synced to disk before the file gets its name.
     file.sync_data()
 }
 
-fn refusal(path: &Path, why: &str) -> String {
+fn refusal_line(path: &Path, why: &str) -> String {
     format!("{} stays as it is: {why}", path.display())
 }
 
-fn reason(errno: Errno) -> String {
+fn refusal_reason(errno: Errno) -> String {
     match errno {
         Errno::NOTEMPTY | Errno::EXIST => "there are files in it that are not of that turn".to_owned(),
         Errno::BUSY => "it changed just now".to_owned(),

@@ -9,13 +9,13 @@ use zk_core::service::{
     ArgumentChoice, Command, CommandOutcome, Questions, Selection, TurnCwd, UiAnswer, visible_line,
 };
 
-use crate::plugin::{Shared, named_steps, steps_of_branch};
+use crate::plugin::{Shared, named_steps, step_entries_of_branch};
 use crate::{Journal, Outcome, Plan, TurnSummary, UndoError};
 
-/// Longest wait for the person's answer.
-const PATIENCE: Duration = Duration::from_secs(60 * 60);
+/// Time limit of the person's answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(60 * 60);
 
-/// Most paths of a turn in a list.
+/// Maximum number of paths of a turn that `/undo list` shows.
 const MAX_LISTED_PATHS: usize = 4;
 
 /// Remark on the limits of an undo, under every undo that was carried out.
@@ -54,14 +54,14 @@ impl Command for UndoCommand {
     }
 
     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
-        let (args, is_agreed) = without_yes(args);
+        let (args, is_agreed) = split_yes_flag(args);
         match args {
             "list" => {
                 let turns = self.0.blocking(|journal| journal.turns()).await?;
-                Ok(CommandOutcome::Show(list(&turns)))
+                Ok(CommandOutcome::Show(list_turns(&turns)))
             }
             "here" => {
-                let wanted = steps_of_branch(&self.0, cx).await?;
+                let wanted = step_entries_of_branch(&self.0, cx).await?;
                 let plan = move |journal: &Journal| journal.plan_move(&named_steps(journal, &wanted)?);
                 self.0.ask_and_apply(is_agreed, cx, plan).await
             }
@@ -90,7 +90,7 @@ impl Command for RedoCommand {
     }
 
     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
-        let (rest, is_agreed) = without_yes(args);
+        let (rest, is_agreed) = split_yes_flag(args);
         if !rest.is_empty() {
             return Err("/redo takes the last undo back, one at a time".into());
         }
@@ -99,7 +99,7 @@ impl Command for RedoCommand {
 }
 
 impl Shared {
-    /// Shows the diff of a plan, asks, and carries it out.
+    /// Shows the diff of a plan, asks the person unless `is_agreed`, and applies the plan.
     async fn ask_and_apply(
         &self,
         is_agreed: bool,
@@ -120,7 +120,7 @@ impl Shared {
             return Ok(CommandOutcome::Show(refusals.join("\n")));
         }
         if !is_agreed {
-            match ask(&plan, &diff, cx).await {
+            match ask_person(&plan, &diff, cx).await {
                 Some(true) => {}
                 Some(false) => return Ok(CommandOutcome::Show("no file was changed".to_owned())),
                 None => {
@@ -134,8 +134,8 @@ impl Shared {
     }
 }
 
-/// Asks about a plan; `None` if nobody is there.
-async fn ask(plan: &Plan, diff: &str, cx: &Cx) -> Option<bool> {
+/// Asks the person whether to apply a plan; `None` if nobody is there.
+async fn ask_person(plan: &Plan, diff: &str, cx: &Cx) -> Option<bool> {
     let questions = cx.service::<Questions>()?;
     let count = plan.items.iter().filter(|item| item.refused.is_none()).count();
     let files = if count == 1 { "1 path".to_owned() } else { format!("{count} paths") };
@@ -146,7 +146,7 @@ async fn ask(plan: &Plan, diff: &str, cx: &Cx) -> Option<bool> {
     plan.refusals().for_each(|line| text.push_str(&format!("\n{}", visible_line(&line))));
     let options = vec!["bring them back".to_owned(), "change nothing".to_owned()];
     let preview = Display::Diff { path: files, diff: diff.to_owned() };
-    let answer = questions.ask(Selection::new(text, options).about(preview).into(), cx, PATIENCE).await;
+    let answer = questions.ask(Selection::new(text, options).about(preview).into(), cx, ANSWER_LIMIT).await;
     match answer {
         UiAnswer::Choice { index } => Some(index == 0),
         UiAnswer::Absent => None,
@@ -171,8 +171,8 @@ pub fn report(outcome: &Outcome) -> String {
     lines.join("\n")
 }
 
-/// Lines about the prompts that changed files.
-fn list(turns: &[TurnSummary]) -> String {
+/// Lines for the person about the prompts that changed files.
+fn list_turns(turns: &[TurnSummary]) -> String {
     if turns.is_empty() {
         return "no prompt of this session changed files".to_owned();
     }
@@ -195,7 +195,7 @@ fn list(turns: &[TurnSummary]) -> String {
     turns.iter().map(line).collect::<Vec<String>>().join("\n")
 }
 
-fn without_yes(args: &str) -> (&str, bool) {
+fn split_yes_flag(args: &str) -> (&str, bool) {
     let args = args.trim();
     let rest = args.strip_suffix("--yes").or_else(|| args.strip_prefix("--yes"));
     (rest.unwrap_or(args).trim(), rest.is_some())

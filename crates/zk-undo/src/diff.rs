@@ -36,23 +36,26 @@ impl Journal {
         let old = if change.before.exists() { format!("a/{name}") } else { "/dev/null".to_owned() };
         let new = if change.after.exists() { format!("b/{name}") } else { "/dev/null".to_owned() };
         let mut text = String::new();
-        if let (Some(one), Some(other)) = (mode(&change.before), mode(&change.after))
+        if let (Some(one), Some(other)) = (permission_bits(&change.before), permission_bits(&change.after))
             && one != other
         {
             text.push_str(&format!("{name}: mode {one:o} becomes {other:o}\n"));
         }
         let is_text = |state: &FileState| matches!(state, FileState::File { .. } | FileState::Absent);
         if !is_text(&change.before) || !is_text(&change.after) {
-            let (before, after) = (describe(&change.before), describe(&change.after));
+            let (before, after) = (describe_state(&change.before), describe_state(&change.after));
             if before != after {
                 text.push_str(&format!("{name}: {before} becomes {after}\n"));
             }
             return text;
         }
-        match (self.text(&change.path, &change.before), self.text(&change.path, &change.after)) {
+        match (
+            self.content_text(&change.path, &change.before),
+            self.content_text(&change.path, &change.after),
+        ) {
             (Some(one), Some(other)) if one == other && change.before.exists() && change.after.exists() => {}
             (Some(one), Some(other)) if one.is_empty() && other.is_empty() => {
-                let (before, after) = (describe(&change.before), describe(&change.after));
+                let (before, after) = (describe_state(&change.before), describe_state(&change.after));
                 text.push_str(&format!("{name}: {before} becomes {after}\n"));
             }
             (Some(one), Some(other)) => {
@@ -60,42 +63,42 @@ impl Journal {
                 text.push_str(&diff.unified_diff().header(&old, &new).to_string());
             }
             (Some(_), None) | (None, Some(_)) | (None, None) => {
-                let (before, after) = (describe(&change.before), describe(&change.after));
+                let (before, after) = (describe_state(&change.before), describe_state(&change.after));
                 text.push_str(&format!("{name}: {before} becomes {after} (not shown: binary or large)\n"));
             }
         }
         text
     }
 
-    /// Text of a state; `None` for bytes that are no text, and for large ones.
-    fn text(&self, path: &Path, state: &FileState) -> Option<String> {
+    /// Content of a file as text, empty for other states; `None` for a binary or large file.
+    fn content_text(&self, path: &Path, state: &FileState) -> Option<String> {
         let FileState::File { size, .. } = state else { return Some(String::new()) };
         if *size > MAX_DIFF_BYTES {
             return None;
         }
-        let bytes = match self.content(path, state).ok()?? {
+        let bytes = match self.open_content(path, state).ok()?? {
             FileContent::Bytes(bytes) => bytes,
-            FileContent::File(file) => read(file)?,
+            FileContent::File(file) => read_limited(file)?,
         };
         let is_binary = bytes.iter().take(BINARY_BYTES).any(|byte| *byte == 0);
         if is_binary { None } else { String::from_utf8(bytes).ok() }
     }
 }
 
-fn read(file: File) -> Option<Vec<u8>> {
+fn read_limited(file: File) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(MAX_DIFF_BYTES + 1).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
-fn mode(state: &FileState) -> Option<u32> {
+fn permission_bits(state: &FileState) -> Option<u32> {
     match state {
         FileState::File { mode, .. } | FileState::Directory { mode } => Some(*mode),
         FileState::Absent | FileState::Link { .. } | FileState::Other => None,
     }
 }
 
-fn describe(state: &FileState) -> String {
+fn describe_state(state: &FileState) -> String {
     match state {
         FileState::Absent => "nothing".to_owned(),
         FileState::Directory { .. } => "a directory".to_owned(),

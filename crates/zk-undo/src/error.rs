@@ -39,7 +39,7 @@ pub enum UndoError {
         /// Time that was allowed.
         limit: Duration,
     },
-    /// The call no longer waits to be covered.
+    /// The call began to run before its files were kept.
     #[error("the call was no longer waiting to be covered")]
     Late,
     /// The workspace is not the one whose files were kept.
@@ -53,7 +53,7 @@ pub enum UndoError {
         /// Difference that was found.
         why: &'static str,
     },
-    /// A content could not be written beside its place, or a name could not be changed.
+    /// An undo changed no file, because a content could not be written or a directory cannot be changed.
     #[error("{0}; no file was changed")]
     Unchanged(#[source] Box<UndoError>),
     /// Files are back, and the journal could not record it.

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use zk_core::service::{StateFileError, StateFiles, StateLock};
 
 use crate::objects::Objects;
-use crate::step::{Step, StepKind, Steps, read};
+use crate::step::{Step, StepKind, Steps, read_record};
 use crate::workspace::git::is_git_dir;
 use crate::workspace::scan::Scan;
 use crate::workspace::snapshot::{Identity, Known, LeftOut, SavedSnapshot, Snapshot, now_ns};
 use crate::{Change, UndoError, UndoSettings};
 
-/// Longest beginning of a prompt that a step keeps, in characters.
+/// Maximum length of the beginning of a prompt that a step keeps, in characters.
 const MAX_PROMPT_CHARS: usize = 100;
 
 /// Journal of a session: the contents of the workspace before each turn, and what each turn changed.
@@ -59,15 +59,15 @@ pub struct Journal {
 
 #[derive(Default, Debug)]
 struct State {
-    /// Workspaces as they were looked at last.
+    /// Snapshots of the workspaces from the last scan.
     snapshots: Vec<Snapshot>,
     calls: HashMap<String, OpenCall>,
     /// Number of the last call that began.
     sequence: u64,
-    /// First call of the present window, from which on any file may have changed.
+    /// Number of the first running call that may change any file; `None` while no such call runs.
     window: Option<u64>,
     lock: Option<StateLock>,
-    /// Changes of the present turn with the calls that made them.
+    /// Changes of the present turn, with the numbers of the calls that made them.
     changes: Vec<(u64, Change)>,
     step: Option<Step>,
     told: Option<String>,
@@ -84,24 +84,24 @@ struct OpenCall {
 /// Turn that a call belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnLabel {
-    /// Id of the run of the person's prompt.
+    /// Id of the run that the person's prompt began.
     pub run: String,
     /// Id of the turn.
     pub turn: String,
-    /// The prompt.
+    /// Prompt of the person that began the run.
     pub prompt: String,
 }
 
 /// Files that a call may change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallScope {
-    /// These, by absolute paths without links.
+    /// These files, by absolute paths without links.
     Paths(Vec<PathBuf>),
-    /// Any in the workspace.
+    /// Any file in the workspace.
     Workspace,
 }
 
-/// Calls that were running, as the journal has them on disk until they end.
+/// Record on disk of the calls that are running.
 #[derive(Debug, Serialize, Deserialize)]
 struct OpenRecord {
     turn: TurnLabel,
@@ -149,7 +149,8 @@ impl Journal {
         self.begin_unless(&AtomicBool::new(false), turn, call, scope)
     }
 
-    /// Does the same, unless `is_late` is set meanwhile: files of a call that runs already are not those before it.
+    /// Notes that a call begins as [`Self::begin`] does, but fails if `is_late` is set meanwhile: the call runs then,
+    /// and may have changed its files.
     pub(crate) fn begin_unless(
         &self,
         is_late: &AtomicBool,
@@ -157,12 +158,12 @@ impl Journal {
         call: &str,
         scope: &CallScope,
     ) -> Result<Option<String>, UndoError> {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         let mut left_out = LeftOut::default();
         let (is_anywhere, before) = match scope {
             CallScope::Workspace => {
                 if state.window.is_none() {
-                    state.snapshots = self.look_through(&state.snapshots)?;
+                    state.snapshots = self.scan_workspaces(&state.snapshots)?;
                     state.snapshots.iter().for_each(|snapshot| left_out.extend(&snapshot.left_out));
                     let saved: Vec<SavedSnapshot> = state.snapshots.iter().map(Snapshot::to_saved).collect();
                     let path = self.dir.join("base.json");
@@ -176,7 +177,7 @@ impl Journal {
                 let mut before = Vec::new();
                 for path in paths.iter().filter(|path| !self.is_of_git(path)) {
                     for path in self.with_missing_parents(path) {
-                        let known = self.scan().look(&path, &mut left_out)?;
+                        let known = self.scan().read_path(&path, &mut left_out)?;
                         before.push((path, known));
                     }
                 }
@@ -194,7 +195,7 @@ impl Journal {
             is_anywhere: is_anywhere || state.window.is_some(),
             before: {
                 let open = state.calls.values().flat_map(|call| &call.before);
-                open.chain(&before).map(|(path, known)| unchanged(path, known)).collect()
+                open.chain(&before).map(|(path, known)| unchanged_record(path, known)).collect()
             },
         };
         let path = self.dir.join("open.json");
@@ -207,22 +208,22 @@ impl Journal {
             state.window = Some(sequence);
         }
         state.calls.insert(call.to_owned(), OpenCall { turn: turn.clone(), sequence, is_anywhere, before });
-        let line = left_out.line().filter(|line| state.told.as_ref() != Some(line));
+        let line = left_out.summary_line().filter(|line| state.told.as_ref() != Some(line));
         if line.is_some() {
             state.told.clone_from(&line);
         }
         Ok(line)
     }
 
-    /// Notes that a call ended, and keeps what it changed. An unknown call is none that changed files.
-    /// Returns the number of the step that was begun for it, if it is the first of its turn that changed files.
+    /// Notes that a call ended, and keeps what it changed. An unknown call has changed no files. Returns the
+    /// number of the step that was begun for it, if it is the first of its turn that changed files.
     ///
     /// # Errors
     /// [`UndoError`]; the changes of the call are not in the journal then.
     pub fn end(&self, call: &str) -> Result<Option<u64>, UndoError> {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         let Some(ended) = state.calls.remove(call) else { return Ok(None) };
-        let done = self.note_changes(&mut state, &ended);
+        let done = self.record_changes(&mut state, &ended);
         if state.calls.is_empty() {
             state.lock = None;
             let _ = std::fs::remove_file(self.dir.join("open.json"));
@@ -230,7 +231,7 @@ impl Journal {
         done
     }
 
-    fn note_changes(&self, state: &mut State, ended: &OpenCall) -> Result<Option<u64>, UndoError> {
+    fn record_changes(&self, state: &mut State, ended: &OpenCall) -> Result<Option<u64>, UndoError> {
         let is_of_turn = |step: &Step| step.run == ended.turn.run && step.turn == ended.turn.turn;
         if !state.step.as_ref().is_some_and(is_of_turn) {
             state.step = None;
@@ -238,7 +239,7 @@ impl Journal {
         }
         let mut left_out = LeftOut::default();
         for (path, before) in &ended.before {
-            let after = self.scan().look(path, &mut left_out)?;
+            let after = self.scan().read_path(path, &mut left_out)?;
             if before.state != after.state {
                 let change = Change { path: path.clone(), before: before.state.clone(), after: after.state };
                 state.changes.push((ended.sequence, change));
@@ -249,7 +250,7 @@ impl Journal {
             && is_last
             && let Some(window) = state.window.take()
         {
-            let later = self.look_through(&state.snapshots)?;
+            let later = self.scan_workspaces(&state.snapshots)?;
             let changes = self.changes_between(&state.snapshots, &later)?;
             // A file tool that ran beside the command is in these changes.
             let is_in = |path: &Path| changes.iter().any(|change| change.path == path);
@@ -272,28 +273,28 @@ impl Journal {
         Ok(is_new.then_some(number))
     }
 
-    /// Steps of undos that the model was not told of, which it is now.
-    pub(crate) fn take_untold(&self) -> Result<Vec<Step>, UndoError> {
+    /// Returns the steps of undos that the model was not told of, and marks them as told.
+    pub(crate) fn take_untold_undos(&self) -> Result<Vec<Step>, UndoError> {
         let mut steps = self.steps.all()?;
         steps.retain(|step| step.kind != StepKind::Turn && !step.is_told);
-        steps.iter().try_for_each(|step| self.steps.change(step.number, |step| step.is_told = true))?;
+        steps.iter().try_for_each(|step| self.steps.update(step.number, |step| step.is_told = true))?;
         Ok(steps)
     }
 
-    /// Number of turns that are done and not among the steps of a branch.
-    pub(crate) fn done_beyond(&self, branch: &BTreeSet<u64>) -> Result<usize, UndoError> {
+    /// Number of turns whose changes are in effect and that are not among the steps of a branch.
+    pub(crate) fn count_turns_outside(&self, branch: &BTreeSet<u64>) -> Result<usize, UndoError> {
         let is_beyond =
             |step: &Step| step.kind == StepKind::Turn && !step.is_undone && !branch.contains(&step.number);
         Ok(self.steps.all()?.iter().filter(|step| is_beyond(step)).count())
     }
 
-    /// Longest time in which the workspace is looked through.
-    pub(crate) fn time(&self) -> Duration {
-        self.settings.time() * u32::try_from(self.roots.len().max(1)).unwrap_or(1)
+    /// Time limit of a scan of all workspaces.
+    pub(crate) fn scan_limit(&self) -> Duration {
+        self.settings.scan_limit() * u32::try_from(self.roots.len().max(1)).unwrap_or(1)
     }
 
-    /// Finishes what a process left that was killed: calls that were running, and an undo. Returns lines for
-    /// the person.
+    /// Finishes what a killed process left: records the changes of calls that were running, and completes an undo.
+    /// Returns lines for the person.
     ///
     /// # Errors
     /// [`UndoError`]; the rest is tried again the next time.
@@ -306,23 +307,23 @@ impl Journal {
             lock => lock?,
         };
         let mut lines: Vec<String> = self.finish_pending()?.into_iter().collect();
-        lines.extend(self.close_interrupted()?);
+        lines.extend(self.record_interrupted_calls()?);
         Ok(lines)
     }
 
-    fn close_interrupted(&self) -> Result<Option<String>, UndoError> {
+    fn record_interrupted_calls(&self) -> Result<Option<String>, UndoError> {
         let path = self.dir.join("open.json");
-        let Some(open) = read::<OpenRecord>(&*self.files, &path)? else { return Ok(None) };
+        let Some(open) = read_record::<OpenRecord>(&*self.files, &path)? else { return Ok(None) };
         let mut changes = Vec::new();
         let mut left_out = LeftOut::default();
         for change in open.before {
-            let after = self.scan().look(&change.path, &mut left_out)?.state;
+            let after = self.scan().read_path(&change.path, &mut left_out)?.state;
             if after != change.before {
                 changes.push(Change { after, ..change });
             }
         }
         if open.is_anywhere
-            && let Some(saved) = read::<Vec<SavedSnapshot>>(&*self.files, &self.dir.join("base.json"))?
+            && let Some(saved) = read_record::<Vec<SavedSnapshot>>(&*self.files, &self.dir.join("base.json"))?
         {
             let before: Vec<Snapshot> = saved.into_iter().map(|saved| saved.open(&self.objects)).collect();
             if before.iter().all(|snapshot| snapshot.identity.check().is_ok()) {
@@ -335,7 +336,7 @@ impl Journal {
                 changes.extend(found.into_iter().filter(|change| !of_tools.contains(&change.path)));
             }
         }
-        self.leave_out_noted(&open.turn, &mut changes)?;
+        self.remove_recorded(&open.turn, &mut changes)?;
         let count = changes.len();
         if count > 0 {
             let step = self.new_step(StepKind::Turn, &open.turn, changes)?;
@@ -349,9 +350,9 @@ impl Journal {
         }))
     }
 
-    /// Removes changes that the turn's steps have already: zk may end after a call was noted, and before its record of open
-    /// calls is gone.
-    fn leave_out_noted(&self, turn: &TurnLabel, changes: &mut Vec<Change>) -> Result<(), UndoError> {
+    /// Removes changes that the turn's steps have already: zk may end after it recorded a call's changes and before it
+    /// removed the record of running calls.
+    fn remove_recorded(&self, turn: &TurnLabel, changes: &mut Vec<Change>) -> Result<(), UndoError> {
         let mut steps = self.steps.all()?;
         steps.retain(|step| step.kind == StepKind::Turn && step.run == turn.run && step.turn == turn.turn);
         changes.retain(|change| {
@@ -374,7 +375,7 @@ impl Journal {
         let workspaces: Result<Vec<Identity>, UndoError> =
             self.roots.iter().map(|root| Identity::of(root)).collect();
         Ok(Step {
-            number: self.steps.next()?,
+            number: self.steps.next_number()?,
             kind,
             run: turn.run.clone(),
             turn: turn.turn.clone(),
@@ -389,9 +390,9 @@ impl Journal {
         })
     }
 
-    /// Right to change files of the workspace, while no call runs.
+    /// Lock under which an undo may change files of the workspace. Fails while a call runs.
     pub(crate) fn lock_for_changes(&self) -> Result<StateLock, UndoError> {
-        if !self.state().calls.is_empty() {
+        if !self.lock_state().calls.is_empty() {
             return Err(UndoError::Running);
         }
         match self.files.lock(&self.dir.join("running")) {
@@ -404,21 +405,21 @@ impl Journal {
         Scan { objects: &self.objects, settings: &self.settings, excluded: &self.excluded }
     }
 
-    fn look_through(&self, before: &[Snapshot]) -> Result<Vec<Snapshot>, UndoError> {
+    fn scan_workspaces(&self, before: &[Snapshot]) -> Result<Vec<Snapshot>, UndoError> {
         let of_before = |root: &Path| before.iter().find(|snapshot| snapshot.root() == root);
         self.roots.iter().map(|root| self.scan().run(root, of_before(root))).collect()
     }
 
     fn changes_between(&self, before: &[Snapshot], later: &[Snapshot]) -> Result<Vec<Change>, UndoError> {
         let mut changes = Vec::new();
-        let mut look = |path: &Path| self.scan().look(path, &mut LeftOut::default());
+        let mut look = |path: &Path| self.scan().read_path(path, &mut LeftOut::default());
         for (before, later) in before.iter().zip(later) {
             changes.extend(before.changes(later, &self.objects, &mut look)?);
         }
         Ok(changes)
     }
 
-    /// Whether a path is in the directory of a repository, or is one, which no undo ever writes to. A workspace
+    /// Whether a path is a `.git` or bare repository directory or in one, which no undo ever writes to. A workspace
     /// may itself be in one, as a work tree inside of a bare repository is.
     pub(crate) fn is_of_git(&self, path: &Path) -> bool {
         if path.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git")) {
@@ -432,7 +433,7 @@ impl Journal {
         path.ancestors().take_while(|dir| !is_end(dir)).any(is_git_dir)
     }
 
-    /// A path behind those of its parents that are not there.
+    /// Missing parents of a path, topmost first, and then the path itself.
     fn with_missing_parents(&self, path: &Path) -> Vec<PathBuf> {
         let missing = path.ancestors().skip(1).take_while(|dir| dir.symlink_metadata().is_err());
         let mut paths: Vec<PathBuf> = missing.map(Path::to_owned).collect();
@@ -441,11 +442,11 @@ impl Journal {
         paths
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn unchanged(path: &Path, known: &Known) -> Change {
+fn unchanged_record(path: &Path, known: &Known) -> Change {
     Change { path: path.to_owned(), before: known.state.clone(), after: known.state.clone() }
 }

@@ -14,12 +14,12 @@ use crate::UndoError;
 /// Size of the pieces in which contents are copied, in bytes.
 const PIECE_BYTES: usize = 128 * 1024;
 
-/// Contents by their hash, with a limit on their bytes together.
+/// Store of contents by their hash, with a limit on its total size.
 #[derive(Debug)]
 pub(crate) struct Objects {
     dir: PathBuf,
     max_bytes: u64,
-    /// Bytes of all contents; `u64::MAX` before the first count.
+    /// Size of all contents in bytes; `u64::MAX` until it is counted.
     total: AtomicU64,
     /// Number of the next temporary file of this process.
     next: AtomicU64,
@@ -30,7 +30,7 @@ impl Objects {
         Self { dir, max_bytes, total: AtomicU64::new(u64::MAX), next: AtomicU64::new(0) }
     }
 
-    /// Path of a content, whether or not it is there.
+    /// Path at which the content with this hash is kept.
     pub(crate) fn path(&self, hash: &str) -> PathBuf {
         let (first, rest) = hash.split_at_checked(2).unwrap_or(("00", hash));
         self.dir.join(first).join(rest)
@@ -49,12 +49,12 @@ impl Objects {
         if !self.has_room(bytes.len() as u64) {
             return Ok(None);
         }
-        let (mut file, temporary) = self.temporary()?;
+        let (mut file, temporary) = self.create_temporary()?;
         if let Err(error) = file.write_all(bytes) {
             let _ = std::fs::remove_file(&temporary);
             return Err(UndoError::io("write", &temporary)(error));
         }
-        self.place(&temporary, &hash, bytes.len() as u64)?;
+        self.move_into_place(&temporary, &hash, bytes.len() as u64)?;
         Ok(Some(hash))
     }
 
@@ -63,8 +63,8 @@ impl Objects {
         if !self.has_room(size) {
             return Ok(None);
         }
-        let (mut file, temporary) = self.temporary()?;
-        let copied = copy(from, &mut file);
+        let (mut file, temporary) = self.create_temporary()?;
+        let copied = copy_and_hash(from, &mut file);
         let (hash, size) = match copied {
             Ok(copied) => copied,
             Err(error) => {
@@ -75,7 +75,7 @@ impl Objects {
         if self.has(&hash) {
             let _ = std::fs::remove_file(&temporary);
         } else {
-            self.place(&temporary, &hash, size)?;
+            self.move_into_place(&temporary, &hash, size)?;
         }
         Ok(Some(hash))
     }
@@ -88,7 +88,7 @@ impl Objects {
         }
         let opened = open_regular(OpenOptions::new().read(true), &path);
         let mut file = opened.map_err(UndoError::io("read", &path))?;
-        let (found, _) = digest(&mut file, None).map_err(UndoError::io("read", &path))?;
+        let (found, _) = hash_reader(&mut file, None).map_err(UndoError::io("read", &path))?;
         if found != hash {
             return Err(UndoError::damaged(&path, "its bytes are not those that were kept"));
         }
@@ -96,7 +96,7 @@ impl Objects {
         Ok(file)
     }
 
-    fn all(&self) -> Vec<(String, PathBuf, u64)> {
+    fn list_all(&self) -> Vec<(String, PathBuf, u64)> {
         let dirs = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
         let files = dirs.filter_map(|dir| {
             let first = dir.file_name().into_string().ok()?;
@@ -112,27 +112,27 @@ impl Objects {
     fn has_room(&self, size: u64) -> bool {
         let mut total = self.total.load(Ordering::Relaxed);
         if total == u64::MAX {
-            total = self.all().iter().map(|(_, _, size)| size).sum();
+            total = self.list_all().iter().map(|(_, _, size)| size).sum();
             self.total.store(total, Ordering::Relaxed);
         }
         total.saturating_add(size) <= self.max_bytes
     }
 
-    fn temporary(&self) -> Result<(File, PathBuf), UndoError> {
+    fn create_temporary(&self) -> Result<(File, PathBuf), UndoError> {
         make_private_dir(&self.dir).map_err(UndoError::io("make", &self.dir))?;
         loop {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let path = self.dir.join(format!("new-{}-{number}", std::process::id()));
             match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path) {
                 Ok(file) => return Ok((file, path)),
-                // Left by a process that was killed.
+                // The file was left by a process that was killed.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(UndoError::io("write", &path)(error)),
             }
         }
     }
 
-    fn place(&self, temporary: &Path, hash: &str, size: u64) -> Result<(), UndoError> {
+    fn move_into_place(&self, temporary: &Path, hash: &str, size: u64) -> Result<(), UndoError> {
         let path = self.path(hash);
         let made = path.parent().map_or(Ok(()), make_private_dir);
         let placed = made.and_then(|()| std::fs::rename(temporary, &path));
@@ -146,19 +146,19 @@ impl Objects {
 }
 
 /// Copies a file and returns the hash and the size of the copy.
-fn copy(from: &File, to: &mut File) -> io::Result<(String, u64)> {
+fn copy_and_hash(from: &File, to: &mut File) -> io::Result<(String, u64)> {
     #[cfg(target_os = "linux")]
     if rustix::fs::ioctl_ficlone(&*to, from).is_ok() {
         to.rewind()?;
-        return digest(to, None);
+        return hash_reader(to, None);
     }
     let mut from = from;
     from.rewind()?;
-    digest(&mut from, Some(to))
+    hash_reader(&mut from, Some(to))
 }
 
 /// Hash and number of the bytes of a reader, which are written to `to` as well.
-fn digest(from: &mut impl Read, mut to: Option<&mut File>) -> io::Result<(String, u64)> {
+fn hash_reader(from: &mut impl Read, mut to: Option<&mut File>) -> io::Result<(String, u64)> {
     let mut context = Context::new(&SHA256);
     let mut buffer = vec![0; PIECE_BYTES];
     let mut size = 0;

@@ -7,7 +7,7 @@ use crate::workspace::git::Repository;
 use crate::workspace::snapshot::{LeftOut, content_hash};
 use crate::{Change, Content, FileState, Journal, UndoError};
 
-/// Files that an undo or a redo brings back, each with what is there now. Nothing changed yet.
+/// Files that an undo or a redo brings back, each with its present state. Nothing is changed yet.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Description in a few words, such as `undo of 2 prompts`.
@@ -71,7 +71,7 @@ impl Journal {
     /// # Errors
     /// [`UndoError`] when the journal cannot be read.
     pub fn turns(&self) -> Result<Vec<TurnSummary>, UndoError> {
-        let runs = runs(self.steps.all()?);
+        let runs = group_by_prompt(self.steps.all()?);
         let summary = |(at, steps): (usize, Vec<Step>)| {
             let first = steps.first()?;
             let paths: BTreeSet<&PathBuf> =
@@ -88,13 +88,13 @@ impl Journal {
         Ok(runs.into_iter().enumerate().filter_map(summary).collect())
     }
 
-    /// Changes of the turns of a prompt, by its number of [`turns`](Self::turns); of the last one without it.
-    /// Paths that are as before after all are not among them.
+    /// Changes of all turns of a prompt together, by its number in [`turns`](Self::turns), or of the last prompt. Paths
+    /// that the turns left as before are not among them.
     ///
     /// # Errors
     /// [`UndoError::NoTurn`].
     pub fn turn_changes(&self, number: Option<u64>) -> Result<Vec<Change>, UndoError> {
-        let runs = runs(self.steps.all()?);
+        let runs = group_by_prompt(self.steps.all()?);
         let number = number.unwrap_or(runs.len() as u64);
         let at = number.checked_sub(1).and_then(|at| usize::try_from(at).ok());
         let steps = at.and_then(|at| runs.get(at)).ok_or(UndoError::NoTurn(number))?;
@@ -106,14 +106,14 @@ impl Journal {
         Ok(net.into_values().filter(|change| change.before != change.after).collect())
     }
 
-    /// Plans to take back what the last `count` prompts changed that is not taken back already. A prompt that is taken back
-    /// in part does not count: what was refused is looked at again.
+    /// Plans to take back what the last `count` prompts changed that is not taken back already. A prompt that is taken
+    /// back in part does not count: its refused paths are tried again.
     ///
     /// # Errors
     /// [`UndoError::NothingToUndo`], [`UndoError::OtherWorkspace`], [`UndoError::Running`].
     pub fn plan_undo(&self, count: usize) -> Result<Plan, UndoError> {
         let _lock = self.lock_and_finish()?;
-        let runs = runs(self.steps.all()?);
+        let runs = group_by_prompt(self.steps.all()?);
         let active = runs.into_iter().rev().filter(|steps| steps.iter().any(|step| !step.is_undone));
         let count = count.max(1);
         let (mut wanted, mut prompts): (Vec<Vec<Step>>, usize) = (Vec::new(), 0);
@@ -137,8 +137,8 @@ impl Journal {
             count => format!("undo of the changes of {count} prompts"),
         };
         let numbers = steps.iter().map(|step| step.number).collect();
-        let changes = steps.iter().flat_map(inverse).collect();
-        self.plan(title, StepKind::Undo { steps: numbers }, changes, steps)
+        let changes = steps.iter().flat_map(inverse_changes).collect();
+        self.build_plan(title, StepKind::Undo { steps: numbers }, changes, steps)
     }
 
     /// Plans to take back the last undo.
@@ -153,8 +153,8 @@ impl Journal {
         let whole = steps.iter().rposition(|step| !step.is_partly_undone());
         let at = whole.or_else(|| steps.len().checked_sub(1)).ok_or(UndoError::NothingToRedo)?;
         let undo = steps.swap_remove(at);
-        let changes = inverse(&undo).collect();
-        self.plan("redo".to_owned(), StepKind::Redo { step: undo.number }, changes, vec![undo])
+        let changes = inverse_changes(&undo).collect();
+        self.build_plan("redo".to_owned(), StepKind::Redo { step: undo.number }, changes, vec![undo])
     }
 
     /// Plans to bring files to the point of a conversation at which exactly the steps of `wanted` were done.
@@ -177,13 +177,13 @@ impl Journal {
         }
         let numbers = |steps: &[Step]| steps.iter().map(|step| step.number).collect::<Vec<u64>>();
         let kind = StepKind::Move { undone: numbers(&undone), redone: numbers(&redone) };
-        let back = undone.iter().rev().flat_map(inverse);
+        let back = undone.iter().rev().flat_map(inverse_changes);
         let changes = back.chain(redone.iter().flat_map(|step| step.undone_changes().cloned())).collect();
         let steps = undone.into_iter().chain(redone).collect();
-        self.plan("files as at this point of the conversation".to_owned(), kind, changes, steps)
+        self.build_plan("files as at this point of the conversation".to_owned(), kind, changes, steps)
     }
 
-    fn plan(
+    fn build_plan(
         &self,
         title: String,
         kind: StepKind,
@@ -194,7 +194,7 @@ impl Journal {
             workspace.check()?;
         }
         let mut net: BTreeMap<PathBuf, (Change, Option<String>)> = BTreeMap::new();
-        // States that somebody else made between two turns, of which no path would have the bytes.
+        // States that somebody else made between two turns. After the undo, no path would have their contents.
         let mut between: Vec<(PathBuf, FileState)> = Vec::new();
         for change in changes {
             let path = change.path.clone();
@@ -214,16 +214,16 @@ impl Journal {
         }
         let mut items = Vec::new();
         for (path, (change, refused)) in net {
-            if let Some(item) = self.item(path, change, refused)? {
+            if let Some(item) = self.plan_item(path, change, refused)? {
                 items.push(item);
             }
         }
-        // A path that is refused may be in the way of others, whose bytes may be in the way again.
+        // A refused path may block others, whose contents may block further ones.
         let count_refused = |items: &[PlanItem]| items.iter().filter(|item| item.refused.is_some()).count();
         loop {
             let before = count_refused(&items);
             refuse_blocked(&mut items);
-            keep_moved(&mut items, &between);
+            refuse_moved(&mut items, &between);
             if count_refused(&items) == before {
                 break;
             }
@@ -236,15 +236,15 @@ impl Journal {
         Ok(Plan { title, items, is_interrupted, kind, steps })
     }
 
-    /// Item for a path; `None` if it has the wanted state.
-    fn item(
+    /// Item of the plan for a path; `None` if the path has the wanted state.
+    fn plan_item(
         &self,
         path: PathBuf,
         change: Change,
         refused: Option<String>,
     ) -> Result<Option<PlanItem>, UndoError> {
         let mut left_out = LeftOut::default();
-        let now = self.scan().look(&path, &mut left_out)?.state;
+        let now = self.scan().read_path(&path, &mut left_out)?.state;
         let Change { before: expected, after: target, .. } = change;
         if self.is_equal(&path, &now, &target) && target.is_kept() {
             return Ok(None);
@@ -260,7 +260,7 @@ impl Journal {
                 "its present content cannot be kept, so that it could not come back; remove it yourself"
                     .to_owned(),
             )
-        } else if self.content(&path, &target)?.is_none() {
+        } else if self.open_content(&path, &target)?.is_none() {
             Some("its earlier content is gone from git's objects".to_owned())
         } else {
             None
@@ -268,12 +268,12 @@ impl Journal {
         Ok(Some(PlanItem { path, now, target, refused: refused.or(why) }))
     }
 
-    /// Whether a path is as a step left it.
+    /// Whether a path has the state in which a step left it.
     fn is_expected(&self, path: &Path, now: &FileState, expected: &FileState) -> bool {
         now.is_directory() && expected.is_directory() || self.is_equal(path, now, expected)
     }
 
-    /// Whether two states are equal, wherever their contents are.
+    /// Whether two states are equal, also if their contents are kept in different places.
     pub(crate) fn is_equal(&self, path: &Path, one: &FileState, other: &FileState) -> bool {
         let (
             FileState::File { mode: a, size: b, content },
@@ -286,9 +286,13 @@ impl Journal {
             && (content == with || hash_in(path, one).is_some_and(|hash| hash_in(path, other) == Some(hash)))
     }
 
-    /// Content of a state that is about to be written; `None` if it is not there any more. A state without
-    /// content has an empty one.
-    pub(crate) fn content(&self, path: &Path, state: &FileState) -> Result<Option<FileContent>, UndoError> {
+    /// Opens the content of a state that is about to be written; `None` if the content is not kept any more. States
+    /// other than files have an empty content.
+    pub(crate) fn open_content(
+        &self,
+        path: &Path,
+        state: &FileState,
+    ) -> Result<Option<FileContent>, UndoError> {
         let FileState::File { size, content, .. } = state else {
             return Ok(Some(FileContent::Bytes(Vec::new())));
         };
@@ -304,7 +308,7 @@ impl Journal {
     }
 }
 
-/// Directories that are missing above the paths that are made, and that no turn removed.
+/// Items for missing parent directories of paths that are created, unless the plan brings them back itself.
 fn missing_parents(items: &[PlanItem]) -> Vec<PlanItem> {
     let mut missing: BTreeSet<&Path> = BTreeSet::new();
     for item in items.iter().filter(|item| item.refused.is_none() && item.target.exists()) {
@@ -321,7 +325,7 @@ fn missing_parents(items: &[PlanItem]) -> Vec<PlanItem> {
     missing.iter().map(directory).collect()
 }
 
-/// Refuses paths that cannot be made below their parents.
+/// Refuses paths that cannot be created, because a parent is no directory.
 fn refuse_blocked(items: &mut [PlanItem]) {
     let targets: BTreeMap<PathBuf, FileState> = items
         .iter()
@@ -333,9 +337,9 @@ fn refuse_blocked(items: &mut [PlanItem]) {
     }
 }
 
-/// Refuses paths whose present content is what a path that stays as it is should have got, or had between two
-/// turns: a call renamed the file, and its bytes would be nowhere in the workspace otherwise.
-fn keep_moved(items: &mut [PlanItem], between: &[(PathBuf, FileState)]) {
+/// Refuses paths whose present content a refused path should get, or had between two turns: a call renamed the file,
+/// and otherwise its content would be nowhere in the workspace.
+fn refuse_moved(items: &mut [PlanItem], between: &[(PathBuf, FileState)]) {
     let hashed = |(path, state): &(PathBuf, FileState)| Some((hash_in(path, state)?, path.clone()));
     let mut wanted: BTreeMap<String, PathBuf> = between.iter().filter_map(hashed).collect();
     loop {
@@ -365,15 +369,15 @@ pub(crate) fn hash_in(path: &Path, state: &FileState) -> Option<String> {
     }
 }
 
-/// Content to write.
+/// Content to write into a file.
 #[derive(Debug)]
 pub(crate) enum FileContent {
     Bytes(Vec<u8>),
     File(File),
 }
 
-/// Steps of turns by the prompts they belong to, oldest first.
-fn runs(steps: Vec<Step>) -> Vec<Vec<Step>> {
+/// Groups the steps of turns by the prompt that they belong to, oldest first.
+fn group_by_prompt(steps: Vec<Step>) -> Vec<Vec<Step>> {
     let mut runs: Vec<Vec<Step>> = Vec::new();
     for step in steps.into_iter().filter(|step| step.kind == StepKind::Turn) {
         match runs.iter_mut().find(|run| run.first().is_some_and(|first| first.run == step.run)) {
@@ -384,8 +388,8 @@ fn runs(steps: Vec<Step>) -> Vec<Vec<Step>> {
     runs
 }
 
-/// Changes that take those of a step back, last first.
-fn inverse(step: &Step) -> impl Iterator<Item = Change> + '_ {
+/// Changes that take the changes of a step back, last first.
+fn inverse_changes(step: &Step) -> impl Iterator<Item = Change> + '_ {
     step.done_changes().rev().map(|change| Change {
         path: change.path.clone(),
         before: change.after.clone(),

@@ -27,10 +27,10 @@ const KIND: &str = "undo";
 /// Version of the data in these entries.
 const VERSION: u32 = 1;
 
-/// Time for what a look through the workspace does beside looking.
+/// Time that an operation of the journal may take beside the scan of the workspace.
 const EXTRA_TIME: Duration = Duration::from_secs(3);
 
-/// Most paths that the model is told of.
+/// Maximum number of paths in the note for the model.
 const MAX_TOLD_PATHS: usize = 50;
 
 /// Plugin that keeps the files of the workspace before calls change them, and provides `/undo` and `/redo`.
@@ -65,13 +65,13 @@ pub(crate) struct Shared {
 struct State {
     run: String,
     prompt: String,
-    /// Whether the workspace was too slow to be looked through, so that only file tools are covered.
+    /// Whether a scan of the workspace took too long, so that only file tools are covered from then on.
     is_too_slow: bool,
     scope: Option<Scope>,
 }
 
 impl State {
-    /// Run of the person's prompt in which a run calls tools.
+    /// Id of the run that the person's prompt began, to which `run` belongs.
     fn run_of(&self, run: &RunId) -> String {
         if self.run.is_empty() { run.to_string() } else { self.run.clone() }
     }
@@ -81,19 +81,20 @@ impl State {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct StepEntry {
     step: u64,
-    /// Run of the step: a copy of a session has entries that name steps of another journal.
+    /// Run of the step, by which an entry that names a step of another journal is recognised: copies of sessions have
+    /// such entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     run: Option<String>,
 }
 
 impl Undo {
-    /// Plugin with a journal.
+    /// Plugin that keeps files in `journal`.
     #[must_use]
     pub fn new(journal: Journal) -> Self {
         Self(Arc::new(Shared { journal: Arc::new(journal), state: Mutex::default() }))
     }
 
-    /// The journal.
+    /// Journal in which the plugin keeps files.
     #[must_use]
     pub fn journal(&self) -> Arc<Journal> {
         self.0.journal.clone()
@@ -107,7 +108,7 @@ impl Plugin for Undo {
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         let shared = &self.0;
-        shared.state().scope = Some(scope.clone());
+        shared.lock_state().scope = Some(scope.clone());
         let everywhere = || HookOptions {
             reach: Some(Reach::Descendants),
             time_limit: Some(Duration::from_secs(60)),
@@ -120,15 +121,15 @@ impl Plugin for Undo {
         let prompts = shared.clone();
         scope.on_sync_at(Reach::Own, move |event: &AgentBeforeStart, _: &Cx| {
             let text = event.prompt.as_ref().map(|prompt| prompt.text()).unwrap_or_default();
-            prompts.state().prompt = text.lines().next().unwrap_or_default().to_owned();
+            prompts.lock_state().prompt = text.lines().next().unwrap_or_default().to_owned();
             None
         });
         let runs = shared.clone();
         scope.on_sync_at(Reach::Own, move |event: &AgentStart, _: &Cx| {
-            runs.state().run = event.run_id.to_string();
+            runs.lock_state().run = event.run_id.to_string();
         });
         let closing = shared.clone();
-        scope.on_close(async move || closing.state().scope = None);
+        scope.on_close(async move || closing.lock_state().scope = None);
         scope.provide_service(shared.journal.clone());
         scope.provide::<dyn Command>("undo", Arc::new(UndoCommand(shared.clone())))?;
         scope.provide::<dyn Command>("redo", Arc::new(RedoCommand(shared.clone())))?;
@@ -138,7 +139,7 @@ impl Plugin for Undo {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -148,7 +149,7 @@ impl Shared {
         work: impl FnOnce(&Journal) -> Result<T, UndoError> + Send + 'static,
     ) -> Result<T, BoxError> {
         let journal = self.journal.clone();
-        let time = journal.time() + EXTRA_TIME;
+        let time = journal.scan_limit() + EXTRA_TIME;
         let done = tokio::time::timeout(time, tokio::task::spawn_blocking(move || work(&journal))).await;
         match done {
             Ok(done) => Ok(done??),
@@ -167,7 +168,7 @@ impl Shared {
         for effect in list {
             match effect {
                 Effect::Executes { .. } | Effect::LeavesContext { .. } => {
-                    return (!is_held_read(event, &cwd, cx)).then_some(CallScope::Workspace);
+                    return (!is_sandboxed_read(event, &cwd, cx)).then_some(CallScope::Workspace);
                 }
                 Effect::Writes { paths: written } if written.is_empty() => return Some(CallScope::Workspace),
                 Effect::Writes { paths: written } => paths.extend(written.iter().cloned()),
@@ -183,10 +184,10 @@ impl Shared {
         (!paths.is_empty()).then_some(CallScope::Paths(paths))
     }
 
-    async fn begin(&self, event: &ToolBegin, cx: &Cx) -> Result<Option<String>, BoxError> {
+    async fn begin_call(&self, event: &ToolBegin, cx: &Cx) -> Result<Option<String>, BoxError> {
         let Some(scope) = self.call_scope(event, cx) else { return Ok(None) };
         let turn = {
-            let state = self.state();
+            let state = self.lock_state();
             if state.is_too_slow && scope == CallScope::Workspace {
                 return Ok(None);
             }
@@ -196,7 +197,7 @@ impl Shared {
                 prompt: state.prompt.clone(),
             }
         };
-        let call = key(&event.call.turn_id.to_string(), &event.call.call_id);
+        let call = call_key(&event.call.turn_id.to_string(), &event.call.call_id);
         let is_anywhere = scope == CallScope::Workspace;
         let is_late = Arc::new(AtomicBool::new(false));
         let late = is_late.clone();
@@ -205,28 +206,28 @@ impl Shared {
             is_late.store(true, Ordering::Release);
         }
         if begun.is_err() && is_anywhere {
-            // Said once, instead of the same wait before every command.
-            self.state().is_too_slow = true;
+            // From now on, commands are not covered, instead of the same wait before each.
+            self.lock_state().is_too_slow = true;
         }
         begun
     }
 }
 
-/// Whether a command seems to read only, and runs where it could not write.
-fn is_held_read(event: &ToolBegin, cwd: &Path, cx: &Cx) -> bool {
+/// Whether the judge allows a command as a read, and a sandbox keeps it from writing.
+fn is_sandboxed_read(event: &ToolBegin, cwd: &Path, cx: &Cx) -> bool {
     let judge = cx.service::<dyn CallJudge>();
     let reads = judge.is_some_and(|judge| judge.allows_as_read(&event.call.name, &event.effects, cwd));
     reads && cx.service::<ReadExec>().is_some() && !event.effects.leaves_context()
 }
 
-fn key(turn: &str, call: &CallId) -> String {
+fn call_key(turn: &str, call: &CallId) -> String {
     format!("{turn}/{call}")
 }
 
 impl Handler<ToolBegin> for Shared {
     async fn call(&self, event: &ToolBegin, cx: &Cx) -> Answer<ToolBegin> {
         // A call that cannot be covered runs nevertheless, and the person is told so.
-        let line = match self.begin(event, cx).await {
+        let line = match self.begin_call(event, cx).await {
             Ok(line) => line,
             Err(error) => Some(format!("undo does not cover this call, nor later commands: {error}")),
         };
@@ -242,12 +243,12 @@ impl Handler<ToolEnd> for Shared {
         if event.read_only {
             return Ok(None);
         }
-        let call = key(&event.call.turn_id.to_string(), &event.call.call_id);
+        let call = call_key(&event.call.turn_id.to_string(), &event.call.call_id);
         let ended = self.blocking(move |journal| journal.end(&call)).await;
         match ended {
             Ok(Some(step)) => {
                 let (scope, run) = {
-                    let state = self.state();
+                    let state = self.lock_state();
                     (state.scope.clone(), state.run_of(&event.run_id))
                 };
                 if let (Some(log), Some(scope)) = (cx.service::<dyn SessionLog>(), scope) {
@@ -282,7 +283,7 @@ impl Handler<SessionLoaded> for Shared {
 impl Handler<SessionSwitch> for Shared {
     async fn call(&self, event: &SessionSwitch, cx: &Cx) -> Answer<SessionSwitch> {
         let Some(ui) = cx.service::<dyn Ui>().filter(|_| event.is_same_session()) else { return Ok(None) };
-        let Some(scope) = self.state().scope.clone() else { return Ok(None) };
+        let Some(scope) = self.lock_state().scope.clone() else { return Ok(None) };
         let source = scope.source().to_string();
         let own = event.entries.iter().filter_map(|entry| match &entry.kind {
             EntryKind::Custom(own) if own.source == source => step_of(own),
@@ -290,7 +291,8 @@ impl Handler<SessionSwitch> for Shared {
         });
         let own: Vec<StepEntry> = own.collect();
         // Turns whose changes are in the files, but not on this branch of the conversation.
-        let later = self.blocking(move |journal| journal.done_beyond(&named_steps(journal, &own)?)).await?;
+        let later =
+            self.blocking(move |journal| journal.count_turns_outside(&named_steps(journal, &own)?)).await?;
         if later > 0 {
             let turns = if later == 1 { "1 turn".to_owned() } else { format!("{later} turns") };
             ui.notify(&format!(
@@ -316,7 +318,7 @@ impl ContextProducer for UndoNote {
             return Ok(None);
         }
         let cwd = TurnCwd::of(cx).unwrap_or_default();
-        let told = self.0.blocking(|journal| journal.take_untold()).await?;
+        let told = self.0.blocking(|journal| journal.take_untold_undos()).await?;
         let paths: BTreeSet<PathBuf> =
             told.iter().flat_map(|step| &step.changes).map(|change| change.path.clone()).collect();
         if paths.is_empty() {
@@ -343,9 +345,9 @@ impl ContextProducer for UndoNote {
     }
 }
 
-/// Numbers of the steps that the entries of a branch name.
-pub(crate) async fn steps_of_branch(shared: &Shared, cx: &Cx) -> Result<Vec<StepEntry>, BoxError> {
-    let scope = shared.state().scope.clone();
+/// Entries of the present branch that name steps of the journal.
+pub(crate) async fn step_entries_of_branch(shared: &Shared, cx: &Cx) -> Result<Vec<StepEntry>, BoxError> {
+    let scope = shared.lock_state().scope.clone();
     let (Some(log), Some(scope)) = (cx.service::<dyn SessionLog>(), scope) else {
         return Err("this conversation is not saved, so it has no points to go back to".into());
     };
@@ -353,7 +355,7 @@ pub(crate) async fn steps_of_branch(shared: &Shared, cx: &Cx) -> Result<Vec<Step
     Ok(entries.iter().filter_map(step_of).collect())
 }
 
-/// Numbers of the steps of a journal that entries name.
+/// Numbers of the steps of a journal that are named by entries of a session.
 pub(crate) fn named_steps(journal: &Journal, entries: &[StepEntry]) -> Result<BTreeSet<u64>, UndoError> {
     let mut steps = journal.steps.all()?;
     steps.retain(|step| {
@@ -365,7 +367,7 @@ pub(crate) fn named_steps(journal: &Journal, entries: &[StepEntry]) -> Result<BT
     Ok(steps.into_iter().map(|step| step.number).collect())
 }
 
-/// Data of an entry of this plugin.
+/// Data of a session entry, if it is one of this plugin.
 fn step_of(entry: &CustomEntry) -> Option<StepEntry> {
     let is_own = entry.kind == KIND && entry.version == VERSION;
     entry.data.read::<StepEntry>().ok().filter(|_| is_own)

@@ -34,7 +34,7 @@ impl Default for UndoSettings {
 }
 
 impl UndoSettings {
-    pub(crate) fn time(&self) -> Duration {
+    pub(crate) fn scan_limit(&self) -> Duration {
         Duration::from_secs(self.max_seconds.clamp(1, 25))
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum FileState {
-    /// Nothing is there.
+    /// The path does not exist.
     Absent,
     /// A directory, without what is in it.
     Directory {
@@ -55,7 +55,7 @@ pub enum Content {
 }
 
 impl FileState {
-    /// Whether something is there.
+    /// Whether the path exists in this state.
     #[must_use]
     pub fn exists(&self) -> bool {
         !matches!(self, Self::Absent)

@@ -10,7 +10,7 @@ use crate::path_text::SavedPath;
 use crate::workspace::snapshot::Identity;
 use crate::{Change, UndoError};
 
-/// Largest record of a step, in bytes.
+/// Maximum size of a record of the journal, in bytes.
 const MAX_STEP_BYTES: usize = 256 << 20;
 
 /// Kind of a step.
@@ -21,12 +21,12 @@ pub enum StepKind {
     Turn,
     /// An undo of other steps.
     Undo {
-        /// Numbers of the steps.
+        /// Numbers of the steps that were undone.
         steps: Vec<u64>,
     },
     /// An undo that was taken back.
     Redo {
-        /// Number of the undo.
+        /// Number of the undo that was taken back.
         step: u64,
     },
     /// Files brought to another point of the conversation.
@@ -53,13 +53,13 @@ pub struct Step {
     pub prompt: String,
     /// Time of the first change in milliseconds since 1970.
     pub at_ms: u64,
-    /// The changes, in their order. A path may be in it several times.
+    /// Changes in their order. A path may have several.
     pub changes: Vec<Change>,
-    /// Workspaces that were there.
+    /// Identities of the workspaces at the time of the step.
     pub(crate) workspaces: Vec<Identity>,
     /// Whether all changes are taken back.
     pub is_undone: bool,
-    /// Paths whose changes are taken back while those of others stay, because an undo was refused there.
+    /// Paths whose changes are taken back, if an undo was refused at other paths; empty if all changes are taken back.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) undone: BTreeSet<SavedPath>,
     /// Whether zk ended while a call of the turn ran, so that changes of others may be among these.
@@ -69,7 +69,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// Changes that are in effect.
+    /// Changes that are not taken back.
     pub(crate) fn done_changes(&self) -> impl DoubleEndedIterator<Item = &Change> {
         self.changes.iter().filter(|change| !self.is_undone && !self.is_undone_at(&change.path))
     }
@@ -79,7 +79,7 @@ impl Step {
         self.changes.iter().filter(|change| self.is_undone || self.is_undone_at(&change.path))
     }
 
-    /// Whether some changes are taken back, and others stay.
+    /// Whether some changes are taken back and others are still in effect.
     pub(crate) fn is_partly_undone(&self) -> bool {
         !self.is_undone && !self.undone.is_empty()
     }
@@ -89,7 +89,7 @@ impl Step {
     }
 
     /// Records that the changes are taken back, or in effect again, except at the paths that stayed as they were.
-    pub(crate) fn mark(&mut self, is_undone: bool, stayed: &BTreeSet<SavedPath>) {
+    pub(crate) fn set_undone(&mut self, is_undone: bool, stayed: &BTreeSet<SavedPath>) {
         let all: BTreeSet<SavedPath> =
             self.changes.iter().map(|change| SavedPath(change.path.clone())).collect();
         let mut undone = if self.is_undone { all.clone() } else { std::mem::take(&mut self.undone) };
@@ -105,7 +105,7 @@ impl Step {
     }
 }
 
-/// Records of a journal on disk, one file a step.
+/// Steps of a journal on disk, one file for each.
 #[derive(Debug)]
 pub(crate) struct Steps {
     dir: PathBuf,
@@ -123,7 +123,7 @@ impl Steps {
     }
 
     /// Number for the next step.
-    pub(crate) fn next(&self) -> Result<u64, UndoError> {
+    pub(crate) fn next_number(&self) -> Result<u64, UndoError> {
         Ok(self.numbers()?.last().map_or(1, |last| last + 1))
     }
 
@@ -133,14 +133,14 @@ impl Steps {
         Ok(self.files.replace(&path, &bytes)?)
     }
 
-    pub(crate) fn change(&self, number: u64, change: impl FnOnce(&mut Step)) -> Result<(), UndoError> {
+    pub(crate) fn update(&self, number: u64, change: impl FnOnce(&mut Step)) -> Result<(), UndoError> {
         let mut step = self.read(number)?;
         change(&mut step);
         self.write(&step)
     }
 
     fn read(&self, number: u64) -> Result<Step, UndoError> {
-        read(&*self.files, &self.path(number))?
+        read_record(&*self.files, &self.path(number))?
             .ok_or_else(|| UndoError::damaged(&self.path(number), "it is gone"))
     }
 
@@ -162,7 +162,7 @@ impl Steps {
 }
 
 /// Reads a record of the journal; `None` if there is none.
-pub(crate) fn read<T: serde::de::DeserializeOwned>(
+pub(crate) fn read_record<T: serde::de::DeserializeOwned>(
     files: &dyn StateFiles,
     path: &Path,
 ) -> Result<Option<T>, UndoError> {

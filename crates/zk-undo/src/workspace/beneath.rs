@@ -17,10 +17,10 @@ const DIRECTORY: OFlags =
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 use rustix::fs::{RenameFlags, renameat_with};
 
-/// Mode of a directory until it gets its own.
+/// Mode of a new directory until its wanted mode is set.
 pub(crate) const NEW_DIR_MODE: u32 = 0o700;
 
-/// A name in an open directory.
+/// Name in an open directory, whether or not a file has it.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) dir: OwnedFd,
@@ -28,13 +28,13 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Opens the parent of an absolute path, link by link refused.
+    /// Opens the parent of an absolute path; links on the way are refused.
     pub(crate) fn of(path: &Path) -> Result<Self, Errno> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(Errno::INVAL) };
         Ok(Self { dir: open_dir(parent)?, name: name.to_owned() })
     }
 
-    /// Metadata without following a link; `None` if nothing is there.
+    /// Metadata of the file, without following a link; `None` if there is no file.
     pub(crate) fn stat(&self) -> Result<Option<Stat>, Errno> {
         match statat(&self.dir, &*self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
@@ -43,7 +43,7 @@ impl Place {
         }
     }
 
-    /// Creates a file that was not there, private until its mode is set.
+    /// Creates a new file, which is private until its mode is set.
     pub(crate) fn create(&self) -> Result<File, Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         openat(&self.dir, &*self.name, flags, Mode::from_raw_mode(0o600)).map(File::from)
@@ -65,7 +65,7 @@ impl Place {
         symlinkat(target, &self.dir, &*self.name)
     }
 
-    /// Sets the mode of a regular file or directory; a link there is refused.
+    /// Sets the mode of a regular file or directory; a link is refused.
     pub(crate) fn set_mode(&self, mode: u32) -> Result<(), Errno> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = openat(&self.dir, &*self.name, flags, Mode::empty())?;
@@ -73,11 +73,11 @@ impl Place {
     }
 }
 
-/// Renames a file to a name that nothing has.
+/// Renames a file to a name that no other file has.
 pub(crate) fn rename_new(from: &Place, to: &Place) -> Result<(), Errno> {
     #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
     match renameat_with(&from.dir, &*from.name, &to.dir, &*to.name, RenameFlags::NOREPLACE) {
-        // File systems that cannot do this.
+        // The file system does not support a rename that never replaces.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
         done => return done,
     }
@@ -87,15 +87,15 @@ pub(crate) fn rename_new(from: &Place, to: &Place) -> Result<(), Errno> {
     }
 }
 
-/// Opens a directory by an absolute path without any link in it.
+/// Opens a directory by an absolute path; links in the path are refused.
 pub(crate) fn open_dir(path: &Path) -> Result<OwnedFd, Errno> {
-    let mut dir = openat(CWD, "/", step(), Mode::empty())?;
+    let mut dir = openat(CWD, "/", directory_flags(), Mode::empty())?;
     for part in path.components() {
         match part {
             Component::RootDir | Component::CurDir => {}
             Component::Normal(name) => {
-                dir =
-                    openat(&dir, name, step(), Mode::empty()).map_err(|errno| link_or(errno, &dir, name))?;
+                dir = openat(&dir, name, directory_flags(), Mode::empty())
+                    .map_err(|errno| link_error_or(errno, &dir, name))?;
             }
             Component::Prefix(_) | Component::ParentDir => return Err(Errno::INVAL),
         }
@@ -103,20 +103,20 @@ pub(crate) fn open_dir(path: &Path) -> Result<OwnedFd, Errno> {
     Ok(dir)
 }
 
-/// Opens a directory of an open one, to be listed.
+/// Opens a directory in an open directory, to list its files.
 pub(crate) fn open_listed(dir: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     openat(dir, name, DIRECTORY, Mode::empty())
 }
 
-fn step() -> OFlags {
+fn directory_flags() -> OFlags {
     #[cfg(target_os = "linux")]
     return OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     #[cfg(not(target_os = "linux"))]
     DIRECTORY
 }
 
-/// Tells a link in the way from a file in the way.
-fn link_or(errno: Errno, dir: &OwnedFd, name: &OsStr) -> Errno {
+/// Returns `LOOP` if the error comes from a link at this name, or else the error itself.
+fn link_error_or(errno: Errno, dir: &OwnedFd, name: &OsStr) -> Errno {
     let is_link = errno == Errno::NOTDIR
         && statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
             .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink);

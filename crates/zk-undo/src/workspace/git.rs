@@ -40,7 +40,7 @@ pub(crate) struct Repository {
 }
 
 impl Repository {
-    /// Finds the repository of a workspace; `None` if there is none whose files are understood.
+    /// Finds the repository of a workspace; `None` if there is none, or one in a format that is not supported.
     pub(crate) fn of(workspace: &Path) -> Option<Self> {
         let root = workspace.ancestors().find(|dir| dir.join(".git").symlink_metadata().is_ok())?;
         let dot = root.join(".git");
@@ -72,30 +72,30 @@ impl Repository {
         Some(Self { git_dir, common_dir, root, prefix, converts })
     }
 
-    /// Identity of the repository, which another one at the same place does not have.
+    /// Inode of the repository, by which another repository at the same path is recognised.
     pub(crate) fn identity(&self) -> Option<u64> {
         std::fs::metadata(&self.common_dir).ok().map(|metadata| metadata.ino())
     }
 
-    /// Rules of the repository beside its ignore files.
-    pub(crate) fn exclude(&self) -> PathBuf {
+    /// Path of the repository's own ignore rules, which count beside its ignore files.
+    pub(crate) fn exclude_path(&self) -> PathBuf {
         self.common_dir.join("info/exclude")
     }
 
-    /// Attributes of the repository beside its attribute files.
-    pub(crate) fn attributes(&self) -> PathBuf {
+    /// Path of the repository's own attributes, which count beside its attribute files.
+    pub(crate) fn attributes_path(&self) -> PathBuf {
         self.common_dir.join("info/attributes")
     }
 
-    /// Reads the index, unless it is the one that was read before. A copy goes to the journal first, since git
-    /// may replace the file.
-    pub(crate) fn index(
+    /// Reads the index, or returns `before` if the file is still the same. The index is read from a copy in the
+    /// journal, since git may replace the file.
+    pub(crate) fn read_index(
         &self,
         before: Option<&Arc<Index>>,
         objects: &Objects,
     ) -> Result<Option<Arc<Index>>, UndoError> {
         let path = self.git_dir.join("index");
-        // A pipe in this place is never opened.
+        // A pipe in place of the index is never opened.
         if !std::fs::metadata(&path).is_ok_and(|metadata| metadata.is_file()) {
             return Ok(None);
         }
@@ -127,18 +127,18 @@ impl Repository {
     }
 }
 
-/// Whether a directory is that of a repository, whatever its name: a bare one, or one apart from its work tree.
+/// Whether a directory contains a repository, whatever its name: a bare one, or one apart from its work tree.
 pub(crate) fn is_git_dir(dir: &Path) -> bool {
     dir.join("HEAD").symlink_metadata().is_ok() && dir.join("objects").is_dir() && dir.join("refs").is_dir()
 }
 
-/// Id that git gives a content.
+/// Object id that git gives a blob with this content.
 pub(crate) fn blob_id(bytes: &[u8]) -> Option<String> {
     let id = gix_object::compute_hash(gix_hash::Kind::Sha1, gix_object::Kind::Blob, bytes).ok()?;
     Some(id.to_hex().to_string())
 }
 
-/// Reads a small text; a link is followed, a pipe is never opened.
+/// Reads a text of at most [`MAX_TEXT_BYTES`]; a link is followed, a pipe is never opened.
 pub(crate) fn read_text(path: &Path) -> Option<String> {
     let is_file = std::fs::metadata(path).ok()?.is_file();
     let file = File::open(path).ok().filter(|_| is_file)?;
@@ -147,13 +147,13 @@ pub(crate) fn read_text(path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Entries of git's index, as far as they are below the workspace.
+/// Git's index, with lookups of the entries below the workspace.
 pub(crate) struct Index {
     state: gix_index::State,
     pub(crate) about: AboutIndex,
 }
 
-/// Copy of an index in the journal.
+/// Identity of an index file and of its copy in the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AboutIndex {
     /// Hash of the copy.
@@ -179,32 +179,32 @@ pub(crate) struct Tracked<'a> {
 }
 
 impl Index {
-    /// Opens a copy in the journal; `None` if it is no index, or one that names parts elsewhere.
+    /// Opens the copy of an index in the journal; `None` if it is no index, or a sparse one.
     pub(crate) fn open(about: AboutIndex, objects: &Objects) -> Option<Self> {
         let options = gix_index::decode::Options::default();
-        // The journal's own hash covers all bytes.
+        // Git's checksum is not checked: the journal's own hash covers all bytes.
         let file =
             gix_index::File::at(objects.path(&about.hash), gix_hash::Kind::Sha1, true, options).ok()?;
         let state = gix_index::State::from(file);
         (!state.is_sparse()).then_some(Self { state, about })
     }
 
-    /// Number of entries, of which positions are smaller.
+    /// Number of entries. All positions are smaller than this.
     pub(crate) fn len(&self) -> usize {
         self.state.entries().len()
     }
 
     /// Positions of the entries below the workspace.
-    pub(crate) fn all(&self) -> Range<usize> {
-        self.below(0..self.len(), &self.about.prefix)
+    pub(crate) fn positions(&self) -> Range<usize> {
+        self.range_with_prefix(0..self.len(), &self.about.prefix)
     }
 
-    /// Positions, within `range`, of the entries whose paths below the workspace begin with `path`.
-    pub(crate) fn beginning_with(&self, range: Range<usize>, path: &[u8]) -> Range<usize> {
-        self.below(range, &[&self.about.prefix, path].concat())
+    /// Positions, within `range`, of the entries whose paths in the workspace begin with `path`.
+    pub(crate) fn positions_below(&self, range: Range<usize>, path: &[u8]) -> Range<usize> {
+        self.range_with_prefix(range, &[&self.about.prefix, path].concat())
     }
 
-    fn below(&self, range: Range<usize>, prefix: &[u8]) -> Range<usize> {
+    fn range_with_prefix(&self, range: Range<usize>, prefix: &[u8]) -> Range<usize> {
         let entries = self.state.entries().get(range.clone()).unwrap_or_default();
         let from = entries.partition_point(|entry| **entry.path(&self.state) < *prefix);
         let rest = entries.get(from..).unwrap_or_default();
@@ -212,7 +212,7 @@ impl Index {
         range.start + from..range.start + from + count
     }
 
-    /// Tracked file at a path below the workspace, looked for within `range`.
+    /// Tracked file at a path in the workspace, searched within `range`.
     pub(crate) fn find(&self, range: Range<usize>, path: &[u8]) -> Option<Tracked<'_>> {
         let entries = self.state.entries().get(range.clone())?;
         let skipped = self.about.prefix.len();
@@ -226,7 +226,7 @@ impl Index {
     }
 
     /// Tracked file at a position, with its path below the workspace.
-    pub(crate) fn at(&self, position: usize) -> Option<(&[u8], Tracked<'_>)> {
+    pub(crate) fn entry_at(&self, position: usize) -> Option<(&[u8], Tracked<'_>)> {
         let entry = self.state.entries().get(position)?;
         let whole: &[u8] = entry.path(&self.state);
         Some((whole.get(self.about.prefix.len()..)?, self.tracked(position, entry)))
@@ -241,7 +241,8 @@ impl Index {
 }
 
 impl Tracked<'_> {
-    /// Whether the file has the content of its object, by its metadata. Never for one of a conflict.
+    /// Whether the file has the content of its object, judged by its metadata. Never true for a file in a merge
+    /// conflict.
     pub(crate) fn is_clean(&self, stamp: &Stamp) -> bool {
         !self.is_racy && self.is_blob() && self.stamp() == *stamp
     }

@@ -1,4 +1,4 @@
-//! A workspace as it is on disk: one look through it, and git's record of it.
+//! Workspace on disk: a scan of its files, and git's record of them.
 
 pub(crate) mod beneath;
 pub(crate) mod git;

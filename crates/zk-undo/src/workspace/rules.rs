@@ -1,4 +1,4 @@
-//! Rules of git about files: those that it ignores, and those whose content it converts.
+//! Rules of git: which files it ignores, and of which files it converts the content.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl Rules {
         Arc::new(Self { above: Some(above), ignored, converted })
     }
 
-    /// Whether git ignores a path in this directory; a directory outranks its parents.
+    /// Whether git ignores a path in this directory; a directory's rules outrank those of its parents.
     pub(crate) fn ignores(&self, path: &Path, is_dir: bool) -> bool {
         let mut next = Some(self);
         while let Some(rules) = next {
@@ -43,7 +43,7 @@ impl Rules {
         false
     }
 
-    /// Whether the bytes of a file may differ from those of its object.
+    /// Whether git may convert the content of a file, so that it differs from its object.
     pub(crate) fn converts(&self, path: &Path) -> bool {
         let mut next = Some(self);
         while let Some(rules) = next {

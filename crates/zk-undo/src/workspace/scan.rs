@@ -1,4 +1,4 @@
-//! One look through a workspace: the state of each file that git does not ignore, with contents kept.
+//! Scan of a workspace: the state of each file that git does not ignore, with contents kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -21,13 +21,13 @@ use crate::workspace::rules::Rules;
 use crate::workspace::snapshot::{Identity, Known, LeftOut, Snapshot, now_ns};
 use crate::{UndoError, UndoSettings};
 
-/// Deepest directory that is looked into, counted from the root.
+/// Maximum depth of directories that are scanned, counted from the root.
 const MAX_DEPTH: usize = 200;
 
 /// Largest file that is read into memory as a whole, in bytes.
 const MAX_MEMORY_BYTES: u64 = 8 << 20;
 
-/// Files between two looks at the clock.
+/// Number of files between two checks of the time limit.
 const FILES_PER_CHECK: u64 = 128;
 
 const TOO_LARGE: &str = "larger than `undo.max_file_bytes`";
@@ -37,24 +37,24 @@ const UNREADABLE: &str = "that cannot be read";
 const OF_GIT: &str = "of git's own";
 const TOO_DEEP: &str = "in directories too deep to follow";
 
-/// Limits and places of a look through a workspace.
+/// Limits of a scan, and the store for the contents that it keeps.
 #[derive(Debug)]
 pub(crate) struct Scan<'a> {
     pub(crate) objects: &'a Objects,
     pub(crate) settings: &'a UndoSettings,
-    /// Directories that are never looked into, such as the journal.
+    /// Directories that are never scanned, such as that of the journal.
     pub(crate) excluded: &'a [PathBuf],
 }
 
 impl Scan<'_> {
-    /// Looks through the workspace at `root`; contents that `before` has are not read again.
+    /// Scans the workspace at `root`. Files that are unchanged since `before` are not read again.
     pub(crate) fn run(&self, root: &Path, before: Option<&Snapshot>) -> Result<Snapshot, UndoError> {
-        let limit = self.settings.time();
+        let limit = self.settings.scan_limit();
         let identity = Identity::of(root)?;
         let repository = Repository::of(root);
         let index = match &repository {
             Some(repository) => {
-                repository.index(before.and_then(|before| before.index.as_ref()), self.objects)?
+                repository.read_index(before.and_then(|before| before.index.as_ref()), self.objects)?
             }
             None => None,
         };
@@ -80,16 +80,16 @@ impl Scan<'_> {
         let dir = open_dir(root).map_err(|errno| UndoError::io("read", root)(errno.into()))?;
         let dir =
             open_listed(&dir, OsStr::new(".")).map_err(|errno| UndoError::io("read", root)(errno.into()))?;
-        let tracked = index.as_ref().map_or(0..0, |index| index.all());
-        walk.dir(&dir, &mut Vec::new(), &rules, &Within { tracked, is_ignored: false, depth: 0 })?;
-        walk.unseen()?;
-        let modes = walk.split_clean();
+        let tracked = index.as_ref().map_or(0..0, |index| index.positions());
+        walk.walk_dir(&dir, &mut Vec::new(), &rules, &Within { tracked, is_ignored: false, depth: 0 })?;
+        walk.add_unseen()?;
+        let modes = walk.split_unusual_modes();
         let Walk { files, ignored, left_out, taken_ns, .. } = walk;
         Ok(Snapshot { identity, taken_ns, index, modes, files, ignored, left_out })
     }
 
-    /// Looks at one path, and keeps its content.
-    pub(crate) fn look(&self, path: &Path, left_out: &mut LeftOut) -> Result<Known, UndoError> {
+    /// Reads the state of one path, and keeps its content.
+    pub(crate) fn read_path(&self, path: &Path, left_out: &mut LeftOut) -> Result<Known, UndoError> {
         let place = match Place::of(path) {
             Ok(place) => place,
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(Known::absent()),
@@ -98,10 +98,10 @@ impl Scan<'_> {
         let Some(stat) = place.stat().map_err(|errno| UndoError::io("read", path)(errno.into()))? else {
             return Ok(Known::absent());
         };
-        self.known(&place.dir, &place.name, path, &stat, None, &mut |why| left_out.add(why, path))
+        self.read_state(&place.dir, &place.name, path, &stat, None, &mut |why| left_out.add(why, path))
     }
 
-    fn known(
+    fn read_state(
         &self,
         dir: &OwnedFd,
         name: &OsStr,
@@ -131,7 +131,7 @@ impl Scan<'_> {
         }
         let (mut file, stat) = match open_file(dir, name) {
             Ok(opened) => opened,
-            // Gone, or replaced by something else just now.
+            // The file was removed or replaced just now.
             Err(Errno::NOENT | Errno::LOOP | Errno::INVAL) => return Ok(Known::absent()),
             Err(_) => {
                 left_out(UNREADABLE);
@@ -159,7 +159,7 @@ impl Scan<'_> {
             let id = tracked.filter(Tracked::is_blob).map(|tracked| tracked.id());
             if id.is_some() && id == blob_id(&bytes) {
                 let content = Content::Git { id: id.unwrap_or_default() };
-                return Ok(self.settled(
+                return Ok(self.state_after_read(
                     &file,
                     &stat,
                     now,
@@ -171,11 +171,11 @@ impl Scan<'_> {
         let Some(hash) = kept else { return leave(FULL) };
         let size = std::fs::metadata(self.objects.path(&hash)).map_or(size, |kept| kept.len());
         let state = FileState::File { mode: mode_of(&stat), size, content: Content::Kept { hash } };
-        Ok(self.settled(&file, &stat, now, state))
+        Ok(self.state_after_read(&file, &stat, now, state))
     }
 
-    /// State of a file that was read, with its metadata only if nobody wrote meanwhile.
-    fn settled(&self, file: &std::fs::File, stat: &Stat, now: u64, state: FileState) -> Known {
+    /// State of a file that was read. It counts as settled only if nobody wrote the file meanwhile.
+    fn state_after_read(&self, file: &std::fs::File, stat: &Stat, now: u64, state: FileState) -> Known {
         let stamp = Stamp::of(stat);
         let is_same = rustix::fs::fstat(file).is_ok_and(|after| Stamp::of(&after) == stamp);
         Known { state, stamp: Some(stamp), is_settled: is_same && stamp.is_settled(now) }
@@ -186,9 +186,9 @@ fn file_state(stat: &Stat, content: Content) -> FileState {
     FileState::File { mode: mode_of(stat), size: u64::try_from(stat.st_size).unwrap_or_default(), content }
 }
 
-/// Part of a workspace that is being looked through.
+/// Directory of a workspace that is being scanned.
 struct Within {
-    /// Positions of tracked files.
+    /// Positions in the index of the tracked files in the directory.
     tracked: Range<usize>,
     is_ignored: bool,
     depth: usize,
@@ -200,11 +200,12 @@ struct Walk<'a> {
     before: Option<&'a Snapshot>,
     converts_all: bool,
     index: Option<&'a Index>,
-    /// Mode of each file that is as the index says, by its position, plus 1; 1 is a file that is not.
+    /// Finding about each entry of the index, by its position: 0 for a file that was not seen, 1 for one that differs
+    /// from the index, or else its mode plus 2.
     clean: Vec<u32>,
     files: BTreeMap<PathBuf, Known>,
     ignored: BTreeSet<PathBuf>,
-    /// Directories of repositories that have another name than `.git`.
+    /// Directories of repositories that are named other than `.git`, relative to the root.
     of_git: Vec<PathBuf>,
     left_out: LeftOut,
     taken_ns: u64,
@@ -218,7 +219,7 @@ impl Walk<'_> {
     /// Rules of directories above the workspace, in the same repository.
     fn outer_rules(&self, repository: Option<&Repository>) -> Arc<Rules> {
         let Some(repository) = repository else { return Arc::default() };
-        let own = (read_text(&repository.exclude()), read_text(&repository.attributes()));
+        let own = (read_text(&repository.exclude_path()), read_text(&repository.attributes_path()));
         let mut rules = Rules::of(&repository.root, own.0.as_deref(), own.1.as_deref(), Arc::default());
         let mut above: Vec<&Path> =
             self.root.ancestors().skip(1).take_while(|dir| dir.starts_with(&repository.root)).collect();
@@ -230,7 +231,7 @@ impl Walk<'_> {
         rules
     }
 
-    fn dir(
+    fn walk_dir(
         &mut self,
         fd: &OwnedFd,
         path: &mut Vec<u8>,
@@ -257,16 +258,16 @@ impl Walk<'_> {
             if matches!(name, b"." | b".." | b".git") {
                 continue;
             }
-            self.tick()?;
+            self.check_time()?;
             path.extend_from_slice(name);
-            let done = self.entry(fd, OsStr::from_bytes(name), entry.file_type(), path, &rules, within);
+            let done = self.walk_entry(fd, OsStr::from_bytes(name), entry.file_type(), path, &rules, within);
             path.truncate(length);
             done?;
         }
         Ok(())
     }
 
-    fn entry(
+    fn walk_entry(
         &mut self,
         fd: &OwnedFd,
         name: &OsStr,
@@ -296,7 +297,7 @@ impl Walk<'_> {
         let Ok(stat) = statat(fd, name, AtFlags::SYMLINK_NOFOLLOW) else { return Ok(()) };
         if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
             let is_ignored = is_ignored(true);
-            return self.subdirectory(fd, name, &stat, path, rules, within, is_ignored);
+            return self.walk_subdirectory(fd, name, &stat, path, rules, within, is_ignored);
         }
         if let Some(tracked) = tracked {
             let converts = || self.converts_all || rules.converts(&self.root.join(OsStr::from_bytes(path)));
@@ -317,7 +318,7 @@ impl Walk<'_> {
             return Ok(());
         }
         let relative = relative();
-        let known = self.of_before(&relative, &stat);
+        let known = self.unchanged_state(&relative, &stat);
         let known = match known {
             Some(known) => known,
             None if self.kept >= self.scan.settings.max_files => {
@@ -330,7 +331,7 @@ impl Walk<'_> {
                 let whole = self.root.join(&relative);
                 let left_out = &mut self.left_out;
                 let mut add = |why| left_out.add(why, &relative);
-                let known = self.scan.known(fd, name, &whole, &stat, tracked, &mut add)?;
+                let known = self.scan.read_state(fd, name, &whole, &stat, tracked, &mut add)?;
                 if matches!(known.state, FileState::File { content: Content::Kept { .. }, .. }) {
                     self.kept += 1;
                 }
@@ -342,7 +343,7 @@ impl Walk<'_> {
     }
 
     #[expect(clippy::too_many_arguments, reason = "one step of the walk, apart from its caller")]
-    fn subdirectory(
+    fn walk_subdirectory(
         &mut self,
         fd: &OwnedFd,
         name: &OsStr,
@@ -358,7 +359,7 @@ impl Walk<'_> {
             return Ok(());
         }
         path.push(b'/');
-        let tracked = self.index.map_or(0..0, |index| index.beginning_with(within.tracked.clone(), path));
+        let tracked = self.index.map_or(0..0, |index| index.positions_below(within.tracked.clone(), path));
         if is_ignored {
             self.ignored.insert(relative.clone());
         }
@@ -371,7 +372,7 @@ impl Walk<'_> {
             return Ok(());
         }
         if !is_ignored {
-            let known = self.scan.known(fd, name, &whole, stat, None, &mut |_| {})?;
+            let known = self.scan.read_state(fd, name, &whole, stat, None, &mut |_| {})?;
             self.files.insert(relative.clone(), known);
         }
         if within.depth >= MAX_DEPTH {
@@ -381,7 +382,7 @@ impl Walk<'_> {
         match open_listed(fd, name) {
             Ok(dir) => {
                 let within = Within { tracked, is_ignored, depth: within.depth + 1 };
-                self.dir(&dir, path, rules, &within)
+                self.walk_dir(&dir, path, rules, &within)
             }
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(()),
             Err(_) => {
@@ -391,22 +392,22 @@ impl Walk<'_> {
         }
     }
 
-    /// State of a file that did not change since the look before.
-    fn of_before(&self, relative: &Path, stat: &Stat) -> Option<Known> {
+    /// State of a file from the previous scan, if the file is unchanged since.
+    fn unchanged_state(&self, relative: &Path, stat: &Stat) -> Option<Known> {
         let known = self.before?.files.get(relative)?;
         let is_same = known.is_settled && known.stamp == Some(Stamp::of(stat));
         let is_kept = matches!(known.state, FileState::File { .. } | FileState::Link { .. });
         (is_same && is_kept).then(|| known.clone())
     }
 
-    /// Adds paths that the walk did not come to: tracked files that are gone, and those of before that git
+    /// Adds paths that the walk did not reach: tracked files that are gone, and files of the previous scan that git
     /// ignores now.
-    fn unseen(&mut self) -> Result<(), UndoError> {
+    fn add_unseen(&mut self) -> Result<(), UndoError> {
         let mut unseen: Vec<PathBuf> = Vec::new();
         if let Some(index) = self.index {
-            for position in index.all() {
+            for position in index.positions() {
                 if self.clean.get(position) == Some(&0)
-                    && let Some((path, _)) = index.at(position)
+                    && let Some((path, _)) = index.entry_at(position)
                 {
                     unseen.push(OsStr::from_bytes(path).into());
                 }
@@ -419,21 +420,22 @@ impl Walk<'_> {
         unseen.extend(gone);
         unseen.retain(|path| !self.of_git.iter().any(|dir| path.starts_with(dir)));
         for relative in unseen {
-            self.tick()?;
+            self.check_time()?;
             let mut left_out = LeftOut::default();
-            let known = self.scan.look(&self.root.join(&relative), &mut left_out)?;
+            let known = self.scan.read_path(&self.root.join(&relative), &mut left_out)?;
             self.files.insert(relative, known);
         }
         Ok(())
     }
 
     fn is_seen_clean(&self, path: &Path) -> bool {
-        let found = self.index.and_then(|index| index.find(index.all(), path.as_os_str().as_bytes()));
+        let found = self.index.and_then(|index| index.find(index.positions(), path.as_os_str().as_bytes()));
         found.is_some_and(|tracked| self.clean.get(tracked.position).is_some_and(|mode| *mode > 1))
     }
 
-    /// Splits off files that are as the index says but have a mode of their own; returns the usual modes.
-    fn split_clean(&mut self) -> (u32, u32) {
+    /// Adds unchanged tracked files with an unusual mode to `files`. Returns the usual modes of plain files and of
+    /// programs.
+    fn split_unusual_modes(&mut self) -> (u32, u32) {
         let Some(index) = self.index else { return (0o644, 0o755) };
         let mut counts: [BTreeMap<u32, usize>; 2] = Default::default();
         let entries = |clean: &[u32]| -> Vec<(usize, u32)> {
@@ -447,7 +449,7 @@ impl Walk<'_> {
         };
         let entries = entries(&self.clean);
         for (at, mode) in &entries {
-            let Some((_, tracked)) = index.at(*at) else { continue };
+            let Some((_, tracked)) = index.entry_at(*at) else { continue };
             let [plain, programs] = &mut counts;
             *if tracked.is_executable() { programs } else { plain }.entry(*mode).or_default() += 1;
         }
@@ -456,7 +458,7 @@ impl Walk<'_> {
         };
         let modes = (usual(&counts[0], 0o644), usual(&counts[1], 0o755));
         for (at, mode) in entries {
-            let Some((path, tracked)) = index.at(at) else { continue };
+            let Some((path, tracked)) = index.entry_at(at) else { continue };
             if mode == if tracked.is_executable() { modes.1 } else { modes.0 } {
                 continue;
             }
@@ -468,7 +470,7 @@ impl Walk<'_> {
         modes
     }
 
-    fn tick(&mut self) -> Result<(), UndoError> {
+    fn check_time(&mut self) -> Result<(), UndoError> {
         self.looked_at += 1;
         if self.looked_at.is_multiple_of(FILES_PER_CHECK) && Instant::now() > self.deadline {
             return Err(UndoError::TooSlow { root: self.root.to_owned(), limit: self.limit });

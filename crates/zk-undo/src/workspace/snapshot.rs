@@ -12,12 +12,12 @@ use crate::state::{Content, FileState, Stamp};
 use crate::workspace::git::{AboutIndex, Index, Repository, blob_id};
 use crate::{Change, UndoError};
 
-/// State of a path with the metadata at that time.
+/// State of a path, with the metadata by which a later change is noticed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Known {
     pub(crate) state: FileState,
     pub(crate) stamp: Option<Stamp>,
-    /// Whether an equal stamp means that nothing changed.
+    /// Whether an equal stamp later proves that the file is unchanged.
     pub(crate) is_settled: bool,
 }
 
@@ -68,24 +68,24 @@ impl Identity {
     }
 }
 
-/// States of all files of a workspace at one time: those that git's index describes are named by it alone.
+/// States of all files of a workspace at one time. Tracked files that are unchanged are in git's index alone.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) identity: Identity,
-    /// Time before the first file was looked at.
+    /// Time at the start of the scan, in nanoseconds since 1970.
     pub(crate) taken_ns: u64,
     pub(crate) index: Option<Arc<Index>>,
-    /// Modes of files that are as the index says: plain ones, and programs.
+    /// Modes of the unchanged tracked files: of plain files, and of programs.
     pub(crate) modes: (u32, u32),
-    /// All other paths, relative to the root: those of the index that are not as it says, too.
+    /// All other paths, relative to the root: untracked files, and those that differ from the index.
     pub(crate) files: BTreeMap<PathBuf, Known>,
-    /// Files and directories that git ignored, without what is in them.
+    /// Ignored files, and ignored directories without their content.
     pub(crate) ignored: BTreeSet<PathBuf>,
-    /// Files that are not kept.
+    /// Files whose content is not kept.
     pub(crate) left_out: LeftOut,
 }
 
-/// Files of a workspace that are not kept, by reason.
+/// Files of a workspace whose content is not kept, by reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeftOut {
     reasons: BTreeMap<&'static str, (u64, PathBuf)>,
@@ -102,8 +102,8 @@ impl LeftOut {
         }
     }
 
-    /// Description in one line; `None` if nothing is left out.
-    pub(crate) fn line(&self) -> Option<String> {
+    /// Line for the person about the files that are not kept; `None` if there are none.
+    pub(crate) fn summary_line(&self) -> Option<String> {
         let reason = |(why, (count, example)): (&&str, &(u64, PathBuf))| {
             let files = if *count == 1 { "1 file".to_owned() } else { format!("{count} files") };
             format!("{files} {why} (such as {})", example.display())
@@ -119,12 +119,12 @@ impl Snapshot {
     }
 
     /// State of a path below the root.
-    pub(crate) fn known(&self, path: &Path) -> Known {
+    pub(crate) fn state_at(&self, path: &Path) -> Known {
         if let Some(known) = self.files.get(path) {
             return known.clone();
         }
         let found = self.index.as_ref().and_then(|index| {
-            let tracked = index.find(index.all(), path.as_os_str().as_bytes())?;
+            let tracked = index.find(index.positions(), path.as_os_str().as_bytes())?;
             let mode = if tracked.is_executable() { self.modes.1 } else { self.modes.0 };
             let content = Content::Git { id: tracked.id() };
             let state = FileState::File { mode, size: tracked.size(), content };
@@ -133,7 +133,7 @@ impl Snapshot {
         found.unwrap_or_else(Known::absent)
     }
 
-    /// Paths whose states differ from those of `later`, with both.
+    /// Changes from this snapshot to `later`: paths with different states, with both states.
     pub(crate) fn changes(
         &self,
         later: &Self,
@@ -144,25 +144,25 @@ impl Snapshot {
         let about = |snapshot: &Self| snapshot.index.as_ref().map(|index| index.about.clone());
         if about(self) != about(later) || self.modes != later.modes {
             for index in [&self.index, &later.index].into_iter().flatten() {
-                let all = index.all().filter_map(|at| index.at(at));
+                let all = index.positions().filter_map(|at| index.entry_at(at));
                 paths.extend(all.map(|(path, _)| PathBuf::from(std::ffi::OsStr::from_bytes(path))));
             }
         }
         let mut changes = Vec::new();
         let mut older = BTreeSet::new();
         for relative in paths {
-            let (before, mut after) = (self.known(&relative), later.known(&relative));
+            let (before, mut after) = (self.state_at(&relative), later.state_at(&relative));
             if before.is_unchanged(&after) {
                 continue;
             }
             let path = self.root().join(&relative);
             if !before.state.exists() && relative.ancestors().any(|path| self.ignored.contains(path)) {
-                // A rule that made git ignore it is gone.
+                // The file is not new: a rule that made git ignore it is gone.
                 continue;
             }
             if !before.state.exists() && after.stamp.is_some_and(|stamp| !stamp.changed_since(self.taken_ns))
             {
-                // Older than the snapshot, in a place that was not looked into.
+                // The file is older than the snapshot, in a place that was not scanned.
                 continue;
             }
             if !after.state.exists() {
@@ -181,8 +181,8 @@ impl Snapshot {
         Ok(changes)
     }
 
-    /// Drops new files with older contents that no other path lost: they were moved in from a place that is not
-    /// covered, and an undo would remove the only copy.
+    /// Drops changes that add a file with an older content that no other path lost: the file was moved in from a place
+    /// that is not covered, and an undo would remove the only copy.
     fn drop_moved_in(&self, changes: &mut Vec<Change>, older: &BTreeSet<PathBuf>, objects: &Objects) {
         if older.is_empty() {
             return;
@@ -250,7 +250,7 @@ impl Snapshot {
     }
 }
 
-/// SHA-256 of an object of the repository of a workspace.
+/// SHA-256 of the content of a git object, by its id, from the repository of a workspace.
 pub(crate) fn content_hash(root: &Path, id: &str, size: u64) -> Option<String> {
     Some(hash_of(&Repository::of(root)?.blob(id, size)?))
 }
@@ -261,7 +261,7 @@ pub(crate) fn now_ns() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Snapshot as the journal has it on disk while a call runs.
+/// Form in which the journal keeps a snapshot on disk while a call runs.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SavedSnapshot {
     identity: Identity,
