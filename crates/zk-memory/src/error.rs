@@ -51,7 +51,7 @@ pub enum MemoryError {
     OfFile {
         /// Number of the fact.
         id: FactId,
-        /// The file.
+        /// File that contains the fact.
         path: PathBuf,
     },
     /// Another fact has that text.
@@ -112,7 +112,7 @@ impl MemoryError {
         Self::Io { doing, path, source: io::Error::new(kind, error.to_string()) }
     }
 
-    /// Whether the fault is the file's, and not that of the request.
+    /// Whether the memory's file is at fault, and not the request.
     #[must_use]
     pub fn is_of_file(&self) -> bool {
         match self {

@@ -62,7 +62,7 @@ impl FactScope {
         if project.is_empty() { Self::Everywhere } else { Self::Project(project.into()) }
     }
 
-    /// Words for a person who works in the project at `here`.
+    /// Description of the scope for a person who works in the project at `here`.
     #[must_use]
     pub fn describe(&self, here: &Path) -> String {
         match self {
@@ -108,7 +108,7 @@ impl FactOrigin {
         }
     }
 
-    /// Words for a person.
+    /// Description of the origin for a person.
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
@@ -165,7 +165,7 @@ pub struct Fact {
 }
 
 impl Fact {
-    /// Words on the author, the day and the scope of the fact.
+    /// Description of the origin, the day and the scope of the fact.
     #[must_use]
     pub fn provenance(&self, here: &Path) -> String {
         format!("{}, {}, {}", self.origin.describe(), day(self.changed_ms), self.scope.describe(here))
@@ -196,7 +196,7 @@ pub(crate) fn duplicate_key(text: &str) -> String {
     words.join(" ").trim_end_matches(['.', '!']).to_owned()
 }
 
-/// Day of a time, as `2026-11-27`, computed with 400-year cycles that begin in March.
+/// Date of a time in UTC, as `2026-11-27`, computed with 400-year cycles that begin in March.
 pub(crate) fn day(ms: u64) -> String {
     let days = ms / 86_400_000 + 719_468;
     let (cycle, day) = (days / 146_097, days % 146_097);

@@ -17,13 +17,13 @@ use crate::fact::REMEMBER;
 use crate::shared::Shared;
 use crate::tool::RememberArgs;
 
-/// Time for a person to think.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// Time limit of the person's answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(600);
 
-/// Additional wait of the gate beyond the question's time limit.
+/// Time that the gate's handler may take beyond the time limit of the answer.
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// Maximum number of calls whose consent is known until the permission gate asks for it.
+/// Maximum number of calls that a person agreed to and that the permission gate has not asked about yet.
 const MAX_CONSENTS: usize = 16;
 
 /// Handler of the gate, and of permission requests for calls that a person agreed to just now.
@@ -42,7 +42,7 @@ impl MemoryGate {
         let at = HookOptions {
             stage: Stage::Review,
             reach: Some(Reach::Descendants),
-            time_limit: Some(PATIENCE + MARGIN),
+            time_limit: Some(ANSWER_LIMIT + MARGIN),
         };
         scope.handle_at::<ToolGate, _>(at, self.clone());
         let gate = self.clone();
@@ -58,7 +58,7 @@ impl MemoryGate {
         at.and_then(|at| agreed.remove(at)).is_some()
     }
 
-    fn note_agreed(&self, call: &CallRef) {
+    fn record_agreed(&self, call: &CallRef) {
         let mut agreed = self.agreed.lock().unwrap_or_else(PoisonError::into_inner);
         if agreed.len() == MAX_CONSENTS {
             agreed.pop_front();
@@ -66,8 +66,8 @@ impl MemoryGate {
         agreed.push_back(call.clone());
     }
 
-    /// Decision of the judge; *ask* without one.
-    async fn judged(gate: &ToolGate, cx: &Cx) -> Result<CallDecision, BoxError> {
+    /// Decision of the permission judge about a call; *ask* without a judge.
+    async fn judge_call(gate: &ToolGate, cx: &Cx) -> Result<CallDecision, BoxError> {
         let Some(judge) = cx.service::<dyn CallJudge>() else {
             return Ok(CallDecision::Ask { by_rule: false });
         };
@@ -103,10 +103,10 @@ impl Handler<ToolGate> for MemoryGate {
         // Nobody is asked about words that are refused anyway.
         let checked = self.shared.store.check(&text);
         if let Err(error) = checked {
-            return Ok(Some(Ruling::refuse(refusal(&error))));
+            return Ok(Some(Ruling::refuse(refusal_text(&error))));
         }
         let reasons = self.shared.taint.reasons(&text, cx);
-        let decision = Self::judged(gate, cx).await?;
+        let decision = Self::judge_call(gate, cx).await?;
         let questions = cx.service::<Questions>().filter(|questions| questions.is_attended());
         match (decision, questions) {
             // The permission gate refuses.
@@ -118,11 +118,11 @@ impl Handler<ToolGate> for MemoryGate {
             (CallDecision::Allow | CallDecision::Ask { .. }, None) => {
                 let why = reasons
                     .first()
-                    .map_or_else(|| "a person decides about it".to_owned(), |reason| entered(reason));
+                    .map_or_else(|| "a person decides about it".to_owned(), |reason| taint_line(reason));
                 self.propose(gate, &why, cx).await
             }
             (CallDecision::Allow | CallDecision::Ask { .. }, Some(questions)) => {
-                let why: Vec<String> = reasons.iter().map(|reason| entered(reason)).collect();
+                let why: Vec<String> = reasons.iter().map(|reason| taint_line(reason)).collect();
                 let approval = Approval {
                     tool: gate.call.name.clone(),
                     args: gate.args.clone(),
@@ -133,9 +133,9 @@ impl Handler<ToolGate> for MemoryGate {
                     ..Approval::default()
                 };
                 let question = Question::Approve(Box::new(approval));
-                match questions.ask(question, cx, PATIENCE).await {
+                match questions.ask(question, cx, ANSWER_LIMIT).await {
                     UiAnswer::Once => {
-                        self.note_agreed(&gate.call);
+                        self.record_agreed(&gate.call);
                         Ok(Some(Ruling::Consent(format!("{}; answered: once", why.join("; ")))))
                     }
                     UiAnswer::No { message } => {
@@ -165,11 +165,11 @@ impl Handler<ToolGate> for MemoryGate {
     }
 }
 
-fn entered(reason: &str) -> String {
+fn taint_line(reason: &str) -> String {
     format!("you did not type all that the model read: {reason}")
 }
 
-/// Refusal of a text, for the model.
-fn refusal(error: &MemoryError) -> String {
+/// Message to the model about a refused text.
+fn refusal_text(error: &MemoryError) -> String {
     format!("nothing was remembered: {error}")
 }

@@ -5,7 +5,7 @@
 //! | [`Memory`] | plugin: recalls facts before the model is asked, the tool `remember`, `/remember`, `/memory` |
 //! | [`MemoryStore`] | facts in one private SQLite file, with an index of their words |
 //! | [`MemoryFile`] | `MEMORY.md` of the person or of a project |
-//! | [`MissLog`] | log of recalls that told nothing |
+//! | [`MissLog`] | log of recalls that gave the model no fact |
 //! | [`report`] | lines about a memory for a person |
 //! | [`MemorySettings`] | section `[memory]` of the settings |
 //!

@@ -57,12 +57,11 @@ impl MemoryFile {
         Self { path: root.join(MEMORY_FILE), scope: FactScope::Project(root.to_owned()) }
     }
 
-    /// Reads the facts that count now. A file that is missing has none; one that cannot be used is told as a
-    /// problem.
+    /// Reads the facts that count now. A missing file has none; an unusable one is reported as a problem.
     #[must_use]
     pub fn read(&self, files: &dyn HostFiles, trust: Option<&dyn Trust>) -> FileFacts {
         let shown = self.path.display();
-        let bytes = match self.bytes(files) {
+        let bytes = match self.read_bytes(files) {
             Ok(bytes) => bytes,
             Err(HostFileError::Missing) => return FileFacts::default(),
             Err(error) => {
@@ -89,12 +88,12 @@ impl MemoryFile {
     #[must_use]
     pub fn of_project_untrusted(root: &Path, files: &dyn HostFiles) -> Option<ProjectFacts> {
         let file = Self::of_project(root);
-        let bytes = file.bytes(files).ok()?;
+        let bytes = file.read_bytes(files).ok()?;
         let facts = file.parse(&bytes).facts;
         (!facts.is_empty()).then_some(ProjectFacts { bytes, facts })
     }
 
-    fn bytes(&self, files: &dyn HostFiles) -> Result<Vec<u8>, HostFileError> {
+    fn read_bytes(&self, files: &dyn HostFiles) -> Result<Vec<u8>, HostFileError> {
         let beneath = match &self.scope {
             FactScope::Project(root) => Some(root.clone()),
             FactScope::Everywhere => None,
@@ -129,14 +128,14 @@ impl MemoryFile {
         FileFacts { facts, problem }
     }
 
-    /// Facts for the store.
+    /// Facts of this file, as [`MemoryStore::sync`](crate::MemoryStore::sync) takes them.
     #[must_use]
     pub fn synced(&self, facts: Vec<String>) -> SyncedFile {
         SyncedFile { path: self.path.clone(), scope: self.scope.clone(), facts }
     }
 }
 
-/// Approval of exactly these bytes of a project's file.
+/// Item of the trust store for exactly these bytes of a project's file.
 #[must_use]
 pub fn trust_item<'a>(root: &'a Path, bytes: &'a [u8]) -> TrustItem<'a> {
     TrustItem { project: root, kind: TRUST_MEMORY, name: MEMORY_FILE, bytes }

@@ -8,10 +8,10 @@ use zk_core::service::{Clock, Redactor, StateFiles, SystemClock};
 /// Maximum number of characters of a query in the log.
 const MAX_QUERY_CHARS: usize = 512;
 
-/// Size from which the log begins anew, in bytes.
+/// Size in bytes above which the log is emptied.
 const MAX_LOG_BYTES: u64 = 1 << 20;
 
-/// Outcome of a recall that told nothing. Its name is stable.
+/// Reason for which a recall gave the model no fact. Its name in the log is stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MissOutcome {
@@ -19,7 +19,7 @@ pub enum MissOutcome {
     NoWords,
     /// No fact has a word of the prompt.
     NoMatch,
-    /// All facts that fit are in the context window already.
+    /// All facts that fit are in the context window of the model already.
     AllTold,
     /// No fact that fits is short enough for the budget.
     OverBudget,
@@ -49,7 +49,7 @@ impl MissLog {
     }
 
     /// Writes a miss on a thread of its own; nobody waits for it, and a failure is ignored.
-    pub(crate) fn note(&self, outcome: MissOutcome, prompt: &str, redactor: Option<&Redactor>) {
+    pub(crate) fn record(&self, outcome: MissOutcome, prompt: &str, redactor: Option<&Redactor>) {
         // Redacted before it is cut, so that no part of a secret is left.
         let clean =
             redactor.map_or_else(|| prompt.to_owned(), |redactor| redactor.redact(prompt).into_owned());

@@ -12,7 +12,7 @@ use crate::gate::MemoryGate;
 use crate::memory_file::MemoryFile;
 use crate::misses::MissLog;
 use crate::recall::block::BLOCK;
-use crate::shared::{Outlet, Shared, context};
+use crate::shared::{Outlet, Shared, context_id};
 use crate::tool::Remember;
 use crate::{MemorySettings, MemoryStore};
 
@@ -58,22 +58,22 @@ impl Memory {
     #[must_use]
     pub fn with_files(self, files: impl IntoIterator<Item = MemoryFile>) -> Self {
         let files = files.into_iter().collect();
-        self.with(|shared| shared.files = files)
+        self.with_shared(|shared| shared.files = files)
     }
 
-    /// Logs recalls that told nothing.
+    /// Logs recalls that gave the model no fact.
     #[must_use]
     pub fn with_misses(self, log: MissLog) -> Self {
-        self.with(|shared| shared.misses = Some(log))
+        self.with_shared(|shared| shared.misses = Some(log))
     }
 
     /// Tells the person about problems through `tell`, in place of the service [`Ui`](zk_core::service::Ui).
     #[must_use]
     pub fn telling(self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.with(|shared| shared.outlet = Some(Outlet(Arc::new(tell))))
+        self.with_shared(|shared| shared.outlet = Some(Outlet(Arc::new(tell))))
     }
 
-    fn with(self, change: impl FnOnce(&mut Shared)) -> Self {
+    fn with_shared(self, change: impl FnOnce(&mut Shared)) -> Self {
         let Shared { store, project, taint, settings, files, misses, outlet, .. } = &*self.shared;
         let mut shared = Shared {
             store: store.clone(),
@@ -100,7 +100,7 @@ impl Plugin for Memory {
         scope.provide_service(Arc::new(ExpandedPrompts::default()));
         shared.taint.register(scope);
         MemoryGate::new(shared.clone()).register(scope);
-        // Before the handler that asks for context.
+        // Runs before the handler that asks context producers.
         let first = HookOptions { stage: Stage::Early, reach: Some(Reach::Descendants), time_limit: None };
         let prompts = shared.clone();
         scope.on_sync_at(first, move |start: &AgentBeforeStart, cx: &Cx| {
@@ -111,19 +111,19 @@ impl Plugin for Memory {
         });
         let reduced = shared.clone();
         scope.on_sync_at(Reach::Descendants, move |_: &ContextReduced, cx: &Cx| {
-            reduced.state().told.remove(&context(cx));
+            reduced.lock_state().told.remove(&context_id(cx));
         });
-        // A sub-agent has one run.
+        // A sub-agent has only one run, so its state is not needed any more.
         let ended = shared.clone();
         scope.on_sync_at(Reach::Descendants, move |_: &AgentDone, cx: &Cx| {
             if cx.origin().depth > 0 {
-                let (mut state, context) = (ended.state(), context(cx));
+                let (mut state, context) = (ended.lock_state(), context_id(cx));
                 state.told.remove(&context);
                 state.prompts.remove(&context);
             }
         });
         let loaded = shared.clone();
-        scope.on_sync_at(Reach::Own, move |event: &SessionLoaded, cx: &Cx| loaded.restore(event, cx));
+        scope.on_sync_at(Reach::Own, move |event: &SessionLoaded, cx: &Cx| loaded.restore_told(event, cx));
         scope.provide::<dyn ContextProducer>(BLOCK, Arc::new(RecallPart(shared.clone())))?;
         scope.provide::<dyn Tool>(REMEMBER, Arc::new(Remember::new(shared.clone())))?;
         scope.provide::<dyn Command>("remember", Arc::new(RememberCommand(shared.clone())))?;
@@ -143,8 +143,8 @@ impl ContextProducer for RecallPart {
     }
 
     async fn text(&self, cx: &Cx) -> Result<Option<String>, BoxError> {
-        let prompt = self.0.state().prompts.remove(&context(cx));
+        let prompt = self.0.lock_state().prompts.remove(&context_id(cx));
         let Some(prompt) = prompt else { return Ok(None) };
-        Ok(self.0.block(prompt, cx).await)
+        Ok(self.0.recall_block(prompt, cx).await)
     }
 }

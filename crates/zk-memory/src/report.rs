@@ -13,7 +13,7 @@ const MAX_LIST_CHARS: usize = 160;
 /// Lines of a list of kept facts.
 #[must_use]
 pub fn list(facts: &[Fact], proposals: usize, here: &Path) -> Vec<String> {
-    let mut lines: Vec<String> = facts.iter().map(|fact| row(fact, here)).collect();
+    let mut lines: Vec<String> = facts.iter().map(|fact| fact_row(fact, here)).collect();
     if facts.is_empty() {
         lines.push("nothing is remembered here; /remember TEXT in a conversation keeps a fact".to_owned());
     }
@@ -34,7 +34,7 @@ pub fn proposals(facts: &[Fact], here: &Path) -> Vec<String> {
     if facts.is_empty() {
         return vec!["no proposal waits for you".to_owned()];
     }
-    let mut lines: Vec<String> = facts.iter().map(|fact| row(fact, here)).collect();
+    let mut lines: Vec<String> = facts.iter().map(|fact| fact_row(fact, here)).collect();
     lines.push("`accept` and `reject` with a number decide; nothing of these is recalled before".to_owned());
     lines
 }
@@ -85,7 +85,7 @@ pub fn why(record: Option<&RecallRecord>, here: &Path) -> Vec<String> {
         lines.push("no fact was told to the model".to_owned());
     }
     for (recalled, place) in record.facts.iter().zip(1..) {
-        lines.push(format!("{place}. {}", row(&recalled.fact, here)));
+        lines.push(format!("{place}. {}", fact_row(&recalled.fact, here)));
         let words = if recalled.words.is_empty() {
             "(its text changed since)".to_owned()
         } else {
@@ -108,7 +108,7 @@ fn times(count: u64) -> String {
     if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
-fn row(fact: &Fact, here: &Path) -> String {
+fn fact_row(fact: &Fact, here: &Path) -> String {
     let line = fact.text.split_whitespace().collect::<Vec<_>>().join(" ");
     let cut: String = line.chars().take(MAX_LIST_CHARS).collect();
     let more = if cut.len() < line.len() { "…" } else { "" };

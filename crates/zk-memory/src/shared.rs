@@ -20,10 +20,10 @@ use crate::recall::words::query_words;
 use crate::taint::Taint;
 use crate::{MemoryError, MemorySettings, MemoryStore, RecallQuery, Recalled};
 
-/// Longest wait for the memory, besides the wait for another process.
+/// Time limit of an operation of the memory, in which it may wait for another process.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 
-/// Maximum number of conversations whose told facts are known.
+/// Maximum number of conversations for which told facts are remembered.
 const MAX_CONTEXTS: usize = 64;
 
 /// State that the parts of the plugin share.
@@ -40,7 +40,7 @@ pub(crate) struct Shared {
     pub(crate) state: Mutex<State>,
 }
 
-/// Callback for problems.
+/// Callback that shows problems to the person.
 #[derive(Clone)]
 pub(crate) struct Outlet(pub(crate) Arc<dyn Fn(&str) + Send + Sync>);
 
@@ -52,32 +52,32 @@ impl fmt::Debug for Outlet {
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// Prompts whose context is being built.
+    /// Prompts whose context is being built, by context window.
     pub(crate) prompts: HashMap<Option<ContextId>, String>,
-    /// Lines that a context window has.
+    /// Lines of facts that each context window contains already.
     pub(crate) told: HashMap<Option<ContextId>, HashSet<String>>,
     /// Problems that the person was told of.
     problems: HashSet<String>,
-    /// Whether facts get their vectors now.
+    /// Whether a background task embeds facts now.
     #[cfg(feature = "embeddings")]
     is_completing: bool,
-    /// Whether the person was told that words alone decide.
+    /// Whether the person was told that facts are recalled by words alone.
     is_told_of_words: bool,
 }
 
-/// Vector of a prompt.
+/// Embedding vector of a prompt, with the name of its model.
 #[cfg_attr(not(feature = "embeddings"), expect(dead_code, reason = "this build makes none"))]
 struct Meaning {
     model: String,
     vector: Vec<f32>,
 }
 
-pub(crate) fn context(cx: &Cx) -> Option<ContextId> {
+pub(crate) fn context_id(cx: &Cx) -> Option<ContextId> {
     cx.service::<ContextId>().map(|id| (*id).clone())
 }
 
 impl Shared {
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock_state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -95,15 +95,15 @@ impl Shared {
     }
 
     pub(crate) fn note_prompt(&self, prompt: String, cx: &Cx) {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         if state.prompts.len() >= MAX_CONTEXTS {
             state.prompts.clear();
         }
-        state.prompts.insert(context(cx), prompt);
+        state.prompts.insert(context_id(cx), prompt);
     }
 
-    /// Learns which lines the stored conversation has.
-    pub(crate) fn restore(&self, event: &SessionLoaded, cx: &Cx) {
+    /// Finds the lines of facts that a loaded conversation contains already.
+    pub(crate) fn restore_told(&self, event: &SessionLoaded, cx: &Cx) {
         let mut lines = HashSet::new();
         for entry in event.entries.iter() {
             let EntryKind::Message { message, .. } = &entry.kind else { continue };
@@ -111,16 +111,16 @@ impl Shared {
                 lines.extend(block::lines_in(&message.text()));
             }
         }
-        let mut state = self.state();
+        let mut state = self.lock_state();
         if state.told.len() >= MAX_CONTEXTS {
             state.told.clear();
         }
-        state.told.insert(context(cx), lines);
+        state.told.insert(context_id(cx), lines);
     }
 
-    /// Tells the person about a problem once.
-    fn tell(&self, problem: &str, cx: &Cx) {
-        if !self.state().problems.insert(problem.to_owned()) {
+    /// Shows a problem to the person, each one once.
+    fn report_problem(&self, problem: &str, cx: &Cx) {
+        if !self.lock_state().problems.insert(problem.to_owned()) {
             return;
         }
         let text = format!("warning: {}", visible_line(problem));
@@ -130,15 +130,15 @@ impl Shared {
         }
     }
 
-    /// Logs a recall that told nothing. Tasks of sub-agents are no prompts of a person.
-    fn note_miss(&self, outcome: MissOutcome, prompt: &str, cx: &Cx) {
+    /// Logs a recall that gave the model no fact. Tasks of sub-agents are no prompts of a person.
+    fn log_miss(&self, outcome: MissOutcome, prompt: &str, cx: &Cx) {
         if let Some(misses) = self.misses.as_ref().filter(|_| cx.origin().depth == 0) {
-            misses.note(outcome, prompt, cx.service::<Redactor>().as_deref());
+            misses.record(outcome, prompt, cx.service::<Redactor>().as_deref());
         }
     }
 
-    /// Brings the facts of files up to date, and recalls. Blocks on the files.
-    fn read(
+    /// Brings the facts of files up to date, and recalls facts for a prompt. Blocks on the files.
+    fn sync_and_recall(
         &self,
         query: &RecallQuery,
         files: Option<&dyn HostFiles>,
@@ -155,65 +155,68 @@ impl Shared {
                     left_out.iter().map(|(_, error)| format!("a fact of {shown} is left out: {error}")),
                 ),
                 Err(error) if error.is_of_file() => return Err(error),
-                // The facts that are kept are recalled nevertheless.
+                // The stored facts are recalled nevertheless.
                 Err(error) => problems.push(format!("changes of {shown} are left out: {error}")),
             }
         }
         self.store.recall(query)
     }
 
-    /// Vector of a prompt with the name of its model, if the settings name one and it answers. Facts get theirs in the
+    /// Embeds a prompt, if the settings name a model and it answers. Facts without a vector are embedded in the
     /// background.
     #[cfg(feature = "embeddings")]
-    async fn meaning(self: &Arc<Self>, prompt: &str, cx: &Cx) -> Option<Meaning> {
+    async fn embed_prompt(self: &Arc<Self>, prompt: &str, cx: &Cx) -> Option<Meaning> {
         self.settings.embeddings.as_ref()?;
         let opening_cx = cx.bus().cx();
-        // An opening that takes longer goes on for the next prompt.
+        // If opening the model takes longer, it continues for the next prompt.
         let opening = tokio::spawn(async move { Embedder::open(&opening_cx).await });
         let asked = async {
             let embedder = opening.await.map_err(|error| error.to_string())??;
-            let vector = embedder.prompt(prompt, &self.store, cx).await?;
+            let vector = embedder.embed_prompt(prompt, &self.store, cx).await?;
             Ok::<_, String>((embedder, vector))
         };
         let asked = tokio::time::timeout(PROMPT_LIMIT, asked).await;
         match asked.unwrap_or_else(|_| Err(format!("no answer within {PROMPT_LIMIT:?}"))) {
             Ok((embedder, vector)) => {
                 let meaning = Meaning { model: embedder.name.clone(), vector };
-                if !std::mem::replace(&mut self.state().is_completing, true) {
+                if !std::mem::replace(&mut self.lock_state().is_completing, true) {
                     let (shared, cx) = (self.clone(), cx.bus().cx());
                     tokio::spawn(async move {
-                        embedder.complete(&shared.store, &shared.project, &cx).await;
-                        shared.state().is_completing = false;
+                        embedder.add_missing_vectors(&shared.store, &shared.project, &cx).await;
+                        shared.lock_state().is_completing = false;
                     });
                 }
                 Some(meaning)
             }
             Err(why) => {
-                self.tell_of_words(&why, cx);
+                self.report_words_only(&why, cx);
                 None
             }
         }
     }
 
-    /// Vector of a prompt, which this build does not have.
+    /// Returns no vector: this build has no embeddings.
     #[cfg(not(feature = "embeddings"))]
-    async fn meaning(&self, _: &str, cx: &Cx) -> Option<Meaning> {
+    async fn embed_prompt(&self, _: &str, cx: &Cx) -> Option<Meaning> {
         if self.settings.embeddings.is_some() {
-            self.tell_of_words("this zk was built without embeddings", cx);
+            self.report_words_only("this zk was built without embeddings", cx);
         }
         None
     }
 
-    /// Tells once in a conversation that words alone decide.
-    fn tell_of_words(&self, why: &str, cx: &Cx) {
-        if !std::mem::replace(&mut self.state().is_told_of_words, true) {
-            self.tell(&format!("facts are recalled by words alone, since the embeddings failed: {why}"), cx);
+    /// Tells the person, once in a conversation, that facts are recalled by words alone.
+    fn report_words_only(&self, why: &str, cx: &Cx) {
+        if !std::mem::replace(&mut self.lock_state().is_told_of_words, true) {
+            self.report_problem(
+                &format!("facts are recalled by words alone, since the embeddings failed: {why}"),
+                cx,
+            );
         }
     }
 
     /// Adds the facts that are near the prompt by meaning.
     #[cfg(feature = "embeddings")]
-    fn add_near(
+    fn merge_near(
         &self,
         found: Option<Recalled>,
         meaning: Option<&Meaning>,
@@ -224,9 +227,9 @@ impl Shared {
         self.store.merge(found.clone(), &near, query).map(Some)
     }
 
-    /// Adds nothing: this build compares words alone.
+    /// Returns the facts unchanged: this build compares words alone.
     #[cfg(not(feature = "embeddings"))]
-    fn add_near(
+    fn merge_near(
         &self,
         found: Option<Recalled>,
         _: Option<&Meaning>,
@@ -235,24 +238,25 @@ impl Shared {
         Ok(found)
     }
 
-    /// Block with the facts for a prompt that the context window does not have yet.
-    pub(crate) async fn block(self: &Arc<Self>, prompt: String, cx: &Cx) -> Option<String> {
+    /// Block with the facts for a prompt, without those that the context window contains already.
+    pub(crate) async fn recall_block(self: &Arc<Self>, prompt: String, cx: &Cx) -> Option<String> {
         let max_facts = usize::try_from(self.settings.max_facts).unwrap_or(usize::MAX);
         let query = RecallQuery { words: query_words(&prompt), project: self.project.clone(), max_facts };
         let (files, trust) = (cx.service::<dyn HostFiles>(), cx.service::<dyn Trust>());
         let (reader, wanted) = (self.clone(), query.clone());
-        let meaning = self.meaning(&prompt, cx).await;
+        let meaning = self.embed_prompt(&prompt, cx).await;
         let read = self
             .blocking(move |_| {
                 let mut problems = Vec::new();
-                let found = reader.read(&wanted, files.as_deref(), trust.as_deref(), &mut problems);
-                let found = found.and_then(|found| reader.add_near(found, meaning.as_ref(), &wanted));
+                let found =
+                    reader.sync_and_recall(&wanted, files.as_deref(), trust.as_deref(), &mut problems);
+                let found = found.and_then(|found| reader.merge_near(found, meaning.as_ref(), &wanted));
                 Ok((found, problems))
             })
             .await;
         let found = match read {
             Ok((found, problems)) => {
-                problems.iter().for_each(|problem| self.tell(problem, cx));
+                problems.iter().for_each(|problem| self.report_problem(problem, cx));
                 found
             }
             Err(error) => Err(error),
@@ -261,17 +265,18 @@ impl Shared {
             Ok(Some(recalled)) => recalled,
             Ok(None) => return None,
             Err(error) => {
-                self.tell(&error.to_string(), cx);
-                self.note_miss(MissOutcome::Error, &prompt, cx);
+                self.report_problem(&error.to_string(), cx);
+                self.log_miss(MissOutcome::Error, &prompt, cx);
                 return None;
             }
         };
         let max_tokens = usize::try_from(self.settings.max_tokens).unwrap_or(usize::MAX);
         let (places, lines, is_known) = {
-            let mut state = self.state();
-            let told = state.told.entry(context(cx)).or_default();
-            let (places, lines) = block::news(&recalled.facts, told, &self.project, max_tokens);
-            let is_known = recalled.facts.iter().any(|fact| told.contains(&block::line(fact, &self.project)));
+            let mut state = self.lock_state();
+            let told = state.told.entry(context_id(cx)).or_default();
+            let (places, lines) = block::select_lines(&recalled.facts, told, &self.project, max_tokens);
+            let is_known =
+                recalled.facts.iter().any(|fact| told.contains(&block::fact_line(fact, &self.project)));
             told.extend(lines.iter().cloned());
             (places, lines, is_known)
         };
@@ -283,7 +288,7 @@ impl Shared {
             (_, false, false) => None,
         };
         if let Some(outcome) = miss {
-            self.note_miss(outcome, &prompt, cx);
+            self.log_miss(outcome, &prompt, cx);
         }
         let facts: Vec<_> = places.iter().filter_map(|place| recalled.facts.get(*place).cloned()).collect();
         // Facts that a sub-agent was told are in its session, which `forget` names.
@@ -293,6 +298,6 @@ impl Shared {
             // Nobody waits for the record.
             tokio::task::spawn_blocking(move || store.record_recall(session.as_deref(), &query, &facts));
         }
-        (!lines.is_empty()).then(|| block::text(&lines))
+        (!lines.is_empty()).then(|| block::block_text(&lines))
     }
 }

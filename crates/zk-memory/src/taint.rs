@@ -18,13 +18,13 @@ use crate::fact::REMEMBER;
 use crate::recall::block::BLOCK;
 use crate::recall::words::words_in;
 
-/// Reason of a prompt whose text is not what a person typed.
+/// Taint reason for a prompt whose text is not what a person typed.
 const EXPANDED: &str = "a prompt that a command, a file or piped input wrote";
 
-/// Reason of words that the last prompt does not have, in a conversation with content that no person typed.
+/// Taint reason for words that are not in the last prompt, in a conversation with content that no person typed.
 const EARLIER: &str = "content from before your prompt, which does not have these words";
 
-/// Maximum number of reasons that are kept for a prompt.
+/// Maximum number of taint reasons that are kept for a prompt.
 const MAX_REASONS: usize = 8;
 
 /// Maximum number of conversations whose record is kept.
@@ -60,7 +60,7 @@ const OWN_TOOL_SOURCES: [&str; 9] = [
 /// Tool that begins sub-agents. Its argument `agent` exists where there are named ones.
 const SPAWN_TOOL: &str = "spawn";
 
-/// Reason of a system prompt that a plugin changed after its sections were put together.
+/// Taint reason for a system prompt that a plugin changed after its sections were put together.
 const CHANGED_SYSTEM: &str = "changes of a plugin to the system prompt";
 
 /// Parts of the context before a prompt that zk itself words.
@@ -69,14 +69,14 @@ const OWN_QUERY_PARTS: [&str; 3] = ["environment", BLOCK, "undo"];
 /// Parts of the context behind a request that zk itself words.
 const OWN_REQUEST_PARTS: [&str; 1] = ["budget"];
 
-/// Branches whose names say nothing. Any other name is a text of whoever made the branch.
+/// Branch names that contain no text of others. Any other name is a text of whoever made the branch.
 const PLAIN_BRANCHES: [&str; 5] =
     ["branch main", "branch master", "branch trunk", "branch develop", "branch dev"];
 
 /// Author names of messages that a person typed during a run.
 const TYPED_DURING_RUN: [&str; 2] = ["steer", "follow-up"];
 
-/// Records of all conversations of a bus.
+/// Taint of all conversations of a bus.
 #[derive(Debug, Default)]
 pub(crate) struct Taint {
     contexts: Mutex<HashMap<Option<Arc<ContextId>>, Entered>>,
@@ -87,27 +87,28 @@ pub(crate) struct Taint {
 struct Entered {
     /// Whether a person typed the last prompt.
     is_typed: bool,
-    /// Reasons that the system prompt of the run gives.
+    /// Taint reasons from the system prompt of the run.
     system: Vec<String>,
-    /// Length of the system prompt as its sections make it, once that is known.
+    /// Expected length of the system prompt in bytes, the sum of its sections; `None` before these are known and
+    /// after the comparison.
     system_bytes: Option<usize>,
-    /// Text of the last input before anything changed it, unless a command wrote it.
+    /// Text of the last input as it was typed; `None` if a command wrote it.
     input: Option<String>,
     reasons: Vec<String>,
-    /// Whether such content entered at any time: it may have the model wait for the next prompt.
+    /// Whether untrusted content entered at any time. It may have told the model to wait for the next prompt.
     is_mixed: bool,
     /// Words of the person's last prompt.
     said: Vec<String>,
 }
 
 impl Entered {
-    /// Whether all words of a text that say something are in the person's last prompt.
+    /// Whether all words of a text, stop words aside, are in the person's last prompt.
     fn was_said(&self, text: &str) -> bool {
         let words = words_in(text);
         !words.is_empty() && words.iter().all(|word| self.said.contains(word))
     }
 
-    fn add(&mut self, reason: impl Into<String>) {
+    fn add_reason(&mut self, reason: impl Into<String>) {
         let reason = reason.into();
         self.is_mixed = true;
         if self.reasons.len() < MAX_REASONS && !self.reasons.contains(&reason) {
@@ -123,7 +124,7 @@ impl Taint {
         scope.on_sync_at(Reach::Own, move |sections: &SystemSections, cx: &Cx| {
             let sizes = sections.sections.iter().map(|section| section.bytes);
             let bytes = sizes.sum::<usize>() + 2 * sections.sections.len().saturating_sub(1);
-            taint.with(cx, |entered| {
+            taint.with_entered(cx, |entered| {
                 entered.system = sections.sections.iter().filter_map(section_reason).collect();
                 entered.system_bytes = Some(bytes);
             });
@@ -131,7 +132,7 @@ impl Taint {
         let last = HookOptions { stage: Stage::Late, reach: Some(Reach::Own), time_limit: None };
         let taint = self.clone();
         scope.on_sync_at(last, move |start: &AgentBeforeStart, cx: &Cx| {
-            taint.with(cx, |entered| {
+            taint.with_entered(cx, |entered| {
                 if entered.system_bytes.take().is_some_and(|bytes| bytes != start.system.len()) {
                     entered.system.push(CHANGED_SYSTEM.to_owned());
                 }
@@ -141,7 +142,7 @@ impl Taint {
         let taint = self.clone();
         scope.on_sync_at(last, move |transform: &SystemTransform, cx: &Cx| {
             if transform.rewritten_by().is_some() {
-                taint.with(cx, |entered| entered.add(CHANGED_SYSTEM));
+                taint.with_entered(cx, |entered| entered.add_reason(CHANGED_SYSTEM));
             }
             None
         });
@@ -150,61 +151,65 @@ impl Taint {
         scope.on_sync_at(first, move |input: &Input, cx: &Cx| {
             let expanded = cx.service::<ExpandedPrompts>();
             let is_typed = !expanded.is_some_and(|expanded| expanded.has(&input.text));
-            taint.with(cx, |entered| {
+            taint.with_entered(cx, |entered| {
                 entered.input = is_typed.then(|| input.text.trim().to_owned());
                 if !is_typed {
-                    entered.add(EXPANDED);
+                    entered.add_reason(EXPANDED);
                 }
             });
             None
         });
         let taint = self.clone();
-        scope.on_sync_at(Reach::Own, move |event: &SessionMessages, cx: &Cx| taint.messages(event, cx));
+        scope.on_sync_at(Reach::Own, move |event: &SessionMessages, cx: &Cx| taint.add_messages(event, cx));
         let taint = self.clone();
         scope.on_sync_at(Reach::Own, move |end: &ToolEnd, cx: &Cx| {
             if end.call.name != REMEMBER {
                 let name = visible_line(&end.call.display_name);
-                taint.with(cx, |entered| entered.add(format!("the result of `{name}`")));
+                taint.with_entered(cx, |entered| entered.add_reason(format!("the result of `{name}`")));
             }
         });
         let taint = self.clone();
         scope.on_sync_at(Reach::Own, move |after: &ToolResultsAfter, cx: &Cx| {
-            // Results of calls that never ran, such as a hook's words about a refusal.
+            // Calls that never ran have results too, such as a hook's words about a refusal.
             for call in after.assistant.calls().filter(|call| call.name != REMEMBER) {
                 let name = visible_line(&call.name);
-                taint.with(cx, |entered| entered.add(format!("the result of `{name}`")));
+                taint.with_entered(cx, |entered| entered.add_reason(format!("the result of `{name}`")));
             }
         });
         let taint = self.clone();
         scope.on_sync_at(Reach::Own, move |turn: &TurnAfter, cx: &Cx| {
             let blocks = turn.message.iter().flat_map(|message| &message.content);
             if blocks.into_iter().any(|block| matches!(block, Block::Provider(_))) {
-                taint.with(cx, |entered| entered.add("content that the model's provider looked up"));
+                taint.with_entered(cx, |entered| {
+                    entered.add_reason("content that the model's provider looked up")
+                });
             }
         });
         let taint = self.clone();
         scope.on_sync_at(Reach::Own, move |_: &ContextReduced, cx: &Cx| {
-            taint.with(cx, |entered| entered.add("a shorter form of earlier messages"));
+            taint.with_entered(cx, |entered| entered.add_reason("a shorter form of earlier messages"));
         });
-        // After the handler that adds context to the request.
+        // Runs after the handler that adds context to the request.
         let taint = self.clone();
         scope.on_sync_at(last, move |transform: &ContextTransform, cx: &Cx| {
             let offered = cx.service::<dyn RunTools>().map(|run| run.tools());
             if let Some(tool) = foreign_tool(offered.as_deref(), cx) {
                 let tool = visible_line(&tool);
-                taint.with(cx, |entered| entered.add(format!("the description of the tool `{tool}`")));
+                taint.with_entered(cx, |entered| {
+                    entered.add_reason(format!("the description of the tool `{tool}`"))
+                });
             }
             if describes_agents(offered.as_deref().unwrap_or_default()) {
-                taint.with(cx, |entered| entered.add("the descriptions of named agents"));
+                taint.with_entered(cx, |entered| entered.add_reason("the descriptions of named agents"));
             }
             let blocks =
                 transform.messages.last().map(|message| message.content.as_slice()).unwrap_or_default();
             for block in blocks.iter().filter(|block| is_dynamic_context(block)) {
                 let text = block.as_text().unwrap_or_default();
-                for (part, _) in parts(text, DYNAMIC_CONTEXT) {
+                for (part, _) in split_parts(text, DYNAMIC_CONTEXT) {
                     if !OWN_REQUEST_PARTS.contains(&&*part) {
                         let part = visible_line(&part);
-                        taint.with(cx, |entered| entered.add(format!("the context `{part}`")));
+                        taint.with_entered(cx, |entered| entered.add_reason(format!("the context `{part}`")));
                     }
                 }
             }
@@ -213,16 +218,17 @@ impl Taint {
         let taint = self.clone();
         scope.on_sync_at(Reach::Own, move |loaded: &SessionLoaded, cx: &Cx| {
             let is_mixed = !loaded.entries.is_empty();
-            taint.with(cx, |entered| *entered = Entered { is_mixed, ..Entered::default() });
+            taint.with_entered(cx, |entered| *entered = Entered { is_mixed, ..Entered::default() });
         });
     }
 
-    /// Reasons for which the words of a call may come from somebody else than the person; empty if there are none.
+    /// Taint reasons of a call of `remember` with this text: the words may come from somebody else than the person.
+    /// Empty if there are none.
     pub(crate) fn reasons(&self, text: &str, cx: &Cx) -> Vec<String> {
         if cx.origin().depth > 0 {
             return vec!["a sub-agent makes the call, and its prompt was written by a model".to_owned()];
         }
-        self.with(cx, |entered| {
+        self.with_entered(cx, |entered| {
             if !entered.is_typed {
                 return vec!["no person typed the prompt of this run".to_owned()];
             }
@@ -233,14 +239,14 @@ impl Taint {
         })
     }
 
-    fn messages(&self, event: &SessionMessages, cx: &Cx) {
-        self.with(cx, |entered| {
+    fn add_messages(&self, event: &SessionMessages, cx: &Cx) {
+        self.with_entered(cx, |entered| {
             if event.cause == MessagesCause::Prompt {
                 let (system, input) = (std::mem::take(&mut entered.system), entered.input.take());
                 let is_mixed = entered.is_mixed;
                 *entered = Entered { input, is_mixed, ..Entered::default() };
                 for reason in system {
-                    entered.add(reason);
+                    entered.add_reason(reason);
                 }
             }
             for message in event.messages.iter().filter(|message| message.role == Role::User) {
@@ -251,34 +257,34 @@ impl Taint {
                         let is_as_typed = entered.input.as_deref() == Some(message.text().trim());
                         entered.said = words_in(entered.input.as_deref().unwrap_or_default());
                         if !is_as_typed {
-                            entered.add(EXPANDED);
+                            entered.add_reason(EXPANDED);
                         }
                     }
-                    Some(QUERY_CONTEXT) => query_context(message, entered),
+                    Some(QUERY_CONTEXT) => add_query_context(message, entered),
                     Some(by) if TYPED_DURING_RUN.contains(&by) => {}
                     Some(by) if by.starts_with(MENTIONED_BY) => {
-                        entered.add(format!("the file {}", visible_line(by)));
+                        entered.add_reason(format!("the file {}", visible_line(by)));
                     }
-                    Some(by) => entered.add(format!("a message of `{}`", visible_line(by))),
-                    None => entered.add("a message that no person typed"),
+                    Some(by) => entered.add_reason(format!("a message of `{}`", visible_line(by))),
+                    None => entered.add_reason("a message that no person typed"),
                 }
             }
         });
     }
 
-    fn with<T>(&self, cx: &Cx, change: impl FnOnce(&mut Entered) -> T) -> T {
+    fn with_entered<T>(&self, cx: &Cx, change: impl FnOnce(&mut Entered) -> T) -> T {
         let context = cx.service::<ContextId>();
         let mut contexts: MutexGuard<'_, HashMap<_, _>> =
             self.contexts.lock().unwrap_or_else(PoisonError::into_inner);
         if contexts.len() >= MAX_CONTEXTS && !contexts.contains_key(&context) {
-            // A context without a record counts as one that no person wrote to.
+            // A context without a record counts as tainted: its prompt was not typed.
             contexts.clear();
         }
         change(contexts.entry(context).or_default())
     }
 }
 
-/// Reason that a section of the system prompt gives, if somebody else may have worded it.
+/// Taint reason for a section of the system prompt, if somebody else than zk may have worded it.
 fn section_reason(section: &SectionSize) -> Option<String> {
     let is_own = OWN_SECTIONS.contains(&(&*section.id, &*section.source));
     if section.bytes == 0 || is_own {
@@ -306,14 +312,14 @@ fn describes_agents(tools: &[RunTool]) -> bool {
     spawn.is_some_and(|tool| tool.spec.schema.pointer("/properties/agent").is_some())
 }
 
-/// Adds the parts before a prompt that somebody else may have worded.
-fn query_context(message: &Message, entered: &mut Entered) {
-    for (part, text) in parts(&message.text(), QUERY_CONTEXT) {
+/// Adds taint reasons for the parts of the context before a prompt that somebody else than zk may have worded.
+fn add_query_context(message: &Message, entered: &mut Entered) {
+    for (part, text) in split_parts(&message.text(), QUERY_CONTEXT) {
         let is_commit = text.starts_with("commit ") && text.ends_with(", on no branch");
         let is_plain_git = part == "git" && (is_commit || PLAIN_BRANCHES.contains(&&*text));
         if !OWN_QUERY_PARTS.contains(&&*part) && !is_plain_git {
             let part = visible_line(&part);
-            entered.add(if part == "git" {
+            entered.add_reason(if part == "git" {
                 "the name of the branch".to_owned()
             } else {
                 format!("the context `{part}`")
@@ -322,8 +328,8 @@ fn query_context(message: &Message, entered: &mut Entered) {
     }
 }
 
-/// Names and texts of the parts in an envelope of context.
-fn parts(text: &str, envelope: &str) -> Vec<(String, String)> {
+/// Splits an envelope of context into the names and texts of its parts.
+fn split_parts(text: &str, envelope: &str) -> Vec<(String, String)> {
     let mut parts = Vec::new();
     let mut rest = text.strip_prefix(&format!("<{envelope}>\n")).unwrap_or(text);
     while let Some((name, from)) = rest.strip_prefix('<').and_then(|rest| rest.split_once('>')) {
@@ -334,7 +340,7 @@ fn parts(text: &str, envelope: &str) -> Vec<(String, String)> {
         parts.push((name.to_owned(), part.to_owned()));
         rest = after;
     }
-    // A context of another form is not zk's.
+    // A context of another form was not written by zk.
     if !rest.trim().is_empty() {
         parts.push(("unknown".to_owned(), String::new()));
     }
@@ -348,11 +354,11 @@ mod tests {
     #[test]
     fn parts_of_a_context_are_told_apart() {
         let text = "<query_context>\n<environment>a <b></environment>\n<git>branch x</git>\n</query_context>";
-        let found = parts(text, QUERY_CONTEXT);
+        let found = split_parts(text, QUERY_CONTEXT);
         let names: Vec<&str> = found.iter().map(|(name, _)| &**name).collect();
         assert_eq!(names, ["environment", "git"]);
         for odd in ["free text", "<query_context>\n<a>open", "<query_context>\n<a>x</a>\nmore"] {
-            assert!(parts(odd, QUERY_CONTEXT).iter().any(|(name, _)| name == "unknown"), "{odd}");
+            assert!(split_parts(odd, QUERY_CONTEXT).iter().any(|(name, _)| name == "unknown"), "{odd}");
         }
     }
 
@@ -375,7 +381,7 @@ mod tests {
         ] {
             let text = format!("<query_context>\n<git>{git}</git>\n</query_context>");
             let mut entered = Entered::default();
-            query_context(&Message::injected(text, QUERY_CONTEXT), &mut entered);
+            add_query_context(&Message::injected(text, QUERY_CONTEXT), &mut entered);
             assert_eq!(!entered.reasons.is_empty(), counts, "{git}");
         }
     }

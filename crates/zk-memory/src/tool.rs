@@ -38,7 +38,7 @@ pub(crate) enum RememberScope {
 }
 
 impl RememberArgs {
-    /// Fact that a call of a model asks for.
+    /// Converts the arguments to the fact that the call asks to keep.
     pub(crate) fn fact(self, shared: &Shared, session: Option<&SessionId>) -> NewFact {
         let scope = match self.scope {
             RememberScope::Project => FactScope::Project(shared.project.clone()),
@@ -75,7 +75,7 @@ impl Remember {
         Self { spec, shared }
     }
 
-    /// File that a call changes.
+    /// Path of the memory's file, which a call changes.
     fn path(&self) -> PathBuf {
         self.shared.store.path().to_owned()
     }

@@ -9,17 +9,17 @@ use zk_core::service::{EMBEDDINGS_PART, PartModel, PartModels, Provider, Redacto
 
 use crate::MemoryStore;
 
-/// Longest wait for the model and the vector of a prompt: the person waits for it.
+/// Time limit of opening the model and embedding a prompt, for which the person waits.
 pub(crate) const PROMPT_LIMIT: Duration = Duration::from_millis(1_200);
 
-/// Longest wait for the vectors of a batch of facts, in the background.
+/// Time limit of embedding a batch of facts, in the background.
 const FACTS_LIMIT: Duration = Duration::from_secs(30);
 
-/// Facts in a request, and requests after a prompt.
+/// Maximum number of facts in a request for vectors, and of such requests after a prompt.
 const BATCH_FACTS: usize = 64;
 const MAX_BATCHES: usize = 16;
 
-/// Bytes of a prompt that are embedded.
+/// Maximum size of the beginning of a prompt that is embedded, in bytes.
 const MAX_PROMPT_BYTES: usize = 8_000;
 
 /// Embedding model with its provider.
@@ -31,7 +31,7 @@ pub(crate) struct Embedder {
 }
 
 impl Embedder {
-    /// Opens the model of the settings.
+    /// Opens the embedding model that the settings name.
     pub(crate) async fn open(cx: &Cx) -> Result<Self, String> {
         let models = cx.service::<dyn PartModels>().ok_or("this program opens no models for parts")?;
         let model = match models.choose(EMBEDDINGS_PART, cx).await {
@@ -44,8 +44,8 @@ impl Embedder {
         Ok(Self { provider, model: model.id.to_string(), name: model.reference().to_string() })
     }
 
-    /// Vector of a prompt, without the secrets in it.
-    pub(crate) async fn prompt(
+    /// Embeds a prompt, without the secrets in it.
+    pub(crate) async fn embed_prompt(
         &self,
         prompt: &str,
         store: &MemoryStore,
@@ -61,9 +61,9 @@ impl Embedder {
         vectors.pop().ok_or_else(|| "it gave no vector".to_owned())
     }
 
-    /// Stores the vectors that facts of a project do not have yet. Facts with secrets get none. A failure is told at the next prompt, which asks the
-    /// same model.
-    pub(crate) async fn complete(&self, store: &Arc<MemoryStore>, project: &Path, cx: &Cx) {
+    /// Embeds the facts of a project that have no vector yet, and stores the vectors. Facts with secrets get none. A
+    /// failure is reported at the next prompt, which asks the same model.
+    pub(crate) async fn add_missing_vectors(&self, store: &Arc<MemoryStore>, project: &Path, cx: &Cx) {
         for _ in 0..MAX_BATCHES {
             let (reading, name, project) = (store.clone(), self.name.clone(), project.to_owned());
             let missing = move || reading.without_vectors(&name, &project, BATCH_FACTS);
@@ -78,7 +78,7 @@ impl Embedder {
             let pairs: Vec<_> = missing.into_iter().zip(vectors).collect();
             let (writing, name) = (store.clone(), self.name.clone());
             let put = move || writing.put_vectors(&name, &pairs);
-            // Facts that got no vector would be sent again.
+            // Stops here, since facts that got no vector would be sent again.
             match tokio::task::spawn_blocking(put).await {
                 Ok(Ok(stored)) if stored == count => {}
                 _ => return,

@@ -5,25 +5,27 @@ use crate::FactId;
 /// Maximum number of facts that are ranked by more than their words.
 pub(crate) const MAX_CANDIDATES: u32 = 64;
 
-/// Part of the best score below which a fact is left out.
+/// Share of the best score below which a fact is left out.
 const MIN_SHARE_OF_BEST: f64 = 0.25;
 
 /// Age at which half of the bonus of a new fact is left, in days.
 const FRESH_DAYS: f64 = 30.0;
 
-/// Weights of a fact's project, of its age, and of each doubling of its use.
+/// Bonus of a fact of the prompt's project, as a share of its relevance.
 const PROJECT_BONUS: f64 = 0.25;
+/// Bonus of a new fact, as a share of its relevance.
 const FRESH_BONUS: f64 = 0.2;
+/// Bonus for each doubling of the uses of a fact, as a share of its relevance.
 const USE_BONUS: f64 = 0.05;
 
-/// Most doublings of use that count.
+/// Maximum number of doublings of use that count.
 const MAX_USE_DOUBLINGS: f64 = 6.0;
 
 /// Fact that has words of the prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Candidate {
     pub(crate) id: FactId,
-    /// Score by words alone, higher is better.
+    /// Relevance by words alone (BM25); higher is better.
     pub(crate) relevance: f64,
     pub(crate) is_of_project: bool,
     pub(crate) changed_ms: u64,
@@ -41,7 +43,7 @@ impl Candidate {
     }
 }
 
-/// Selects the best candidates with their scores, the best first. Of equal ones the newer is first.
+/// Selects the best candidates with their scores, the best first. Of equal scores, the newer fact is first.
 pub(crate) fn select(candidates: Vec<Candidate>, now_ms: u64, most: usize) -> Vec<(Candidate, f64)> {
     let mut scored: Vec<(Candidate, f64)> = candidates
         .into_iter()

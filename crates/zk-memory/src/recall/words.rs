@@ -23,8 +23,8 @@ const STOP_WORDS: &[&str] = &[
 
 /// Words of a prompt to search for, in their order, each once.
 pub(crate) fn query_words(prompt: &str) -> Vec<String> {
-    let head_end = floor(prompt, MAX_EDGE_BYTES);
-    let tail_start = floor(prompt, prompt.len().saturating_sub(MAX_EDGE_BYTES)).max(head_end);
+    let head_end = floor_boundary(prompt, MAX_EDGE_BYTES);
+    let tail_start = floor_boundary(prompt, prompt.len().saturating_sub(MAX_EDGE_BYTES)).max(head_end);
     let head = words_in(prompt.get(..head_end).unwrap_or_default());
     let tail = words_in(prompt.get(tail_start..).unwrap_or_default());
     let mut words: Vec<String> = Vec::new();
@@ -57,8 +57,8 @@ pub(crate) fn to_fts(words: &[String]) -> String {
     quoted.join(" OR ")
 }
 
-/// Largest boundary of a character up to `at`.
-fn floor(text: &str, at: usize) -> usize {
+/// Largest character boundary that is at most `at`.
+fn floor_boundary(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default()
 }
 

@@ -15,7 +15,7 @@ pub(super) const MEMORY_FORMAT: u32 = 2;
 /// Time-out for another process that uses the memory. A recall has two seconds in all.
 const BUSY: Duration = Duration::from_secs(1);
 
-/// Tables of the memory. `words` has the kept facts alone, by their numbers.
+/// Tables of the memory. The full-text index `words` has only kept facts, by their numbers.
 const TABLES: &str = "
     CREATE TABLE facts(
         id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT NOT NULL, key TEXT NOT NULL, project TEXT NOT NULL,
@@ -36,7 +36,8 @@ const TABLES: &str = "
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX recalled_by_fact ON recalled(fact);";
 
-/// Additions of format 2: facts by their file, and vectors of their meaning (little-endian `f32` of length 1).
+/// Additions of format 2: an index of facts by their file, and the embedding vectors of facts (little-endian `f32`,
+/// normalised).
 const TABLES_OF_2: &str = "
     CREATE INDEX facts_by_file ON facts(path) WHERE origin = 'file';
     CREATE TABLE vectors(
@@ -60,7 +61,7 @@ pub(super) fn open(path: &Path, create: bool) -> Result<Option<Connection>, Memo
             if let Some(dir) = path.parent() {
                 make_private_dir(dir).map_err(MemoryError::io("create", path))?;
             }
-            // Another process may create it at the same time.
+            // Another process may create the file at the same time.
             OpenOptions::new()
                 .write(true)
                 .create(true)
@@ -84,7 +85,7 @@ pub(super) fn open(path: &Path, create: bool) -> Result<Option<Connection>, Memo
     .map_err(fail)?;
     let _: String = conn.query_row("PRAGMA journal_mode=DELETE", [], |row| row.get(0)).map_err(fail)?;
     match version(&conn).map_err(fail)? {
-        // Created by a process that has not written anything yet.
+        // The file was created by a process that has not written anything yet.
         0 if !create => return Ok(None),
         0 | 1 => upgrade(&conn).map_err(fail)?,
         MEMORY_FORMAT => {}
@@ -102,7 +103,7 @@ fn version(conn: &Connection) -> rusqlite::Result<u32> {
 /// Creates the tables that an older format does not have.
 fn upgrade(conn: &Connection) -> rusqlite::Result<()> {
     conn.execute_batch("BEGIN IMMEDIATE")?;
-    // Another process may have created them since.
+    // Another process may have created the tables since.
     let missing = version(conn).map(|found| match found {
         0 => [TABLES, TABLES_OF_2].concat(),
         1 => TABLES_OF_2.to_owned(),

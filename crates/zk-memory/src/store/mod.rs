@@ -132,7 +132,7 @@ impl MemoryStore {
     /// # Errors
     /// A text that is empty, too long, or has a secret or control characters.
     pub fn check(&self, text: &str) -> Result<(), MemoryError> {
-        self.checked(text).map(drop)
+        self.check_text(text).map(drop)
     }
 
     /// Keeps a fact. A fact with the same text in the same scope is kept once; a proposal with that text becomes
@@ -153,10 +153,10 @@ impl MemoryStore {
     }
 
     fn save(&self, new: &NewFact, state: FactState) -> Result<Saved, MemoryError> {
-        let text = self.checked(&new.text)?;
+        let text = self.check_text(&new.text)?;
         let (key, project, now) = (duplicate_key(text), new.scope.project(), self.now_ms());
         self.change("write", |conn| {
-            // A fact of all projects holds in each.
+            // A fact of all projects counts in each project.
             let known: Option<(i64, bool)> = conn
                 .prepare_cached(
                     "SELECT id, is_proposed FROM facts WHERE key = ?1 AND project IN (?2, '')
@@ -175,7 +175,7 @@ impl MemoryStore {
                 (None, _) => {}
             }
             let is_proposed = state == FactState::Proposed;
-            let count = count(conn, Some(is_proposed))?;
+            let count = count_facts(conn, Some(is_proposed))?;
             match state {
                 FactState::Kept if count >= MAX_FACTS => return Ok(Err(MemoryError::Full { count })),
                 FactState::Proposed if count >= MAX_PROPOSALS => {
@@ -200,7 +200,7 @@ impl MemoryStore {
             ])?;
             let id = conn.last_insert_rowid();
             if !is_proposed {
-                index(conn, id, text)?;
+                index_fact(conn, id, text)?;
             }
             Ok(Ok(Saved::New(FactId(id))))
         })?
@@ -238,7 +238,7 @@ impl MemoryStore {
     /// # Errors
     /// [`MemoryError::NoFact`], or the file cannot be read.
     pub fn fact(&self, id: FactId) -> Result<Fact, MemoryError> {
-        let found = self.read(|conn| find(conn, id))?;
+        let found = self.read(|conn| find_fact(conn, id))?;
         found.flatten().ok_or(MemoryError::NoFact(id))
     }
 
@@ -254,10 +254,10 @@ impl MemoryStore {
             };
             let mut sessions = sessions_of(conn, id)?;
             sessions.extend(fact.session.filter(|session| !sessions.contains(session)));
-            remove(conn, id.0)?;
+            remove_fact(conn, id.0)?;
             Ok(Ok(Forgotten { id, sessions }))
         })??;
-        self.clean();
+        self.vacuum();
         Ok(forgotten)
     }
 
@@ -266,7 +266,7 @@ impl MemoryStore {
     /// # Errors
     /// [`MemoryError`], and nothing was changed.
     pub fn edit(&self, id: FactId, text: &str) -> Result<Fact, MemoryError> {
-        let text = self.checked(text)?;
+        let text = self.check_text(text)?;
         let (key, now) = (duplicate_key(text), self.now_ms());
         let edited = self.change("write", |conn| {
             let fact = match find_own(conn, id)? {
@@ -290,13 +290,13 @@ impl MemoryStore {
             conn.execute("DELETE FROM vectors WHERE fact = ?1", [id.0])?;
             if fact.state == FactState::Kept {
                 conn.execute("DELETE FROM words WHERE rowid = ?1", [id.0])?;
-                index(conn, id.0, text)?;
+                index_fact(conn, id.0, text)?;
             }
-            // Words of the old text.
+            // The stored words are of the old text.
             conn.execute("UPDATE recalled SET words = '' WHERE fact = ?1", [id.0])?;
-            Ok(find(conn, id)?.ok_or(MemoryError::NoFact(id)))
+            Ok(find_fact(conn, id)?.ok_or(MemoryError::NoFact(id)))
         })??;
-        self.clean();
+        self.vacuum();
         Ok(edited)
     }
 
@@ -306,23 +306,23 @@ impl MemoryStore {
     /// [`MemoryError`], and nothing was changed.
     pub fn accept(&self, id: FactId) -> Result<Fact, MemoryError> {
         let now = self.now_ms();
-        self.change("write", |conn| match find(conn, id)? {
+        self.change("write", |conn| match find_fact(conn, id)? {
             None => Ok(Err(MemoryError::NoFact(id))),
             Some(fact) if fact.state == FactState::Kept => Ok(Err(MemoryError::NotProposed(id))),
             Some(_) => {
                 accept_row(conn, id.0, now)?;
-                Ok(find(conn, id)?.ok_or(MemoryError::NoFact(id)))
+                Ok(find_fact(conn, id)?.ok_or(MemoryError::NoFact(id)))
             }
         })?
     }
 
-    /// Rewrites the file without the pages of what is gone. Pages are overwritten anyway, so a failure is no
-    /// failure of the change.
-    fn clean(&self) {
+    /// Rewrites the file without the free pages of removed texts. The texts are overwritten already, so a failure is
+    /// ignored.
+    fn vacuum(&self) {
         let _ = self.read(|conn| conn.execute_batch("VACUUM"));
     }
 
-    fn checked<'a>(&self, text: &'a str) -> Result<&'a str, MemoryError> {
+    fn check_text<'a>(&self, text: &'a str) -> Result<&'a str, MemoryError> {
         let text = checked_text(text)?;
         let redactor = self.redactor.as_ref();
         if redactor.is_some_and(|redactor| matches!(redactor.redact(text), std::borrow::Cow::Owned(_))) {
@@ -347,16 +347,17 @@ impl MemoryStore {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<Option<T>, MemoryError> {
-        self.with("read", false, work)
+        self.with_connection("read", false, work)
     }
 
-    /// Changes the file in one transaction, and creates it if there is none. A refusal of `work` rolls back.
+    /// Changes the file in one transaction, and creates it if there is none. An error that `work` returns rolls the
+    /// transaction back.
     fn change<T>(
         &self,
         doing: &'static str,
         work: impl FnOnce(&Connection) -> rusqlite::Result<Result<T, MemoryError>>,
     ) -> Result<Result<T, MemoryError>, MemoryError> {
-        let done = self.with(doing, true, |conn| {
+        let done = self.with_connection(doing, true, |conn| {
             let transaction = rusqlite::Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
             let done = work(&transaction)?;
             if done.is_ok() {
@@ -369,7 +370,7 @@ impl MemoryStore {
         Ok(done.unwrap_or_else(|| Err(MemoryError::NoAnswer("its file is gone".to_owned()))))
     }
 
-    fn with<T>(
+    fn with_connection<T>(
         &self,
         doing: &'static str,
         create: bool,
@@ -414,47 +415,47 @@ fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or_default()
 }
 
-/// Number of the proposals or kept facts; of both without a choice.
-fn count(conn: &Connection, is_proposed: Option<bool>) -> rusqlite::Result<usize> {
+/// Number of proposals, of kept facts, or with `None` of both.
+fn count_facts(conn: &Connection, is_proposed: Option<bool>) -> rusqlite::Result<usize> {
     let query = "SELECT count(*) FROM facts WHERE ?1 IS NULL OR is_proposed = ?1";
     let count: i64 = conn.prepare_cached(query)?.query_row([is_proposed], |row| row.get(0))?;
     Ok(usize::try_from(count).unwrap_or_default())
 }
 
-fn find(conn: &Connection, id: FactId) -> rusqlite::Result<Option<Fact>> {
+fn find_fact(conn: &Connection, id: FactId) -> rusqlite::Result<Option<Fact>> {
     let query = format!("SELECT {COLUMNS} FROM facts WHERE id = ?1");
     conn.prepare_cached(&query)?.query_row([id.0], read_fact).optional()
 }
 
-/// Finds a fact that may be changed: no file has it.
+/// Finds a fact that may be changed, because it comes from no file.
 fn find_own(conn: &Connection, id: FactId) -> rusqlite::Result<Result<Fact, MemoryError>> {
-    Ok(match find(conn, id)? {
+    Ok(match find_fact(conn, id)? {
         None => Err(MemoryError::NoFact(id)),
         Some(Fact { origin: FactOrigin::File(path), .. }) => Err(MemoryError::OfFile { id, path }),
         Some(fact) => Ok(fact),
     })
 }
 
-fn index(conn: &Connection, id: i64, text: &str) -> rusqlite::Result<()> {
+fn index_fact(conn: &Connection, id: i64, text: &str) -> rusqlite::Result<()> {
     conn.prepare_cached("INSERT INTO words(rowid, text) VALUES(?1, ?2)")?.execute(params![id, text]).map(drop)
 }
 
 fn accept_row(conn: &Connection, id: i64, now: i64) -> rusqlite::Result<()> {
     conn.execute("UPDATE facts SET is_proposed = 0, changed_ms = ?2 WHERE id = ?1", params![id, now])?;
     let text: String = conn.query_row("SELECT text FROM facts WHERE id = ?1", [id], |row| row.get(0))?;
-    index(conn, id, &text)
+    index_fact(conn, id, &text)
 }
 
-/// Replaces the text of a kept fact by one with the equal key.
+/// Replaces the text of a kept fact by one with an equal [`duplicate_key`].
 fn reword(conn: &Connection, id: i64, text: &str, now: i64) -> rusqlite::Result<()> {
     conn.prepare_cached("UPDATE facts SET text = ?2, changed_ms = ?3 WHERE id = ?1")?
         .execute(params![id, text, now])?;
     conn.prepare_cached("DELETE FROM words WHERE rowid = ?1")?.execute([id])?;
     conn.prepare_cached("DELETE FROM vectors WHERE fact = ?1")?.execute([id])?;
-    index(conn, id, text)
+    index_fact(conn, id, text)
 }
 
-fn remove(conn: &Connection, id: i64) -> rusqlite::Result<()> {
+fn remove_fact(conn: &Connection, id: i64) -> rusqlite::Result<()> {
     conn.prepare_cached("DELETE FROM words WHERE rowid = ?1")?.execute([id])?;
     conn.prepare_cached("DELETE FROM facts WHERE id = ?1")?.execute([id]).map(drop)
 }

@@ -37,14 +37,14 @@ impl RecallQuery {
 /// Facts that fit a prompt, the best first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recalled {
-    /// The facts.
+    /// Facts that fit, the best first.
     pub facts: Vec<RecalledFact>,
 }
 
 /// Fact that fits a prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecalledFact {
-    /// The fact.
+    /// Fact as it is stored.
     pub fact: Fact,
     /// Score by words, project, age and use; higher is better.
     pub score: f64,
@@ -77,7 +77,7 @@ impl MemoryStore {
             if query.words.is_empty() {
                 return Ok(Recalled::default());
             }
-            // The best by words alone; texts are read for those that are left.
+            // Ranks by words alone first; the texts are read only of the facts that are left.
             let mut search = conn.prepare_cached(
                 "SELECT id, score, project <> '', changed_ms, uses FROM
                    (SELECT rowid AS number, bm25(words) AS score FROM words WHERE words MATCH ?1)
@@ -99,7 +99,7 @@ impl MemoryStore {
             ))?;
             let mut facts = Vec::new();
             for (candidate, score) in select(candidates, unsigned(now), query.max_facts) {
-                let Some(fact) = super::find(conn, candidate.id)? else { continue };
+                let Some(fact) = super::find_fact(conn, candidate.id)? else { continue };
                 let text: Option<String> =
                     marked.query_row(params![fts, fact.id.0], |row| row.get(0)).optional()?;
                 facts.push(RecalledFact { fact, score, words: marked_words(&text.unwrap_or_default()) });

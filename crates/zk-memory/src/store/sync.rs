@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{MAX_FACTS, MemoryStore, accept_row, count, index, remove, reword};
+use super::{MAX_FACTS, MemoryStore, accept_row, count_facts, index_fact, remove_fact, reword};
 use crate::MemoryError;
 use crate::fact::duplicate_key;
 use crate::{FactOrigin, FactScope};
@@ -20,8 +20,8 @@ pub struct SyncedFile {
 }
 
 impl MemoryStore {
-    /// Makes the facts of a file those that it has now. Texts that may not be kept are left out and returned with
-    /// the reason. Use counts of unchanged facts stay.
+    /// Updates the stored facts of a file to those that the file has now. Texts that may not be kept are left out and
+    /// returned with the reason. Use counts of unchanged facts stay.
     ///
     /// # Errors
     /// [`MemoryError`], and nothing was changed.
@@ -30,7 +30,7 @@ impl MemoryStore {
         let mut wanted = Vec::new();
         let mut keys = HashSet::new();
         for text in &file.facts {
-            match self.checked(text) {
+            match self.check_text(text) {
                 Ok(text) => {
                     let key = duplicate_key(text);
                     if keys.insert(key.clone()) {
@@ -41,8 +41,8 @@ impl MemoryStore {
             }
         }
         let (project, path) = (file.scope.project(), file.path.to_string_lossy());
-        let planned = self.read(|conn| plan(conn, &wanted, &project, &path))?;
-        // Without a file there is nothing but additions.
+        let planned = self.read(|conn| plan_steps(conn, &wanted, &project, &path))?;
+        // Without a memory yet, all facts are additions.
         let steps =
             planned.unwrap_or_else(|| wanted.iter().map(|(key, text)| Step::Add(key, text)).collect());
         if steps.is_empty() {
@@ -52,16 +52,16 @@ impl MemoryStore {
         let origin = FactOrigin::File(file.path.clone()).name();
         let rewrites = steps.iter().any(|step| matches!(step, Step::Remove(_) | Step::Reword(..)));
         self.change("write", |conn| {
-            let mut count = count(conn, None)?;
+            let mut count = count_facts(conn, None)?;
             for step in &steps {
                 match step {
                     Step::Remove(id) => {
-                        remove(conn, *id)?;
+                        remove_fact(conn, *id)?;
                         count = count.saturating_sub(1);
                     }
                     Step::Accept(id) => {
                         accept_row(conn, *id, now)?;
-                        // The fact is the file's from now on, and goes with it.
+                        // The fact belongs to the file from now on, and is removed with it.
                         conn.prepare_cached("UPDATE facts SET origin = ?2, path = ?3 WHERE id = ?1")?
                             .execute(params![id, origin, path])?;
                     }
@@ -76,7 +76,7 @@ impl MemoryStore {
                             .execute(params![text, key, project, origin, path, now])?;
                         // Another process may have read the file at the same time.
                         if added > 0 {
-                            index(conn, conn.last_insert_rowid(), text)?;
+                            index_fact(conn, conn.last_insert_rowid(), text)?;
                             count += 1;
                         }
                     }
@@ -85,13 +85,13 @@ impl MemoryStore {
             Ok(Ok(()))
         })??;
         if rewrites {
-            self.clean();
+            self.vacuum();
         }
         Ok(left_out)
     }
 }
 
-/// Change of one row.
+/// Change of one row in a synchronisation.
 #[derive(Debug, PartialEq, Eq)]
 enum Step<'a> {
     Remove(i64),
@@ -100,9 +100,9 @@ enum Step<'a> {
     Add(&'a str, &'a str),
 }
 
-/// Differences between the rows of a file and its wanted facts, removals first. A fact that was kept otherwise counts
-/// as present, and a proposal with the words of the file as accepted.
-fn plan<'a>(
+/// Changes from the rows of a file to its wanted facts, removals first. A fact that was kept in another way counts as
+/// present; a proposal with a text of the file is accepted.
+fn plan_steps<'a>(
     conn: &Connection,
     wanted: &'a [(String, &'a str)],
     project: &str,
@@ -127,7 +127,7 @@ fn plan<'a>(
                 steps.push(Step::Reword(id, text));
                 continue;
             }
-            // Of another scope.
+            // The stored fact has another scope.
             Some((id, ..)) => gone.push(Step::Remove(id)),
             None => {}
         }

@@ -7,19 +7,19 @@ use std::path::Path;
 use rusqlite::params;
 
 use super::search::{RecallQuery, Recalled, RecalledFact};
-use super::{MemoryStore, find};
+use super::{MemoryStore, find_fact};
 use crate::{FactId, MemoryError};
 
-/// Facts that count as near the prompt, at most.
+/// Maximum number of facts that count as near the prompt.
 const MAX_NEAREST: usize = 16;
 
-/// Least cosine of a fact and a prompt with a meaning in common.
+/// Minimum cosine of a prompt and a fact that counts as near.
 const MIN_COSINE: f32 = 0.3;
 
-/// Mark in the place of words at a fact that only its meaning found.
+/// Text in place of the matching words, for a fact that was found by meaning alone.
 const BY_MEANING: &str = "(meaning)";
 
-/// Constant of reciprocal rank fusion: how little the first places weigh more than the next.
+/// Constant of reciprocal rank fusion: the larger it is, the less the first places outweigh the next ones.
 const RANK_OFFSET: f64 = 60.0;
 
 impl MemoryStore {
@@ -53,7 +53,7 @@ impl MemoryStore {
         self.change("write", |conn| {
             let mut stored = 0;
             for ((id, text), vector) in vectors {
-                let Some(unit) = unit(vector) else { continue };
+                let Some(unit) = normalise(vector) else { continue };
                 let blob: Vec<u8> = unit.iter().flat_map(|part| part.to_le_bytes()).collect();
                 stored += conn
                     .prepare_cached(
@@ -73,7 +73,7 @@ impl MemoryStore {
         project: &Path,
         prompt: &[f32],
     ) -> Result<Vec<FactId>, MemoryError> {
-        let Some(prompt) = unit(prompt) else { return Ok(Vec::new()) };
+        let Some(prompt) = normalise(prompt) else { return Ok(Vec::new()) };
         let project = project.to_string_lossy();
         let found = self.read(|conn| {
             let mut select = conn.prepare_cached(
@@ -96,7 +96,7 @@ impl MemoryStore {
         Ok(near.into_iter().map(|(_, id)| id).collect())
     }
 
-    /// Merges facts found by words with those found by meaning, by their places in both lists.
+    /// Merges facts found by words with those found by meaning, by reciprocal rank fusion.
     pub(crate) fn merge(
         &self,
         by_words: Recalled,
@@ -115,7 +115,7 @@ impl MemoryStore {
             for (id, share) in near.iter().zip(shares) {
                 if let Some(known) = facts.get_mut(id) {
                     known.score += share;
-                } else if let Some(fact) = find(conn, *id)? {
+                } else if let Some(fact) = find_fact(conn, *id)? {
                     facts
                         .insert(*id, RecalledFact { fact, score: share, words: vec![BY_MEANING.to_owned()] });
                 }
@@ -132,13 +132,13 @@ impl MemoryStore {
     }
 }
 
-/// Vector of length 1 in the same direction; `None` for one without a direction.
-fn unit(vector: &[f32]) -> Option<Vec<f32>> {
+/// Normalised vector; `None` for one whose length is zero or not finite.
+fn normalise(vector: &[f32]) -> Option<Vec<f32>> {
     let length = vector.iter().map(|part| part * part).sum::<f32>().sqrt();
     (length.is_finite() && length > 0.0).then(|| vector.iter().map(|part| part / length).collect())
 }
 
-/// Cosine of two vectors of length 1, one of them as stored; `None` if they have different dimensions.
+/// Cosine of a normalised vector and a stored one; `None` if they have different dimensions.
 fn cosine(prompt: &[f32], stored: &[u8]) -> Option<f32> {
     let (parts, rest) = stored.as_chunks::<4>();
     (rest.is_empty() && parts.len() == prompt.len())
