@@ -12,7 +12,7 @@ use crate::gate::MemoryGate;
 use crate::memory_file::MemoryFile;
 use crate::misses::MissLog;
 use crate::recall::block::BLOCK;
-use crate::shared::{Outlet, Shared, context};
+use crate::shared::{Outlet, Shared, context_id};
 use crate::tool::Remember;
 use crate::{MemorySettings, MemoryStore};
 

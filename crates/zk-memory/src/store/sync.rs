@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{MAX_FACTS, MemoryStore, accept_row, count, index, remove, reword};
+use super::{MAX_FACTS, MemoryStore, accept_row, count_facts, index_fact, remove_fact, reword};
 use crate::MemoryError;
 use crate::fact::duplicate_key;
 use crate::{FactOrigin, FactScope};

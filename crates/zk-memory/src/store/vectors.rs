@@ -7,7 +7,7 @@ use std::path::Path;
 use rusqlite::params;
 
 use super::search::{RecallQuery, Recalled, RecalledFact};
-use super::{MemoryStore, find};
+use super::{MemoryStore, find_fact};
 use crate::{FactId, MemoryError};
 
 /// Maximum number of facts that count as near the prompt.

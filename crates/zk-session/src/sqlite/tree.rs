@@ -37,7 +37,7 @@ impl Tree {
             return Ok(Self::default());
         }
         let stored = meta::read_index(conn)?.filter(|index| index.last_row() <= last);
-        let indexed = stored.as_ref().map_or(0, Index::to);
+        let indexed = stored.as_ref().map_or(0, Index::last_row);
         let mut tree = Self {
             moves: stored.map(|index| index.moves().clone()).unwrap_or_default(),
             notices: Vec::new(),

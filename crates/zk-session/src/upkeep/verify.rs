@@ -322,7 +322,7 @@ impl Reader {
         Verification {
             id: id.clone(),
             entries: self.entries,
-            chain_from: self.linked_from.map(number),
+            chain_from: self.linked_from.map(entry_number),
             head: self.before.as_ref().map(hex),
             removed,
             faults: self.faults,

@@ -10,7 +10,7 @@ use zk_core::model::{EntryId, SessionId};
 use zk_core::service::{Durability, Entry, EntryKind, EntryVisitor, LiveEntries, OpenSession, StoreError};
 
 use super::call::{Api, CallError};
-use crate::shared::closed;
+use crate::shared::closed_error;
 use crate::wire::{
     AppendReply, AppendRequest, CreateRequest, Done, HandleRequest, OpenReply, OpenRequest, ReadRequest,
     StreamEnd, WireError, operation,

@@ -63,8 +63,8 @@ fn an_undo_that_was_killed_is_finished_and_leaves_nothing_behind() {
         journal.stage(&pending).unwrap();
         // The process ends after `done` of the changes.
         for (change, temporary) in pending.changes.iter().zip(&pending.temporary).take(done) {
-            journal.clear(change).unwrap();
-            journal.make(change, temporary.as_ref().map(|SavedPath(path)| path.as_path())).unwrap();
+            journal.remove_present(change).unwrap();
+            journal.create_wanted(change, temporary.as_ref().map(|SavedPath(path)| path.as_path())).unwrap();
         }
         // The person goes on with a file that was not back yet.
         let is_edited = done < 2;
@@ -126,7 +126,7 @@ fn what_is_saved_while_contents_are_written_stays() {
     let (journal, root, plan) = changed(&dir);
     let pending = staged(&journal, &plan);
     fs::write(root.join("a"), "of the person").unwrap();
-    let done = journal.carry_out(&pending);
+    let done = journal.apply_changes(&pending);
     assert_eq!(done, [Err(Errno::BUSY), Ok(()), Ok(())]);
     assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "of the person");
     assert_eq!(fs::read_to_string(root.join("b")).unwrap(), "old b");
@@ -140,7 +140,7 @@ fn a_file_that_appears_at_the_last_moment_is_not_replaced() {
     let mut pending = staged(&journal, &plan);
     pending.changes[0].before = FileState::Absent;
     let SavedPath(temporary) = pending.temporary[0].clone().unwrap();
-    assert_eq!(journal.make(&pending.changes[0], Some(&temporary)), Err(Errno::BUSY));
+    assert_eq!(journal.create_wanted(&pending.changes[0], Some(&temporary)), Err(Errno::BUSY));
     assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "zk's a");
 }
 
