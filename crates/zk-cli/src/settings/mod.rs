@@ -206,7 +206,7 @@ impl Settings {
     ) -> Outcome<Vec<String>> {
         let mut settings = Self::empty(additions)?;
         let mut warnings = Vec::new();
-        settings.add_given_layer(Layer::Default, variables::defaults(), &mut Vec::new())?;
+        settings.add_layer(Layer::Default, variables::defaults(), &mut Vec::new())?;
         settings.add_file(files, layer, path, true, &mut warnings)?;
         settings.read_sections()?;
         Ok(warnings)
@@ -228,9 +228,9 @@ impl Settings {
     pub(crate) fn read(sources: &SettingsSources<'_>, given: LayerValues) -> Outcome<(Self, Vec<String>)> {
         let mut settings = Self { scope: sources.scope, ..Self::empty(sources.additions.clone())? };
         let mut warnings = Vec::new();
-        settings.add_given_layer(Layer::Default, variables::defaults(), &mut warnings)?;
+        settings.add_layer(Layer::Default, variables::defaults(), &mut warnings)?;
         let environment = variables::environment(sources.env, sources.additions.providers.vendors());
-        settings.add_given_layer(Layer::Environment, environment, &mut warnings)?;
+        settings.add_layer(Layer::Environment, environment, &mut warnings)?;
         let user = sources.dirs.settings();
         if let Some(path) = user {
             settings.add_file(sources.files, Layer::User, &path, false, &mut warnings)?;
@@ -244,7 +244,7 @@ impl Settings {
         if let Some(path) = sources.extra {
             settings.add_file(sources.files, Layer::CommandLine, path, true, &mut warnings)?;
         }
-        settings.add_given_layer(Layer::CommandLine, given, &mut warnings)?;
+        settings.add_layer(Layer::CommandLine, given, &mut warnings)?;
         settings.add_file(sources.files, Layer::Managed, Path::new(MANAGED), false, &mut warnings)?;
         settings.preset(sources, &mut warnings)?;
         settings.read_sections()?;
@@ -422,12 +422,7 @@ impl Settings {
         files.map(|file| file.warning(project)).collect()
     }
 
-    fn add_given_layer(
-        &mut self,
-        layer: Layer,
-        given: LayerValues,
-        warnings: &mut Vec<String>,
-    ) -> Outcome<()> {
+    fn add_layer(&mut self, layer: Layer, given: LayerValues, warnings: &mut Vec<String>) -> Outcome<()> {
         Ok(self.merged.give(layer, given, warnings)?)
     }
 

@@ -133,7 +133,7 @@ fn managed_settings_outrank_the_command_line() {
     let mut warnings = Vec::new();
     let mut given = LayerValues::default();
     given.flag("permissions.allow_all", "--allow-all", Some(true));
-    settings.add_given_layer(Layer::CommandLine, given, &mut warnings).unwrap();
+    settings.add_layer(Layer::CommandLine, given, &mut warnings).unwrap();
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("managed.toml");
     fs::write(&path, "[permissions]\nallow_all = false\n").unwrap();
@@ -153,7 +153,7 @@ fn managed(text: &str, user: &str, flags: &LayerValues) -> (Settings, Vec<String
         fs::write(&path, text).unwrap();
         settings.add_file(&files, layer, &path, false, &mut warnings).unwrap();
         if layer == Layer::User {
-            settings.add_given_layer(Layer::CommandLine, flags.clone(), &mut warnings).unwrap();
+            settings.add_layer(Layer::CommandLine, flags.clone(), &mut warnings).unwrap();
         }
     }
     settings.read_sections().unwrap();

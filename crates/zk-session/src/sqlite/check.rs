@@ -97,8 +97,7 @@ impl<'a> Rows<'a> {
         Self { seq: from - 1, index: Some(index), ..Self::new(visit, Branches::Present) }
     }
 
-    /// Returns the ranges of row numbers that are still to be visited, up to row `last`, and updates the branch's
-    /// index.
+    /// Returns the ranges of rows that are still to be visited, up to row `last`.
     fn ranges(&mut self, conn: &Connection, last: i64) -> rusqlite::Result<Vec<RangeInclusive<i64>>> {
         let ranges = match self.branches {
             Branches::All => vec![1..=last],
