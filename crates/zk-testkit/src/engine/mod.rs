@@ -83,6 +83,7 @@ where
     suite.check("two workers have two names", workers::names).await;
     suite.check("a lease that is renewed holds", workers::renewed).await;
     suite.check("a dead worker's run goes on with a larger token", workers::dead).await;
+    suite.check("tokens grow over the runs of a session", workers::one_session).await;
     suite.check("a thawed worker loses its leg and changes nothing", workers::thawed).await;
     suite.check("a stopped worker hands its legs over", workers::stopped).await;
     suite.check("a drained worker stops", workers::drained).await;
