@@ -33,11 +33,11 @@ pub(crate) struct RunShared {
     /// Number and id of the current turn.
     turn: Mutex<(u32, Option<TurnId>)>,
     /// Set once this worker is to leave the run to another one.
-    leaving: OnceLock<Leaving>,
+    leaving: Mutex<Option<Leaving>>,
 }
 
-/// Cause for which a worker leaves a run to another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Cause for which a worker leaves a run to another one. A later one of the list prevails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Leaving {
     /// The worker is to end.
     Handover,
@@ -64,7 +64,7 @@ impl RunShared {
             offers: Mutex::default(),
             abort_reason: OnceLock::new(),
             turn: Mutex::default(),
-            leaving: OnceLock::new(),
+            leaving: Mutex::default(),
         }
     }
 
@@ -135,17 +135,22 @@ impl RunShared {
 
     /// Leaves the run to another worker at the next boundary between calls or turns.
     pub(crate) fn hand_over(&self) {
-        let _ = self.leaving.set(Leaving::Handover);
+        self.leave(Leaving::Handover);
     }
 
     /// Leaves the run to the worker that has its session now, at once.
     pub(crate) fn fence(&self) {
-        let _ = self.leaving.set(Leaving::Fenced);
+        self.leave(Leaving::Fenced);
         self.stop.cancel();
     }
 
+    fn leave(&self, cause: Leaving) {
+        let mut leaving = lock(&self.leaving);
+        *leaving = (*leaving).max(Some(cause));
+    }
+
     pub(crate) fn leaving(&self) -> Option<Leaving> {
-        self.leaving.get().copied()
+        *lock(&self.leaving)
     }
 
     pub(crate) fn abort_reason(&self) -> Option<String> {
