@@ -242,8 +242,8 @@ pub(crate) fn take(conn: &Connection, take: &Take, most: usize) -> Changed<Vec<T
         return Ok(Ok(Vec::new()));
     }
     let lease = duration_ms(take.lease);
-    // Tokens grow over all runs: stores fence sessions, and a session may have several runs in turn. In a new file they begin
-    // with the date, behind the tokens of a file that was lost.
+    // Tokens grow over all runs: stores fence sessions, and a session may have several runs in turn. None is before the date, so
+    // that those of a new file are behind those of a file that was lost, and a clock that goes back changes nothing.
     let last: i64 = conn.query_row("SELECT COALESCE(MAX(token), 0) FROM runs", [], |row| row.get(0))?;
     let mut last = last.max(date);
     let mut taken = Vec::with_capacity(ready.len());
@@ -317,7 +317,7 @@ pub(crate) fn end_leg(conn: &Connection, run: &RunId, token: u64, end: &LegEnd) 
         LegEnd::Parked(_) | LegEnd::Handover(_) if is_cancelled => {
             finish(conn, run, RunPhase::Cancelled, None)?;
         }
-        LegEnd::Handover(HandoverCause::Draining | HandoverCause::Age) => queue(conn, run)?,
+        LegEnd::Handover(HandoverCause::Draining) => queue(conn, run)?,
         // Other causes last: at once, the same worker would take the run again.
         LegEnd::Handover(HandoverCause::Fenced | HandoverCause::TooNew) => {
             park(conn, run, &Wait::Until(SystemTime::now() + HANDOVER_PAUSE), false)?;
@@ -366,6 +366,7 @@ pub(crate) fn list(conn: &Connection, filter: &RunFilter) -> rusqlite::Result<Ve
         ":parent": filter.parent.as_ref().map(RunId::as_str),
         ":phases": phases,
         ":limit": limit,
+        ":format": JOB_FORMAT,
     };
     let mut select = conn.prepare_cached(
         "SELECT job, phase, wait, worker, token, legs, failure, is_cancelled, submitted_ms, changed_ms FROM runs
@@ -373,7 +374,7 @@ pub(crate) fn list(conn: &Connection, filter: &RunFilter) -> rusqlite::Result<Ve
              AND (:queue IS NULL OR queue = :queue) AND (:tenant IS NULL OR tenant = :tenant)
              AND (:parent IS NULL OR parent = :parent)
              AND (:phases = '[]' OR phase IN (SELECT value FROM json_each(:phases)))
-             AND format <= 1
+             AND format <= :format
          ORDER BY seq DESC LIMIT :limit",
     )?;
     let rows = select.query_map(named, listed)?;
