@@ -192,9 +192,10 @@ fn amount(text: &str) -> Result<f64, String> {
 }
 
 /// Format of the printed answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum OutputFormat {
     /// The answer, nothing else
+    #[default]
     Text,
     /// One object when the run is over
     Json,

@@ -169,7 +169,7 @@ pub enum Job {
 }
 
 /// Prompt for a run without a person, or for a conversation.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Prompt {
     /// Text of the prompt, if one was given.
     pub text: Option<String>,

@@ -14,12 +14,11 @@ const DRAIN_GRACE: Duration = Duration::from_millis(500);
 /// goes to another worker.
 pub struct AgentLegs {
     opener: Arc<dyn LegOpener>,
-    drain_grace: Duration,
 }
 
 impl fmt::Debug for AgentLegs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AgentLegs").field("drain_grace", &self.drain_grace).finish_non_exhaustive()
+        f.debug_struct("AgentLegs").finish_non_exhaustive()
     }
 }
 
@@ -50,39 +49,38 @@ impl AgentLegs {
     /// Creates an executor for agents that `opener` opens.
     #[must_use]
     pub fn new(opener: Arc<dyn LegOpener>) -> Self {
-        Self { opener, drain_grace: DRAIN_GRACE }
+        Self { opener }
     }
+}
 
-    /// Sets the time that the running calls of a drained leg get to end; half a second by default.
-    #[must_use]
-    pub fn with_drain_grace(self, drain_grace: Duration) -> Self {
-        Self { drain_grace, ..self }
-    }
-
-    async fn drive_run(&self, agent: &Agent, job: &Job, lease: &Lease) -> Result<(), AgentError> {
-        let run = agent.run(RunOptions::resume().drive_leg(job.run().clone()))?;
-        let handle = run.handle();
-        let mut wait = std::pin::pin!(run.wait());
+/// Drives a run to the end of its leg, and tells it what becomes of the lease.
+async fn drive_run(agent: &Agent, job: &Job, lease: &Lease) -> Result<(), AgentError> {
+    let run = agent.run(RunOptions::resume().drive_leg(job.run().clone()))?;
+    let handle = run.handle();
+    let lost = async {
+        lease.lost().cancelled().await;
+        handle.lose_session();
+    };
+    let drained = async {
+        lease.draining().cancelled().await;
+        handle.hand_over();
+        tokio::time::sleep(DRAIN_GRACE).await;
+        handle.hand_over_now();
+    };
+    let stopped = async {
         tokio::select! {
-            outcome = &mut wait => return outcome.result,
-            () = lease.lost().cancelled() => handle.lose_session(),
+            () = drained => {}
             () = lease.cancelled().cancelled() => handle.abort_because("the run was cancelled"),
-            () = lease.draining().cancelled() => {
-                handle.hand_over();
-                tokio::select! {
-                    outcome = &mut wait => return outcome.result,
-                    () = tokio::time::sleep(self.drain_grace) => handle.hand_over_now(),
-                    () = lease.lost().cancelled() => handle.lose_session(),
-                    () = lease.cancelled().cancelled() => handle.abort_because("the run was cancelled"),
-                }
-            }
         }
-        // A run that is ending can still lose its lease.
-        tokio::select! {
-            outcome = &mut wait => return outcome.result,
-            () = lease.lost().cancelled() => handle.lose_session(),
-        }
-        wait.await.result
+    };
+    // A run that is told to end may lose its lease, too.
+    let told = async {
+        tokio::join!(lost, stopped);
+        std::future::pending().await
+    };
+    tokio::select! {
+        outcome = run.wait() => outcome.result,
+        never = told => never,
     }
 }
 
@@ -93,19 +91,18 @@ impl Legs for AgentLegs {
             Ok(opened) => opened,
             Err(end) => return end,
         };
-        let ended = self.drive_run(opened.agent(), job, &lease).await;
+        let ended = drive_run(opened.agent(), job, &lease).await;
         opened.report(job, &ended);
         opened.close().await;
-        leg_end_of(&ended, &lease)
+        leg_end_of(&ended)
     }
 }
 
-fn leg_end_of(ended: &Result<(), AgentError>, lease: &Lease) -> LegEnd {
+fn leg_end_of(ended: &Result<(), AgentError>) -> LegEnd {
     match ended {
         Ok(()) => LegEnd::Done(RunStatus::Completed),
         Err(AgentError::HandedOver) => LegEnd::Handover(HandoverCause::Draining),
         Err(AgentError::Fenced) => LegEnd::Handover(HandoverCause::Fenced),
-        Err(AgentError::Aborted) if lease.lost().is_cancelled() => LegEnd::Handover(HandoverCause::Fenced),
         Err(AgentError::Aborted) => LegEnd::Done(RunStatus::Aborted),
         Err(AgentError::Parked { question: Some(question), .. }) => {
             LegEnd::Parked(Wait::Answer(question.clone()))

@@ -243,7 +243,7 @@ pub(crate) fn take_runs(conn: &Connection, take: &Take, most: usize) -> Changed<
     }
     let lease = duration_ms(take.lease);
     // Tokens grow over all runs, because a store compares them per session, and a session may have several
-    // runs. In a new file they begin with the date, to exceed the tokens of a lost file.
+    // runs. None is before the date, so that those of a new file exceed those of a lost file.
     let last: i64 = conn.query_row("SELECT COALESCE(MAX(token), 0) FROM runs", [], |row| row.get(0))?;
     let mut last = last.max(date);
     let mut taken = Vec::with_capacity(ready.len());
@@ -319,7 +319,7 @@ pub(crate) fn end_leg(conn: &Connection, run: &RunId, token: u64, end: &LegEnd) 
         LegEnd::Parked(_) | LegEnd::Handover(_) if is_cancelled => {
             end_run(conn, run, RunPhase::Cancelled, None)?;
         }
-        LegEnd::Handover(HandoverCause::Draining | HandoverCause::Age) => queue_run(conn, run)?,
+        LegEnd::Handover(HandoverCause::Draining) => queue_run(conn, run)?,
         // These causes persist: without a pause, the same worker would take the run again at once.
         LegEnd::Handover(HandoverCause::Fenced | HandoverCause::TooNew) => {
             park_run(conn, run, &Wait::Until(SystemTime::now() + HANDOVER_PAUSE), false)?;
@@ -368,6 +368,7 @@ pub(crate) fn list_runs(conn: &Connection, filter: &RunFilter) -> rusqlite::Resu
         ":parent": filter.parent.as_ref().map(RunId::as_str),
         ":phases": phases,
         ":limit": limit,
+        ":format": JOB_FORMAT,
     };
     let mut select = conn.prepare_cached(
         "SELECT job, phase, wait, worker, token, legs, failure, is_cancelled, submitted_ms, changed_ms FROM runs
@@ -375,7 +376,7 @@ pub(crate) fn list_runs(conn: &Connection, filter: &RunFilter) -> rusqlite::Resu
              AND (:queue IS NULL OR queue = :queue) AND (:tenant IS NULL OR tenant = :tenant)
              AND (:parent IS NULL OR parent = :parent)
              AND (:phases = '[]' OR phase IN (SELECT value FROM json_each(:phases)))
-             AND format <= 1
+             AND format <= :format
          ORDER BY seq DESC LIMIT :limit",
     )?;
     let rows = select.query_map(named, run_of_row)?;

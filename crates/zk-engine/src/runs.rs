@@ -96,6 +96,18 @@ pub enum RunsError {
     /// A session has nothing left to do.
     #[error("session `{0}` has nothing left to do: add a prompt for the run")]
     NothingToDo(SessionId),
+    /// Another run has the session.
+    #[error(
+        "session `{session}` has a run already: `{run}` is {phase}; end it first, or tell it what to do next"
+    )]
+    HasRun {
+        /// Id of the session.
+        session: SessionId,
+        /// Id of the run.
+        run: RunId,
+        /// Phase of the run.
+        phase: RunPhase,
+    },
 }
 
 impl Runs {
@@ -147,14 +159,22 @@ impl Runs {
     /// Submits a run that goes on with a stored session; `prompt` is added to it first.
     ///
     /// # Errors
-    /// [`RunsError::NothingToDo`] for a session that ends with an answer and gets no prompt; the store's errors, also for a
-    /// session that is in use.
+    /// [`RunsError::NothingToDo`] for a session that ends with an answer and gets no prompt; [`RunsError::HasRun`] for one that
+    /// an unfinished run has; the store's errors, also for a session that is in use.
     pub async fn hand_off(
         &self,
         session: &SessionId,
         prompt: Option<&str>,
         placement: Placement,
     ) -> Result<Job, RunsError> {
+        let unfinished = RunFilter::phases([RunPhase::Queued, RunPhase::Running, RunPhase::Parked]);
+        let mut others = self.engine.list(&unfinished).await?.into_iter();
+        if let Some(EngineRun { job, phase, .. }) = others.find(|run| run.job.session() == session) {
+            if placement.run.as_ref() == Some(job.run()) {
+                return Ok(job);
+            }
+            return Err(RunsError::HasRun { session: session.clone(), run: job.run().clone(), phase });
+        }
         let open = self.store.open(session).await?;
         let ready = match prompt {
             Some(prompt) => match self.prompt_entry(prompt) {

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use zk_core::events::{SteerKind, StreamText};
 use zk_core::kernel::{AnyEvent, Bus, Cx, Reach, Scope, ScopeGuard};
-use zk_core::model::{AgentError, Block, Message, RunId, Stats, StopReason};
+use zk_core::model::{AgentError, Message, RunId, Stats, StopReason};
 use zk_core::service::RunEnded;
 
 use super::lineage::Lineage;
@@ -101,7 +101,7 @@ impl RunHandle {
     /// # Errors
     /// [`RunEnded`] with the message when the run accepts no more.
     pub fn steer(&self, text: impl Into<String>) -> Result<(), RunEnded> {
-        self.shared.queue(SteerKind::Steer, Message::injected(text, "steer"))
+        self.shared.queue(SteerKind::Steer, message_of(SteerKind::Steer, text))
     }
 
     /// Queues a message for when the run would end.
@@ -109,9 +109,7 @@ impl RunHandle {
     /// # Errors
     /// The errors of [`RunHandle::steer`].
     pub fn follow_up(&self, text: impl Into<String>) -> Result<(), RunEnded> {
-        let message =
-            Message { injected_by: Some("follow-up".into()), ..Message::user(vec![Block::text(text)]) };
-        self.shared.queue(SteerKind::FollowUp, message)
+        self.shared.queue(SteerKind::FollowUp, message_of(SteerKind::FollowUp, text))
     }
 
     /// Stops the run, which ends with [`AgentError::Aborted`] and a valid history.
@@ -150,6 +148,15 @@ impl RunHandle {
     pub fn usage(&self) -> Stats {
         self.shared.snapshot()
     }
+}
+
+/// Message of this text that says by which way it came.
+pub(super) fn message_of(kind: SteerKind, text: impl Into<String>) -> Message {
+    let by = match kind {
+        SteerKind::Steer => "steer",
+        SteerKind::FollowUp => "follow-up",
+    };
+    Message::injected(text, by)
 }
 
 impl Run {

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use zk_core::events::SteerKind;
 use zk_core::kernel::{Cause, EmitError, HookError};
-use zk_core::model::{AgentError, EntryId, Message, MessageId};
+use zk_core::model::{AgentError, EntryId, MailId, Message, MessageId};
 use zk_core::service::{
     ANSWER_ENTRY, Leg, LegAnswer, MailKind, Mailbox, NewEntry, QUESTION_ENTRY, SessionLog, StoreError,
     StoredQuestion,
 };
 
+use super::handle::message_of;
 use super::shared::Leaving;
 use super::state::RunState;
 use crate::tools::LeftOpen;
@@ -84,17 +85,8 @@ impl RunState {
         let unread = mailbox.unread().await.map_err(|error| self.mail_error(&error))?;
         for mail in unread {
             match mail.kind {
-                MailKind::Steer { text } => {
-                    let message = Message::injected(text, "steer");
-                    self.queue_mail(SteerKind::Steer, message, mail.id.as_str());
-                }
-                MailKind::FollowUp { text } => {
-                    let message = Message {
-                        injected_by: Some("follow-up".into()),
-                        ..Message::user(vec![zk_core::model::Block::text(text)])
-                    };
-                    self.queue_mail(SteerKind::FollowUp, message, mail.id.as_str());
-                }
+                MailKind::Steer { text } => self.queue_mail(SteerKind::Steer, text, &mail.id),
+                MailKind::FollowUp { text } => self.queue_mail(SteerKind::FollowUp, text, &mail.id),
                 MailKind::Abort { reason } => {
                     mailbox.take(&mail.id);
                     self.shared.abort(reason.as_deref());
@@ -110,8 +102,8 @@ impl RunState {
         Ok(())
     }
 
-    fn queue_mail(&self, kind: SteerKind, message: Message, id: &str) {
-        let message = Message { id: Some(MessageId::from(id)), ..message }.shared();
+    fn queue_mail(&self, kind: SteerKind, text: String, id: &MailId) {
+        let message = Message { id: Some(MessageId::from(id.as_str())), ..message_of(kind, text) }.shared();
         // If the run takes no more messages, the mail stays for the next run.
         let _ = self.shared.queues().add(kind, message);
     }

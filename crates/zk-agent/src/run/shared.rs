@@ -33,11 +33,11 @@ pub(crate) struct RunShared {
     /// Number and id of the current turn.
     turn: Mutex<(u32, Option<TurnId>)>,
     /// Cause for which this worker leaves the run to another one, once it does.
-    leaving: OnceLock<Leaving>,
+    leaving: Mutex<Option<Leaving>>,
 }
 
-/// Cause for which a worker leaves a run to another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Cause for which a worker leaves a run to another one. A later one of the list prevails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Leaving {
     /// The worker is to end.
     Handover,
@@ -64,7 +64,7 @@ impl RunShared {
             offers: Mutex::default(),
             abort_reason: OnceLock::new(),
             turn: Mutex::default(),
-            leaving: OnceLock::new(),
+            leaving: Mutex::default(),
         }
     }
 
@@ -135,17 +135,22 @@ impl RunShared {
 
     /// Leaves the run to another worker after the current calls or turn.
     pub(crate) fn hand_over(&self) {
-        let _ = self.leaving.set(Leaving::Handover);
+        self.leave(Leaving::Handover);
     }
 
     /// Leaves the run at once to the worker that has its session now.
     pub(crate) fn mark_fenced(&self) {
-        let _ = self.leaving.set(Leaving::Fenced);
+        self.leave(Leaving::Fenced);
         self.stop.cancel();
     }
 
+    fn leave(&self, cause: Leaving) {
+        let mut leaving = lock(&self.leaving);
+        *leaving = (*leaving).max(Some(cause));
+    }
+
     pub(crate) fn leaving(&self) -> Option<Leaving> {
-        self.leaving.get().copied()
+        *lock(&self.leaving)
     }
 
     pub(crate) fn abort_reason(&self) -> Option<String> {

@@ -296,7 +296,9 @@ pub enum AgentError {
     #[error("the run was handed over: another worker goes on with it")]
     HandedOver,
     /// Another worker has the session under a newer lease, so this one wrote nothing more.
-    #[error("the run was taken over by another worker; nothing more was written here")]
+    #[error(
+        "the session was taken over by another writer, so nothing more was written here; open it again to go on"
+    )]
     Fenced,
     /// The model repeated a call that failed each time in the same way.
     #[error(

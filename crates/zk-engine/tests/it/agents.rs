@@ -58,7 +58,7 @@ struct Desk {
     runs: Runs,
     legs: Arc<AgentLegs>,
     asks: Arc<AtomicUsize>,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Desk {
@@ -73,7 +73,7 @@ impl Desk {
             answer(asked)
         });
         let legs = Arc::new(AgentLegs::new(Arc::new(Opener { store: store.clone(), script })));
-        Self { runs: Runs::new(Arc::new(engine), store, Arc::new(Redactor::new())), legs, asks, _dir: dir }
+        Self { runs: Runs::new(Arc::new(engine), store, Arc::new(Redactor::new())), legs, asks, dir }
     }
 
     async fn serve_once(&self) {
@@ -105,6 +105,39 @@ async fn a_submitted_prompt_is_answered_once() {
     desk.serve_once().await;
     assert_eq!(desk.phase_of(&again).await, RunPhase::Done);
     assert_eq!(desk.asks.load(Ordering::SeqCst), 2);
+}
+
+/// A store knows the tokens of a file of runs that was lost, and takes those of the next file.
+#[tokio::test]
+async fn a_session_goes_on_though_the_file_of_runs_was_lost() {
+    let mut desk = Desk::answering(|_| Turn::new().text("done it"));
+    let job = desk.runs.submit("/project", "Do it.", Placement::default()).await.unwrap();
+    desk.serve_once().await;
+    let before = desk.runs.find(job.run().as_str()).await.unwrap().token;
+    let (dir, lost) = (desk.dir.path().join("engine"), desk.dir.path().join("lost"));
+    std::fs::rename(&dir, lost).unwrap();
+    let engine = LocalEngine::new(dir, Arc::new(LocalStateFiles::default()));
+    desk.runs = Runs::new(Arc::new(engine), desk.runs.store().clone(), Arc::new(Redactor::new()));
+    let again = desk.runs.hand_off(job.session(), Some("Again."), Placement::default()).await.unwrap();
+    desk.serve_once().await;
+    let after = desk.runs.find(again.run().as_str()).await.unwrap();
+    assert_eq!(after.phase, RunPhase::Done);
+    assert!(after.token > before, "{} follows {before}", after.token);
+}
+
+/// Two runs of one session would write into each other's turns.
+#[tokio::test]
+async fn a_session_has_one_unfinished_run() {
+    let desk = Desk::answering(|_| Turn::new().text("done it"));
+    let job = desk.runs.submit("/project", "Do it.", Placement::default()).await.unwrap();
+    let entries = async || desk.runs.store().read(job.session()).await.unwrap().entries.len();
+    let before = entries().await;
+    let refused = desk.runs.hand_off(job.session(), Some("More."), Placement::default()).await;
+    assert!(matches!(&refused, Err(RunsError::HasRun { run, .. }) if run == job.run()), "{refused:?}");
+    assert_eq!(entries().await, before, "a refused prompt is not stored");
+    let same = Placement { run: Some(job.run().clone()), ..Placement::default() };
+    assert_eq!(desk.runs.hand_off(job.session(), Some("More."), same).await.unwrap(), job);
+    assert_eq!(entries().await, before);
 }
 
 #[tokio::test]
@@ -181,7 +214,7 @@ async fn a_leg_that_loses_its_lease_leaves_its_run_to_the_next() {
         }
         lease.lost().cancel();
         let end = leg.await.unwrap();
-        assert!(matches!(end, LegEnd::Handover(_)), "{end:?}");
+        assert_eq!(end, LegEnd::Handover(HandoverCause::Fenced));
         let after = desk.runs.store().read(job.session()).await.unwrap().entries;
         assert_eq!(after.len(), before, "{after:?}");
     }

@@ -52,56 +52,33 @@ impl Granted {
             return Ok(decided);
         }
         let leg = cx.service::<Leg>();
-        let session = self.session_grant(gate, key, judged.is_some()).filter(|_| !by_rule);
-        let mut parked_digest = None;
-        if leg.is_some()
-            && let Some(key) = key
-        {
-            let connections = match judged {
-                Some((judge, _)) => connections(gate, judge).await.0,
-                None => None,
-            };
-            let session = cx.service::<SessionId>();
-            parked_digest =
-                Some(key.parked_digest(&gate.effects, connections.as_ref(), session.as_deref())?);
-        }
-        if let Some((leg, digest)) = leg.as_ref().zip(parked_digest.as_ref())
-            // An answer that lasts is none to a rule that asks every time.
-            && let Some(answer) = leg.answer(&gate.call, digest, !by_rule)
-        {
-            return Ok(self.apply_answer(&answer, (key, session), rule.as_ref(), None, cx).await);
-        }
-        let offers = self.offers(gate, tool, judged, cx).filter(|_| !by_rule).unwrap_or_default();
-        let shown = &gate.call.display_name;
-        let Some(questions) = cx.service::<Questions>().filter(|questions| questions.is_attended()) else {
-            let why = format!(
-                "`{shown}` changes things and nobody is here to approve it{}",
+        let questions = cx.service::<Questions>().filter(|questions| questions.is_attended());
+        let why = || {
+            format!(
+                "`{}` changes things and nobody is here to approve it{}",
+                gate.call.display_name,
                 self.refusal_advice(judged)
-            );
-            if let Some(digest) = parked_digest {
-                let question = Question::Approve(Box::new(Approval {
-                    tool: gate.call.name.clone(),
-                    args: gate.args.clone(),
-                    effects: gate.effects.clone(),
-                    preview: tool.preview(&gate.args, &gate.place).await,
-                    session: session.as_ref().map(Grant::describe),
-                    always: rule.as_ref().map(ExactRule::describe),
-                    reasons: asked_because(judged, stays),
-                    connections: match judged {
-                        Some((judge, _)) => connections(gate, judge).await.0,
-                        None => None,
-                    },
-                    ..Approval::default()
-                }));
-                return Ok(Decided::parked(why, ParkedQuestion { digest, question }));
-            }
-            return Ok(Decided::refused(DecidedBy::Nobody, why, "nobody was here to be asked"));
+            )
         };
+        let unasked = || Decided::refused(DecidedBy::Nobody, why(), "nobody was here to be asked");
+        if leg.is_none() && questions.is_none() {
+            return Ok(unasked());
+        }
         let (connections, contained) = match judged {
             Some((judge, _)) => connections(gate, judge).await,
             None => (None, None),
         };
-        let mut wider = offers.iter().map(shown_offer);
+        let session = self.session_grant(gate, key, judged.is_some()).filter(|_| !by_rule);
+        let mut parked_digest = None;
+        if let Some((leg, key)) = leg.zip(key) {
+            let id = cx.service::<SessionId>();
+            let digest = key.parked_digest(&gate.effects, connections.as_ref(), id.as_deref())?;
+            // An answer that lasts is none to a rule that asks every time.
+            if let Some(answer) = leg.answer(&gate.call, &digest, !by_rule) {
+                return Ok(self.apply_answer(&answer, (Some(key), session), rule.as_ref(), None, cx).await);
+            }
+            parked_digest = Some(digest);
+        }
         let approval = Approval {
             tool: gate.call.name.clone(),
             args: gate.args.clone(),
@@ -109,12 +86,18 @@ impl Granted {
             preview: tool.preview(&gate.args, &gate.place).await,
             session: session.as_ref().map(Grant::describe),
             always: rule.as_ref().map(ExactRule::describe),
-            wider: wider.next(),
             reasons: asked_because(judged, stays),
-            more: wider.collect(),
             connections,
-            contained,
+            ..Approval::default()
         };
+        let Some(questions) = questions else {
+            let Some(digest) = parked_digest else { return Ok(unasked()) };
+            let question = Question::Approve(Box::new(approval));
+            return Ok(Decided::parked(why(), ParkedQuestion { digest, question }));
+        };
+        let offers = self.offers(gate, tool, judged, cx).filter(|_| !by_rule).unwrap_or_default();
+        let mut wider = offers.iter().map(shown_offer);
+        let approval = Approval { wider: wider.next(), more: wider.collect(), contained, ..approval };
         let meanwhile = async {
             if by_rule {
                 std::future::pending().await

@@ -1,7 +1,7 @@
 //! Handlers that store entries for each event.
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -47,10 +47,7 @@ impl SessionLog for Log {
         let appended =
             self.session.append_taking(vec![entry.clone()], mail.clone(), Durability::Process).await;
         if let Err(error @ StoreError::Fenced { .. }) = appended {
-            let run = self.queue().run.as_ref().and_then(Weak::upgrade);
-            if let Some(run) = run {
-                run.lose_session();
-            }
+            self.lose_session();
             return Err(error);
         }
         let ids = appended?;

@@ -114,6 +114,12 @@ impl Log {
         written
     }
 
+    /// Tells the run that another writer has the session.
+    pub(super) fn lose_session(&self) {
+        let run = self.queue().run.as_ref().and_then(Weak::upgrade);
+        run.into_iter().for_each(|run| run.lose_session());
+    }
+
     /// Starts an append of unstored, queued and given entries, in this order.
     pub(super) async fn start_append(
         &self,
@@ -164,12 +170,7 @@ impl Log {
     ) -> Result<(), StoreError> {
         match &result {
             Ok(()) => self.queue().forget_mail(&mail),
-            Err(StoreError::Fenced { .. }) => {
-                let run = self.queue().run.as_ref().and_then(Weak::upgrade);
-                if let Some(run) = run {
-                    run.lose_session();
-                }
-            }
+            Err(StoreError::Fenced { .. }) => self.lose_session(),
             Err(_) => {}
         }
         match (result, self.on_lost.get()) {
@@ -196,6 +197,9 @@ impl Queue {
     /// Ids of the mail that an append of these entries takes out of the store: mail that is one of its messages, and
     /// taken mail without a message.
     pub(super) fn mail_taken_by(&self, entries: &[EntryKind]) -> Vec<MailId> {
+        if self.read_mail.is_empty() {
+            return self.taken_mail.iter().cloned().collect();
+        }
         let of_messages = entries.iter().filter_map(|entry| match entry {
             EntryKind::Message { message, .. } => message.id.as_ref().map(|id| MailId::from(id.as_str())),
             _ => None,

@@ -83,6 +83,7 @@ where
     suite.check("two workers have two names", workers::check_worker_names).await;
     suite.check("a lease that is renewed holds", workers::check_lease_renewal).await;
     suite.check("a dead worker's run goes on with a larger token", workers::check_dead_worker).await;
+    suite.check("tokens grow over the runs of a session", workers::check_tokens_of_session).await;
     suite.check("a thawed worker loses its leg and changes nothing", workers::check_thawed_worker).await;
     suite.check("a stopped worker hands its legs over", workers::check_stopped_worker).await;
     suite.check("a drained worker stops", workers::check_drained_worker).await;

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use tokio_util::sync::CancellationToken;
-use zk_core::service::{EngineError, HandoverCause, LegEnd, RunPhase, RunStatus, Take};
+use zk_core::service::{EngineError, HandoverCause, Job, LegEnd, RunPhase, RunStatus, Take};
 
 use super::legs::FnLegs;
 use super::{EngineCase, Outcome, Serving, ensure, ensure_equal, failed, job, name, wait_until};
@@ -103,6 +103,19 @@ pub(super) async fn check_dead_worker(case: EngineCase) -> Outcome {
     ensure_equal("legs", &found.legs, &4)?;
     ensure_equal("the worker", &found.worker, &Some(name("last")?))?;
     last.stop().await
+}
+
+pub(super) async fn check_tokens_of_session(case: EngineCase) -> Outcome {
+    let mut token = 0;
+    for run in ["r_1", "r_2"] {
+        let job = Job::new(run.into(), "s_shared".into()).map_err(failed("make a job"))?;
+        case.engine.submit(job.clone()).await.map_err(failed("submit a run"))?;
+        case.serve_once("w", FnLegs::done()).await?;
+        let next = case.run(job.run()).await?.token;
+        ensure(next > token, format_args!("token {next} follows {token} in one session"))?;
+        token = next;
+    }
+    Ok(())
 }
 
 pub(super) async fn check_thawed_worker(case: EngineCase) -> Outcome {

@@ -7,7 +7,7 @@ use zk_goals::{FleetDir, FleetError, FleetRequest, FleetView, fleet_lines};
 
 use crate::app::AppContext;
 use crate::args::fleet::FleetAction;
-use crate::args::{Format, Prompt, Resume};
+use crate::args::{Prompt, Resume};
 use crate::commands::runs;
 use crate::commands::{print, print_text};
 use crate::compose::sessions::goals;
@@ -109,16 +109,7 @@ fn attach(app: &AppContext, view: &FleetView) -> Outcome<Exit> {
         )));
     }
     let resume = Some(Resume::Id(session.to_string()));
-    let prompt = Prompt {
-        text: None,
-        print: false,
-        format: Format::Text,
-        resume,
-        schema: None,
-        goal: None,
-        verbose: false,
-    };
-    mode::run(app, prompt)
+    mode::run(app, Prompt { resume, ..Prompt::default() })
 }
 
 /// Waits until a conversation has carried out a request, as `is_done` checks; `what` completes the error message.

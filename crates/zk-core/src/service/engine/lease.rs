@@ -21,7 +21,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Creates the lease of a leg. The tokens of one run's legs only grow.
+    /// Creates the lease of a leg. Tokens only grow over all legs of a session, whichever run they are of.
     #[must_use]
     pub fn new(token: u64) -> Self {
         Self {

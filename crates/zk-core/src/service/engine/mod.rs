@@ -24,8 +24,8 @@ use crate::model::RunId;
 /// Engine of durable runs: keeps runs alive when workers die, and assigns their legs to workers.
 ///
 /// A *leg* is the stretch of a run on one worker. The engine stores ids alone; what was said and done is in
-/// the log of the run's session. Runs are delivered at least once, and each leg has a larger token than the
-/// leg before, under which a store refuses the writes of earlier legs.
+/// the log of the run's session. Runs are delivered at least once, and each leg has a larger token than all
+/// legs of its session before, whichever run they are of: a store refuses the writes of earlier ones.
 ///
 /// ```
 /// use zk_core::model::{RunId, SessionId};

@@ -17,7 +17,7 @@ pub enum LegEnd {
     Done(RunStatus),
     /// The run waits for an event, without a worker.
     Parked(Wait),
-    /// The run goes on with another leg, at once.
+    /// The run goes on with another leg: at once if the worker drains, or else after a pause.
     Handover(HandoverCause),
     /// The run cannot go on; it stays listed.
     Failed(LegFailure),
@@ -59,8 +59,6 @@ pub enum HandoverCause {
     Fenced,
     /// A newer version of zk wrote the session: another worker may know its format.
     TooNew,
-    /// The leg reached the maximum duration of a leg.
-    Age,
 }
 
 /// Reason for which a run cannot go on. Details are in the session and in the log of the worker: no text of a

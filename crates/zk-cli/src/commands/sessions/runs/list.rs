@@ -1,5 +1,5 @@
 use zk_chat::age;
-use zk_core::service::{Engine, EngineRun, RunFilter, RunPhase};
+use zk_core::service::{Engine, EngineRun, RunFilter, RunPhase, Wait};
 
 use super::engine;
 use crate::app::{AppContext, runtime};
@@ -31,9 +31,14 @@ pub(crate) fn overview(app: &AppContext) -> Outcome<Vec<String>> {
     if !engine.path().exists() {
         return Ok(Vec::new());
     }
-    let filter = RunFilter { limit: Some(MAX_OVERVIEW_RUNS), ..active_filter() };
+    let filter = RunFilter { limit: Some(MAX_OVERVIEW_RUNS + 1), ..active_filter() };
     let runs = runtime()?.block_on(engine.list(&filter))?;
-    Ok(runs.iter().flat_map(lines_of).collect())
+    let first = runs.len().saturating_sub(MAX_OVERVIEW_RUNS);
+    let mut lines: Vec<String> = runs.iter().skip(first).flat_map(lines_of).collect();
+    if first > 0 {
+        lines.push("more: `zk fleet ls --active`".to_owned());
+    }
+    Ok(lines)
 }
 
 fn active_filter() -> RunFilter {
@@ -55,7 +60,11 @@ fn lines_of(run: &EngineRun) -> Vec<String> {
         run.job.session(),
     )];
     if let Some(wait) = &run.wait {
-        lines.push(format!("  waits for {wait}: zk fleet approve {id}"));
+        let command = match wait {
+            Wait::Answer(_) => format!(": zk fleet approve {id}"),
+            Wait::Mail | Wait::Until(_) | Wait::Children(_) => String::new(),
+        };
+        lines.push(format!("  waits for {wait}{command}"));
     }
     if let Some(failure) = &run.failure {
         lines.push(format!("  failed: {failure}"));

@@ -42,7 +42,7 @@ impl Explain for RunsError {
         match self {
             Self::Engine(error) => error.exit(),
             Self::Unknown(_) | Self::Ambiguous { .. } | Self::NoPrompt | Self::NothingToDo(_) => Exit::Usage,
-            Self::Store(_) | Self::NotParked { .. } | Self::Answer(_) => Exit::Failed,
+            Self::Store(_) | Self::NotParked { .. } | Self::Answer(_) | Self::HasRun { .. } => Exit::Failed,
         }
     }
 
@@ -50,6 +50,9 @@ impl Explain for RunsError {
         match self {
             Self::Unknown(_) | Self::Ambiguous { .. } => format!("{self}; `zk fleet ls` lists them"),
             Self::NothingToDo(_) => format!("{self}: `zk handoff \"what to do next\"`"),
+            Self::HasRun { run, .. } => {
+                format!("{self}: `zk fleet abort {run}`, or `zk fleet steer {run} TEXT`")
+            }
             Self::Engine(_) | Self::Store(_) | Self::NoPrompt | Self::NotParked { .. } | Self::Answer(_) => {
                 self.to_string()
             }

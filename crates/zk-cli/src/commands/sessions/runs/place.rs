@@ -7,7 +7,7 @@ use zk_engine::Placement;
 use super::{engine, name, preset, runs};
 use crate::app::{AppContext, runtime};
 use crate::args::fleet::{HandoffArgs, PlacementArgs, ScheduleArgs, SubmitArgs};
-use crate::args::{Format, Prompt, Resume};
+use crate::args::{Prompt, Resume};
 use crate::commands::print;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode;
@@ -75,16 +75,7 @@ pub(crate) fn attach(app: &AppContext, run: &str) -> Outcome<Exit> {
         RunPhase::Parked | RunPhase::Done | RunPhase::Failed | RunPhase::Cancelled => {}
     }
     let resume = Some(Resume::Id(session));
-    let prompt = Prompt {
-        text: None,
-        print: false,
-        format: Format::Text,
-        resume,
-        schema: None,
-        goal: None,
-        verbose: false,
-    };
-    mode::run(app, prompt)
+    mode::run(app, Prompt { resume, ..Prompt::default() })
 }
 
 /// Adds, removes or lists schedules.
