@@ -23,7 +23,7 @@ impl Default for SearchSettings {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let schema = Schema::default().section::<SearchSettings>("search")?;
+    let schema = Schema::default().section::<SearchSettings>("search");
     let mut settings = MergedSettings::new(Arc::new(schema));
     let mut flags = LayerValues::default();
     flags.count("search.results", "--results", Some(20));

@@ -147,6 +147,11 @@ impl Node {
 }
 
 impl Table {
+    /// Table with one node.
+    pub(crate) fn of_one(name: &str, node: Node) -> Self {
+        Self { named: BTreeMap::from([(name.to_owned(), node)]), ..Self::default() }
+    }
+
     /// Returns the node of a name in this table.
     pub(crate) fn at(&self, name: &str) -> Option<&Node> {
         self.named.get(name).or(self.any.as_deref())

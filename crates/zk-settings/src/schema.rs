@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -23,22 +23,64 @@ const MAX_TABLE_ERRORS: usize = 2;
 /// A section is a documented struct with [`DeserializeOwned`], [`JsonSchema`] and a default for each field.
 /// Its field names are keys, its doc comments the reference, its types and bounds the checks;
 /// [`mark`](crate::mark) lists further declarations.
+///
+/// Tables are built from their sections when a key of theirs is first looked up, so that a start pays for the
+/// tables that its files set.
 #[derive(Clone, Default)]
 pub struct Schema {
-    root: Table,
-    probes: Vec<Probe>,
+    sections: Vec<Section>,
+    /// Tables without a section, by name.
+    fixed: BTreeMap<String, Node>,
     rules: Vec<CheckRule>,
+    built: Built,
+}
+
+/// Parts of the schema that were built already.
+#[derive(Clone, Default)]
+struct Built {
+    /// Keys of the sections at the top level.
+    top: OnceLock<Table>,
+    /// Tables at the top level, by name.
+    tables: BTreeMap<String, OnceLock<Node>>,
+    whole: OnceLock<Table>,
 }
 
 /// A check beyond types, added by the program that composes the sections. Its result, if any, overrides all
 /// other checks.
 pub type CheckRule = Arc<dyn Fn(&[String], &toml::Value, Layer) -> Option<Check> + Send + Sync>;
 
-/// Test whether a table can be deserialised as the section that owns it.
-#[derive(Clone, Copy, Debug)]
-struct Probe {
+/// Section of a crate.
+#[derive(Clone, Copy)]
+struct Section {
     table: &'static str,
+    node: fn() -> Node,
+    /// Test whether a table can be deserialised as the section.
     read: fn(toml::Table) -> Result<(), toml::de::Error>,
+}
+
+impl Section {
+    /// Returns the keys of the section, at its table.
+    fn at_table(&self) -> Table {
+        let mut node = (self.node)();
+        for name in self.table.split('.').rev().filter(|name| !name.is_empty()) {
+            let mut outer = Table::default();
+            if name == "*" {
+                outer.any = Some(Box::new(node));
+            } else {
+                outer = Table::of_one(name, node);
+            }
+            node = Node::Table(outer);
+        }
+        match node {
+            Node::Table(table) => table,
+            Node::Key(_) | Node::Free(_) => Table::default(),
+        }
+    }
+
+    /// Name of the table at the top level that the section lies in; empty for the top level.
+    fn first_name(&self) -> &'static str {
+        self.table.split('.').next().unwrap_or_default()
+    }
 }
 
 /// Error: two sections have the same key.
@@ -83,29 +125,29 @@ impl fmt::Debug for Schema {
 
 impl Schema {
     /// Adds a section at a table: `""` is the top level, `"providers.*"` any table below `providers`.
+    /// [`checked`](Self::checked) tells whether another section has one of its keys.
+    #[must_use]
+    pub fn section<T: JsonSchema + DeserializeOwned>(mut self, table: &'static str) -> Self {
+        let section = Section { table, node: node_of::<T>, read: |table| table.try_into::<T>().map(|_| ()) };
+        self.sections.push(section);
+        (self.built.top, self.built.whole) = Default::default();
+        let name = section.first_name();
+        if !name.is_empty() {
+            self.built.tables.insert(name.to_owned(), OnceLock::new());
+        }
+        self
+    }
+
+    /// Builds all sections; a test of the program that composes them calls it once.
     ///
     /// # Errors
-    /// [`DuplicateKey`] if another section has one of its keys.
-    pub fn section<T: JsonSchema + DeserializeOwned>(
-        mut self,
-        table: &'static str,
-    ) -> Result<Self, DuplicateKey> {
-        let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
-        let schema = settings.into_generator().into_root_schema_for::<T>();
-        let mut node = Node::of_schema(schema.to_value());
-        for name in table.split('.').rev().filter(|name| !name.is_empty()) {
-            let mut outer = Table::default();
-            if name == "*" {
-                outer.any = Some(Box::new(node));
-            } else {
-                outer.named = BTreeMap::from([(name.to_owned(), node)]);
-            }
-            node = Node::Table(outer);
+    /// [`DuplicateKey`] if two sections have one key.
+    pub fn checked(self) -> Result<Self, DuplicateKey> {
+        let mut root = Table::default();
+        for section in &self.sections {
+            let table = section.table;
+            root.merge(section.at_table()).map_err(|key| DuplicateKey { table, key })?;
         }
-        if let Node::Table(added) = node {
-            self.root.merge(added).map_err(|key| DuplicateKey { table, key })?;
-        }
-        self.probes.push(Probe { table, read: |table| table.try_into::<T>().map(|_| ()) });
         Ok(self)
     }
 
@@ -132,8 +174,46 @@ impl Schema {
     }
 
     fn with_node(mut self, table: &'static str, node: Node) -> Self {
-        self.root.named.insert(table.to_owned(), node);
+        self.fixed.insert(table.to_owned(), node);
         self
+    }
+
+    /// Keys of the sections at the top level.
+    fn top(&self) -> &Table {
+        self.built.top.get_or_init(|| self.merged(|section| section.first_name().is_empty()))
+    }
+
+    /// Returns the node of a name at the top level.
+    fn node(&self, name: &str) -> Option<&Node> {
+        if let Some(fixed) = self.fixed.get(name) {
+            return Some(fixed);
+        }
+        let Some(built) = self.built.tables.get(name) else { return self.top().at(name) };
+        Some(built.get_or_init(|| {
+            let mut table = self.merged(|section| section.first_name() == name);
+            let own = self.top().named.get(name).cloned();
+            // A key of the top level with the name of a table is found by `checked`.
+            let _ = own.map(|node| table.merge(Table::of_one(name, node)));
+            table.named.remove(name).unwrap_or(Node::Table(table))
+        }))
+    }
+
+    /// All keys of all sections.
+    fn whole(&self) -> &Table {
+        self.built.whole.get_or_init(|| {
+            let mut whole = self.merged(|_| true);
+            whole.named.extend(self.fixed.clone());
+            whole
+        })
+    }
+
+    fn merged(&self, is_wanted: impl Fn(&Section) -> bool) -> Table {
+        let mut merged = Table::default();
+        for section in self.sections.iter().filter(|section| is_wanted(section)) {
+            // A key that two sections have is found by `checked`.
+            let _ = merged.merge(section.at_table());
+        }
+        merged
     }
 
     fn key(&self, path: &[String]) -> Option<&Key> {
@@ -144,12 +224,11 @@ impl Schema {
     }
 
     fn at(&self, path: &[String]) -> Option<&Node> {
-        let (last, tables) = path.split_last()?;
-        let table = tables.iter().try_fold(&self.root, |table, name| match table.at(name)? {
-            Node::Table(table) => Some(table),
+        let (first, names) = path.split_first()?;
+        names.iter().try_fold(self.node(first)?, |node, name| match node {
+            Node::Table(table) => table.at(name),
             Node::Key(_) | Node::Free(_) => None,
-        })?;
-        table.at(last)
+        })
     }
 
     /// Whether a key, not a table, is on the way to the path.
@@ -171,7 +250,7 @@ impl Schema {
             Some(Node::Table(table)) => table.marks.is_secret,
             Some(Node::Free(_)) | None => false,
         };
-        (1..=path.len()).any(is_marked) || path.last().is_some_and(|last| has_credential(&self.root, last))
+        (1..=path.len()).any(is_marked) || path.last().is_some_and(|last| has_credential(self.whole(), last))
     }
 
     /// Whether a value is a credential, kept out of all tables.
@@ -256,14 +335,14 @@ impl Schema {
 
     /// Describes why the section's type rejects a value that has the right shape.
     fn probe(&self, path: &[String], value: &toml::Value) -> Option<String> {
-        self.probes.iter().find_map(|probe| {
-            let inside = path_below(path, probe.table)?;
+        self.sections.iter().find_map(|section| {
+            let inside = path_below(path, section.table)?;
             let (last, tables) = inside.split_last()?;
             let leaf = toml::Table::from_iter([(last.clone(), value.clone())]);
             let table = tables.iter().rev().fold(leaf, |inner, name| {
                 toml::Table::from_iter([(name.clone(), toml::Value::Table(inner))])
             });
-            (probe.read)(table).err().map(|error| error.message().to_owned())
+            (section.read)(table).err().map(|error| error.message().to_owned())
         })
     }
 
@@ -286,9 +365,9 @@ impl Schema {
     /// Whether the table is guarded, or its name may be a misspelling of a guarded table's.
     fn is_nearly_guarded(&self, name: &str) -> bool {
         let is_guarded = |node: &Node| matches!(node, Node::Table(table) if table.marks.is_guarded);
-        match self.root.at(name) {
+        match self.node(name) {
             Some(node) => is_guarded(node),
-            None => self.root.named.iter().any(|(guarded, node)| {
+            None => self.whole().named.iter().any(|(guarded, node)| {
                 is_guarded(node) && strsim::osa_distance(&name.to_lowercase(), guarded) <= MAX_TABLE_ERRORS
             }),
         }
@@ -303,14 +382,14 @@ impl Schema {
                 names.push(path.to_owned());
             }
         };
-        visit_nodes("", &self.root, &mut visit);
+        visit_nodes("", self.whole(), &mut visit);
         names
     }
 
     /// Returns the JSON Schema of a settings file.
     #[must_use]
     pub fn json(&self, title: &str, version: &str) -> Value {
-        let mut schema = Node::Table(self.root.clone()).json();
+        let mut schema = Node::Table(self.whole().clone()).json();
         if let Value::Object(schema) = &mut schema {
             schema.insert("$schema".into(), json!("https://json-schema.org/draft/2020-12/schema"));
             schema.insert("title".into(), title.into());
@@ -350,7 +429,7 @@ impl Schema {
                 }
             }
         };
-        visit_nodes("", &self.root, &mut visit);
+        visit_nodes("", self.whole(), &mut visit);
         let mut page = String::new();
         for (table, (description, rows)) in tables {
             if rows.is_empty() {
@@ -380,6 +459,12 @@ impl Schema {
         }
         format!("| `{name}` | {} | {default} | {meaning} |", cell(&expected(key)))
     }
+}
+
+/// Builds the node of a section from its JSON Schema.
+fn node_of<T: JsonSchema>() -> Node {
+    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    Node::of_schema(settings.into_generator().into_root_schema_for::<T>().to_value())
 }
 
 /// Whether the table has a credential of this name.

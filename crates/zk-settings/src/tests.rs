@@ -60,7 +60,7 @@ struct Rules {
 }
 
 fn schema() -> Schema {
-    Schema::default().section::<Search>("search").unwrap().section::<Rules>("rules").unwrap()
+    Schema::default().section::<Search>("search").section::<Rules>("rules")
 }
 
 fn check(key: &str, value: &str, layer: Layer) -> Check {
@@ -146,7 +146,7 @@ fn sections_are_read_from_all_layers_and_secrets_are_in_no_table_and_no_line() {
 
 #[test]
 fn two_sections_cannot_have_one_key() {
-    let twice = schema().section::<Search>("search").unwrap_err();
+    let twice = schema().section::<Search>("search").checked().unwrap_err();
     assert_eq!((twice.table, twice.key.as_str()), ("search", "order"));
 }
 

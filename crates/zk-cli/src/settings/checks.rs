@@ -5,27 +5,22 @@ use zk_settings::{Check, Layer, Schema, dotted};
 
 use super::rules::wrong_rule;
 use super::sections::Sections;
-use crate::exit::{Failure, Outcome};
 
 /// Keys of an endpoint that are often set at the top level by mistake.
 const ENDPOINT_KEYS: [&str; 3] = ["base_url", "api_key", "auth_token"];
 
 /// Creates the schema of all settings, with checks of endpoints, providers, models and rules. A provider must
 /// be one of `vendors`.
-///
-/// # Errors
-/// Two sections with one key.
-pub(super) fn schema(vendors: &Vendors) -> Outcome<Schema> {
-    let schema = Sections::schema().map_err(Failure::failed)?;
+pub(super) fn schema(vendors: &Vendors) -> Schema {
     let vendors = vendors.clone();
-    Ok(schema
+    Sections::schema()
         .free("plugins", "Settings of a plugin, which checks them itself.")
         .reserved("policy")
         .rule(Arc::new(check_endpoint_key))
         .rule(Arc::new(move |path, value, _| check_provider(path, value, &vendors)))
         .rule(Arc::new(check_model))
         .rule(Arc::new(check_memory))
-        .rule(Arc::new(check_rules)))
+        .rule(Arc::new(check_rules))
 }
 
 /// Checks for keys of an endpoint at the top level, where they have no effect.
@@ -92,6 +87,6 @@ mod tests {
 
     #[test]
     fn each_key_has_one_owner() {
-        assert_eq!(Sections::schema().map(|_| ()), Ok(()));
+        assert_eq!(Sections::schema().checked().map(|_| ()), Ok(()));
     }
 }

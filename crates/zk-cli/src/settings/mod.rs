@@ -186,12 +186,9 @@ impl Settings {
     }
 
     /// Creates settings without layers.
-    ///
-    /// # Errors
-    /// Two sections with one key.
-    fn empty(additions: Additions) -> Outcome<Self> {
-        let merged = MergedSettings::new(Arc::new(checks::schema(additions.providers.vendors())?));
-        Ok(Self { merged, additions, ..Self::default() })
+    fn empty(additions: Additions) -> Self {
+        let merged = MergedSettings::new(Arc::new(checks::schema(additions.providers.vendors())));
+        Self { merged, additions, ..Self::default() }
     }
 
     /// Checks one file as a layer; returns warnings about it.
@@ -204,7 +201,7 @@ impl Settings {
         layer: Layer,
         path: &Path,
     ) -> Outcome<Vec<String>> {
-        let mut settings = Self::empty(additions)?;
+        let mut settings = Self::empty(additions);
         let mut warnings = Vec::new();
         settings.add_layer(Layer::Default, variables::defaults(), &mut Vec::new())?;
         settings.add_file(files, layer, path, true, &mut warnings)?;
@@ -487,7 +484,7 @@ impl Settings {
 }
 
 /// Returns the schema of all settings, for a program without additions.
-pub(crate) fn known_schema() -> Outcome<Schema> {
+pub(crate) fn known_schema() -> Schema {
     checks::schema(&zk_providers::Vendors::default())
 }
 

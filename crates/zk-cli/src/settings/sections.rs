@@ -11,7 +11,7 @@ use zk_memory::MemorySettings;
 use zk_permission::settings::PermissionSettings;
 use zk_protocols::ProtocolSettings;
 use zk_providers::settings::{ModelSettings, ProviderSettings};
-use zk_settings::{DuplicateKey, MergedSettings, Schema, SettingsError};
+use zk_settings::{MergedSettings, Schema, SettingsError};
 use zk_shell::ShellSettings;
 use zk_skills::settings::SkillSettings;
 use zk_tools::ToolsOptions;
@@ -31,10 +31,10 @@ macro_rules! sections {
 
         impl Sections {
             /// Keys of all sections.
-            pub(super) fn schema() -> Result<Schema, DuplicateKey> {
+            pub(super) fn schema() -> Schema {
                 let schema = Schema::default();
-                $($(#[$attribute])* let schema = schema.section::<$section>($table)?;)*
-                Ok(schema)
+                $($(#[$attribute])* let schema = schema.section::<$section>($table);)*
+                schema
             }
 
             /// Values of all sections.

@@ -9,7 +9,7 @@ use super::shapes::{
     MAX_URL_PART_BYTES, PREFIXES, PRIVATE_KEY, WEB_TOKEN, is_key_byte, is_private_key_byte, is_word_start,
 };
 
-const END_MARK: &str = "-----END_MARK ";
+const END_MARK: &str = "-----END ";
 
 /// Searcher for the beginning of a private key, built once because every piece of text is searched.
 static PRIVATE_KEYS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(PRIVATE_KEY));
@@ -110,4 +110,19 @@ fn find_open_password(text: &str) -> Option<usize> {
     let is_open = bytes.len() - colon <= MAX_URL_PART_BYTES && colon - user < MAX_URL_PART_BYTES;
     let is_open = is_open && bytes.get(..user)?.ends_with(b"://");
     is_open.then_some(colon)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_private_key_stays_open_until_its_end_line_is_whole() {
+        let key = "see -----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----";
+        let (begin, end) = ("see ".len(), key.len());
+        for cut in begin + 1..end {
+            assert_eq!(find_open_secret(&key[..cut], 0, true), Some(begin), "{:?}", &key[..cut]);
+        }
+        assert_eq!(find_open_secret(&format!("{key} b"), 0, true), None);
+    }
 }
