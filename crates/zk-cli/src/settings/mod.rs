@@ -7,12 +7,12 @@ mod hooks;
 mod json_schema;
 mod mcp;
 mod models;
+mod own_tools;
 mod plugins;
 mod presets;
 mod program;
 mod prompt_files;
 mod providers;
-mod rules;
 mod sections;
 mod variables;
 
@@ -34,8 +34,8 @@ use zk_settings::{
 };
 
 pub(crate) use json_schema::{json_schema, reference};
+pub(crate) use own_tools::{TOOLS_OF_RUNS, own_tools};
 pub(crate) use program::{ProgramSettings, ScreenName, ThemeName};
-pub(crate) use rules::{TOOLS_OF_RUNS, own_tools};
 pub(crate) use sections::Sections;
 pub(crate) use zk_settings::{Entry, Layer, LayerValues, Origin};
 

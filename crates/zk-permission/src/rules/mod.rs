@@ -5,6 +5,7 @@ mod explain;
 mod filters;
 mod held;
 mod host;
+mod known_tools;
 mod pattern;
 
 use std::fmt;
@@ -18,6 +19,7 @@ pub(crate) use code::{is_runner, plain_command};
 pub use explain::Explanation;
 pub(crate) use filters::filtered_command;
 pub use held::{DeniedFiles, HeldPaths, HideFiles};
+pub use known_tools::KnownTools;
 pub use pattern::CommandPattern;
 pub(crate) use pattern::Likeness;
 
