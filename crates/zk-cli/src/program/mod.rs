@@ -15,6 +15,7 @@ use zk_exec::{LocalHostFiles, LocalStateFiles};
 use zk_permission::FileTrust;
 use zk_serve::SdkArgs;
 use zk_skills::Project;
+use zk_stores::ChosenStore;
 use zk_tui::plain::Notices;
 use zk_tui::term;
 
@@ -24,7 +25,6 @@ use crate::args::cli::{Cli, OutputFormat};
 use crate::args::{self, Job, Request, Task, help};
 use crate::configure::canonical;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::session_stores::SessionStores;
 use crate::{commands, host, mode};
 use result_line::print_result;
 use zk_exec::ProgramEnv;
@@ -136,7 +136,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         notices,
         redactor: Arc::new(Redactor::new()),
         trust,
-        stores: SessionStores::default(),
+        stores: ChosenStore::default(),
     };
     let of_edit = (machine.clone(), project.clone(), additions.clone());
     let read = AppContext::read((cwd, project), machine, launch, endpoint, additions);
