@@ -40,10 +40,9 @@ use crate::app::{AppContext, Layer, Machine, Shared, Workplace};
 use crate::containment::{self, ConfiguredSandboxes};
 use crate::credentials;
 use crate::exit::{Failure, Outcome};
-use crate::place::ExecutionTarget;
 use crate::sessions::Session;
 use crate::settings::Settings;
-use crate::{commands, parts, policy, sandbox, select};
+use crate::{commands, parts, place, policy, sandbox, select};
 use zk_chat::walls::{self, Containment, Sandboxes as _};
 use zk_chat::{JobRows, PersonExec, PlanWays};
 
@@ -109,9 +108,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     }
     if outside || sandbox.is_some() {
         // A person approved or typed each of these commands, so they may use the SSH agent.
-        let agent = app.work.machine.env.get("SSH_AUTH_SOCK").map(ToOwned::to_owned);
-        let environment =
-            agent.into_iter().fold(children.clone(), |all, agent| all.grant("SSH_AUTH_SOCK", agent));
+        let environment = place::with_ssh_agent(&app.work.machine, children.clone());
         let agreed = of_person(&app.settings, bus, environment);
         if outside {
             scope.provide_service(Arc::new(OutsideExec(agreed.clone())));
@@ -171,7 +168,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
         })) as Arc<dyn Plugin>
     }));
     // The commands and files of another place replace this machine's.
-    plugins.push(Arc::new(ExecutionTarget::of(app)?));
+    plugins.push(Arc::new(place::target(app)?));
     // Without stored sessions nothing of a conversation is kept.
     let learned = compaction::learned_rules(&app.work).filter(|_| app.settings.program.sessions);
     plugins.extend(app.settings.results.policies(learned));
@@ -453,7 +450,7 @@ pub(crate) fn agent(
         .behavior(behavior::behavior(settings, bus))
         .history(session.loaded.messages.clone())
         .spawn(spawn)
-        .cwd(ExecutionTarget::cwd(&app.work, &app.settings, bus));
+        .cwd(place::cwd(&app.work, &app.settings, bus));
     if let Some(entries) = session.take_restored() {
         builder = builder.restored(entries);
     }

@@ -7,10 +7,9 @@ use zk_session::{SessionPlace, SwitchHost};
 
 use crate::app::{AppContext, Workplace};
 use crate::args::Resume;
-use crate::compose;
 use crate::exit::{Failure, Outcome};
-use crate::place::ExecutionTarget;
 use crate::sessions::{self, Session};
+use crate::{compose, place};
 
 /// Switch between the sessions of a conversation of this program.
 pub(crate) type SessionSwitch = zk_session::SessionSwitch<SwitchSettings>;
@@ -24,7 +23,7 @@ pub(crate) struct SwitchSettings {
 impl SwitchSettings {
     /// The working directories at present: a new session belongs to them, and a turn may have changed them.
     fn work(&self) -> Workplace {
-        let cwd = ExecutionTarget::now(&self.app.work, &self.app.settings, &self.bus.cx());
+        let cwd = place::now(&self.app.work, &self.app.settings, &self.bus.cx());
         Workplace { cwd, ..self.app.work.clone() }
     }
 }
