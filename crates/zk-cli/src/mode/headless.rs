@@ -19,11 +19,10 @@ use zk_tui::term::{Output, SafeText, StdStream, WriteFailure, print_stderr};
 use zk_view::{RefusedCalls, ViewDriver, final_answer};
 
 use super::goal_run::{self, GoalRun};
-use super::{prompt_command, summary};
+use super::{prompt_command, summary, unattended};
 use crate::app::{AppContext, Workplace, runtime};
 use crate::args::{Format, Prompt};
-use crate::compose::backends::Answering;
-use crate::compose::{self, HostOptions};
+use crate::compose::HostOptions;
 use crate::exit::{Exit, Failure, Outcome, ending_of};
 use crate::sessions::{self, Session};
 use crate::signals::{self, exit_of};
@@ -56,36 +55,18 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         let session = sessions::begin(&app.work, &app.settings, resume.as_ref()).await?;
         // The session's file is created in the background while the rest gets ready.
         session.open.iter().for_each(|open| open.prepare());
-        let used = session.loaded.model.as_ref().map(|model| &*model.provider);
-        let answering = match Answering::find(app, used, app.endpoint()).await {
-            Ok(answering) => answering,
-            Err(failure) => {
-                // Closing removes the unused file. The first error is reported.
-                let _ = session.close().await;
-                return Err(failure);
-            }
-        };
         let host = HostOptions { is_listed: true, ..HostOptions::unattended(&app.settings) };
         let view = host.view.clone();
         if let Some(entries) = session.restored() {
             view.begin(&entries);
         }
-        let bus = match compose::bus(app, &session, host).await {
-            Ok(bus) => bus,
+        let (agent, bus) = match Box::pin(unattended::open(app, &session, host)).await {
+            Ok(opened) => opened,
             Err(failure) => {
+                // Closing removes the unused file. The first error is reported.
                 let _ = session.close().await;
                 return Err(failure);
             }
-        };
-        let built = async {
-            let provider = answering.provider(&bus, &app.settings).await?;
-            answering.tell_unenforced(&bus, &app.work.machine.notices);
-            let model = answering.model(app, &*provider, &session, false).await?;
-            compose::agent(app, &bus, provider.clone(), model, &session, summary::run_error)
-        };
-        let agent = match built.await {
-            Ok(agent) => agent,
-            Err(failure) => return Err(abandon(None, &bus, &session, failure).await),
         };
         let text = match text {
             Some(text) => match prompt_command::prompt_of(&agent, &text, &stop).await {
@@ -97,7 +78,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
                     }
                     Some(prompt)
                 }
-                Err(failure) => return Err(abandon(Some(&agent), &bus, &session, failure).await),
+                Err(failure) => return Err(abandon(&agent, &bus, &session, failure).await),
             },
             None => None,
         };
@@ -120,7 +101,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         }
         let printing = match head.print_view() {
             Ok(printing) => printing,
-            Err(failure) => return Err(abandon(Some(&agent), &bus, &session, failure).await),
+            Err(failure) => return Err(abandon(&agent, &bus, &session, failure).await),
         };
         let begun = async {
             let goal = GoalRun::begin(&agent, &app.settings, goal.as_deref(), text.is_none()).await?;
@@ -133,12 +114,12 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         };
         let (goal, options) = match begun.await {
             Ok(begun) => begun,
-            Err(failure) => return Err(abandon(Some(&agent), &bus, &session, failure).await),
+            Err(failure) => return Err(abandon(&agent, &bus, &session, failure).await),
         };
         let options = options.behavior(Behavior { schema, ..Behavior::default() });
         let outcome = match head.drive_goal(&agent, options, goal.as_ref(), &stop).await {
             Ok(outcome) => outcome,
-            Err(failure) => return Err(abandon(Some(&agent), &bus, &session, failure).await),
+            Err(failure) => return Err(abandon(&agent, &bus, &session, failure).await),
         };
         agent.close().await;
         bus.close().await;
@@ -165,10 +146,8 @@ fn join(prompt: Option<String>, input: Option<String>) -> Option<String> {
 }
 
 /// Closes everything that was opened for a run that cannot start; returns the reason.
-async fn abandon(agent: Option<&Agent>, bus: &Bus, session: &Session, failure: Failure) -> Failure {
-    if let Some(agent) = agent {
-        agent.close().await;
-    }
+async fn abandon(agent: &Agent, bus: &Bus, session: &Session, failure: Failure) -> Failure {
+    agent.close().await;
     bus.close().await;
     // The reason for the missing run is reported, not an error of closing.
     let _ = session.close().await;

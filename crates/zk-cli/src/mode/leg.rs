@@ -4,22 +4,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use zk_agent::Agent;
 use zk_chat::{LaunchRequest, LaunchSession};
-use zk_core::kernel::Bus;
 use zk_core::service::{EngineName, Job, Lease, LegEnd, LegFailure};
 use zk_engine::{LegAgent, LegOpener, LegSessionError, SessionLeg, session_directory};
 use zk_session::OpeningError;
 use zk_tui::Style;
 use zk_tui::plain::SharedScreen;
 
-use super::Launcher;
-use super::summary;
+use super::{Launcher, unattended};
 use crate::app::AppContext;
-use crate::compose::backends::Answering;
-use crate::compose::{self, HostOptions};
-use crate::exit::{Failure, Outcome};
-use crate::sessions::{self, Session};
+use crate::compose::HostOptions;
+use crate::exit::Failure;
+use crate::sessions;
 
 /// Opener of the agents of a worker's legs.
 pub(crate) struct WorkerAgents {
@@ -77,26 +73,6 @@ impl WorkerAgents {
             (Err(failure), _) => Err(self.fail(job, &failure.to_string(), LegFailure::Start)),
         }
     }
-
-    /// Puts the agent together; everything that was opened is closed when that fails.
-    async fn agent(&self, app: &AppContext, session: &Session) -> Outcome<(Agent, Bus)> {
-        let used = session.loaded.model.as_ref().map(|model| &*model.provider);
-        let answering = Answering::find(app, used, app.endpoint()).await?;
-        let bus = compose::bus(app, session, HostOptions::unattended(&app.settings)).await?;
-        let built = async {
-            let provider = answering.provider(&bus, &app.settings).await?;
-            answering.tell_unenforced(&bus, &app.work.machine.notices);
-            let model = answering.model(app, &*provider, session, false).await?;
-            compose::agent(app, &bus, provider.clone(), model, session, summary::run_error)
-        };
-        match built.await {
-            Ok(agent) => Ok((agent, bus)),
-            Err(failure) => {
-                bus.close().await;
-                Err(failure)
-            }
-        }
-    }
 }
 
 #[async_trait]
@@ -113,7 +89,8 @@ impl LegOpener for WorkerAgents {
             Err(OpeningError::Store(error)) => return Err(self.refuse(job, &error.into())),
             Err(error) => return Err(self.fail(job, &error.to_string(), LegFailure::Session)),
         };
-        match Box::pin(self.agent(&app, &session)).await {
+        let host = HostOptions::unattended(&app.settings);
+        match Box::pin(unattended::open(&app, &session, host)).await {
             Ok((agent, bus)) => {
                 self.log(job, &format!("leg with token {} begins", lease.token()));
                 let log = self.log.clone();
