@@ -16,7 +16,6 @@ mod providers;
 mod sections;
 mod variables;
 
-use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +26,7 @@ use zk_core::service::{HostFiles, Trust, TrustRequest, visible_line};
 use zk_exec::ContextName;
 use zk_extensions::ExtensionConfig;
 use zk_hooks::HookSet;
-use zk_mcp::{Scripts, ServerConfig, ServerTransport};
+use zk_mcp::{Scripts, ServerChoice, ServerConfig, ServerTransport};
 use zk_permission::Decision;
 use zk_settings::{
     Check, FileRead, MergedSettings, Precedence, ProjectFile as File, Schema, flatten, read_file,
@@ -64,12 +63,8 @@ pub(crate) struct Settings {
     extensions: Vec<ExtensionConfig>,
     /// Sources that these settings were read from.
     scope: StartScope,
-    /// Whether MCP servers are disabled.
-    has_no_mcp: bool,
-    /// Names of the only MCP servers to start; `None` for all.
-    only_servers: Option<BTreeSet<String>>,
     /// MCP servers of files named on the command line, and of bundles.
-    given_servers: Vec<ServerConfig>,
+    servers: ServerChoice,
     /// Bundles that the person added.
     bundles: Arc<Loaded>,
 }
