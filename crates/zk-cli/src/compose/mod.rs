@@ -26,9 +26,9 @@ use zk_core::service::{Exec, OutsideExec, OutsideFiles, PluginSettings, Provider
 use zk_exec::{ContextName, Environment, LocalPlugin, ProcessExec, SandboxExec, Supervision};
 use zk_permission::{Mode, PermissionGate};
 use zk_protocols::ProtocolsPlugin;
-use zk_providers::select::{CredentialSource, SelectedEndpoint, split_thinking_level};
+use zk_providers::select::{SelectedEndpoint, split_thinking_level};
 use zk_providers::settings::RetrySettings;
-use zk_providers::{Auth, Connection, Http, SetupError, VendorDialect};
+use zk_providers::{Http, SetupError, VendorDialect};
 use zk_session::DumpFiles;
 use zk_tools::{PlanModes, RedactResults, ToolsOptions, ToolsPlugin, VisibleTags};
 use zk_tui::TableFences;
@@ -255,8 +255,11 @@ pub(crate) async fn provider(
     endpoint: &SelectedEndpoint,
 ) -> Outcome<Arc<dyn Provider>> {
     let provider = &endpoint.provider;
-    let connection = connection(machine, settings, endpoint).await?;
+    let http = Http::new();
+    let auth =
+        credentials::auth(machine, settings, &provider.name, endpoint.credential.as_ref(), &http).await?;
     let said = settings.providers.get(&provider.name).cloned().unwrap_or_default();
+    let connection = said.connection(endpoint, auth, settings.models(&provider.name), http);
     let mut options = said.options;
     compaction::ask_server(settings, provider, &mut options)?;
     let made = match &provider.prebuilt {
@@ -282,44 +285,6 @@ pub(crate) async fn provider(
     Ok(match &shared.provider_layer {
         Some(Layer(layer)) => layer(inner),
         None => inner,
-    })
-}
-
-/// Creates the connection from the settings and the credentials.
-async fn connection(
-    machine: &Machine,
-    settings: &Settings,
-    endpoint: &SelectedEndpoint,
-) -> Outcome<Connection> {
-    let SelectedEndpoint { provider, base_url, credential, .. } = endpoint;
-    let name = &*provider.name;
-    let http = Http::new();
-    let auth = credentials::auth(machine, settings, name, credential.as_ref(), &http).await?;
-    let said = settings.providers.get(name).cloned().unwrap_or_default();
-    let auth = match (auth, said.auth_header) {
-        (Auth::Key(key), Some(header)) => {
-            Auth::Header { name: header, prefix: said.auth_prefix.unwrap_or_default(), key }
-        }
-        (auth, _) => auth,
-    };
-    let account = match credential {
-        Some(CredentialSource::SignIn { account }) => account.clone(),
-        Some(CredentialSource::Key(_) | CredentialSource::Bearer(_) | CredentialSource::StoredKey) | None => {
-            None
-        }
-    };
-    let usual = provider.vendor.connection();
-    Ok(Connection {
-        name: provider.name.clone(),
-        base_url: base_url.clone(),
-        auth,
-        account,
-        extra_body: said.extra_body,
-        extra_headers: said.headers.into_iter().collect(),
-        models: settings.models(name),
-        clocks: Some(said.clocks.clocks(base_url)),
-        default_model: said.model.or(usual.default_model),
-        http,
     })
 }
 
