@@ -1,18 +1,16 @@
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, Behavior, RunOptions, RunOutcome};
-use zk_core::events::PermissionDecided;
 use zk_core::kernel::{AnyEvent, Bus, Cx, Reach};
 use zk_core::model::AgentError;
-use zk_core::service::{ExpandedPrompts, HostFiles, HostRead, LeftSession, Redactor, StoreError, Tool};
+use zk_core::service::{ExpandedPrompts, HostFiles, HostRead, LeftSession, Redactor, StoreError};
 use zk_permission::Mode;
-use zk_serve::print::{PROTOCOL_VERSION, PermissionDenial, RunResult, write_event, write_value};
+use zk_serve::print::{Denials, PermissionDenial, RunResult, first_line, write_event, write_value};
 use zk_tui::Style;
 use zk_tui::plain::{RunReport, Screen, SharedScreen, piped_text};
 use zk_tui::term::{Output, SafeText, StdStream, WriteFailure, print_stderr};
@@ -90,14 +88,15 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
             before: view.view().blocks.len(),
             view,
             redactor: app.work.machine.redactor.clone(),
-            denials: Arc::default(),
+            denials: Denials::default(),
         };
         head.listen(&bus);
         let telling = head.tell();
         let stderr = head.stderr.clone();
         app.work.machine.notices.route_to(move |text| stderr.line(Style::PLAIN, &format!("zk: {text}")));
         if matches!(format, Format::StreamJson | Format::ViewJson) {
-            head.say(&init(&app.work, &agent, &session));
+            let id = session.open.as_ref().map(|open| open.id());
+            head.say(&first_line(&agent, id, &app.work.cwd, env!("CARGO_PKG_VERSION")));
         }
         let printing = match head.print_view() {
             Ok(printing) => printing,
@@ -164,20 +163,12 @@ struct Headless {
     before: usize,
     redactor: Arc<Redactor>,
     /// The calls that the permission gate refused.
-    denials: Arc<Mutex<Vec<PermissionDenial>>>,
+    denials: Denials,
 }
 
 impl Headless {
     fn listen(&self, bus: &Bus) {
-        let denials = self.denials.clone();
-        bus.scope("permission-denials").on_sync(move |decided: &PermissionDecided, _: &Cx| {
-            if !decided.allowed {
-                denials
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(PermissionDenial::of(decided, |mode| format!("--permission-mode {mode}")));
-            }
-        });
+        self.denials.listen(bus, |mode| format!("--permission-mode {mode}"));
         if self.format == Format::StreamJson {
             let (output, redactor) = (self.output.clone(), self.redactor.clone());
             bus.scope("output").observe_at(Reach::Descendants, move |event: &dyn AnyEvent, cx: &Cx| {
@@ -273,7 +264,7 @@ impl Headless {
         let view = self.view.view();
         let blocks = view.blocks.get(self.before..).unwrap_or_default();
         let refused = RefusedCalls::of(blocks);
-        let denials = std::mem::take(&mut *self.denials.lock().unwrap_or_else(PoisonError::into_inner));
+        let denials = self.denials.take();
         let (exit, error) = match &outcome.result {
             Ok(()) if unsaved.is_some() => (Exit::Failed, unsaved.clone()),
             Ok(()) if refused.decided_the_run => (
@@ -374,20 +365,4 @@ fn widest_flag(denials: &[PermissionDenial]) -> String {
         ),
         None => String::new(),
     }
-}
-
-/// The first line of `stream-json` and of `--view json`.
-fn init(work: &Workplace, agent: &Agent, session: &Session) -> serde_json::Value {
-    let tools: Vec<String> =
-        agent.bus().items::<dyn Tool>().iter().map(|tool| tool.name.to_string()).collect();
-    json!({
-        "type": "system",
-        "subtype": "init",
-        "protocol": PROTOCOL_VERSION,
-        "session_id": session.open.as_ref().map(|open| open.id().clone()),
-        "model": agent.model().reference(),
-        "tools": tools,
-        "cwd": work.cwd,
-        "version": env!("CARGO_PKG_VERSION"),
-    })
 }
