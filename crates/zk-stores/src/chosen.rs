@@ -10,9 +10,9 @@ use crate::{RefusedStore, StoreLocation};
 pub struct ChosenStore(Arc<OnceLock<Chosen>>);
 
 struct Chosen {
-    /// The store for a person; `None` for SQLite files.
+    /// Name of the store in messages; `None` for SQLite files.
     name: Option<String>,
-    /// `None` for SQLite files.
+    /// Chosen store; `None` for SQLite files.
     store: Option<Arc<dyn SessionStore>>,
 }
 
@@ -35,30 +35,30 @@ impl ChosenStore {
             (None, Some(store)) => Chosen { name: Some("of this program".to_owned()), store: Some(store) },
             (None, None) => Chosen { name: None, store: None },
             (Some(text), _) => match text.parse::<StoreLocation>() {
-                Err(error) => broken("unknown".to_owned(), error.to_string()),
+                Err(error) => unusable_store("unknown".to_owned(), error.to_string()),
                 Ok(StoreLocation::Sqlite) => Chosen { name: None, store: None },
                 Ok(location) => match open(&location) {
                     Ok(store) => Chosen { name: Some(location.to_string()), store },
-                    Err(why) => broken(location.to_string(), why),
+                    Err(why) => unusable_store(location.to_string(), why),
                 },
             },
         });
     }
 
-    /// The store; `None` for the SQLite files of this user.
+    /// Returns the chosen store; `None` for the SQLite files of this user.
     #[must_use]
     pub fn chosen(&self) -> Option<Arc<dyn SessionStore>> {
         self.0.get()?.store.clone()
     }
 
-    /// The store for a person; `None` for SQLite files.
+    /// Returns the name of the store in messages; `None` for SQLite files.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.0.get()?.name.as_deref()
     }
 }
 
-fn broken(name: String, why: String) -> Chosen {
+fn unusable_store(name: String, why: String) -> Chosen {
     Chosen { name: Some(name), store: Some(Arc::new(RefusedStore::new(why))) }
 }
 

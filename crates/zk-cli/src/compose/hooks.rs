@@ -28,7 +28,7 @@ pub(crate) fn plugin(
         .cwd(&work.cwd)
         .on_notice(move |text| notices.show(text))
         .permission_mode(move || told(modes.chosen()).to_owned());
-    Some(Arc::new(if settings.context().is_elsewhere() { hooks.staying() } else { hooks }))
+    Some(Arc::new(if settings.context().is_on_another_machine() { hooks.staying() } else { hooks }))
 }
 
 /// Returns the name of a mode for hooks.

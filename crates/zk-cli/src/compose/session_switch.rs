@@ -23,7 +23,7 @@ pub(crate) struct SwitchSettings {
 impl SwitchSettings {
     /// The working directories at present: a new session belongs to them, and a turn may have changed them.
     fn work(&self) -> Workplace {
-        let cwd = place::now(&self.app.work, &self.app.settings, &self.bus.cx());
+        let cwd = place::current_dir(&self.app.work, &self.app.settings, &self.bus.cx());
         Workplace { cwd, ..self.app.work.clone() }
     }
 }

@@ -15,7 +15,7 @@ use crate::settings::ProgramSettings;
 /// Name of the file with the token of `zk serve-sessions`, in the directory of tokens.
 pub(crate) const TOKEN_FILE: &str = "sessions-token";
 
-/// Most bytes of a file with a token.
+/// Size limit of a token file, in bytes.
 const MAX_TOKEN_FILE_BYTES: usize = 4096;
 
 /// Opens the store that the settings name; `None` for SQLite files.
@@ -41,7 +41,7 @@ pub(super) fn open(
     location.open(StoreOpening { files, http: Http::new(), token }).map_err(|error| error.to_string())
 }
 
-/// Token of the server of sessions: of the environment, of the named file, or of the server of this user.
+/// Token for the server of sessions: from the environment, the named file, or the file of this user's own server.
 fn token(
     program: &ProgramSettings,
     machine: &Machine,

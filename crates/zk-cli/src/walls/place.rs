@@ -1,4 +1,4 @@
-//! Place of a conversation's commands and files, when that is not this machine.
+//! Execution of a conversation's commands in a container or on another machine, with its files there.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,14 +36,14 @@ pub(crate) fn target(app: &AppContext) -> Outcome<ExecutionTarget> {
 
 /// Returns the working directory of a conversation.
 pub(crate) fn cwd(work: &Workplace, settings: &Settings, bus: &Bus) -> PathBuf {
-    let there = if settings.context().is_elsewhere() { bus.service::<dyn Files>() } else { None };
+    let there = if settings.context().is_on_another_machine() { bus.service::<dyn Files>() } else { None };
     let roots = there.map(|files| files.roots());
     roots.and_then(|roots| roots.into_iter().next()).unwrap_or_else(|| work.cwd.clone())
 }
 
 /// Returns the current working directory on this machine, which a turn may have changed.
-pub(crate) fn now(work: &Workplace, settings: &Settings, cx: &Cx) -> PathBuf {
-    let moved = if settings.context().is_elsewhere() { None } else { TurnCwd::of(cx) };
+pub(crate) fn current_dir(work: &Workplace, settings: &Settings, cx: &Cx) -> PathBuf {
+    let moved = if settings.context().is_on_another_machine() { None } else { TurnCwd::of(cx) };
     moved.unwrap_or_else(|| work.cwd.clone())
 }
 

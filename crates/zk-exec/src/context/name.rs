@@ -35,7 +35,7 @@ impl ContextName {
 
     /// Whether commands and files are on another machine.
     #[must_use]
-    pub fn is_elsewhere(&self) -> bool {
+    pub fn is_on_another_machine(&self) -> bool {
         match self {
             // The directory is mounted at its own path.
             Self::Process | Self::Sandbox | Self::Docker(_) => false,

@@ -18,7 +18,7 @@ pub enum ExecutionTarget {
 }
 
 impl ExecutionTarget {
-    /// The files of the place, with the directory of this machine where a session's large results are.
+    /// Returns the files of the place, with this machine's directory of the session's large results.
     #[must_use]
     pub fn with_outputs(self, local: WorkspaceFiles, outputs: &Path) -> Arc<dyn Files> {
         let remote = match self {

@@ -15,8 +15,8 @@ pub struct KnownTools {
 }
 
 impl KnownTools {
-    /// Reason why a permission rule is probably not meant as written; `None` if there is none. The base of its
-    /// paths does not matter here.
+    /// Returns the reason why a permission rule is probably not meant as written, if there is one. The base directory of
+    /// its paths does not matter.
     #[must_use]
     pub fn wrong_rule(&self, decision: Decision, text: &str) -> Option<String> {
         let text = text.trim();
@@ -27,7 +27,7 @@ impl KnownTools {
         Rule::parse(Layer::User, decision, text, &base).err().map(|error| error.to_string())
     }
 
-    /// Reason why a rule with a tool's name, or a similar one, matches nothing.
+    /// Returns the reason why a rule with a tool's name, or a similar one, matches nothing.
     fn about_tool(&self, rule: &str) -> Option<String> {
         if let Some(name) = rule.strip_prefix("tool(").and_then(|rest| rest.strip_suffix(')')) {
             let is_near = |own: &&str| strsim::osa_distance(name, own) <= MAX_TOOL_ERRORS;

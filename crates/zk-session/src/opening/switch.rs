@@ -39,7 +39,7 @@ pub trait SwitchHost: Send + Sync + 'static {
     fn overrides_thinking(&self) -> bool;
 }
 
-/// Opener of the sessions of a conversation one after the other; each is closed when it is left.
+/// Opener of a conversation's sessions, one after the other; each is closed when it is left.
 pub struct SessionSwitch<H> {
     host: H,
     bus: Bus,
@@ -62,7 +62,7 @@ impl<H> fmt::Debug for SessionSwitch<H> {
 }
 
 impl<H> SessionSwitch<H> {
-    /// The present session.
+    /// Returns the current session.
     #[must_use]
     pub fn current(&self) -> Arc<ConversationSession> {
         self.state().current.clone()
@@ -86,7 +86,7 @@ impl<H: SwitchHost> SessionSwitch<H> {
         Arc::new_cyclic(|me| Self { host, bus, provider, state: Mutex::new(state), me: me.clone() })
     }
 
-    /// Returns the plugins that belong to the present session. Closing them closes the session.
+    /// Returns the plugins of the current session. Closing them closes the session.
     ///
     /// # Errors
     /// Errors of the program.
@@ -106,8 +106,8 @@ impl<H: SwitchHost> SessionSwitch<H> {
         self.bus.item::<dyn Backend>(name)?.provider()
     }
 
-    /// Makes a session the present one, and returns it for the conversation to continue.
-    fn present(&self, session: &Arc<ConversationSession>) -> Result<OpenedSession, H::Error> {
+    /// Makes `session` the current one, and returns it for the conversation to continue.
+    fn make_current(&self, session: &Arc<ConversationSession>) -> Result<OpenedSession, H::Error> {
         let before = std::mem::replace(&mut self.state().current, session.clone());
         let plugins = self.parts().inspect_err(|_| self.state().current = before)?;
         // A model of the command line or the settings overrides the session's.
@@ -125,13 +125,13 @@ impl<H: SwitchHost> SessionSwitch<H> {
         })
     }
 
-    async fn begin(&self, target: &SwitchTarget) -> Result<ConversationSession, ConversationError> {
+    async fn open_target(&self, target: &SwitchTarget) -> Result<ConversationSession, ConversationError> {
         let id = match target {
             SwitchTarget::New => None,
             SwitchTarget::Session(id) => Some(id.clone()),
             SwitchTarget::Fork(entry) => {
                 let copied = self.current().copy_up_to(&self.host.place(), entry).await;
-                Some(copied.map_err(refused::<H>)?)
+                Some(copied.map_err(conversation_error::<H>)?)
             }
             // The conversation moves the leaf in place instead.
             SwitchTarget::Branch(_) | SwitchTarget::Tree(_) => {
@@ -139,11 +139,11 @@ impl<H: SwitchHost> SessionSwitch<H> {
                 return Err(ConversationError::Unsupported { what, reason });
             }
         };
-        self.host.begin(id.as_ref()).await.map_err(refused::<H>)
+        self.host.begin(id.as_ref()).await.map_err(conversation_error::<H>)
     }
 }
 
-fn refused<H: SwitchHost>(error: impl Into<H::Error>) -> ConversationError {
+fn conversation_error<H: SwitchHost>(error: impl Into<H::Error>) -> ConversationError {
     ConversationError::Agent(AgentError::Usage(error.into().to_string()))
 }
 
@@ -154,19 +154,19 @@ impl<H: SwitchHost> SessionOpener for SessionSwitch<H> {
         target: &SwitchTarget,
         _: Option<&SessionId>,
     ) -> Result<OpenedSession, ConversationError> {
-        let session = Arc::new(self.begin(target).await?);
-        match self.present(&session) {
+        let session = Arc::new(self.open_target(target).await?);
+        match self.make_current(&session) {
             Ok(opened) => Ok(opened),
             Err(error) => {
                 // The unused session is closed; the reason was reported already.
                 let _ = session.close().await;
-                Err(refused::<H>(error))
+                Err(conversation_error::<H>(error))
             }
         }
     }
 
     async fn find_path(&self, to: Option<&EntryId>) -> Result<BranchPath, ConversationError> {
-        self.current().find_path(to).await.map_err(refused::<H>)
+        self.current().find_path(to).await.map_err(conversation_error::<H>)
     }
 
     async fn move_leaf(
@@ -175,8 +175,8 @@ impl<H: SwitchHost> SessionOpener for SessionSwitch<H> {
         summary: Option<String>,
     ) -> Result<OpenedSession, ConversationError> {
         let moved = self.current().move_leaf(&self.host.place(), to, summary).await;
-        let moved = moved.map_err(refused::<H>)?;
-        self.present(&Arc::new(moved)).map_err(refused::<H>)
+        let moved = moved.map_err(conversation_error::<H>)?;
+        self.make_current(&Arc::new(moved)).map_err(conversation_error::<H>)
     }
 }
 

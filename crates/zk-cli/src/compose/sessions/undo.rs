@@ -24,6 +24,6 @@ pub(crate) fn journal(work: &Workplace, settings: &Settings, outputs: &Path) -> 
 
 /// Plugin that fills the journal; `None` if it is switched off, or if the files are on another machine.
 pub(crate) fn plugin(app: &AppContext, outputs: &Path) -> Option<Undo> {
-    let is_here = !app.settings.context().is_elsewhere();
+    let is_here = !app.settings.context().is_on_another_machine();
     (app.settings.undo.enabled && is_here).then(|| Undo::new(journal(&app.work, &app.settings, outputs)))
 }
