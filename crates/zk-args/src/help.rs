@@ -1,5 +1,6 @@
 use std::fmt::Write as _;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
 
 use crate::cli::{Cli, GLOBAL};
@@ -31,6 +32,31 @@ pub fn print(words: impl IntoIterator<Item = String>) -> bool {
         let _ = at.print_long_help();
     }
     is_below
+}
+
+/// Advice on an invalid command line, if the parser's message is not enough.
+#[must_use]
+pub fn usage_hint(error: &clap::Error) -> Option<&'static str> {
+    let invalid = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(invalid)) => invalid.as_str(),
+        Some(_) | None => return None,
+    };
+    // A command has its own arguments.
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string);
+    let takes_prompt = usage.is_none_or(|usage| usage.contains("PROMPT"));
+    match error.kind() {
+        ErrorKind::UnknownArgument if matches!(invalid, "-y" | "--yes" | "--yolo") && takes_prompt => Some(
+            "zk: no short flag lifts every question: --permission-mode auto runs what the sandbox bounds, \
+             --permission-mode accept-edits changes files of the workspace, --allow-all runs everything",
+        ),
+        ErrorKind::UnknownArgument if !invalid.starts_with('-') && takes_prompt => {
+            Some("zk: put a prompt of several words in quotes: zk -p \"what is this\"")
+        }
+        ErrorKind::InvalidValue if invalid.starts_with("--resume") => {
+            Some("zk: --resume needs an ID; `zk sessions` lists them, and --continue takes the newest")
+        }
+        _ => None,
+    }
 }
 
 /// Help of the subcommand with exactly these names.

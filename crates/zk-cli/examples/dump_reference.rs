@@ -4,6 +4,6 @@ use std::error::Error;
 use std::io::{Write, stdout};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let pages = serde_json::json!(zk_cli::reference_pages()?);
+    let pages = serde_json::json!(zk_cli::reference_pages());
     Ok(writeln!(stdout(), "{pages}")?)
 }

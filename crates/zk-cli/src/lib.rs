@@ -38,23 +38,21 @@ use zk_args as args;
 
 /// Returns the reference pages of the settings and the command line in Markdown, by their paths in the
 /// repository.
-///
-/// # Errors
-/// In words, if two sections of the settings have one key.
+#[must_use]
 #[doc(hidden)]
-pub fn reference_pages() -> Result<std::collections::BTreeMap<&'static str, String>, String> {
+pub fn reference_pages() -> std::collections::BTreeMap<&'static str, String> {
     let settings = format!(
         "# Settings\n\n{}\n{}",
         "Keys of `~/.config/zk/settings.toml`, of a project's `.zk/settings.toml` and `.zk/settings.local.toml`, of presets, and of\n\
          the file that `--config` names. `zk config show --origin` prints what holds and from where; `zk config keys` prints this\n\
          page. `[hooks]` has a [page of its own](hooks.md), and so have [MCP servers](mcp.md), `[[extensions]]` (in\n\
          [extensions](extensions.md)), `plugin_dirs` of a project (in [plugins](plugins.md#plugins-of-a-project)) and the [sandbox](sandbox.md).",
-        settings::reference().map_err(|failure| failure.message)?
+        settings::reference()
     );
-    Ok([
+    [
         ("docs/settings.md", settings),
         ("docs/cli.md", args::help::reference()),
         ("docs/reference/exit-codes.md", args::exit_reference()),
     ]
-    .into())
+    .into()
 }

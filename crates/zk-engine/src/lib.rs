@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`LocalEngine`] | the `dyn Engine` of one machine: runs, leases, schedules in one file, for several worker processes |
 //! | [`AgentLegs`] | the `dyn Legs` of agents: a leg resumes a session under its lease, and ends done, parked or handed over |
+//! | [`SessionLeg`] | agent of a leg with its session, and the directory and the failures of that session |
 //! | [`Runs`] | runs with their sessions: submit, steer, answer, hand off, schedule |
 //!
 //! # Example
@@ -25,6 +26,7 @@ mod clock;
 mod error;
 mod file;
 mod keeper;
+mod leg_session;
 mod local;
 mod rows;
 mod runs;
@@ -32,5 +34,6 @@ mod schedules;
 mod serve;
 
 pub use agent_legs::{AgentLegs, LegAgent, LegOpener};
+pub use leg_session::{LegSessionError, SessionLeg, session_directory};
 pub use local::LocalEngine;
 pub use runs::{Placement, Runs, RunsError};

@@ -11,6 +11,7 @@
 //! | [`ExecServer`], [`Remote`] | server and client of commands and files over a socket |
 //! | [`SshTunnel`] | connection to the exec-server of another host |
 //! | [`ContextName`] | name of an execution context, as a person writes it |
+//! | [`ExecutionTarget`] | place of commands and files: this machine, a container or another machine |
 //! | [`OverlaidFiles`] | remote files, with one directory of this machine among them |
 //! | [`Limits`] | memory, processes and output that a command may use |
 //! | [`Environment`] | variables that a child process gets |
@@ -55,6 +56,8 @@ pub mod settings;
 mod state_files;
 mod wire;
 
+#[cfg(all(feature = "docker", feature = "remote"))]
+pub use context::ExecutionTarget;
 pub use context::{ContextName, ContextNameError, SshTarget, socket_path};
 #[cfg(feature = "docker")]
 pub use docker::{DockerExec, DockerOptions};
@@ -70,7 +73,8 @@ pub use process::{ProcessExec, Supervision, run_supervisor};
 pub use reads::{ReadSandbox, ReadSandboxNotice, git_read_variables};
 #[cfg(feature = "remote")]
 pub use remote::{
-    ExecServer, Remote, RemoteError, RemoteExec, RemoteFiles, SocketDir, SshTunnel, open_tunnel, serve_tunnel,
+    ExecServer, Remote, RemoteError, RemoteExec, RemoteFiles, SocketDir, SshError, SshTunnel, open_tunnel,
+    serve_tunnel,
 };
 pub use sandbox::{
     HostRuleError, HostRules, Layer, LayerState, Network, SandboxError, SandboxExec, SandboxPolicy,

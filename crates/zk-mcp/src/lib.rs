@@ -49,7 +49,9 @@ pub use auth::{SignInError, SignInOptions, SignInPage};
 pub use config::exposure::{ServerTrust, ToolFilter};
 pub use config::oauth_config::OAuthConfig;
 pub use config::secret_values::SecretValues;
+pub use config::server_choice::ServerChoice;
 pub use config::server_config::{ServerConfig, ServerConfigError, ServerDisclosure, ServerPermission};
+pub use config::server_file::{PROJECT_FILE, ServerFileError, servers_of_file, servers_of_project};
 pub use config::server_transport::{ServerTransport, definition_of};
 pub use events::{
     McpAuthError, McpAuthRequired, McpAuthSuccess, McpAuthUrl, McpBootstrapEnd, McpBootstrapStart,

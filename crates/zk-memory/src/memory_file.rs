@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use zk_core::service::{HostFileError, HostFiles, HostRead, Overflow, Trust, TrustItem};
+use zk_core::service::{HostFileError, HostFiles, HostRead, Overflow, Trust, TrustItem, TrustRequest};
 
 use crate::fact::MAX_FACT_BYTES;
 use crate::{FactScope, SyncedFile};
@@ -42,6 +42,17 @@ pub struct ProjectFacts {
     pub bytes: Vec<u8>,
     /// Texts of the facts.
     pub facts: Vec<String>,
+}
+
+impl ProjectFacts {
+    /// Question whether a person trusts the facts.
+    #[must_use]
+    pub fn trust_request(&self) -> TrustRequest {
+        let text = format!(
+            "Trust the facts in {MEMORY_FILE} of the project exactly as they are? They are told to the model where they fit."
+        );
+        TrustRequest { text, items: self.facts.clone(), details: Vec::new() }
+    }
 }
 
 impl MemoryFile {

@@ -69,8 +69,8 @@ pub use mode::{Mode, ModeError, ModeSwitch, NameError, UnknownMode};
 pub use plugin::PermissionJudge;
 pub use repository::starts_nothing;
 pub use rules::{
-    Access, Bound, CommandPattern, Decision, DeniedFiles, Explanation, HeldPaths, HideFiles, Layer, Manifest,
-    ProjectCode, Rule, RuleBase, RuleError, Rules, UnknownDecision,
+    Access, Bound, CommandPattern, Decision, DeniedFiles, Explanation, HeldPaths, HideFiles, KnownTools,
+    Layer, Manifest, ProjectCode, Rule, RuleBase, RuleError, Rules, UnknownDecision,
 };
 pub use shell::{
     Assignment, Command, Connector, MAX_COMMANDS, NotUnderstood, Obstacle, Redirect, Script, quote, quote_all,

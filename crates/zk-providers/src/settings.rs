@@ -7,11 +7,15 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
+use zk_auth::Http;
 use zk_core::model::ThinkingSupport;
 
-use crate::catalogue::models::Override;
+use crate::catalogue::models::{Override, Overrides};
 use crate::encode::effort::Efforts;
+use crate::select::{CredentialSource, SelectedEndpoint};
+use crate::wire::connection::Connection;
 use crate::wire::response::timeouts::Clocks;
+use crate::wire::secret::Auth;
 
 /// One provider: a vendor that zk knows, or a server of one's own.
 #[derive(Clone, Default, Deserialize, JsonSchema)]
@@ -57,6 +61,44 @@ impl fmt::Debug for ProviderSettings {
             .field("base_url", &self.base_url)
             .field("model", &self.model)
             .finish_non_exhaustive()
+    }
+}
+
+impl ProviderSettings {
+    /// Returns the connection to an endpoint of the provider, with the credential `auth` and the settings about its
+    /// `models`.
+    #[must_use]
+    pub fn connection(
+        &self,
+        endpoint: &SelectedEndpoint,
+        auth: Auth,
+        models: Overrides,
+        http: Http,
+    ) -> Connection {
+        let SelectedEndpoint { provider, base_url, credential, .. } = endpoint;
+        let auth = match (auth, self.auth_header.clone()) {
+            (Auth::Key(key), Some(header)) => {
+                Auth::Header { name: header, prefix: self.auth_prefix.clone().unwrap_or_default(), key }
+            }
+            (auth, _) => auth,
+        };
+        let account = match credential {
+            Some(CredentialSource::SignIn { account }) => account.clone(),
+            Some(CredentialSource::Key(_) | CredentialSource::Bearer(_) | CredentialSource::StoredKey)
+            | None => None,
+        };
+        Connection {
+            name: provider.name.clone(),
+            base_url: base_url.clone(),
+            auth,
+            account,
+            extra_body: self.extra_body.clone(),
+            extra_headers: self.headers.clone().into_iter().collect(),
+            models,
+            clocks: Some(self.clocks.clocks(base_url)),
+            default_model: self.model.clone().or(provider.vendor.connection().default_model),
+            http,
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 //! | [`resume_leg`], [`open_questions`], [`answer_question`] | runs that outlive their worker: the next leg, and what a person decides |
 //! | [`load_history`], [`load_live`], [`resume`] | history from which a resumed run starts |
 //! | [`SessionPlace`], [`ConversationSession`] | session of a conversation: opening, resuming, preview, copy and end |
+//! | [`SessionSwitch`] | sessions of a conversation one after the other, each closed when it is left |
 //! | [`latest`], [`open_matching`], [`read_matching`], [`scan_matching`] | lookup of a session for `--continue`, `--resume` and listings |
 //! | [`TitlePlugin`] | titles of sessions by a model |
 //! | [`FileBlobs`] | large contents of a session, in files beside it |
@@ -80,7 +81,7 @@ pub use memory::MemoryStore;
 #[cfg(feature = "sqlite")]
 pub use opening::{
     ConversationSession, NoticeSink, OpeningError, SessionCopy, SessionNotice, SessionPlace, SessionStart,
-    SharedStore, last_run,
+    SessionSwitch, SharedStore, SwitchHost, last_run,
 };
 pub use recorder::{Recorder, Saved};
 #[cfg(feature = "sqlite")]

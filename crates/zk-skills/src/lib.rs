@@ -37,6 +37,7 @@ mod instructions;
 #[cfg(feature = "settings")]
 pub mod settings;
 mod skill;
+mod trust_requests;
 
 pub use active::plugin::{PREFIX, SkillsPlugin};
 pub use active::skills::{Skills, SkillsOptions};
@@ -69,3 +70,4 @@ pub use skill::{
     Bundle, BundleCommand, BundlePlace, BundleSkill, Diagnostic, DiagnosticLevel, MAX_DESCRIPTION, Manifest,
     SKILL_FILE, Skill, SkillSource, body, name_faults, place, validate,
 };
+pub use trust_requests::{agents_request, skills_request, suspicions};

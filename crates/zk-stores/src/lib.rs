@@ -7,6 +7,7 @@
 //! | [`RemoteStore`] | client of `zk serve-sessions` over HTTP |
 //! | `PostgresStore` | sessions in PostgreSQL, with leases and fencing tokens (feature `postgres`) |
 //! | [`StoreLocation`] | place of a store as a person writes it: `files:PATH`, `http://…`; opens it |
+//! | `ChosenStore` | the store of a program, as it was chosen at the start (features `files` and `remote`) |
 //! | `RefusedStore` | store that cannot be used as it is set (features `files` and `remote`) |
 //! | [`wire`] | messages between the client and the server of sessions |
 //!
@@ -20,6 +21,8 @@
 //!
 //! No loop, no provider, no tool. It reads no environment and no settings, and prints nothing.
 
+#[cfg(all(feature = "files", feature = "remote"))]
+mod chosen;
 #[cfg(feature = "files")]
 mod files;
 mod location;
@@ -33,6 +36,8 @@ mod remote;
 mod shared;
 pub mod wire;
 
+#[cfg(all(feature = "files", feature = "remote"))]
+pub use chosen::ChosenStore;
 #[cfg(feature = "files")]
 pub use files::{DirMap, FileMapStore, KeyValue, MapError, MapLock, MemoryMap, Saved};
 pub use location::{LocationError, StoreLocation};

@@ -34,6 +34,13 @@ pub enum StoreLocation {
 )]
 pub struct LocationError(String);
 
+impl StoreLocation {
+    /// Forms of a place, as a person reads them.
+    pub const CHOICES: &str = "`sqlite`, `memory`, `files:PATH`, `http://127.0.0.1:PORT` or `postgres://…`";
+    /// Regular expression of places.
+    pub const PATTERN: &str = "^(sqlite|memory|files:.+|https?://.+|postgres(ql)?://.*)$";
+}
+
 impl FromStr for StoreLocation {
     type Err = LocationError;
 

@@ -51,12 +51,12 @@ pub(crate) fn config_show(machine: &Machine, settings: &Settings, origin: bool) 
 
 /// Prints the reference of all settings, as Markdown.
 pub(crate) fn config_keys(machine: &Machine) -> Outcome<Exit> {
-    print_text(machine, &reference()?)
+    print_text(machine, &reference())
 }
 
 /// Prints the JSON Schema of the settings, or of a run's result.
 pub(crate) fn config_schema(machine: &Machine, of_result: bool) -> Outcome<Exit> {
-    let schema = if of_result { RunResult::json_schema() } else { json_schema()? };
+    let schema = if of_result { RunResult::json_schema() } else { json_schema() };
     let schema = serde_json::to_string_pretty(&schema).map_err(Failure::failed)?;
     print_text(machine, &schema)
 }

@@ -8,7 +8,6 @@ use zk_hooks::CommandHooks;
 use zk_permission::{Mode, ModeSwitch};
 
 use crate::app::Workplace;
-use crate::place::ExecutionTarget;
 use crate::settings::Settings;
 
 /// Returns the plugin of the hooks, if there are any. They run with `own` on this machine, outside of the
@@ -29,7 +28,7 @@ pub(crate) fn plugin(
         .cwd(&work.cwd)
         .on_notice(move |text| notices.show(text))
         .permission_mode(move || mode_name(modes.chosen()).to_owned());
-    Some(Arc::new(if ExecutionTarget::is_on_another_machine(settings) { hooks.staying() } else { hooks }))
+    Some(Arc::new(if settings.context().is_on_another_machine() { hooks.staying() } else { hooks }))
 }
 
 /// Returns the name of a permission mode that hooks get, as in Claude Code.

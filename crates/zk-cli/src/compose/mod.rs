@@ -26,9 +26,9 @@ use zk_core::service::{Exec, OutsideExec, OutsideFiles, PluginSettings, Provider
 use zk_exec::{ContextName, Environment, LocalPlugin, ProcessExec, SandboxExec, Supervision};
 use zk_permission::{Mode, PermissionGate};
 use zk_protocols::ProtocolsPlugin;
-use zk_providers::select::{CredentialSource, SelectedEndpoint, split_thinking_level};
+use zk_providers::select::{SelectedEndpoint, split_thinking_level};
 use zk_providers::settings::RetrySettings;
-use zk_providers::{Auth, Connection, Http, SetupError, VendorDialect};
+use zk_providers::{Http, SetupError, VendorDialect};
 use zk_session::DumpFiles;
 use zk_tools::{PlanModes, RedactResults, ToolsOptions, ToolsPlugin, VisibleTags};
 use zk_tui::TableFences;
@@ -40,10 +40,9 @@ use crate::app::{AppContext, Layer, Machine, Shared, Workplace};
 use crate::containment::{self, ConfiguredSandboxes};
 use crate::credentials;
 use crate::exit::{Failure, Outcome};
-use crate::place::ExecutionTarget;
 use crate::sessions::Session;
 use crate::settings::Settings;
-use crate::{commands, parts, policy, sandbox, select};
+use crate::{commands, parts, place, policy, sandbox, select};
 use zk_chat::walls::{self, Containment, Sandboxes as _};
 use zk_chat::{JobRows, PersonExec, PlanWays};
 
@@ -109,9 +108,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     }
     if outside || sandbox.is_some() {
         // A person approved or typed each of these commands, so they may use the SSH agent.
-        let agent = app.work.machine.env.get("SSH_AUTH_SOCK").map(ToOwned::to_owned);
-        let environment =
-            agent.into_iter().fold(children.clone(), |all, agent| all.grant("SSH_AUTH_SOCK", agent));
+        let environment = place::with_ssh_agent(&app.work.machine, children.clone());
         let agreed = person_exec(&app.settings, bus, environment);
         if outside {
             scope.provide_service(Arc::new(OutsideExec(agreed.clone())));
@@ -171,7 +168,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
         })) as Arc<dyn Plugin>
     }));
     // The commands and files of another place replace this machine's.
-    plugins.push(Arc::new(ExecutionTarget::of(app)?));
+    plugins.push(Arc::new(place::target(app)?));
     // Without stored sessions nothing of a conversation is kept.
     let learned = compaction::learned_rules(&app.work).filter(|_| app.settings.program.sessions);
     plugins.extend(app.settings.results.policies(learned));
@@ -258,8 +255,11 @@ pub(crate) async fn provider(
     endpoint: &SelectedEndpoint,
 ) -> Outcome<Arc<dyn Provider>> {
     let provider = &endpoint.provider;
-    let connection = connection(machine, settings, endpoint).await?;
+    let http = Http::new();
+    let auth =
+        credentials::auth(machine, settings, &provider.name, endpoint.credential.as_ref(), &http).await?;
     let said = settings.providers.get(&provider.name).cloned().unwrap_or_default();
+    let connection = said.connection(endpoint, auth, settings.models(&provider.name), http);
     let mut options = said.options;
     compaction::request_server_compaction(settings, provider, &mut options)?;
     let made = match &provider.prebuilt {
@@ -285,44 +285,6 @@ pub(crate) async fn provider(
     Ok(match &shared.provider_layer {
         Some(Layer(layer)) => layer(inner),
         None => inner,
-    })
-}
-
-/// Creates the connection from the settings and the credentials.
-async fn connection(
-    machine: &Machine,
-    settings: &Settings,
-    endpoint: &SelectedEndpoint,
-) -> Outcome<Connection> {
-    let SelectedEndpoint { provider, base_url, credential, .. } = endpoint;
-    let name = &*provider.name;
-    let http = Http::new();
-    let auth = credentials::auth(machine, settings, name, credential.as_ref(), &http).await?;
-    let said = settings.providers.get(name).cloned().unwrap_or_default();
-    let auth = match (auth, said.auth_header) {
-        (Auth::Key(key), Some(header)) => {
-            Auth::Header { name: header, prefix: said.auth_prefix.unwrap_or_default(), key }
-        }
-        (auth, _) => auth,
-    };
-    let account = match credential {
-        Some(CredentialSource::SignIn { account }) => account.clone(),
-        Some(CredentialSource::Key(_) | CredentialSource::Bearer(_) | CredentialSource::StoredKey) | None => {
-            None
-        }
-    };
-    let usual = provider.vendor.connection();
-    Ok(Connection {
-        name: provider.name.clone(),
-        base_url: base_url.clone(),
-        auth,
-        account,
-        extra_body: said.extra_body,
-        extra_headers: said.headers.into_iter().collect(),
-        models: settings.models(name),
-        clocks: Some(said.clocks.clocks(base_url)),
-        default_model: said.model.or(usual.default_model),
-        http,
     })
 }
 
@@ -457,7 +419,7 @@ pub(crate) fn agent(
         .behavior(behavior::behavior(settings, bus))
         .history(session.loaded.messages.clone())
         .spawn(spawn)
-        .cwd(ExecutionTarget::cwd(&app.work, &app.settings, bus));
+        .cwd(place::cwd(&app.work, &app.settings, bus));
     if let Some(entries) = session.take_restored() {
         builder = builder.restored(entries);
     }

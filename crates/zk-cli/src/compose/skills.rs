@@ -10,7 +10,7 @@ use zk_exec::WorkspaceFiles;
 use zk_exec::settings::at_home;
 use zk_skills::{
     Diagnostic, LeftOutSkill, Skill, SkillApproval, SkillFiles, SkillRoots, SkillSet, SkillsOptions,
-    SkillsPlugin, discover, left_out, scan,
+    SkillsPlugin, discover, left_out,
 };
 
 use crate::app::{Machine, Workplace};
@@ -110,14 +110,6 @@ pub(crate) fn untrusted(work: &Workplace, settings: &Settings) -> Vec<Arc<Skill>
         return Vec::new();
     }
     discover(&roots, &work.machine.host_files, Some(&*work.machine.trust)).untrusted
-}
-
-/// Returns warnings about lines of a skill that look like a prompt injection, for a person who decides about
-/// it.
-pub(crate) fn suspicions(machine: &Machine, skill: &Skill) -> Vec<String> {
-    let text = zk_skills::body(skill, &machine.host_files).unwrap_or_default();
-    let found = scan(&text).into_iter();
-    found.map(|found| format!("warning: line {} {}: {}", found.line, found.what, found.quote)).collect()
 }
 
 /// Approves exactly the present content of a project's skill.

@@ -6,12 +6,12 @@ use zk_core::service::Redactor;
 use zk_exec::{LocalHostFiles, SshTunnel};
 use zk_permission::FileTrust;
 use zk_providers::select::GivenValues;
+use zk_stores::ChosenStore;
 use zk_tui::TerminalEnv;
 use zk_tui::plain::Notices;
 
 use crate::args::{Launch, StartScope};
 use crate::exit::Outcome;
-use crate::session_stores::SessionStores;
 use crate::settings::Settings;
 use zk_chat::{ProviderLayer, Runtime};
 use zk_exec::ProgramEnv;
@@ -51,7 +51,7 @@ pub(crate) struct Machine {
     /// Store of approvals for projects.
     pub(crate) trust: Arc<FileTrust>,
     /// Store of the sessions.
-    pub(crate) stores: SessionStores,
+    pub(crate) stores: ChosenStore,
 }
 
 impl Machine {

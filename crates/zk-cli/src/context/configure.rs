@@ -7,13 +7,14 @@ use zk_agent::AgentDefinition;
 use zk_core::service::HostFiles;
 use zk_exec::settings::at_home;
 use zk_providers::select::GivenValues;
+use zk_stores::StoreLocation;
 
 use crate::additions::Additions;
 use crate::app::{AppContext, Machine, Shared, Workplace};
 use crate::args::Launch;
 use crate::exit::{Failure, Outcome};
 use crate::settings::{Settings, SettingsSources};
-use crate::{agents, bundles};
+use crate::{agents, bundles, session_stores};
 use zk_exec::ProgramEnv;
 
 /// Settings and command-line files of one read.
@@ -91,7 +92,9 @@ impl AppContext {
     ) -> Outcome<(Self, Vec<String>)> {
         let store = additions.session_store.clone();
         let read = Configured::read(&launch, &machine, &project, additions, None)?;
-        machine.stores.choose(&read.settings.program, &machine, store);
+        let program = &read.settings.program;
+        let open = |location: &StoreLocation| session_stores::open(location, program, &machine);
+        machine.stores.choose(program.session_store.as_deref(), store, open);
         let Configured { settings, add_dirs, agents, warnings } = read;
         let work = Workplace { machine, cwd, add_dirs, project, scope: launch.scope };
         let (launch, shared) = (Some(Arc::new(launch)), Shared::default());

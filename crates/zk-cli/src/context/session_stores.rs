@@ -1,15 +1,13 @@
 //! The store of this user's sessions, as it was chosen at the start.
 
-use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use zk_auth::Http;
 use zk_core::service::{SessionStore, StateFiles};
 use zk_exec::LocalStateFiles;
 use zk_exec::settings::at_home;
-use zk_session::SharedStore;
-use zk_stores::{RefusedStore, StoreLocation, StoreOpening};
+use zk_stores::{StoreLocation, StoreOpening};
 
 use crate::app::Machine;
 use crate::settings::ProgramSettings;
@@ -20,75 +18,16 @@ pub(crate) const TOKEN_FILE: &str = "sessions-token";
 /// Size limit of a token file, in bytes.
 const MAX_TOKEN_FILE_BYTES: usize = 4096;
 
-/// Store of the sessions, once the settings or a team's program chose one; SQLite files until then.
-#[derive(Clone, Default)]
-pub(crate) struct SessionStores(Arc<OnceLock<Chosen>>);
-
-struct Chosen {
-    /// Name of the store in messages; `None` for SQLite files.
-    name: Option<String>,
-    /// Chosen store; `None` for SQLite files.
-    store: Option<SharedStore>,
-}
-
-impl fmt::Debug for SessionStores {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SessionStores").field("name", &self.name()).finish()
-    }
-}
-
-impl SessionStores {
-    /// Chooses the store of the settings, or else that of a team's program. Only the first choice counts.
-    pub(crate) fn choose(
-        &self,
-        program: &ProgramSettings,
-        machine: &Machine,
-        given: Option<Arc<dyn SessionStore>>,
-    ) {
-        self.0.get_or_init(|| match (&program.session_store, given) {
-            (None, Some(store)) => {
-                Chosen { name: Some("of this program".to_owned()), store: Some(SharedStore::new(store)) }
-            }
-            (None, None) => Chosen { name: None, store: None },
-            (Some(text), _) => match text.parse::<StoreLocation>() {
-                Err(error) => unusable_store("unknown".to_owned(), error.to_string()),
-                Ok(StoreLocation::Sqlite) => Chosen { name: None, store: None },
-                Ok(location) => {
-                    if let StoreLocation::Postgres(address) = &location {
-                        machine.redactor.learn(address);
-                    }
-                    match open(&location, program, machine) {
-                        Ok(store) => {
-                            Chosen { name: Some(location.to_string()), store: store.map(SharedStore::new) }
-                        }
-                        Err(why) => unusable_store(location.to_string(), why),
-                    }
-                }
-            },
-        });
-    }
-
-    /// Returns the chosen store; `None` for the SQLite files of this user.
-    pub(crate) fn chosen(&self) -> Option<SharedStore> {
-        self.0.get()?.store.clone()
-    }
-
-    /// Returns the name of the store in messages; `None` for SQLite files.
-    pub(crate) fn name(&self) -> Option<&str> {
-        self.0.get()?.name.as_deref()
-    }
-}
-
-fn unusable_store(name: String, why: String) -> Chosen {
-    Chosen { name: Some(name), store: Some(SharedStore::new(Arc::new(RefusedStore::new(why)))) }
-}
-
-fn open(
+/// Opens the store that the settings name; `None` for SQLite files.
+pub(super) fn open(
     location: &StoreLocation,
     program: &ProgramSettings,
     machine: &Machine,
 ) -> Result<Option<Arc<dyn SessionStore>>, String> {
     let home = machine.env.path("HOME");
+    if let StoreLocation::Postgres(address) = location {
+        machine.redactor.learn(address);
+    }
     let (location, token) = match location {
         StoreLocation::Files(path) => {
             let path = path.to_str().and_then(|path| at_home(path, home.as_deref())).unwrap_or_default();

@@ -1,29 +1,26 @@
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, Behavior, RunOptions, RunOutcome};
-use zk_core::events::PermissionDecided;
 use zk_core::kernel::{AnyEvent, Bus, Cx, Reach};
 use zk_core::model::AgentError;
-use zk_core::service::{ExpandedPrompts, HostFiles, HostRead, LeftSession, Redactor, StoreError, Tool};
+use zk_core::service::{ExpandedPrompts, HostFiles, HostRead, LeftSession, Redactor, StoreError};
 use zk_permission::Mode;
-use zk_serve::print::{PROTOCOL_VERSION, PermissionDenial, RunResult, write_event, write_value};
+use zk_serve::print::{Denials, PermissionDenial, RunResult, first_line, write_event, write_value};
 use zk_tui::Style;
 use zk_tui::plain::{RunReport, Screen, SharedScreen, piped_text};
 use zk_tui::term::{Output, SafeText, StdStream, WriteFailure, print_stderr};
 use zk_view::{RefusedCalls, ViewDriver, final_answer};
 
 use super::goal_run::{self, GoalRun};
-use super::{prompt_command, summary};
+use super::{prompt_command, summary, unattended};
 use crate::app::{AppContext, Workplace, runtime};
 use crate::args::{Format, Prompt};
-use crate::compose::backends::Answering;
-use crate::compose::{self, HostOptions};
+use crate::compose::HostOptions;
 use crate::exit::{Exit, Failure, Outcome, ending_of};
 use crate::sessions::{self, Session};
 use crate::signals::{self, exit_of};
@@ -56,36 +53,18 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         let session = sessions::begin(&app.work, &app.settings, resume.as_ref()).await?;
         // The session's file is created in the background while the rest gets ready.
         session.open.iter().for_each(|open| open.prepare());
-        let used = session.loaded.model.as_ref().map(|model| &*model.provider);
-        let answering = match Answering::find(app, used, app.endpoint()).await {
-            Ok(answering) => answering,
-            Err(failure) => {
-                // Closing removes the unused file. The first error is reported.
-                let _ = session.close().await;
-                return Err(failure);
-            }
-        };
         let host = HostOptions { is_listed: true, ..HostOptions::unattended(&app.settings) };
         let view = host.view.clone();
         if let Some(entries) = session.restored() {
             view.begin(&entries);
         }
-        let bus = match compose::bus(app, &session, host).await {
-            Ok(bus) => bus,
+        let (agent, bus) = match Box::pin(unattended::open(app, &session, host)).await {
+            Ok(opened) => opened,
             Err(failure) => {
+                // Closing removes the unused file. The first error is reported.
                 let _ = session.close().await;
                 return Err(failure);
             }
-        };
-        let built = async {
-            let provider = answering.provider(&bus, &app.settings).await?;
-            answering.tell_unenforced(&bus, &app.work.machine.notices);
-            let model = answering.model(app, &*provider, &session, false).await?;
-            compose::agent(app, &bus, provider.clone(), model, &session, summary::run_error)
-        };
-        let agent = match built.await {
-            Ok(agent) => agent,
-            Err(failure) => return Err(close_all(None, &bus, &session, failure).await),
         };
         let text = match text {
             Some(text) => match prompt_command::prompt_of(&agent, &text, &stop).await {
@@ -97,7 +76,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
                     }
                     Some(prompt)
                 }
-                Err(failure) => return Err(close_all(Some(&agent), &bus, &session, failure).await),
+                Err(failure) => return Err(close_all(&agent, &bus, &session, failure).await),
             },
             None => None,
         };
@@ -109,18 +88,19 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
             before: view.view().blocks.len(),
             view,
             redactor: app.work.machine.redactor.clone(),
-            denials: Arc::default(),
+            denials: Denials::default(),
         };
         head.register_listeners(&bus);
         let telling = head.print_progress();
         let stderr = head.stderr.clone();
         app.work.machine.notices.route_to(move |text| stderr.line(Style::PLAIN, &format!("zk: {text}")));
         if matches!(format, Format::StreamJson | Format::ViewJson) {
-            head.print_line(&init_line(&app.work, &agent, &session));
+            let id = session.open.as_ref().map(|open| open.id());
+            head.print_line(&first_line(&agent, id, &app.work.cwd, env!("CARGO_PKG_VERSION")));
         }
         let printing = match head.print_view() {
             Ok(printing) => printing,
-            Err(failure) => return Err(close_all(Some(&agent), &bus, &session, failure).await),
+            Err(failure) => return Err(close_all(&agent, &bus, &session, failure).await),
         };
         let begun = async {
             let goal = GoalRun::begin(&agent, &app.settings, goal.as_deref(), text.is_none()).await?;
@@ -133,12 +113,12 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         };
         let (goal, options) = match begun.await {
             Ok(begun) => begun,
-            Err(failure) => return Err(close_all(Some(&agent), &bus, &session, failure).await),
+            Err(failure) => return Err(close_all(&agent, &bus, &session, failure).await),
         };
         let options = options.behavior(Behavior { schema, ..Behavior::default() });
         let outcome = match head.drive_goal(&agent, options, goal.as_ref(), &stop).await {
             Ok(outcome) => outcome,
-            Err(failure) => return Err(close_all(Some(&agent), &bus, &session, failure).await),
+            Err(failure) => return Err(close_all(&agent, &bus, &session, failure).await),
         };
         agent.close().await;
         bus.close().await;
@@ -165,10 +145,8 @@ fn join_prompt(prompt: Option<String>, input: Option<String>) -> Option<String> 
 }
 
 /// Closes the agent, bus and session of a run that cannot start; returns the failure.
-async fn close_all(agent: Option<&Agent>, bus: &Bus, session: &Session, failure: Failure) -> Failure {
-    if let Some(agent) = agent {
-        agent.close().await;
-    }
+async fn close_all(agent: &Agent, bus: &Bus, session: &Session, failure: Failure) -> Failure {
+    agent.close().await;
     bus.close().await;
     // The reason for the missing run is reported, not an error of closing.
     let _ = session.close().await;
@@ -185,20 +163,12 @@ struct Headless {
     before: usize,
     redactor: Arc<Redactor>,
     /// The calls that the permission gate refused.
-    denials: Arc<Mutex<Vec<PermissionDenial>>>,
+    denials: Denials,
 }
 
 impl Headless {
     fn register_listeners(&self, bus: &Bus) {
-        let denials = self.denials.clone();
-        bus.scope("permission-denials").on_sync(move |decided: &PermissionDecided, _: &Cx| {
-            if !decided.allowed {
-                denials
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(PermissionDenial::of(decided, |mode| format!("--permission-mode {mode}")));
-            }
-        });
+        self.denials.listen(bus, |mode| format!("--permission-mode {mode}"));
         if self.format == Format::StreamJson {
             let (output, redactor) = (self.output.clone(), self.redactor.clone());
             bus.scope("output").observe_at(Reach::Descendants, move |event: &dyn AnyEvent, cx: &Cx| {
@@ -294,7 +264,7 @@ impl Headless {
         let view = self.view.view();
         let blocks = view.blocks.get(self.before..).unwrap_or_default();
         let refused = RefusedCalls::of(blocks);
-        let denials = std::mem::take(&mut *self.denials.lock().unwrap_or_else(PoisonError::into_inner));
+        let denials = self.denials.take();
         let (exit, error) = match &outcome.result {
             Ok(()) if unsaved.is_some() => (Exit::Failed, unsaved.clone()),
             Ok(()) if refused.decided_the_run => (
@@ -395,20 +365,4 @@ fn widest_flag(denials: &[PermissionDenial]) -> String {
         ),
         None => String::new(),
     }
-}
-
-/// Returns the first line of `stream-json` and `--view json`.
-fn init_line(work: &Workplace, agent: &Agent, session: &Session) -> serde_json::Value {
-    let tools: Vec<String> =
-        agent.bus().items::<dyn Tool>().iter().map(|tool| tool.name.to_string()).collect();
-    json!({
-        "type": "system",
-        "subtype": "init",
-        "protocol": PROTOCOL_VERSION,
-        "session_id": session.open.as_ref().map(|open| open.id().clone()),
-        "model": agent.model().reference(),
-        "tools": tools,
-        "cwd": work.cwd,
-        "version": env!("CARGO_PKG_VERSION"),
-    })
 }

@@ -8,13 +8,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Parser;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::ErrorKind;
 use secrecy::ExposeSecret;
 use zk_core::service::Redactor;
 use zk_exec::{LocalHostFiles, LocalStateFiles};
 use zk_permission::FileTrust;
 use zk_serve::SdkArgs;
 use zk_skills::Project;
+use zk_stores::ChosenStore;
 use zk_tui::plain::Notices;
 use zk_tui::term;
 
@@ -24,7 +25,6 @@ use crate::args::cli::{Cli, OutputFormat};
 use crate::args::{self, Job, Request, Task, help};
 use crate::configure::canonical;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::session_stores::SessionStores;
 use crate::{commands, host, mode};
 use result_line::print_result;
 use zk_exec::ProgramEnv;
@@ -60,7 +60,7 @@ pub(crate) fn run(additions: Additions) -> Exit {
                 // Help and version; standard output may be closed.
                 let _ = error.print();
             }
-            if let Some(hint) = usage_hint(&error) {
+            if let Some(hint) = help::usage_hint(&error) {
                 term::print_stderr(hint);
             }
             return if error.use_stderr() { Exit::Usage } else { Exit::Done };
@@ -89,30 +89,6 @@ pub(crate) fn run(additions: Additions) -> Exit {
     }
 }
 
-/// Advice on an invalid command line, if the parser's message is not enough.
-fn usage_hint(error: &clap::Error) -> Option<&'static str> {
-    let invalid = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(invalid)) => invalid.as_str(),
-        Some(_) | None => return None,
-    };
-    // A command has its own arguments.
-    let usage = error.get(ContextKind::Usage).map(ToString::to_string);
-    let takes_prompt = usage.is_none_or(|usage| usage.contains("PROMPT"));
-    match error.kind() {
-        ErrorKind::UnknownArgument if matches!(invalid, "-y" | "--yes" | "--yolo") && takes_prompt => Some(
-            "zk: no short flag lifts every question: --permission-mode auto runs what the sandbox bounds, \
-             --permission-mode accept-edits changes files of the workspace, --allow-all runs everything",
-        ),
-        ErrorKind::UnknownArgument if !invalid.starts_with('-') && takes_prompt => {
-            Some("zk: put a prompt of several words in quotes: zk -p \"what is this\"")
-        }
-        ErrorKind::InvalidValue if invalid.starts_with("--resume") => {
-            Some("zk: --resume needs an ID; `zk sessions` lists them, and --continue takes the newest")
-        }
-        _ => None,
-    }
-}
-
 fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     let Task { job, launch, endpoint, cwd, log } = task;
     let env = host::program_env();
@@ -136,7 +112,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         notices,
         redactor: Arc::new(Redactor::new()),
         trust,
-        stores: SessionStores::default(),
+        stores: ChosenStore::default(),
     };
     let of_edit = (machine.clone(), project.clone(), additions.clone());
     let read = AppContext::read((cwd, project), machine, launch, endpoint, additions);

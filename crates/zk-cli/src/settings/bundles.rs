@@ -157,7 +157,7 @@ impl Settings {
             }
             // These warnings were shown when the bundle was added.
             self.hooks.extend(HookSet { warnings: Vec::new(), ..hooks.unwrap_or_default() });
-            self.given_servers.extend(servers);
+            self.servers.add_of_bundle(servers);
             used.push(placed);
         }
         loaded.bundles = used;

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use zk_providers::Vendors;
 use zk_settings::{Check, Layer, Schema, dotted};
 
-use super::rules::wrong_rule;
+use super::own_tools::known_tools;
 use super::sections::Sections;
 
 /// Keys of an endpoint that are often set at the top level by mistake.
@@ -77,7 +77,12 @@ fn check_rules(path: &[String], value: &toml::Value, _: Layer) -> Option<Check> 
     if path.first().is_none_or(|table| table != "permissions") {
         return None;
     }
-    let why = value.as_array()?.iter().find_map(|rule| wrong_rule(path, rule))?;
+    let decision = path.last()?.parse().ok()?;
+    let known = known_tools();
+    let why = value.as_array()?.iter().find_map(|rule| match rule.as_str() {
+        Some(text) => known.wrong_rule(decision, text),
+        None => Some("a rule is a text in quotes".to_owned()),
+    })?;
     Some(Check::Invalid(format!("`{}`: {why}", dotted(path))))
 }
 

@@ -3,20 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use zk_core::service::{HostFileError, HostFiles, HostRead};
-use zk_mcp::{Scripts, ServerConfig, ServerConfigError};
+use zk_core::service::HostFiles;
+use zk_mcp::{PROJECT_FILE, Scripts, ServerConfig, ServerConfigError};
 
 use super::{File, Layer, ProjectFile, Settings, SettingsSources};
 use crate::exit::{Failure, Outcome};
 use zk_settings::suggest::did_you_mean;
 use zk_settings::to_json;
 
-/// The file of a project that other programs read too.
-pub(crate) const FILE: &str = ".mcp.json";
 /// Kind of a server of that file in the trust store.
-pub(crate) const KIND: &str = "mcp";
-/// Maximum size of such a file in bytes.
-const MAX_BYTES: usize = 1 << 20;
+const KIND: &str = "mcp";
 
 /// Takes the servers out of the table of a settings file.
 pub(super) fn take_servers(table: &mut toml::Table) -> toml::Table {
@@ -31,16 +27,10 @@ impl Settings {
     /// Reads the servers of the project's `.mcp.json`, each with its own approval. Errors become warnings, so
     /// that zk still works.
     pub(super) fn mcp_file(&mut self, sources: &SettingsSources<'_>, warnings: &mut Vec<String>) {
-        let path = sources.project.join(FILE);
-        let not = |why: &dyn std::fmt::Display| format!("{} is not used: {why}", path.display());
-        let bytes = match read(sources.files, &path) {
-            Ok(Some(bytes)) => bytes,
-            Ok(None) => return,
-            Err(error) => return warnings.push(not(&error)),
-        };
-        let servers = match ServerConfig::read_file(&bytes) {
+        let path = sources.project.join(PROJECT_FILE);
+        let servers = match zk_mcp::servers_of_project(sources.files, &path) {
             Ok(servers) => servers,
-            Err(error) => return warnings.push(not(&error)),
+            Err(error) => return warnings.push(format!("{} is not used: {error}", path.display())),
         };
         for server in servers {
             match server {
@@ -61,7 +51,7 @@ impl Settings {
         values.extend(
             scripts.lines().map(|(path, digest)| (format!("{key} runs {path}"), toml::Value::String(digest))),
         );
-        let name = format!("{FILE}: {}", server.name);
+        let name = format!("{PROJECT_FILE}: {}", server.name);
         let file = File::new(name, KIND, Layer::Project, scripts.approval(definition)).with_rows(values);
         let file = file.checked(sources.trust, sources.project);
         let (server, hooks) = (Some(server), zk_hooks::HookSet::default());
@@ -83,9 +73,7 @@ impl Settings {
             let shape = "{\"mcpServers\": {\"NAME\": {\"command\": \"…\"}}}";
             Failure::usage(format!("--mcp-config {}: {why}; it has the shape {shape}", path.display()))
         };
-        let file = files.read(path, &HostRead::whole(MAX_BYTES)).map_err(|error| wrong(&error))?;
-        let servers = ServerConfig::read_file(&file.bytes).map_err(|error| wrong(&error))?;
-        for server in servers {
+        for server in zk_mcp::servers_of_file(files, path).map_err(|error| wrong(&error))? {
             let server = server.map_err(|error| wrong(&error))?;
             for key in server.unknown_keys() {
                 let hint = did_you_mean(key, ServerConfig::KEYS.iter().copied());
@@ -95,8 +83,7 @@ impl Settings {
                     server.name
                 ));
             }
-            self.given_servers.retain(|one| one.name != server.name);
-            self.given_servers.push(server);
+            self.servers.give(server);
         }
         Ok(())
     }
@@ -109,8 +96,7 @@ impl Settings {
         for (name, definition) in servers {
             let server = ServerConfig::read(&name, &to_json(definition))
                 .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-            self.given_servers.retain(|one| one.name != server.name);
-            self.given_servers.push(server);
+            self.servers.give(server);
         }
         Ok(())
     }
@@ -118,33 +104,17 @@ impl Settings {
     /// Returns the servers to start, and the errors of invalid ones. For equal names the order is: command
     /// line, settings, project.
     pub(crate) fn mcp_servers(&self) -> (Vec<ServerConfig>, Vec<ServerConfigError>) {
-        if self.has_no_mcp {
-            return (Vec::new(), Vec::new());
-        }
         let table = self.table(&["mcp", "servers"]).unwrap_or_default();
-        let (mut servers, mut wrong) = (self.given_servers.clone(), Vec::new());
-        let is_given = |name: &String| self.given_servers.iter().any(|given| given.name == *name);
-        for (name, definition) in table.into_iter().filter(|(name, _)| !is_given(name)) {
-            match ServerConfig::read(&name, &to_json(definition)) {
-                Ok(server) => servers.push(server),
-                Err(error) => wrong.push(error),
-            }
-        }
         let of_project = self.project_files.iter().filter(|file| file.trusted);
-        for server in of_project.filter_map(|file| file.server.as_ref()) {
-            if servers.iter().all(|one| one.name != server.name) {
-                servers.push(server.clone());
-            }
-        }
-        if let Some(only) = &self.only_servers {
-            servers.retain(|server| only.contains(&server.name));
-        }
-        (servers, wrong)
+        self.servers.servers(
+            table.into_iter().map(|(name, definition)| (name, to_json(definition))),
+            of_project.filter_map(|file| file.server.as_ref()),
+        )
     }
 
     /// Limits the MCP servers to start to these names.
     pub(crate) fn keep_mcp_servers(&mut self, names: &BTreeSet<String>) {
-        self.only_servers = Some(names.clone());
+        self.servers.keep(names);
     }
 
     /// Scripts of the project's servers at their approval, by the server's identity.
@@ -157,7 +127,7 @@ impl Settings {
 
     /// Disables all MCP servers.
     pub(crate) fn leave_out_mcp_servers(&mut self) {
-        self.has_no_mcp = true;
+        self.servers.switch_off();
     }
 
     /// Trusts unapproved MCP servers of the project, by name, for this start (`--trust-mcp`). At a reload,
@@ -171,7 +141,7 @@ impl Settings {
                     continue;
                 }
                 return Err(Failure::usage(format!(
-                    "--trust-mcp {name}: the project's {FILE} has no such server"
+                    "--trust-mcp {name}: the project's {PROJECT_FILE} has no such server"
                 )));
             };
             let is_same = |before: &Self| {
@@ -188,15 +158,5 @@ impl Settings {
     /// The servers of the project that nobody approved.
     pub(crate) fn untrusted_mcp_servers(&self) -> impl Iterator<Item = &ServerConfig> {
         self.project_files.iter().filter(|file| !file.trusted).filter_map(|file| file.server.as_ref())
-    }
-}
-
-fn read(files: &dyn HostFiles, path: &Path) -> Result<Option<Vec<u8>>, HostFileError> {
-    match files.read(path, &HostRead::whole(MAX_BYTES).own_only()) {
-        Ok(file) => Ok(Some(file.bytes)),
-        Err(error) if error.is_missing() => Ok(None),
-        // The sandbox reserves a missing file's name with an empty directory.
-        Err(HostFileError::NotRegular { .. }) if path.is_dir() => Ok(None),
-        Err(error) => Err(error),
     }
 }

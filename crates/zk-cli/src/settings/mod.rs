@@ -7,16 +7,15 @@ mod hooks;
 mod json_schema;
 mod mcp;
 mod models;
+mod own_tools;
 mod plugins;
 mod presets;
 mod program;
 mod prompt_files;
 mod providers;
-mod rules;
 mod sections;
 mod variables;
 
-use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,15 +26,15 @@ use zk_core::service::{HostFiles, Trust, TrustRequest, visible_line};
 use zk_exec::ContextName;
 use zk_extensions::ExtensionConfig;
 use zk_hooks::HookSet;
-use zk_mcp::{Scripts, ServerConfig, ServerTransport};
+use zk_mcp::{Scripts, ServerChoice, ServerConfig, ServerTransport};
 use zk_permission::Decision;
 use zk_settings::{
     Check, FileRead, MergedSettings, Precedence, ProjectFile as File, Schema, flatten, read_file,
 };
 
 pub(crate) use json_schema::{json_schema, reference};
+pub(crate) use own_tools::{TOOLS_OF_RUNS, own_tools};
 pub(crate) use program::{ProgramSettings, ScreenName, ThemeName};
-pub(crate) use rules::{TOOLS_OF_RUNS, own_tools};
 pub(crate) use sections::Sections;
 pub(crate) use zk_settings::{Entry, Layer, LayerValues, Origin};
 
@@ -64,12 +63,8 @@ pub(crate) struct Settings {
     extensions: Vec<ExtensionConfig>,
     /// Sources that these settings were read from.
     scope: StartScope,
-    /// Whether MCP servers are disabled.
-    has_no_mcp: bool,
-    /// Names of the only MCP servers to start; `None` for all.
-    only_servers: Option<BTreeSet<String>>,
     /// MCP servers of files named on the command line, and of bundles.
-    given_servers: Vec<ServerConfig>,
+    servers: ServerChoice,
     /// Bundles that the person added.
     bundles: Arc<Loaded>,
 }
@@ -223,7 +218,7 @@ impl Settings {
 
     /// Reads all layers, lowest first. Returns the settings and warnings.
     pub(crate) fn read(sources: &SettingsSources<'_>, given: LayerValues) -> Outcome<(Self, Vec<String>)> {
-        let mut settings = Self { scope: sources.scope, ..Self::empty(sources.additions.clone())? };
+        let mut settings = Self { scope: sources.scope, ..Self::empty(sources.additions.clone()) };
         let mut warnings = Vec::new();
         settings.add_layer(Layer::Default, variables::defaults(), &mut warnings)?;
         let environment = variables::environment(sources.env, sources.additions.providers.vendors());

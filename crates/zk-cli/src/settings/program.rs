@@ -3,6 +3,7 @@ use serde::{Deserialize, Deserializer};
 use zk_core::model::ThinkingLevel;
 
 use zk_exec::ContextName;
+use zk_stores::StoreLocation;
 use zk_tui::ScreenKind;
 
 /// The program itself: model, prompt, screen and directories.
@@ -68,8 +69,8 @@ pub(crate) struct ProgramSettings {
     pub(crate) trash_days: u32,
     /// Store of the conversations: `sqlite`, `memory`, `files:PATH`, `http://127.0.0.1:PORT` of `zk serve-sessions`, or
     /// `postgres://…`.
-    #[schemars(with = "String", regex(pattern = STORE_PATTERN))]
-    #[schemars(extend("x-by-projects" = false, "x-secret" = true, "x-expected" = STORE_CHOICES))]
+    #[schemars(with = "String", regex(pattern = StoreLocation::PATTERN))]
+    #[schemars(extend("x-by-projects" = false, "x-secret" = true, "x-expected" = StoreLocation::CHOICES))]
     pub(crate) session_store: Option<String>,
     /// File with the token of the server of sessions; `ZK_SESSION_TOKEN` goes before it.
     #[schemars(regex(pattern = "^(/|~/)"))]
@@ -108,12 +109,6 @@ impl Default for ProgramSettings {
         }
     }
 }
-
-/// Regular expression of stores.
-const STORE_PATTERN: &str = "^(sqlite|memory|files:.+|https?://.+|postgres(ql)?://.*)$";
-
-/// Choices of a store, as a person reads them.
-const STORE_CHOICES: &str = "`sqlite`, `memory`, `files:PATH`, `http://127.0.0.1:PORT` or `postgres://…`";
 
 /// Screen of a conversation, as it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -129,7 +129,7 @@ fn each_layer_outranks_the_one_below_and_each_value_keeps_its_origin() {
 
 #[test]
 fn managed_settings_outrank_the_command_line() {
-    let mut settings = Settings::empty(Additions::default()).unwrap();
+    let mut settings = Settings::empty(Additions::default());
     let mut warnings = Vec::new();
     let mut given = LayerValues::default();
     given.flag("permissions.allow_all", "--allow-all", Some(true));
@@ -145,7 +145,7 @@ fn managed_settings_outrank_the_command_line() {
 
 /// Settings of an administrator, above those of a person and the flags.
 fn managed(text: &str, user: &str, flags: &LayerValues) -> (Settings, Vec<String>) {
-    let (mut settings, mut warnings) = (Settings::empty(Additions::default()).unwrap(), Vec::new());
+    let (mut settings, mut warnings) = (Settings::empty(Additions::default()), Vec::new());
     let temp = tempfile::tempdir().unwrap();
     let files = zk_exec::LocalHostFiles::new();
     for (layer, text) in [(Layer::User, user), (Layer::Managed, text)] {
@@ -193,7 +193,7 @@ fn nobody_goes_beyond_the_mode_that_an_administrator_sets() {
 
 #[test]
 fn a_mode_that_does_not_exist_is_refused_also_in_the_settings_of_an_administrator() {
-    let mut settings = Settings::empty(Additions::default()).unwrap();
+    let mut settings = Settings::empty(Additions::default());
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("managed.toml");
     fs::write(&path, "[permissions]\nmode = \"yolo\"\n").unwrap();

@@ -26,7 +26,7 @@ use crate::Limits;
 pub use exec::RemoteExec;
 pub use files::RemoteFiles;
 pub use server::ExecServer;
-pub use ssh::{SocketDir, SshTunnel};
+pub use ssh::{SocketDir, SshError, SshTunnel};
 pub use tunnel::{open_tunnel, serve_tunnel};
 
 /// Version of the protocol; both sides must have the same.

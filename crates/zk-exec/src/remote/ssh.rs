@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use tokio::net::UnixListener;
 use tokio::sync::oneshot;
 use zk_core::service::{Exec, ExecRequest, Input, OutputStream, Process, ProcessEvent};
 
-use super::open_tunnel;
+use super::{Remote, RemoteError, open_tunnel};
 use crate::context::SshTarget;
 use crate::environment::Environment;
 use crate::process::{ProcessExec, Supervision};
@@ -49,7 +49,41 @@ pub struct SshTunnel {
     thread: Option<JoinHandle<()>>,
 }
 
+/// Failure to reach the exec-server of another host through `ssh`.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot reach zk on {host} with ssh: {why}")]
+pub struct SshError {
+    host: SshTarget,
+    why: String,
+}
+
 impl SshTunnel {
+    /// Connects to the exec-server of a host, through the one tunnel in `shared`, which is opened as [`Self::open`] does if
+    /// there is none. Blocks.
+    ///
+    /// # Errors
+    /// [`SshError`], with the standard error of `ssh` if that says more.
+    pub fn connect(
+        shared: &OnceLock<Self>,
+        target: &SshTarget,
+        environment: Environment,
+        runtime_dir: &Path,
+    ) -> Result<Remote, SshError> {
+        let fail = |why: String| SshError { host: target.clone(), why };
+        if shared.get().is_none() {
+            let tunnel =
+                Self::open(target, environment, runtime_dir).map_err(|error| fail(error.to_string()))?;
+            // If another conversation set a tunnel meanwhile, that one is used.
+            let _ = shared.set(tunnel);
+        }
+        let Some(tunnel) = shared.get() else { return Err(fail("there is no tunnel".into())) };
+        Remote::connect(tunnel.socket()).map_err(|error| match (tunnel.stderr_tail(), error) {
+            (said, RemoteError::Unreachable { source, .. }) if said.is_empty() => fail(source.to_string()),
+            (said, RemoteError::Unreachable { .. }) => fail(said),
+            (_, error) => fail(error.to_string()),
+        })
+    }
+
     /// Starts `ssh`, with `environment`, and listens at a socket in a new directory of `runtime_dir`, whose
     /// connections lead to the exec-server.
     ///

@@ -1,23 +1,26 @@
 //! Rules: what a person or an administrator wrote down about calls.
 
 mod code;
+mod decision;
 mod explain;
 mod filters;
 mod held;
 mod host;
+mod known_tools;
 mod pattern;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use globset::{GlobBuilder, GlobMatcher};
 
 pub use code::{Bound, Manifest, ProjectCode};
 pub(crate) use code::{is_runner, plain_command};
+pub use decision::{Decision, UnknownDecision};
 pub use explain::Explanation;
 pub(crate) use filters::filtered_command;
 pub use held::{DeniedFiles, HeldPaths, HideFiles};
+pub use known_tools::KnownTools;
 pub use pattern::CommandPattern;
 pub(crate) use pattern::Likeness;
 
@@ -25,51 +28,6 @@ use zk_core::service::foreign_server_names;
 
 use crate::classifier::{normalise, sounds_like_credentials};
 use host::HostPattern;
-
-/// Decision on a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Decision {
-    /// Call that runs.
-    Allow,
-    /// A person is asked.
-    Ask,
-    /// Call that does not run.
-    Deny,
-}
-
-impl Decision {
-    /// `allow`, `ask` or `deny`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::Ask => "ask",
-            Self::Deny => "deny",
-        }
-    }
-}
-
-/// Text that is no [`Decision`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("use allow, ask or deny")]
-pub struct UnknownDecision;
-
-impl FromStr for Decision {
-    type Err = UnknownDecision;
-
-    fn from_str(name: &str) -> Result<Self, UnknownDecision> {
-        [Self::Allow, Self::Ask, Self::Deny]
-            .into_iter()
-            .find(|decision| decision.name() == name)
-            .ok_or(UnknownDecision)
-    }
-}
-
-impl fmt::Display for Decision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// Layer of settings that contains a rule. Reported with a verdict, without influence on it: denials win over
 /// rules to ask, which win over rules to allow, from any layer.

@@ -1,18 +1,20 @@
 use std::io::Write;
+use std::path::Path;
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use zk_agent::Agent;
 use zk_core::events::{SessionLoaded, SessionSwitch, ToolAfter, ToolEnd, ToolProgress, ToolResultsAfter};
 use zk_core::kernel::{AnyEvent, Cx};
-use zk_core::model::Display;
-use zk_core::service::Redactor;
+use zk_core::model::{Display, SessionId};
+use zk_core::service::{Redactor, Tool};
 use zk_view::{escape_controls, redact_json};
 
 #[cfg(test)]
 mod tests;
 
 /// Version of the line protocol, in its first line. It changes when a reader of the old one would break.
-pub const PROTOCOL_VERSION: u32 = 1;
+const PROTOCOL_VERSION: u32 = 1;
 
 /// Events that are not printed, since they repeat the history, the system prompt or other events.
 const LEFT_OUT: [&str; 7] = [
@@ -24,6 +26,23 @@ const LEFT_OUT: [&str; 7] = [
     "system:transform",
     "tool:transform",
 ];
+
+/// Returns the first line of a run: the session and the agent of it, and the `version` of the program.
+#[must_use]
+pub fn first_line(agent: &Agent, session: Option<&SessionId>, cwd: &Path, version: &str) -> Value {
+    let tools: Vec<String> =
+        agent.bus().items::<dyn Tool>().iter().map(|tool| tool.name.to_string()).collect();
+    json!({
+        "type": "system",
+        "subtype": "init",
+        "protocol": PROTOCOL_VERSION,
+        "session_id": session,
+        "model": agent.model().reference(),
+        "tools": tools,
+        "cwd": cwd,
+        "version": version,
+    })
+}
 
 /// Appends the event as one line: `{"type":NAME, …its data}`, with `agent` and `depth` before the data when a
 /// sub-agent emitted it.

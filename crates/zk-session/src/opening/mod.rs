@@ -6,6 +6,7 @@ mod leg;
 mod notice;
 mod preview;
 mod shared_store;
+mod switch;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ pub use self::error::OpeningError;
 pub use self::notice::{NoticeSink, SessionNotice};
 pub use self::preview::last_run;
 pub use self::shared_store::SharedStore;
+pub use self::switch::{SessionSwitch, SwitchHost};
 use crate::{
     Loaded, Recorder, SqliteStore, find_matching, is_valid_id, latest, load_live, open_matching,
     store_interrupted,

@@ -110,8 +110,8 @@ pub(super) async fn check_tokens_of_session(case: EngineCase) -> Outcome {
     for run in ["r_1", "r_2"] {
         let job = Job::new(run.into(), "s_shared".into()).map_err(failed("make a job"))?;
         case.engine.submit(job.clone()).await.map_err(failed("submit a run"))?;
-        case.serve_once("w", FnLegs::done()).await?;
-        let next = case.run(job.run()).await?.token;
+        case.serve_once("w", FnLegs::completing()).await?;
+        let next = case.listed_run(job.run()).await?.token;
         ensure(next > token, format_args!("token {next} follows {token} in one session"))?;
         token = next;
     }

@@ -7,7 +7,6 @@ use crate::app::{AppContext, runtime};
 use crate::compose;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::Launcher;
-use crate::place::ExecutionTarget;
 
 /// Serves an Agent SDK at standard input and output; the SDK started zk in place of its own program.
 pub(crate) fn agent_sdk(app: &AppContext, mut words: Vec<String>) -> Outcome<Exit> {
@@ -27,7 +26,7 @@ pub(crate) fn agent_sdk(app: &AppContext, mut words: Vec<String>) -> Outcome<Exi
         home: machine.env.path("HOME"),
         host_files: Arc::new(machine.host_files.clone()),
         own_programs: own.clone(),
-        works_elsewhere: ExecutionTarget::is_on_another_machine(&app.settings),
+        works_elsewhere: app.settings.context().is_on_another_machine(),
         reads_session_state: machine.env.get("CLAUDE_CODE_SDK_READS_SESSION_STATE").is_some(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         redactor: machine.redactor.clone(),

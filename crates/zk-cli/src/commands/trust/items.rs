@@ -35,7 +35,9 @@ pub(super) fn skill_lines(
         };
         lines.push(visible_line(&format!("{}: {state}", place(skill))));
         lines.extend(rows(&format!("{}: {}", skill.name(), skill.manifest.description)));
-        lines.extend(skills::suspicions(&work.machine, skill).iter().flat_map(|warning| rows(warning)));
+        lines.extend(
+            zk_skills::suspicions(skill, &work.machine.host_files).iter().flat_map(|warning| rows(warning)),
+        );
     }
     Ok(lines)
 }

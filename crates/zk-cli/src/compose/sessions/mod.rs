@@ -35,7 +35,7 @@ pub(crate) fn place(work: &Workplace, settings: &Settings) -> SessionPlace {
     let notices = work.machine.notices.clone();
     SessionPlace {
         root: work.machine.dirs.sessions(),
-        store: work.machine.stores.chosen(),
+        store: work.machine.stores.chosen().map(SharedStore::new),
         saves: settings.program.sessions,
         outputs: outputs(&work.machine),
         temporary: work.machine.env.path("TMPDIR").unwrap_or_else(|| "/tmp".into()),
@@ -56,7 +56,7 @@ pub(crate) fn outputs(machine: &Machine) -> Option<PathBuf> {
 /// The store of this user.
 pub(crate) fn store(machine: &Machine) -> Outcome<SharedStore> {
     if let Some(store) = machine.stores.chosen() {
-        return Ok(store);
+        return Ok(SharedStore::new(store));
     }
     Ok(SharedStore::new(Arc::new(sqlite_store(machine)?)))
 }

@@ -10,8 +10,7 @@ use zk_tools::OutputHandles;
 use super::Session;
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
-use crate::place::ExecutionTarget;
-use crate::{commands, compose};
+use crate::{commands, compose, place};
 
 /// Returns the plugins that belong to one session: its large results, its blobs and its recorder.
 pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<Arc<dyn Plugin>>> {
@@ -27,7 +26,7 @@ pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<
         // The journal has files that the model may not read.
         let files = compose::files(&app.work, &app.settings)?.hidden(super::undo::dir(dir));
         let files = files.read_only(dir).map_err(Failure::failed)?;
-        let files = ExecutionTarget::of(app)?.with_outputs(files, dir);
+        let files = place::target(app)?.with_outputs(files, dir);
         let blobs = Arc::new(FileBlobs::new(dir.join("blobs"), Arc::new(LocalStateFiles::default())));
         parts.push(Arc::new(plugin_fn("session-files", move |scope| {
             scope.provide_service::<dyn Files>(files.clone());

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use zk_exec::{ContextName, LocalStateFiles};
+use zk_exec::LocalStateFiles;
 use zk_undo::{Journal, Undo};
 
 use crate::app::{AppContext, Workplace};
@@ -24,9 +24,6 @@ pub(crate) fn journal(work: &Workplace, settings: &Settings, outputs: &Path) -> 
 
 /// Plugin that fills the journal; `None` if it is switched off, or if the files are on another machine.
 pub(crate) fn plugin(app: &AppContext, outputs: &Path) -> Option<Undo> {
-    let is_here = match app.settings.context() {
-        ContextName::Remote(_) | ContextName::Ssh(_) => false,
-        ContextName::Process | ContextName::Sandbox | ContextName::Docker(_) => true,
-    };
+    let is_here = !app.settings.context().is_on_another_machine();
     (app.settings.undo.enabled && is_here).then(|| Undo::new(journal(&app.work, &app.settings, outputs)))
 }

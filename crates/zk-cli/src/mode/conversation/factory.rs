@@ -27,7 +27,7 @@ use crate::credentials;
 use crate::exit::{Failure, Outcome};
 use crate::kept;
 use crate::mode::summary;
-use crate::session_switch::SessionSwitch;
+use crate::session_switch::{SessionSwitch, SwitchSettings};
 use crate::sessions::{self, Session};
 use crate::settings::{ScreenName, ThemeName};
 use zk_chat::{
@@ -212,7 +212,8 @@ impl ConversationFactory for ChatFactory {
                 return Err(failure.into());
             }
         };
-        let switch = SessionSwitch::new(&self.app, &bus, provider.clone(), session);
+        let host = SwitchSettings { app: self.app.clone(), bus: bus.clone() };
+        let switch = SessionSwitch::new(host, bus.clone(), provider.clone(), session);
         let first = switch.current();
         let opened = ConversationHost::unless_stopped(stop, async {
             let model = match source {

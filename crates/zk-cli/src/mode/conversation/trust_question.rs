@@ -4,9 +4,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use zk_bundles::ProjectBundle;
 use zk_core::kernel::{BoxError, Cx};
-use zk_core::service::{Question, Questions, Trust, TrustRequest, UiAnswer};
+use zk_core::service::{Question, Questions, Trust, UiAnswer};
 use zk_memory::{MEMORY_FILE, ProjectFacts};
-use zk_skills::{AgentFile, Bundle, Skill, place};
+use zk_skills::{AgentFile, Skill, agents_request, skills_request};
 
 use crate::app::{AppContext, Machine};
 use crate::compose::sessions::memory;
@@ -101,7 +101,7 @@ impl UnapprovedProject for Unapproved {
             }
         }
         if !found.is_empty() {
-            let question = Question::Trust(Box::new(skills_question(&app.work.machine, &found)));
+            let question = Question::Trust(Box::new(skills_request(&found, &app.work.machine.host_files)));
             if questions.ask(question, cx, PATIENCE).await == UiAnswer::Once {
                 for skill in &found {
                     if let Err(error) = skills::approve(&app.work, skill) {
@@ -115,10 +115,7 @@ impl UnapprovedProject for Unapproved {
             }
         }
         if !unapproved.is_empty() {
-            let items =
-                unapproved.iter().map(|file| format!("{}\n  {}", file.describe(), file.name)).collect();
-            let text = "Trust these agents of the project exactly as they are?".to_owned();
-            let question = Question::Trust(Box::new(TrustRequest { text, items, details: Vec::new() }));
+            let question = Question::Trust(Box::new(agents_request(&unapproved)));
             if questions.ask(question, cx, PATIENCE).await == UiAnswer::Once {
                 for file in &unapproved {
                     if let Err(error) = agents::approve(&app.work, file) {
@@ -131,11 +128,8 @@ impl UnapprovedProject for Unapproved {
             }
         }
         if let Some(facts) = facts {
-            let text = format!(
-                "Trust the facts in {MEMORY_FILE} of the project exactly as they are? They are told to the model where they fit."
-            );
-            let request = TrustRequest { text, items: facts.facts.clone(), details: Vec::new() };
-            if questions.ask(Question::Trust(Box::new(request)), cx, PATIENCE).await == UiAnswer::Once
+            let question = Question::Trust(Box::new(facts.trust_request()));
+            if questions.ask(question, cx, PATIENCE).await == UiAnswer::Once
                 && let Err(error) = memory::approve(&app.work, &facts)
             {
                 app.work.machine.notices.show(&format!("warning: {MEMORY_FILE} is not recalled: {error}"));
@@ -155,16 +149,4 @@ fn use_bundle(app: &mut AppContext, bundle: Arc<ProjectBundle>) {
     for problem in app.settings.bundles().problems.iter().skip(known) {
         notices.show(&format!("warning: {problem}"));
     }
-}
-
-fn skills_question(machine: &Machine, found: &[Arc<Skill>]) -> TrustRequest {
-    let row = |skill: &Arc<Skill>| {
-        let files = Bundle::of(skill).map(|bundle| bundle.resources()).unwrap_or_default();
-        let files = if files.is_empty() { String::new() } else { format!(" (with {})", files.join(", ")) };
-        let warnings: String =
-            skills::suspicions(machine, skill).iter().map(|warning| format!("\n  {warning}")).collect();
-        format!("{}: {}{files}\n  {}{warnings}", skill.name(), skill.manifest.description, place(skill))
-    };
-    let text = "Trust these skills of the project exactly as they are, with all their files?".to_owned();
-    TrustRequest { text, items: found.iter().map(row).collect(), details: Vec::new() }
 }

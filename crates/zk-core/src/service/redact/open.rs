@@ -121,7 +121,8 @@ mod tests {
         let key = "see -----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----";
         let (begin, end) = ("see ".len(), key.len());
         for cut in begin + 1..end {
-            assert_eq!(find_open_secret(&key[..cut], 0, true), Some(begin), "{:?}", &key[..cut]);
+            let part = key.get(..cut).unwrap();
+            assert_eq!(find_open_secret(part, 0, true), Some(begin), "{part:?}");
         }
         assert_eq!(find_open_secret(&format!("{key} b"), 0, true), None);
     }

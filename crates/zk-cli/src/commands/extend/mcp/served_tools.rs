@@ -12,7 +12,7 @@ use super::run_tool::{RUN, RunTool};
 use crate::app::AppContext;
 use crate::compose::{self, HostOptions};
 use crate::exit::Outcome;
-use crate::place::ExecutionTarget;
+use crate::place;
 use crate::sessions::Session;
 use crate::settings::TOOLS_OF_RUNS;
 
@@ -45,7 +45,7 @@ impl ProgramTools {
             progress,
             ..ToolCx::new(
                 self.bus.cx().with_stop(stop),
-                ExecutionTarget::cwd(&self.app.work, &self.app.settings, &self.bus),
+                place::cwd(&self.app.work, &self.app.settings, &self.bus),
             )
         };
         cx.run(tool, args).await?.into_output()

@@ -48,7 +48,9 @@ pub(super) fn add(work: &Workplace, path: &Path, project: bool) -> Outcome<Exit>
     }
     let next = if project { "; `zk trust add` lets it count" } else { "" };
     let mut lines = vec![format!("{} is now in {}{next}", skill.name(), to.display())];
-    lines.extend(skills::suspicions(&work.machine, skill).iter().map(|warning| visible_line(warning)));
+    lines.extend(
+        zk_skills::suspicions(skill, &work.machine.host_files).iter().map(|warning| visible_line(warning)),
+    );
     print(&work.machine, &lines)
 }
 

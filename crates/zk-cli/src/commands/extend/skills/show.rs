@@ -38,7 +38,7 @@ pub(super) fn show(app: &AppContext, name: &str) -> Outcome<Exit> {
         lines.push(format!("trust: {state}"));
     }
     lines.extend(skill.diagnostics.iter().map(Diagnostic::to_string));
-    lines.extend(skills::suspicions(&app.work.machine, skill));
+    lines.extend(zk_skills::suspicions(skill, &app.work.machine.host_files));
     if let Some(served) = &skill.served {
         lines.extend(served.entry.files.iter().map(|(uri, _)| format!("file: {uri}")));
         lines.push(format!("its text is read from {} when it is used", served.host));

@@ -26,7 +26,7 @@ pub(super) fn run(app: &AppContext, action: SessionCare) -> Outcome<Exit> {
         match action {
             SessionCare::Rename { id, title } => rename(&store(machine)?, &id, &title).await,
             SessionCare::Delete { id } => match machine.stores.chosen() {
-                Some(store) => delete_for_good(app, &store, &id).await,
+                Some(store) => delete_for_good(app, &*store, &id).await,
                 None => trash::delete(app, &sqlite_store(machine)?, &id).await,
             },
             SessionCare::Search(args) => search::search(app, &sqlite_store(machine)?, &args).await,
@@ -55,7 +55,7 @@ async fn resolved(store: &dyn SessionStore, id: &str, command: &str) -> Outcome<
 }
 
 /// Deletes a session of a store that has no trash.
-async fn delete_for_good(app: &AppContext, store: &SharedStore, id: &str) -> Outcome<Printed> {
+async fn delete_for_good(app: &AppContext, store: &dyn SessionStore, id: &str) -> Outcome<Printed> {
     let id = resolved(store, id, "`zk sessions delete`").await?;
     store.delete(&id).await.map_err(store_failure)?;
     if let Some(outputs) = place(&app.work, &app.settings).outputs_of(&id) {

@@ -32,6 +32,16 @@ impl ContextName {
         "\"process\", \"sandbox\", \"docker:IMAGE\", \"remote:unix:PATH\" or \"remote:ssh:HOST\"";
     /// Regular expression for valid context names.
     pub const PATTERN: &str = "^(process|sandbox|docker:.+|remote:unix:/.+|remote:ssh:.+)$";
+
+    /// Whether commands and files are on another machine.
+    #[must_use]
+    pub fn is_on_another_machine(&self) -> bool {
+        match self {
+            // The directory is mounted at its own path.
+            Self::Process | Self::Sandbox | Self::Docker(_) => false,
+            Self::Remote(_) | Self::Ssh(_) => true,
+        }
+    }
 }
 
 impl FromStr for ContextName {
