@@ -45,6 +45,7 @@ mod merged;
 mod node;
 mod project;
 mod schema;
+mod section;
 /// Suggestions for misspelt words, and lists of choices for messages.
 pub mod suggest;
 #[cfg(test)]

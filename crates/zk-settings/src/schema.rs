@@ -3,13 +3,13 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::expect::{describe_mismatch, enum_values, expected};
 use crate::layers::{Layer, dotted};
 use crate::node::{Key, Marks, Node, Table};
+use crate::section::Section;
 use crate::suggest::{did_you_mean, either};
 
 /// Note in the reference for a key that project files must not set.
@@ -48,40 +48,6 @@ struct Built {
 /// A check beyond types, added by the program that composes the sections. Its result, if any, overrides all
 /// other checks.
 pub type CheckRule = Arc<dyn Fn(&[String], &toml::Value, Layer) -> Option<Check> + Send + Sync>;
-
-/// Section of a crate.
-#[derive(Clone, Copy)]
-struct Section {
-    table: &'static str,
-    node: fn() -> Node,
-    /// Test whether a table can be deserialised as the section.
-    read: fn(toml::Table) -> Result<(), toml::de::Error>,
-}
-
-impl Section {
-    /// Returns the keys of the section, at its table.
-    fn at_table(&self) -> Table {
-        let mut node = (self.node)();
-        for name in self.table.split('.').rev().filter(|name| !name.is_empty()) {
-            let mut outer = Table::default();
-            if name == "*" {
-                outer.any = Some(Box::new(node));
-            } else {
-                outer = Table::of_one(name, node);
-            }
-            node = Node::Table(outer);
-        }
-        match node {
-            Node::Table(table) => table,
-            Node::Key(_) | Node::Free(_) => Table::default(),
-        }
-    }
-
-    /// Name of the table at the top level that the section lies in; empty for the top level.
-    fn first_name(&self) -> &'static str {
-        self.table.split('.').next().unwrap_or_default()
-    }
-}
 
 /// Error: two sections have the same key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -128,7 +94,7 @@ impl Schema {
     /// [`checked`](Self::checked) tells whether another section has one of its keys.
     #[must_use]
     pub fn section<T: JsonSchema + DeserializeOwned>(mut self, table: &'static str) -> Self {
-        let section = Section { table, node: node_of::<T>, read: |table| table.try_into::<T>().map(|_| ()) };
+        let section = Section::of::<T>(table);
         self.sections.push(section);
         (self.built.top, self.built.whole) = Default::default();
         let name = section.first_name();
@@ -459,12 +425,6 @@ impl Schema {
         }
         format!("| `{name}` | {} | {default} | {meaning} |", cell(&expected(key)))
     }
-}
-
-/// Builds the node of a section from its JSON Schema.
-fn node_of<T: JsonSchema>() -> Node {
-    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
-    Node::of_schema(settings.into_generator().into_root_schema_for::<T>().to_value())
 }
 
 /// Whether the table has a credential of this name.

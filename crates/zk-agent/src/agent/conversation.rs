@@ -17,7 +17,7 @@ use zk_core::service::{
     SessionOpener, Submitted, SwitchTarget, TreeMove, TurnCwd, TurnEnv, UiAnswer,
 };
 
-use super::branch_summary;
+use super::branch_summary::summarise_branch;
 use crate::lock::lock;
 use crate::run::RunShared;
 use crate::{Agent, Run, RunOptions};
@@ -248,7 +248,7 @@ impl AgentConversation {
                 cx.emit(SessionBeforeFork { session_id, entry: entry.clone() }).await?
             }
         };
-        check_not_cancelled(reply.as_ref(), || target.to_string())
+        check_reply(reply.as_ref(), || target.to_string())
     }
 
     /// Moves the leaf of the present session, and continues from there.
@@ -267,17 +267,16 @@ impl AgentConversation {
         let BranchPath { from, left } = self.inner.opener.find_path(to.as_ref()).await?;
         let ask = SessionBeforeTree { session_id: session_id.clone(), from: from.clone(), to: to.clone() };
         let reply = cx.emit(ask).await?;
-        check_not_cancelled(reply.as_ref(), target)?;
+        check_reply(reply.as_ref(), target)?;
         let given =
             reply.as_ref().map(SessionBeforeReply::summary).transpose().map_err(|error| {
                 ConversationError::Unsupported { what: target(), reason: error.to_string() }
             })?;
         let summary = match (given.flatten(), summary) {
             (Some(given), _) => Some(given.to_owned()),
-            (None, Some(wish)) if !left.is_empty() => Some(
-                branch_summary::summarise_branch(&self.inner.agent, &left, wish.instructions.as_deref())
-                    .await?,
-            ),
+            (None, Some(wish)) if !left.is_empty() => {
+                Some(summarise_branch(&self.inner.agent, &left, wish.instructions.as_deref()).await?)
+            }
             (None, Some(_) | None) => None,
         };
         let has_summary = summary.is_some();
@@ -319,7 +318,7 @@ impl AgentConversation {
     }
 }
 
-fn check_not_cancelled(
+fn check_reply(
     reply: Option<&SessionBeforeReply>,
     what: impl Fn() -> String,
 ) -> Result<(), ConversationError> {
@@ -458,7 +457,7 @@ impl Conversation for AgentConversation {
                 trigger: CompactionTrigger::Manual,
             })
             .await?;
-        check_not_cancelled(reply.as_ref(), || "a smaller conversation".to_owned())?;
+        check_reply(reply.as_ref(), || "a smaller conversation".to_owned())?;
         let summary = match reply.as_ref().map(SessionBeforeReply::summary).transpose() {
             Ok(summary) => summary.flatten().map(str::to_owned),
             Err(error) => return Err(unsupported(&error.to_string())),
