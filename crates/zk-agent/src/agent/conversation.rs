@@ -125,7 +125,7 @@ impl AgentConversation {
     ) -> Result<Self, AgentError> {
         let conversation = Self::with_opener(agent, opener);
         let mut scopes = conversation.inner.session.lock().await;
-        if let Err(error) = conversation.install_plugins(&mut scopes, plugins) {
+        if let Err(error) = conversation.add_plugins(&mut scopes, plugins) {
             close_all(&mut scopes).await;
             return Err(AgentError::Usage(error.to_string()));
         }
@@ -217,14 +217,10 @@ impl AgentConversation {
         Ok(Submitted::Started(id))
     }
 
-    fn install_plugins(
-        &self,
-        scopes: &mut Vec<Scope>,
-        plugins: &[Arc<dyn Plugin>],
-    ) -> Result<(), ConversationError> {
+    fn add_plugins(&self, to: &mut Vec<Scope>, plugins: &[Arc<dyn Plugin>]) -> Result<(), ConversationError> {
         for plugin in plugins {
             let installed = self.inner.agent.bus().install(&**plugin);
-            scopes.push(installed.map_err(|error| ConversationError::Install(error.into()))?);
+            to.push(installed.map_err(|error| ConversationError::Install(error.into()))?);
         }
         Ok(())
     }
@@ -293,7 +289,7 @@ impl AgentConversation {
         opened: OpenedSession,
     ) -> Result<ConversationState, ConversationError> {
         let OpenedSession { plugins, .. } = &opened;
-        if let Err(error) = self.install_plugins(scopes, plugins) {
+        if let Err(error) = self.add_plugins(scopes, plugins) {
             close_all(scopes).await;
             self.begin_session(OpenedSession::default()).await?;
             return Err(error);
