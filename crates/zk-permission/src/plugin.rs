@@ -289,7 +289,7 @@ impl CallJudge for PermissionJudge {
         let of_session = session.read().unwrap_or_else(PoisonError::into_inner);
         paths.len() <= MAX_QUICK_PATHS
             && of_session.iter().all(|rule| rule.code().is_none())
-            && !rules.read().unwrap_or_else(PoisonError::into_inner).are_bound_to_files()
+            && !rules.read().unwrap_or_else(PoisonError::into_inner).has_file_bound_rules()
             && paths.iter().all(|path| classifier.is_cached(&cwd.join(path)))
     }
 

@@ -111,7 +111,8 @@ impl RunShared {
         *lock(&self.offers) = Arc::new(offers);
     }
 
-    /// Returns the offer of a tool in the current turn.
+    /// Returns whether the current turn offers a tool always, once the run asked for it, or never. A tool without an
+    /// offer follows its own disclosure.
     pub(crate) fn offer(&self, name: &str, own: Disclosure) -> Offer {
         lock(&self.offers).get(name).copied().unwrap_or_else(|| own.into())
     }

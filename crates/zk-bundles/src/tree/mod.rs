@@ -91,7 +91,7 @@ pub enum TreeError {
     /// A file cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// The file or directory.
+        /// File or directory that was not written.
         path: PathBuf,
         /// Cause of the failure.
         source: std::io::Error,

@@ -10,7 +10,7 @@ use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::AgentError;
 use zk_core::service::{Command, CommandOutcome};
 
-use crate::conversation::line::mark_expanded;
+use crate::conversation::line::mark_prompt_of_command;
 
 /// Maximum number of iterations of a loop, and the default.
 const MAX_ROUNDS: u32 = 1_000;
@@ -143,7 +143,7 @@ impl Command for LoopCommand {
             if round > 1 {
                 // The prompt is marked as not typed, since nobody typed it again, and earlier iterations may
                 // have read untrusted text.
-                mark_expanded(&looped.prompt, &self.conversation.command_cx());
+                mark_prompt_of_command(&looped.prompt, &self.conversation.command_cx());
             }
             let ran = match self.conversation.run(RunOptions::from(&*looped.prompt)).await {
                 Ok(run) => run.wait().await.result,

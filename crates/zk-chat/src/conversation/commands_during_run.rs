@@ -11,7 +11,7 @@ use zk_tui::{ScreenKind, Style};
 use zk_view::{Effect, Intent};
 
 use super::chat::Chat;
-use super::line::{mark_expanded, refresh_files, unknown_command_message};
+use super::line::{mark_prompt_of_command, refresh_files, unknown_command_message};
 use crate::screen::host_messages::{HostEvent, Made, OpenConversation};
 
 /// Runs a command that works during a run, and returns its output.
@@ -160,7 +160,7 @@ async fn run_prompt_command(
         None if rest.split_whitespace().next().is_some_and(|name| name.contains('/')) => Ok(line.to_owned()),
         None => Err(Made::Said(unknown_command_message(line, &cx))),
         Some((command, args)) => match command.run(args, &cx).await {
-            Ok(outcome) => expect_prompt(outcome).inspect(|prompt| mark_expanded(prompt, &cx)),
+            Ok(outcome) => expect_prompt(outcome).inspect(|prompt| mark_prompt_of_command(prompt, &cx)),
             Err(error) => Err(Made::Said(error.to_string())),
         },
     };

@@ -34,7 +34,7 @@ pub(crate) async fn refresh_files(cx: &Cx) {
 }
 
 /// Marks a prompt as written by a command, before it is sent.
-pub(crate) fn mark_expanded(text: &str, cx: &Cx) {
+pub(crate) fn mark_prompt_of_command(text: &str, cx: &Cx) {
     if let Some(expanded) = cx.service::<ExpandedPrompts>() {
         expanded.note(text);
     }
@@ -226,7 +226,7 @@ impl Chat {
                 LineOutcome::Done
             }
             Some(CommandOutcome::Prompt(text)) => {
-                mark_expanded(&text, &self.conversation.command_cx());
+                mark_prompt_of_command(&text, &self.conversation.command_cx());
                 self.submit(text).await
             }
             Some(CommandOutcome::Quit) => LineOutcome::Quit(ChatEnd::Done),

@@ -4,7 +4,7 @@ use zk_skills::{Skills, typed_command};
 use zk_view::Intent;
 
 use super::conversation::{HostedConversation, HostedEvent, Present};
-use crate::conversation::line::{mark_expanded, refresh_files, unknown_command_message};
+use crate::conversation::line::{mark_prompt_of_command, refresh_files, unknown_command_message};
 
 /// Error for a command that needs a terminal.
 const NO_TERMINAL: &str = "this is for a conversation on a terminal: nothing is drawn here";
@@ -51,7 +51,7 @@ impl HostedConversation {
             CommandOutcome::Done => HostedOutcome::Done,
             CommandOutcome::Show(text) => HostedOutcome::Said(text),
             CommandOutcome::Prompt(text) => {
-                mark_expanded(&text, &self.present().opened.conversation.command_cx());
+                mark_prompt_of_command(&text, &self.present().opened.conversation.command_cx());
                 HostedOutcome::Prompt(text)
             }
             CommandOutcome::Quit => HostedOutcome::Quit,

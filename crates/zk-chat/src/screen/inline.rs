@@ -277,8 +277,8 @@ impl InlineScreen {
                     self.request_work(HostRequest::Quit);
                 }
                 _ = hung_up.recv() => break Ok(WorkEnd::End(ChatEnd::Terminated)),
-                () = self.guard.leaves() => break Ok(WorkEnd::End(ChatEnd::Terminated)),
-                () = self.guard.suspends(), if editing.is_none() => self.suspend(&mut app, false).map_err(cannot)?,
+                () = self.guard.wait_for_leave() => break Ok(WorkEnd::End(ChatEnd::Terminated)),
+                () = self.guard.wait_for_suspend(), if editing.is_none() => self.suspend(&mut app, false).map_err(cannot)?,
                 _ = continued.recv(), if editing.is_none() => {
                     if !self.is_away && self.guard.modes().are_changed() {
                         // A shell used the terminal while this process was in the background.

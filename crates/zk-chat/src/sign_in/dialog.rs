@@ -232,7 +232,7 @@ impl DrawnDialog {
                 Typed::Gone => return Err(ChatError::Terminated),
             },
             _ = self.resized.recv() => {}
-            () = self.guard.leaves() => return Err(ChatError::Terminated),
+            () = self.guard.wait_for_leave() => return Err(ChatError::Terminated),
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ use crate::window::plugin;
 const MAX_SLIMMED_TURNS: usize = 10;
 const SLIMMED_RESULT_BYTES: usize = 600;
 
-/// Heading of the lines, for the model.
+/// Heading of the lines that stand for omitted messages, for the model.
 const HEAD: &str = "\
 A line for each earlier message that left the context, by its number; conversation_recall shows one in full.\n";
 

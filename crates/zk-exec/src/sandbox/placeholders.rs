@@ -16,7 +16,7 @@ use crate::LocalHostFiles;
 
 /// Prefix of the names of the list files.
 const LIST_PREFIX: &str = "placeholders-";
-/// Names and contents of placeholders that are files.
+/// Names and contents of the files that are made so that the sandbox can cover their paths.
 const FILES: [(&str, &str); 4] =
     [("commondir", ".\n"), ("config.worktree", ""), ("config.toml", ""), ("env", "")];
 

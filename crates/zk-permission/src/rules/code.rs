@@ -257,7 +257,7 @@ impl Rule {
 
 impl Rules {
     /// Whether rules are bound to files, which have to be read to tell whether they still hold.
-    pub(crate) fn are_bound_to_files(&self) -> bool {
+    pub(crate) fn has_file_bound_rules(&self) -> bool {
         self.rules.iter().any(|rule| rule.code().is_some())
     }
 

@@ -10,8 +10,9 @@ use zk_view::{Activity, IndexedView, Patch, View};
 use super::message::notification;
 use super::wire::notes::PatchNote;
 
-/// Maximum number of notifications, and of their bytes, kept for clients that reconnect.
+/// Maximum number of notifications kept for clients that reconnect.
 const MAX_KEPT: usize = 4096;
+/// Maximum size of the kept notifications, in bytes.
 const MAX_KEPT_BYTES: usize = 8 << 20;
 
 /// Numbered notifications of one conversation, with the view that they result in.

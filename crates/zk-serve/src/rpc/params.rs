@@ -50,7 +50,7 @@ mod tests {
     use super::*;
     use crate::rpc::wire::conversation::{AnswerParams, SubmitParams};
 
-    fn field<T: DeserializeOwned + std::fmt::Debug>(params: &Value) -> Value {
+    fn rejected_field<T: DeserializeOwned + std::fmt::Debug>(params: &Value) -> Value {
         let error = parse::<T>(params).unwrap_err();
         assert_eq!(error.code, -32602, "{error:?}");
         error.data.unwrap_or_default()["field"].clone()
@@ -58,14 +58,17 @@ mod tests {
 
     #[test]
     fn params_that_cannot_be_used_are_refused_with_their_field() {
-        assert_eq!(field::<SubmitParams>(&json!({ "conversation": "c" })), "text");
-        assert_eq!(field::<SubmitParams>(&json!({ "conversation": 5, "text": "a" })), "conversation");
+        assert_eq!(rejected_field::<SubmitParams>(&json!({ "conversation": "c" })), "text");
         assert_eq!(
-            field::<SubmitParams>(&json!({ "conversation": "c", "text": "a", "images": [1] })),
+            rejected_field::<SubmitParams>(&json!({ "conversation": 5, "text": "a" })),
+            "conversation"
+        );
+        assert_eq!(
+            rejected_field::<SubmitParams>(&json!({ "conversation": "c", "text": "a", "images": [1] })),
             "images"
         );
-        assert_eq!(field::<SubmitParams>(&json!({ "conversation": "c", "text": "a", "x": 1 })), "x");
+        assert_eq!(rejected_field::<SubmitParams>(&json!({ "conversation": "c", "text": "a", "x": 1 })), "x");
         let answer = json!({ "conversation": "c", "id": 1, "digest": 1, "answer": { "answer": "perhaps" } });
-        assert_eq!(field::<AnswerParams>(&answer), "answer");
+        assert_eq!(rejected_field::<AnswerParams>(&answer), "answer");
     }
 }

@@ -113,7 +113,7 @@ pub(crate) struct Replacement {
 enum Head {
     /// The last row was not read yet.
     Unread,
-    /// Link of the last row; `None` if that row has none.
+    /// Hash of the last row, to which the next row links; `None` if that row has no hash.
     Link(Option<Hash>),
 }
 

@@ -167,7 +167,7 @@ impl Recorder {
     }
 
     /// Takes the command that the agent ran last.
-    pub(crate) fn take_by_agent(&mut self) -> Option<Exchange> {
+    pub(crate) fn take_command_of_agent(&mut self) -> Option<Exchange> {
         self.by_agent.take()
     }
 
@@ -293,7 +293,7 @@ mod tests {
             recorder.record_start(command("ls"), is_by_agent);
         }
         assert_eq!(recorder.forget_commands(), 1);
-        let left = (recorder.running(), recorder.newest(), recorder.take_by_agent());
+        let left = (recorder.running(), recorder.newest(), recorder.take_command_of_agent());
         assert!(matches!(left, (None, None, None)), "{left:?}");
     }
 }

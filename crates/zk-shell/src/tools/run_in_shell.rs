@@ -167,7 +167,7 @@ impl Tool for RunInShell {
         };
         let recorded = {
             let mut recorder = self.shared.recorder();
-            recorder.take_by_agent().or_else(|| recorder.running())
+            recorder.take_command_of_agent().or_else(|| recorder.running())
         };
         let redactor = cx.cx.service::<Redactor>();
         let output = match recorded {
@@ -257,7 +257,7 @@ async fn enter_command(shared: &Shared, access: &ShellAccess, command: &str) -> 
         return Ok(Outcome::LineNotEmpty);
     }
     // A command that did not begin in time may have ended since.
-    shared.recorder().take_by_agent();
+    shared.recorder().take_command_of_agent();
     let (ended, prompts) = {
         let mut line = shared.line();
         line.is_by_agent = true;

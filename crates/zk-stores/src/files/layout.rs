@@ -57,7 +57,7 @@ impl SessionKey {
     }
 
     /// Key that marks the session as being deleted.
-    pub(super) fn deletion_key(&self) -> String {
+    pub(super) fn deletion_mark_key(&self) -> String {
         format!("{}/gone.json", self.0)
     }
 
@@ -65,7 +65,7 @@ impl SessionKey {
         format!("{}/lease-{token:010}.json", self.0)
     }
 
-    /// Key for the lock of a map that has locks.
+    /// Key by which a file map with locks locks the session.
     pub(super) fn lock_key(&self) -> String {
         format!("{}/session.lock", self.0)
     }

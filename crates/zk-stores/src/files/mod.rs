@@ -259,7 +259,7 @@ impl SessionStore for FileMapStore {
         let keys = self.find_keys(id).await?;
         let map = &self.inner.map;
         // From here on the session counts as deleted, even if the rest is interrupted.
-        map.save(&keys.session.deletion_key(), b"{}".to_vec()).await.map_err(StoreError::from)?;
+        map.save(&keys.session.deletion_mark_key(), b"{}".to_vec()).await.map_err(StoreError::from)?;
         // The lease stays: its token keeps a former writer away from a new session of this id.
         for key in keys.content_keys() {
             map.delete(key).await.map_err(StoreError::from)?;
@@ -267,7 +267,7 @@ impl SessionStore for FileMapStore {
         for key in keys.listing_keys() {
             map.delete(&key).await.map_err(StoreError::from)?;
         }
-        map.delete(&keys.session.deletion_key()).await.map_err(StoreError::from)?;
+        map.delete(&keys.session.deletion_mark_key()).await.map_err(StoreError::from)?;
         if let Some(lock) = keys.stored_lock_key() {
             map.delete(&lock).await.map_err(StoreError::from)?;
         }

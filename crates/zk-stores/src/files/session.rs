@@ -160,7 +160,7 @@ impl MapSession {
                 self.inner.map.delete(&key).await.map_err(StoreError::from)?;
             }
         }
-        self.inner.map.delete(&state.key.deletion_key()).await.map_err(StoreError::from)
+        self.inner.map.delete(&state.key.deletion_mark_key()).await.map_err(StoreError::from)
     }
 
     /// Saves an append under the next number. After an error, no later append follows the failed one.

@@ -103,12 +103,12 @@ impl TerminalGuard {
     }
 
     /// Waits until the screen has to leave.
-    pub async fn leaves(&self) {
+    pub async fn wait_for_leave(&self) {
         self.0.leaves.notified().await;
     }
 
     /// Waits until the screen has to stop the process.
-    pub async fn suspends(&self) {
+    pub async fn wait_for_suspend(&self) {
         self.0.suspends.notified().await;
     }
 }

@@ -37,7 +37,8 @@ pub trait PartModels: Send + Sync {
     /// bus by then.
     async fn choose(&self, part: &str, cx: &Cx) -> PartModel;
 
-    /// Returns the replacement for a part's own model that failed with `error`; never that model again.
+    /// Returns the model in place of `failed`, which is set for this part of the program, such as `summary`, and failed with
+    /// `error`; never `failed` again.
     async fn replace(&self, part: &str, failed: &Model, error: &AgentError, cx: &Cx) -> PartModel;
 }
 

@@ -196,11 +196,11 @@ pub enum CacheMarks {
     For(ModelPattern),
 }
 
-/// A field with a fixed value.
+/// A field of the request with a fixed value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FixedField {
-    /// Name of the field.
+    /// Name of the request field.
     pub name: Cow<'static, str>,
     /// Value of the field.
     pub value: FieldValue,

@@ -100,7 +100,7 @@ impl Found {
         }
     }
 
-    /// Description of the call, for a model.
+    /// Names the kind of call, for the model that shortens the result.
     fn describe(self) -> &'static str {
         match self {
             Self::Matches => "(a search in files)",
