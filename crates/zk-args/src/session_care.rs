@@ -57,7 +57,7 @@ pub enum SessionCare {
         #[arg(long)]
         json: bool,
     },
-    /// Remove the content of one entry for good: it reads [removed], and the rest stays
+    /// Remove the content of one entry for good: it reads `[removed]`, and the rest stays
     Redact {
         /// Id of the session, or the beginning of it
         #[arg(add = ArgValueCompleter::new(candidates::sessions))]
