@@ -41,7 +41,7 @@ const EDITS: [Edit; 5] = [
         after: "pub const VENDORS",
         end: "];",
         rows: "    service(\"brandnew\", \"https://api.brandnew.example/v1\", &[\"BRANDNEW_API_KEY\"], VendorDialect::Chat(\"brandnew\"))
-        .with(\"brandnew-large\"),
+        .with_default_model(\"brandnew-large\"),
 ",
     },
     Edit {
