@@ -191,6 +191,18 @@ impl Driver {
         String::from_utf8_lossy(&came[..at]).into_owned()
     }
 
+    /// Whether a text that was not expected yet comes within two seconds.
+    pub(crate) fn has_soon(&self, text: &str) -> bool {
+        let begun = Instant::now();
+        loop {
+            let has_come = contains(&self.bytes()[self.from..], text.as_bytes());
+            if has_come || begun.elapsed() > Duration::from_secs(2) {
+                return has_come;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// Screen as it stands.
     pub(crate) fn screen(&self) -> String {
         let mut emulator = emulator();
