@@ -76,7 +76,7 @@ const PLAIN_BRANCHES: [&str; 5] =
 /// Author names of messages that a person typed during a run.
 const TYPED_DURING_RUN: [&str; 2] = ["steer", "follow-up"];
 
-/// Taint of all conversations of a bus.
+/// Prompt-injection taint of each conversation on a bus: the untrusted content in its context.
 #[derive(Debug, Default)]
 pub(crate) struct Taint {
     contexts: Mutex<HashMap<Option<Arc<ContextId>>, Entered>>,

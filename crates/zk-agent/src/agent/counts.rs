@@ -4,7 +4,8 @@ use zk_core::model::Spent;
 
 use crate::Agent;
 
-/// Totals of an agent over all its runs, for an agent that continues its conversation.
+/// Budget and number of sub-agents that an agent has used in all runs, to start an agent that continues the same
+/// conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AgentCounts {
     /// Amount spent in the current session; `None` if the agent has no budget.

@@ -68,7 +68,7 @@ pub(crate) struct AgentInner {
     state: Mutex<AgentState>,
     pub(crate) running: AtomicBool,
     pub(crate) idle: Notify,
-    /// Initialised once the agent has warmed up.
+    /// Set once the warm-up has run, so that it runs once for an agent.
     warm: OnceCell<()>,
 }
 

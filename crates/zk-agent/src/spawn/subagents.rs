@@ -192,7 +192,7 @@ impl Handle {
         lock(&self.moved_to).clone()
     }
 
-    /// Registers a call that waits for the end of the sub-agent, until the guard is dropped.
+    /// Counts a tool call as a waiter for the result of the sub-agent, until the guard is dropped.
     pub(super) fn await_end(&self) -> Awaited<'_> {
         self.awaited.send_modify(|count| *count += 1);
         Awaited(self)

@@ -58,8 +58,8 @@ impl RunState {
         Ok(())
     }
 
-    /// Asks handlers which tools the model is offered, and records the offers that differ from the tools'
-    /// own.
+    /// Asks the `tools:offer` handlers which tools the request offers, and records each offer that differs from
+    /// the disclosure of its tool.
     async fn ask_for_offers(&self) -> Result<(), AgentError> {
         if !self.agent.bus.has_handlers::<ToolsOffer>() {
             return Ok(());

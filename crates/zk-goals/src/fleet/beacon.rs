@@ -343,7 +343,7 @@ impl Beacon {
         }
     }
 
-    /// Removes the entry; keeps it as paused if the goal is not reached.
+    /// Removes the fleet entry of the process at its end, or stores it as paused if its goal is not reached.
     fn close_entry(&self) {
         let mut held = lock(&self.lock);
         if held.is_none() {

@@ -1,4 +1,4 @@
-/// Longest parameter list of an escape sequence that is parsed, in bytes.
+/// Maximum length of the parameters of a parsed escape sequence, in bytes.
 const MAX_PARAMETER_BYTES: usize = 32;
 
 /// Private modes of the terminal as programs set them, read from their output: the alternate screen, and the

@@ -139,7 +139,7 @@ impl KeyValue for DirMap {
     async fn list(&self, prefix: &str) -> Result<Vec<String>, MapError> {
         let (root, prefix) = (self.root.clone(), prefix.to_owned());
         offload("list", &root.display().to_string(), move || {
-            // A file in place of the directory would look like an empty store.
+            // A regular file as store directory lists no sessions, so without this error the store would seem empty.
             if std::fs::metadata(&root).is_ok_and(|found| !found.is_dir()) {
                 let why =
                     io::Error::new(ErrorKind::NotADirectory, "it is a file, and sessions need a directory");

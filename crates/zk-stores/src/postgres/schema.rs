@@ -8,7 +8,7 @@ use super::connection::database_error;
 /// Version of the tables.
 const SCHEMA_VERSION: i32 = 2;
 
-/// Key of the advisory lock under which the tables are created or migrated: "zk".
+/// PostgreSQL advisory lock for the migrations of the tables; the bytes of "zk".
 const MIGRATION_LOCK: i64 = 0x7a6b;
 
 /// Migrations to version 1, 2 and so on. A released migration is never changed.

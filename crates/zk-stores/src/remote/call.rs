@@ -30,7 +30,7 @@ pub(super) enum CallError {
     Lost(String),
     /// The server refused the request.
     Refused(WireError),
-    /// The answer is none of a session server.
+    /// The response does not follow the protocol of session servers.
     Foreign(String),
 }
 

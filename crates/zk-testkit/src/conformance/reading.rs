@@ -20,8 +20,8 @@ impl Reading {
         })
     }
 
-    /// Compares this reading with `other`; the error describes the difference. Ids that the provider generates may
-    /// differ.
+    /// Compares the decoded stream with `other`: stop reason, text and tool calls, without ids that a provider
+    /// generates. The error describes the first difference.
     pub(super) fn check_same(&self, other: &Self) -> Result<(), String> {
         let stop = |reading: &Self| reading.outcome.as_ref().ok().cloned();
         let texts = |reading: &Self| {

@@ -31,7 +31,7 @@ fn open(client: &mut Client) -> String {
     conversation
 }
 
-/// Returns the view of a client that subscribes now.
+/// Returns the first view snapshot that a new subscriber of the conversation receives.
 fn view_now(serving: &Serving, conversation: &str) -> View {
     let mut other = serving.connect();
     attach(&mut other, "viewer");
