@@ -77,8 +77,9 @@ fn text_that_was_typed_ahead_into_a_continuation_is_no_empty_line() {
         let home = Home::new();
         let Some(mut terminal) = Driver::shell(&home, shell, true) else { continue };
         terminal.expect(PROMPT);
-        terminal.keys("read word; echo begun; sleep 1\r");
-        terminal.expect("\r\n");
+        // The shell has restored the modes of the terminal once a command prints.
+        terminal.keys("printf 'runs-%s\\n' 1; read word; echo begun; sleep 1\r");
+        terminal.expect("runs-1\r\n");
         terminal.keys("go\r");
         terminal.expect("begun");
         // Text before the prompt, which no key follows.
