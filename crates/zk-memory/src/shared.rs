@@ -58,11 +58,39 @@ pub(crate) struct State {
     pub(crate) told: HashMap<Option<ContextId>, HashSet<String>>,
     /// Problems that the person was told of.
     problems: HashSet<String>,
-    /// Whether a background task embeds facts now.
+    /// Background task that embeds the facts without a vector.
     #[cfg(feature = "embeddings")]
-    is_completing: bool,
+    embedding: EmbeddingTask,
     /// Whether the person was told that facts are recalled by words alone.
     is_told_of_words: bool,
+}
+
+/// State of the background task that embeds facts.
+#[cfg(feature = "embeddings")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum EmbeddingTask {
+    #[default]
+    Idle,
+    Running,
+    /// A prompt came while the task ran: facts may have changed behind it, so it looks again.
+    RunningAgain,
+}
+
+#[cfg(feature = "embeddings")]
+impl EmbeddingTask {
+    /// Requests a round of the task; true if the task is to be started.
+    fn start(&mut self) -> bool {
+        let is_idle = *self == Self::Idle;
+        *self = if is_idle { Self::Running } else { Self::RunningAgain };
+        is_idle
+    }
+
+    /// Ends a round; true if another one was requested.
+    fn end_round(&mut self) -> bool {
+        let goes_on = *self == Self::RunningAgain;
+        *self = if goes_on { Self::Running } else { Self::Idle };
+        goes_on
+    }
 }
 
 /// Embedding vector of a prompt, with the name of its model.
@@ -179,11 +207,15 @@ impl Shared {
         match asked.unwrap_or_else(|_| Err(format!("no answer within {PROMPT_LIMIT:?}"))) {
             Ok((embedder, vector)) => {
                 let meaning = Meaning { model: embedder.name.clone(), vector };
-                if !std::mem::replace(&mut self.lock_state().is_completing, true) {
+                if self.lock_state().embedding.start() {
                     let (shared, cx) = (self.clone(), cx.bus().cx());
                     tokio::spawn(async move {
-                        embedder.add_missing_vectors(&shared.store, &shared.project, &cx).await;
-                        shared.lock_state().is_completing = false;
+                        loop {
+                            embedder.add_missing_vectors(&shared.store, &shared.project, &cx).await;
+                            if !shared.lock_state().embedding.end_round() {
+                                break;
+                            }
+                        }
                     });
                 }
                 Some(meaning)
