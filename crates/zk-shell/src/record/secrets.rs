@@ -39,11 +39,14 @@ fn push_redacted_line(clean: &mut String, line: &str) {
         let name = before.get(start..).unwrap_or(before).to_ascii_lowercase();
         let is_dumped = rest.len() == line.len()
             && ["", "export ", "declare -x ", "typeset -x "].contains(&before.get(..start).unwrap_or("?"));
-        // A reference such as `$TOKEN` is no secret. A dump of the environment has no references.
-        let is_reference = !is_dumped && value.starts_with('$') && behind_quoted(value).is_none();
         rest = value;
-        if !is_reference && SECRET_NAMES.iter().any(|secret| name.ends_with(secret)) {
-            let len = value_len(value, is_dumped);
+        if SECRET_NAMES.iter().any(|secret| name.ends_with(secret)) {
+            let len = if is_dumped { value.len() } else { word_len(line, value) };
+            // A reference such as `$TOKEN` is no secret. A dump of the environment has no references.
+            let word = value.get(..len).unwrap_or_default();
+            if !is_dumped && word.starts_with('$') && !word.contains(['\'', '"']) {
+                continue;
+            }
             rest = value.get(len..).unwrap_or_default();
             clean.push_str(if len > 0 { REDACTED } else { "" });
         }
@@ -51,13 +54,16 @@ fn push_redacted_line(clean: &mut String, line: &str) {
     clean.push_str(rest);
 }
 
-/// Length of a value in bytes: of a word that begins with a quoted text, of a whole line of a dump, or of a plain word.
-/// An open quote reaches to the end of the line.
-fn value_len(value: &str, is_dumped: bool) -> usize {
-    let Some(mut rest) = behind_quoted(value) else {
-        return if is_dumped { value.len() } else { plain_len(value) };
-    };
+/// Length of the shell word that `value`, the end of `line`, begins with, in bytes. An open quote reaches to the end of the
+/// line, but a quote that was open before the value ends it.
+fn word_len(line: &str, value: &str) -> usize {
+    let before = line.strip_suffix(value).unwrap_or_default();
+    let is_open = |quote: char| before.matches(quote).count() % 2 == 1;
+    let mut rest = value;
     loop {
+        if rest.len() < value.len() && rest.starts_with(|c| matches!(c, '\'' | '"') && is_open(c)) {
+            return value.len() - rest.len();
+        }
         let behind = behind_quoted(rest).unwrap_or_else(|| match rest.strip_prefix('\\') {
             Some(escaped) => {
                 escaped.get(escaped.chars().next().map_or(0, char::len_utf8)..).unwrap_or_default()
@@ -71,9 +77,9 @@ fn value_len(value: &str, is_dumped: bool) -> usize {
     }
 }
 
-/// Length of a word without quotes, in bytes.
+/// Length of the part of a word without quotes and escapes, in bytes.
 fn plain_len(text: &str) -> usize {
-    text.find(|c: char| c.is_whitespace() || "&;|)'\"".contains(c)).unwrap_or(text.len())
+    text.find(|c: char| c.is_whitespace() || "&;|)'\"\\".contains(c)).unwrap_or(text.len())
 }
 
 /// Rest of a line behind the quoted text that it begins with.
@@ -108,6 +114,13 @@ mod tests {
                 "declare -x API_TOKEN=[redacted]\nexport MY_SECRET=[redacted]",
             ),
             ("run --password='a b' --name=c", "run --password=[redacted] --name=c"),
+            ("run --token=abc'd e' -v", "run --token=[redacted] -v"),
+            ("run --token=abc\\ def -v", "run --token=[redacted] -v"),
+            ("run --token=$X\"secret\" -v", "run --token=[redacted] -v"),
+            ("sh -c 'TOKEN=abc run' && ls", "sh -c 'TOKEN=[redacted] run' && ls"),
+            ("sh -c 'run --token=abc' && ls", "sh -c 'run --token=[redacted]' && ls"),
+            ("I don't know; run --token='a b' -v", "I don't know; run --token=[redacted] -v"),
+            ("API_TOKEN=\"a\" b", "API_TOKEN=[redacted]"),
             ("curl 'http://h/?token=abc&x=1'", "curl 'http://h/?token=[redacted]&x=1'"),
             ("A=1 GH_TOKEN=abc make; ls", "A=1 GH_TOKEN=[redacted] make; ls"),
             ("run --token=$(pass x)", "run --token=$(pass x)"),
