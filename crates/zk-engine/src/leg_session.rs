@@ -33,17 +33,25 @@ pub enum LegSessionError {
 }
 
 fn of_store(error: &StoreError) -> String {
+    match (error, end_of_store(error)) {
+        (StoreError::Fenced { .. }, _) => "another worker has it under a newer lease".to_owned(),
+        (_, LegEnd::Parked(_)) => format!("{error}; it is tried again in {} s", STORE_PAUSE.as_secs()),
+        _ => error.to_string(),
+    }
+}
+
+fn end_of_store(error: &StoreError) -> LegEnd {
     match error {
-        StoreError::Fenced { .. } => "another worker has it under a newer lease".to_owned(),
+        StoreError::Fenced { .. } => LegEnd::Handover(HandoverCause::Fenced),
+        StoreError::TooNew { .. } => LegEnd::Handover(HandoverCause::TooNew),
         StoreError::InUse { .. } | StoreError::Io { .. } | StoreError::Failed(_) => {
-            format!("{error}; it is tried again in {} s", STORE_PAUSE.as_secs())
+            LegEnd::Parked(Wait::Until(SystemTime::now() + STORE_PAUSE))
         }
-        StoreError::TooNew { .. }
-        | StoreError::NotFound { .. }
-        | StoreError::Damaged { .. }
+        StoreError::NotFound { .. } => LegEnd::Failed(LegFailure::NoSession),
+        StoreError::Damaged { .. }
         | StoreError::NoEntry { .. }
         | StoreError::PostedBefore { .. }
-        | StoreError::Refused(_) => error.to_string(),
+        | StoreError::Refused(_) => LegEnd::Failed(LegFailure::Session),
     }
 }
 
@@ -52,18 +60,7 @@ impl LegSessionError {
     #[must_use]
     pub fn end(&self) -> LegEnd {
         match self {
-            Self::Store(StoreError::Fenced { .. }) => LegEnd::Handover(HandoverCause::Fenced),
-            Self::Store(StoreError::TooNew { .. }) => LegEnd::Handover(HandoverCause::TooNew),
-            Self::Store(StoreError::InUse { .. } | StoreError::Io { .. } | StoreError::Failed(_)) => {
-                LegEnd::Parked(Wait::Until(SystemTime::now() + STORE_PAUSE))
-            }
-            Self::Store(StoreError::NotFound { .. }) => LegEnd::Failed(LegFailure::NoSession),
-            Self::Store(
-                StoreError::Damaged { .. }
-                | StoreError::NoEntry { .. }
-                | StoreError::PostedBefore { .. }
-                | StoreError::Refused(_),
-            ) => LegEnd::Failed(LegFailure::Session),
+            Self::Store(error) => end_of_store(error),
             Self::NoWorkspace(workspace) => LegEnd::Failed(LegFailure::NoWorkspace(workspace.clone())),
             Self::NoDirectory(_) => LegEnd::Failed(LegFailure::NoDirectory),
         }

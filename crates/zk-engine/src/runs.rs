@@ -140,10 +140,8 @@ impl Runs {
         prompt: &str,
         placement: Placement,
     ) -> Result<Job, RunsError> {
-        if let Some(run) = &placement.run
-            && let Some(known) = self.engine.list(&RunFilter::run(run.clone())).await?.into_iter().next()
-        {
-            return Ok(known.job);
+        if let Some(known) = self.known_job(&placement).await? {
+            return Ok(known);
         }
         let session = self.store_prompt(cwd.into(), prompt).await?;
         match self.submit_session(session.clone(), placement).await {
@@ -167,12 +165,12 @@ impl Runs {
         prompt: Option<&str>,
         placement: Placement,
     ) -> Result<Job, RunsError> {
-        let unfinished = RunFilter::phases([RunPhase::Queued, RunPhase::Running, RunPhase::Parked]);
-        let mut others = self.engine.list(&unfinished).await?.into_iter();
+        if let Some(known) = self.known_job(&placement).await? {
+            let is_same = known.session() == session;
+            return if is_same { Ok(known) } else { Err(EngineError::OtherJob(known.run().clone()).into()) };
+        }
+        let mut others = self.engine.list(&RunFilter::unfinished()).await?.into_iter();
         if let Some(EngineRun { job, phase, .. }) = others.find(|run| run.job.session() == session) {
-            if placement.run.as_ref() == Some(job.run()) {
-                return Ok(job);
-            }
             return Err(RunsError::HasRun { session: session.clone(), run: job.run().clone(), phase });
         }
         let open = self.store.open(session).await?;
@@ -194,6 +192,13 @@ impl Runs {
         ready?;
         closed?;
         self.submit_session(session.clone(), placement).await
+    }
+
+    /// Returns the job of the run that the placement names, in whichever phase it is: a run is submitted only once.
+    async fn known_job(&self, placement: &Placement) -> Result<Option<Job>, EngineError> {
+        let Some(run) = &placement.run else { return Ok(None) };
+        let known = self.engine.list(&RunFilter::run(run.clone())).await?.into_iter().next();
+        Ok(known.map(|known| known.job))
     }
 
     async fn submit_session(&self, session: SessionId, placement: Placement) -> Result<Job, RunsError> {

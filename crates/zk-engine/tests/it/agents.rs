@@ -136,8 +136,12 @@ async fn a_session_has_one_unfinished_run() {
     assert!(matches!(&refused, Err(RunsError::HasRun { run, .. }) if run == job.run()), "{refused:?}");
     assert_eq!(entries().await, before, "a refused prompt is not stored");
     let same = Placement { run: Some(job.run().clone()), ..Placement::default() };
-    assert_eq!(desk.runs.hand_off(job.session(), Some("More."), same).await.unwrap(), job);
+    assert_eq!(desk.runs.hand_off(job.session(), Some("More."), same.clone()).await.unwrap(), job);
     assert_eq!(entries().await, before);
+    desk.serve_once().await;
+    let ended = entries().await;
+    assert_eq!(desk.runs.hand_off(job.session(), Some("More."), same).await.unwrap(), job);
+    assert_eq!(entries().await, ended, "a run is submitted once, so its prompt is not stored again");
 }
 
 #[tokio::test]

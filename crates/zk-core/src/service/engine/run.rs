@@ -152,6 +152,12 @@ impl RunFilter {
         Self { run: Some(run), ..Self::default() }
     }
 
+    /// Filter for runs that are not over.
+    #[must_use]
+    pub fn unfinished() -> Self {
+        Self::phases([RunPhase::Queued, RunPhase::Running, RunPhase::Parked])
+    }
+
     /// Filter for runs in one of these phases.
     #[must_use]
     pub fn phases(phases: impl IntoIterator<Item = RunPhase>) -> Self {

@@ -12,7 +12,7 @@ const MAX_OVERVIEW_RUNS: usize = 20;
 /// Lists the runs.
 pub(crate) fn list(app: &AppContext, active: bool, json: bool) -> Outcome<Exit> {
     let machine = &app.work.machine;
-    let filter = if active { active_filter() } else { RunFilter::default() };
+    let filter = if active { RunFilter::unfinished() } else { RunFilter::default() };
     let runs = runtime()?.block_on(engine(machine)?.list(&filter))?;
     if json {
         let text = serde_json::to_string_pretty(&runs).map_err(Failure::failed)?;
@@ -31,7 +31,7 @@ pub(crate) fn overview(app: &AppContext) -> Outcome<Vec<String>> {
     if !engine.path().exists() {
         return Ok(Vec::new());
     }
-    let filter = RunFilter { limit: Some(MAX_OVERVIEW_RUNS + 1), ..active_filter() };
+    let filter = RunFilter { limit: Some(MAX_OVERVIEW_RUNS + 1), ..RunFilter::unfinished() };
     let runs = runtime()?.block_on(engine.list(&filter))?;
     let first = runs.len().saturating_sub(MAX_OVERVIEW_RUNS);
     let mut lines: Vec<String> = runs.iter().skip(first).flat_map(lines_of).collect();
@@ -39,10 +39,6 @@ pub(crate) fn overview(app: &AppContext) -> Outcome<Vec<String>> {
         lines.push("more: `zk fleet ls --active`".to_owned());
     }
     Ok(lines)
-}
-
-fn active_filter() -> RunFilter {
-    RunFilter::phases([RunPhase::Queued, RunPhase::Running, RunPhase::Parked])
 }
 
 fn lines_of(run: &EngineRun) -> Vec<String> {
