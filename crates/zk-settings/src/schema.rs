@@ -113,6 +113,10 @@ impl Schema {
         for section in &self.sections {
             let table = section.table;
             root.merge(section.at_table()).map_err(|key| DuplicateKey { table, key })?;
+            // A fixed table would hide the keys of the section.
+            if let Some(name) = root.named.keys().find(|name| self.fixed.contains_key(*name)) {
+                return Err(DuplicateKey { table, key: name.clone() });
+            }
         }
         Ok(self)
     }

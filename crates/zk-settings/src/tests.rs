@@ -148,6 +148,8 @@ fn sections_are_read_from_all_layers_and_secrets_are_in_no_table_and_no_line() {
 fn two_sections_cannot_have_one_key() {
     let twice = schema().section::<Search>("search").checked().unwrap_err();
     assert_eq!((twice.table, twice.key.as_str()), ("search", "order"));
+    let hidden = schema().reserved("rules").checked().unwrap_err();
+    assert_eq!((hidden.table, hidden.key.as_str()), ("rules", "rules"));
 }
 
 #[test]
