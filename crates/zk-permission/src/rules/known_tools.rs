@@ -30,14 +30,12 @@ impl KnownTools {
     /// Returns the reason why a rule with a tool's name, or a similar one, matches nothing.
     fn about_tool(&self, rule: &str) -> Option<String> {
         if let Some(name) = rule.strip_prefix("tool(").and_then(|rest| rest.strip_suffix(')')) {
-            let is_near = |own: &&str| strsim::osa_distance(name, own) <= MAX_TOOL_ERRORS;
+            if name.contains(['*', '?', '[', '{']) {
+                return None;
+            }
             // Tools of plugins and servers are not known yet at this point.
-            let near = self
-                .own
-                .iter()
-                .copied()
-                .find(is_near)
-                .filter(|near| *near != name && !name.contains(['*', '?', '[', '{']))?;
+            let distances = self.own.iter().map(|own| (strsim::osa_distance(name, own), *own));
+            let (_, near) = distances.min().filter(|(errors, _)| (1..=MAX_TOOL_ERRORS).contains(errors))?;
             return Some(format!("the rule `{rule}` is about no tool: did you mean `tool({near})`?"));
         }
         let (name, arguments) = match rule.split_once('(') {
@@ -79,5 +77,19 @@ impl KnownTools {
         Some(format!(
             "the rule `{rule}` matches nothing: a rule about a tool is written `tool({tool})`{of_a_call}"
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_names_the_nearest_tool_and_a_tool_that_exists_is_none_of_them() {
+        let tools = KnownTools { own: vec!["shell", "skill"], of_foreign: |_| Vec::new() };
+        let wrong = |rule| tools.wrong_rule(Decision::Deny, rule);
+        assert_eq!(wrong("tool(skill)"), None);
+        assert!(wrong("tool(skil)").is_some_and(|why| why.contains("`tool(skill)`")));
+        assert_eq!(wrong("tool(s*)"), None);
     }
 }
