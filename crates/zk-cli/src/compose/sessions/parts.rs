@@ -26,7 +26,11 @@ pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<
         // The journal has files that the model may not read.
         let files = compose::files(&app.work, &app.settings)?.hidden(super::undo::dir(dir));
         let files = files.read_only(dir).map_err(Failure::failed)?;
-        let files = place::target(app)?.with_outputs(files, dir);
+        // Only files of another machine are reached through a connection.
+        let files: Arc<dyn Files> = match app.settings.context().is_on_another_machine() {
+            true => place::target(app)?.with_outputs(files, dir),
+            false => Arc::new(files),
+        };
         let blobs = Arc::new(FileBlobs::new(dir.join("blobs"), Arc::new(LocalStateFiles::default())));
         parts.push(Arc::new(plugin_fn("session-files", move |scope| {
             scope.provide_service::<dyn Files>(files.clone());
