@@ -6,7 +6,7 @@ mod headless;
 mod leg;
 mod prompt_command;
 pub(crate) mod summary;
-mod unattended;
+pub(crate) mod unattended;
 
 use std::io::IsTerminal;
 

@@ -11,7 +11,7 @@ use crate::exit::Outcome;
 use crate::sessions::Session;
 
 /// Puts the agent together; everything that was opened is closed when that fails, but for the session.
-pub(super) async fn open(app: &AppContext, session: &Session, host: HostOptions) -> Outcome<(Agent, Bus)> {
+pub(crate) async fn open(app: &AppContext, session: &Session, host: HostOptions) -> Outcome<(Agent, Bus)> {
     let used = session.loaded.model.as_ref().map(|model| &*model.provider);
     let answering = Answering::find(app, used, app.endpoint()).await?;
     let bus = compose::bus(app, session, host).await?;

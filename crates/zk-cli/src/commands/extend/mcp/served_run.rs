@@ -8,9 +8,9 @@ use zk_core::service::Progress;
 
 use crate::app::AppContext;
 use crate::args::Resume;
-use crate::compose::{self, HostOptions};
+use crate::compose::HostOptions;
 use crate::exit::Failure;
-use crate::mode::summary::run_error;
+use crate::mode::unattended;
 use crate::sessions::{self, Session};
 
 /// Performs one run like `zk -p`, with its own session and bus.
@@ -45,21 +45,14 @@ async fn run_prompt(
     stop: &CancellationToken,
 ) -> Result<String, ToolError> {
     let failed = |failure: Failure| ToolError::failed(failure.message);
-    let endpoint = app.endpoint().await.map_err(failed)?;
-    let provider =
-        compose::provider(&app.work.machine, &app.settings, &app.shared, &endpoint).await.map_err(failed)?;
     let host = HostOptions::unattended(&app.settings);
     if let Some(entries) = session.restored() {
         host.view.begin(&entries);
     }
-    let bus = compose::bus(app, session, host).await.map_err(failed)?;
+    let (agent, bus) = Box::pin(unattended::open(app, session, host)).await.map_err(failed)?;
     let shown = progress.clone();
     bus.scope("served-run").on_sync(move |event: &ToolBefore, _: &Cx| shown.show(&event.summary));
     let outcome = async {
-        let model = compose::model(&app.work.machine, &app.settings, &*provider, session, false)
-            .await
-            .map_err(failed)?;
-        let agent = compose::agent(app, &bus, provider, model, session, run_error).map_err(failed)?;
         let run =
             agent.run(RunOptions::from(prompt)).map_err(|error| ToolError::failed(error.to_string()))?;
         let handle = run.handle();
@@ -71,13 +64,13 @@ async fn run_prompt(
                 wait.await
             }
         };
-        agent.close().await;
         outcome
             .result
             .map_err(|error| ToolError::failed(app.work.machine.redactor.redact(&error.to_string())))?;
         Ok(app.work.machine.redactor.redact(&outcome.text).into_owned())
     }
     .await;
+    agent.close().await;
     bus.close().await;
     outcome
 }
