@@ -180,7 +180,19 @@ pub struct LegAnswer {
 impl LegAnswer {
     /// Whether the answer holds for all equal calls of the run.
     fn is_lasting(&self) -> bool {
-        matches!(self.answer, UiAnswer::Session | UiAnswer::Always)
+        match self.answer {
+            UiAnswer::Session | UiAnswer::Always => true,
+            UiAnswer::Once
+            | UiAnswer::WiderSession
+            | UiAnswer::WiderAlways
+            | UiAnswer::MoreSession { .. }
+            | UiAnswer::MoreAlways { .. }
+            | UiAnswer::Contained
+            | UiAnswer::No { .. }
+            | UiAnswer::Choice { .. }
+            | UiAnswer::Text { .. }
+            | UiAnswer::Absent => false,
+        }
     }
 }
 
