@@ -1,3 +1,5 @@
+mod deferred;
+
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,6 +23,8 @@ use crate::fleet::{FleetAction, HandoffArgs, WorkerArgs};
 use crate::groups::{LeftOutSources, NamedSources, RecordFiles, RunEnds};
 use crate::memory::MemoryAction;
 use crate::replay::ReplayArgs;
+
+pub use deferred::Deferred;
 
 /// A key, hidden from whatever prints the command line.
 fn secret(text: &str) -> Result<Secret, Infallible> {
@@ -220,25 +224,25 @@ pub enum CliCommand {
     /// List, find, show, copy, verify or remove sessions
     Sessions {
         #[command(subcommand)]
-        action: Option<SessionsAction>,
+        action: Option<Deferred<SessionsAction>>,
     },
     /// Submit, watch and decide runs that outlive their worker; list and stop live conversations
     Fleet {
         #[command(subcommand)]
-        action: Option<FleetAction>,
+        action: Option<Deferred<FleetAction>>,
         /// One JSON array, an object for each
         #[arg(long)]
         json: bool,
     },
     /// Serve submitted runs until a signal ends it; they go on with other workers
-    Worker(WorkerArgs),
+    Worker(Deferred<WorkerArgs>),
     /// Go on with a run by yourself, in its session
     Attach {
         /// The run's id, or the beginning of it
         run: String,
     },
     /// Make a session a run: a worker goes on with it
-    Handoff(HandoffArgs),
+    Handoff(Deferred<HandoffArgs>),
     /// Take back what the last prompts of a session changed in files, by shell commands too
     Undo {
         /// Number of prompts whose changes go back
@@ -272,10 +276,10 @@ pub enum CliCommand {
     /// List, show and change what is remembered from one session to the next
     Memory {
         #[command(subcommand)]
-        action: Option<MemoryAction>,
+        action: Option<Deferred<MemoryAction>>,
     },
     /// Replay a session without running anything, or list what would go otherwise now
-    Replay(ReplayArgs),
+    Replay(Deferred<ReplayArgs>),
     /// Show what fills the context: of every request, or of a session's next one
     Context {
         /// The session's id, or the beginning of it
@@ -288,17 +292,17 @@ pub enum CliCommand {
     /// Store a key, sign in or out, and show what there is
     Auth {
         #[command(subcommand)]
-        action: AuthAction,
+        action: Deferred<AuthAction>,
     },
     /// Show and change the settings
     Config {
         #[command(subcommand)]
-        action: ConfigAction,
+        action: Deferred<ConfigAction>,
     },
     /// Choose the provider that answers, store its key, and ask it one question
     Setup,
     /// Check what is configured, reachable and missing
-    Doctor(DoctorArgs),
+    Doctor(Deferred<DoctorArgs>),
     /// Say whether there is a newer zk, and how this one is updated: zk never updates itself
     Update {
         /// Ask where releases are published for the newest one
@@ -312,7 +316,7 @@ pub enum CliCommand {
         keep: bool,
     },
     /// Run your own shell with the agent attached: ? at an empty line calls it, and Ctrl-] at any prompt
-    Shell(ShellArgs),
+    Shell(Deferred<ShellArgs>),
     /// List the models of the provider; without one, the providers and how many models each has
     Models {
         /// Only models whose provider and id contain each of these words
@@ -324,17 +328,17 @@ pub enum CliCommand {
     /// Show, approve or revoke the settings of this project
     Trust {
         #[command(subcommand)]
-        action: Option<TrustAction>,
+        action: Option<Deferred<TrustAction>>,
     },
     /// Show what the model is told before the conversation, and how much of its window that takes
     Prompt {
         #[command(subcommand)]
-        action: Option<PromptAction>,
+        action: Option<Deferred<PromptAction>>,
     },
     /// Show what the sessions of this directory used and cost
     Cost {
         #[command(subcommand)]
-        action: Option<CostAction>,
+        action: Option<Deferred<CostAction>>,
         /// A line for each session, model or day
         #[arg(long, value_name = "WHAT", default_value = "session")]
         by: CostBy,
@@ -348,27 +352,27 @@ pub enum CliCommand {
     /// List, show, check and manage skills: directories with instructions for particular tasks
     Skills {
         #[command(subcommand)]
-        action: Option<SkillsAction>,
+        action: Option<Deferred<SkillsAction>>,
     },
     /// Set up MCP servers, and show what they have and say
     Mcp {
         #[command(subcommand)]
-        action: Option<McpAction>,
+        action: Option<Deferred<McpAction>>,
     },
     /// Set up, try and write extensions: programs in any language that add tools, commands, gates and more
     Ext {
         #[command(subcommand)]
-        action: Option<ExtAction>,
+        action: Option<Deferred<ExtAction>>,
     },
     /// Add, show, update and remove plugins: directories with commands, agents, skills, hooks and MCP servers
     Plugin {
         #[command(subcommand)]
-        action: Option<PluginAction>,
+        action: Option<Deferred<PluginAction>>,
     },
     /// Say what may run and why, and take back what was approved
     Policy {
         #[command(subcommand)]
-        action: Option<PolicyAction>,
+        action: Option<Deferred<PolicyAction>>,
     },
     /// Serve an editor that speaks the Agent Client Protocol, at standard input and output
     #[cfg(feature = "acp")]
@@ -416,12 +420,12 @@ pub enum CliCommand {
     /// List the commands that are hooks, and whether they count
     Hooks {
         #[command(subcommand)]
-        action: Option<HooksAction>,
+        action: Option<Deferred<HooksAction>>,
     },
     /// List and forget rules that zk learned about outputs of this project's programs
     Learned {
         #[command(subcommand)]
-        action: Option<LearnedAction>,
+        action: Option<Deferred<LearnedAction>>,
     },
     /// Print the script by which a shell completes command lines of zk: bash, zsh, fish, powershell or nushell
     Completions {
@@ -436,7 +440,7 @@ pub enum CliCommand {
     /// Look into zk itself
     Debug {
         #[command(subcommand)]
-        action: DebugAction,
+        action: Deferred<DebugAction>,
     },
     /// Print a page of the documentation or the help of a command; without a name, list the pages
     Help {

@@ -10,7 +10,7 @@ use crate::actions::{
     McpAction, PolicyAction, PromptAction, SessionsAction, ShellAction, ShellArgs, SkillsAction, TrustAction,
 };
 use crate::candidates::Shell;
-use crate::cli::{Cli, CliCommand, OutputFormat, ViewFormat};
+use crate::cli::{Cli, CliCommand, Deferred, OutputFormat, ViewFormat};
 use crate::ext::ExtAction;
 use crate::fleet::{FleetAction, HandoffArgs, WorkerArgs};
 use crate::launch::Launch;
@@ -320,73 +320,87 @@ impl Cli {
                     ));
                 }
                 match command {
-                    CliCommand::Sessions { action } => {
-                        Job::Sessions(action.unwrap_or(SessionsAction::List { all: false, json: false }))
+                    CliCommand::Sessions { action } => Job::Sessions(
+                        action.map_or(SessionsAction::List { all: false, json: false }, Deferred::into_inner),
+                    ),
+                    CliCommand::Fleet { action, json } => {
+                        Job::Fleet { action: action.map(Deferred::into_inner), json }
                     }
-                    CliCommand::Fleet { action, json } => Job::Fleet { action, json },
-                    CliCommand::Worker(args) => Job::Worker(args),
+                    CliCommand::Worker(Deferred(args)) => Job::Worker(args),
                     CliCommand::Attach { run } => Job::Attach(run),
-                    CliCommand::Handoff(args) => Job::Handoff(args),
+                    CliCommand::Handoff(Deferred(args)) => Job::Handoff(args),
                     CliCommand::Undo { count, yes, session } => {
                         Job::Undo { count: usize::try_from(count).unwrap_or(usize::MAX), yes, session }
                     }
                     CliCommand::Redo { yes, session } => Job::Redo { yes, session },
                     CliCommand::Diff { turn, session } => Job::TurnDiff { turn, session },
-                    CliCommand::Memory { action } => Job::Memory(action.unwrap_or(MemoryAction::List {
-                        all: false,
-                        proposed: false,
-                        json: false,
-                    })),
-                    CliCommand::Replay(args) => Job::Replay(args),
+                    CliCommand::Memory { action } => Job::Memory(action.map_or(
+                        MemoryAction::List { all: false, proposed: false, json: false },
+                        Deferred::into_inner,
+                    )),
+                    CliCommand::Replay(Deferred(args)) => Job::Replay(args),
                     CliCommand::Context { id, json } => Job::Context { id, json },
-                    CliCommand::Auth { action } => Job::Auth(action),
-                    CliCommand::Config { action: ConfigAction::Keys } => Job::ConfigKeys,
-                    CliCommand::Config { action: ConfigAction::Get { key, origin } } => {
+                    CliCommand::Auth { action } => Job::Auth(action.into_inner()),
+                    CliCommand::Config { action: Deferred(ConfigAction::Keys) } => Job::ConfigKeys,
+                    CliCommand::Config { action: Deferred(ConfigAction::Get { key, origin }) } => {
                         Job::ConfigGet { key, origin }
                     }
-                    CliCommand::Config { action: ConfigAction::Set { key, value, project } } => {
+                    CliCommand::Config { action: Deferred(ConfigAction::Set { key, value, project }) } => {
                         Job::ConfigChange { key, value: Some(value), project }
                     }
-                    CliCommand::Config { action: ConfigAction::Unset { key, project } } => {
+                    CliCommand::Config { action: Deferred(ConfigAction::Unset { key, project }) } => {
                         Job::ConfigChange { key, value: None, project }
                     }
-                    CliCommand::Config { action: ConfigAction::Edit { project } } => {
+                    CliCommand::Config { action: Deferred(ConfigAction::Edit { project }) } => {
                         Job::ConfigEdit { project }
                     }
-                    CliCommand::Config { action: ConfigAction::Schema { result } } => {
+                    CliCommand::Config { action: Deferred(ConfigAction::Schema { result }) } => {
                         Job::ConfigSchema { of_result: result }
                     }
-                    CliCommand::Config { action: ConfigAction::Show { origin } } => {
+                    CliCommand::Config { action: Deferred(ConfigAction::Show { origin }) } => {
                         Job::ConfigShow { origin }
                     }
                     CliCommand::Setup => Job::Setup,
-                    CliCommand::Doctor(args) => Job::Doctor(args),
+                    CliCommand::Doctor(Deferred(args)) => Job::Doctor(args),
                     CliCommand::Update { check: _ } => Job::UpdateCheck,
                     CliCommand::Demo { keep } => Job::Demo { keep },
-                    CliCommand::Shell(ShellArgs { action: Some(ShellAction::Init { shell }), .. }) => {
+                    CliCommand::Shell(Deferred(ShellArgs {
+                        action: Some(ShellAction::Init { shell }),
+                        ..
+                    })) => {
                         return Ok(Request::ShellInit(shell));
                     }
-                    CliCommand::Shell(args) => Job::Shell(args),
+                    CliCommand::Shell(Deferred(args)) => Job::Shell(args),
                     CliCommand::Models { filter, json } => Job::Models { filter, json },
-                    CliCommand::Hooks { action: None | Some(HooksAction::List) } => Job::Hooks,
-                    CliCommand::Learned { action } => Job::Learned(action.unwrap_or(LearnedAction::List)),
+                    CliCommand::Hooks { action: None | Some(Deferred(HooksAction::List)) } => Job::Hooks,
+                    CliCommand::Learned { action } => {
+                        Job::Learned(action.map_or(LearnedAction::List, Deferred::into_inner))
+                    }
                     CliCommand::Logs { name } => Job::Logs(name),
                     CliCommand::Help { topic } => return Ok(Request::Help(topic)),
-                    CliCommand::Debug { action: DebugAction::Registry } => Job::Registry,
-                    CliCommand::Debug { action: DebugAction::Man { dir } } => Job::ManualPages(dir),
+                    CliCommand::Debug { action: Deferred(DebugAction::Registry) } => Job::Registry,
+                    CliCommand::Debug { action: Deferred(DebugAction::Man { dir }) } => Job::ManualPages(dir),
                     CliCommand::Completions { shell } => Job::Completions(shell),
-                    CliCommand::Mcp { action } => Job::Mcp(action.unwrap_or(McpAction::List)),
-                    CliCommand::Ext { action } => Job::Ext(action.unwrap_or(ExtAction::List)),
+                    CliCommand::Mcp { action } => {
+                        Job::Mcp(action.map_or(McpAction::List, Deferred::into_inner))
+                    }
+                    CliCommand::Ext { action } => {
+                        Job::Ext(action.map_or(ExtAction::List, Deferred::into_inner))
+                    }
                     CliCommand::Plugin { action } => {
-                        Job::Plugin(action.unwrap_or(PluginAction::List { json: false }))
+                        Job::Plugin(action.map_or(PluginAction::List { json: false }, Deferred::into_inner))
                     }
-                    CliCommand::Policy { action } => Job::Policy(action.unwrap_or(PolicyAction::List)),
-                    CliCommand::Prompt { action } => {
-                        Job::PromptShow(action.unwrap_or(PromptAction::Show { sizes: false }))
+                    CliCommand::Policy { action } => {
+                        Job::Policy(action.map_or(PolicyAction::List, Deferred::into_inner))
                     }
-                    CliCommand::Cost { action, by, all, json } => Job::Cost { action, by, all, json },
+                    CliCommand::Prompt { action } => Job::PromptShow(
+                        action.map_or(PromptAction::Show { sizes: false }, Deferred::into_inner),
+                    ),
+                    CliCommand::Cost { action, by, all, json } => {
+                        Job::Cost { action: action.map(Deferred::into_inner), by, all, json }
+                    }
                     CliCommand::Skills { action } => {
-                        Job::Skills(action.unwrap_or(SkillsAction::List { json: false }))
+                        Job::Skills(action.map_or(SkillsAction::List { json: false }, Deferred::into_inner))
                     }
                     #[cfg(feature = "acp")]
                     CliCommand::Acp { login: false } => Job::Acp,
@@ -401,7 +415,9 @@ impl Cli {
                     CliCommand::Web { listen } => Job::Web { address: listen },
                     CliCommand::Rpc { schema: true, .. } => Job::RpcSchema,
                     CliCommand::Rpc { socket, websocket, schema: _ } => Job::Rpc { socket, websocket },
-                    CliCommand::Trust { action } => Job::Trust(action.unwrap_or(TrustAction::Status)),
+                    CliCommand::Trust { action } => {
+                        Job::Trust(action.map_or(TrustAction::Status, Deferred::into_inner))
+                    }
                 }
             }
         };
