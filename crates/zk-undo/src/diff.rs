@@ -2,7 +2,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use similar::TextDiff;
+use zk_core::model::UnifiedDiff;
 use zk_core::service::visible_line;
 
 use crate::plan::FileContent;
@@ -59,8 +59,7 @@ impl Journal {
                 text.push_str(&format!("{name}: {before} becomes {after}\n"));
             }
             (Some(one), Some(other)) => {
-                let diff = TextDiff::from_lines(&one, &other);
-                text.push_str(&diff.unified_diff().header(&old, &new).to_string());
+                text.push_str(&UnifiedDiff::new(&one, &other).named(&old, &new).to_string());
             }
             (Some(_), None) | (None, Some(_)) | (None, None) => {
                 let (before, after) = (describe_state(&change.before), describe_state(&change.after));

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use similar::TextDiff;
+use zk_core::model::UnifiedDiff;
 
 use crate::patch::Content;
 
@@ -37,8 +37,7 @@ fn content_diff(path: &Path, old: Option<&[u8]>, new: Option<&[u8]>) -> String {
     let (old_name, new_name) = (name("a", old), name("b", new));
     match (side_text(old), side_text(new)) {
         (Some(before), Some(after)) => {
-            let diff = TextDiff::from_lines(before, after);
-            diff.unified_diff().header(&old_name, &new_name).to_string()
+            UnifiedDiff::new(before, after).named(&old_name, &new_name).to_string()
         }
         (_, _) => {
             let size = |side: Option<&[u8]>| {

@@ -3,7 +3,7 @@ use crate::workspace::Package;
 use toml::Value;
 
 /// Crates that may use a certain outside crate, because it is large, or because its use belongs in one place.
-const HOMES: [(&str, &[&str]); 17] = [
+const HOMES: [(&str, &[&str]); 18] = [
     ("reqwest", &["zk-auth", "zk-otel", "zk-providers", "zk-mcp", "zk-stores", "zk-tools"]),
     ("rustls", &["zk-auth"]),
     ("rusqlite", &["zk-engine", "zk-memory", "zk-session", "zk-transcripts"]),
@@ -19,6 +19,8 @@ const HOMES: [(&str, &[&str]); 17] = [
     ("etcetera", &["zk-cli"]),
     ("gix-index", &["zk-undo"]),
     ("gix-odb", &["zk-undo"]),
+    // Each crate that compares texts by `similar` itself adds its algorithms to the program again.
+    ("similar", &["zk-core"]),
     ("anyhow", &["zk-cli", "xtask"]),
     ("hyper", &["zk-exec", "zk-mcp", "zk-serve", "zk-testkit"]),
 ];

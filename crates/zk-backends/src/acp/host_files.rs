@@ -3,8 +3,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use similar::TextDiff;
-use zk_core::model::{Display, Effects};
+use zk_core::model::{Display, Effects, UnifiedDiff};
 use zk_core::service::{Files, PathError};
 
 use super::asking::AskedCall;
@@ -57,8 +56,8 @@ pub(crate) async fn write(agent: &str, session: &AcpSession, params: Value) -> R
     })
     .await?;
     let shown = path.display().to_string();
-    let diff = TextDiff::from_lines(before.as_deref().unwrap_or_default(), &content);
-    let diff = diff.unified_diff().context_radius(3).header(&shown, &shown).to_string();
+    let diff = UnifiedDiff::new(before.as_deref().unwrap_or_default(), &content);
+    let diff = diff.named(&shown, &shown).to_string();
     let preview = Display::Diff { path: shown, diff };
     let tool = if before.is_some() { "edit" } else { "write_file" };
     let call = AskedCall::new(tool.to_owned(), Effects::writes([path.clone()]), Some(preview));

@@ -1,9 +1,8 @@
 use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
-use similar::TextDiff;
 use zk_core::model::wire::NO_OUTPUT;
-use zk_core::model::{CallKind, CommandExit, Display, Effect, Effects, ToolError, ToolOutput};
+use zk_core::model::{CallKind, CommandExit, Display, Effect, Effects, ToolError, ToolOutput, UnifiedDiff};
 use zk_core::service::shell_word;
 
 use super::protocol::{StepUpdate, text_of};
@@ -309,8 +308,7 @@ impl<'a> Diff<'a> {
         if self.old.len() + self.new.len() > MAX_DIFF_BYTES {
             return None;
         }
-        let diff = TextDiff::from_lines(self.old, self.new);
-        Some(diff.unified_diff().context_radius(3).header(self.path, self.path).to_string())
+        Some(UnifiedDiff::new(self.old, self.new).named(self.path, self.path).to_string())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Changes between two versions of a bundle.
 
-use similar::TextDiff;
+use zk_core::model::UnifiedDiff;
 use zk_core::service::visible_line;
 
 use crate::tree::{Tree, TreeFile};
@@ -65,8 +65,7 @@ impl Difference {
             self.lines.push("  (no text)".to_owned());
             return;
         };
-        let diff = TextDiff::from_lines(old, new);
-        let unified = diff.unified_diff().context_radius(CONTEXT_LINES).to_string();
+        let unified = UnifiedDiff::new(old, new).keep_context(CONTEXT_LINES).to_string();
         self.lines.extend(unified.lines().map(|line| format!("  {}", visible_line(line))));
     }
 }

@@ -7,6 +7,7 @@
 mod address;
 mod budget;
 mod content;
+mod diff;
 mod error;
 mod finish;
 mod ids;
@@ -24,6 +25,7 @@ pub use content::{
     Block, Compaction, Document, Image, ProviderBlock, Text, Thinking, ToolCall, ToolContent, ToolResult,
     WireData,
 };
+pub use diff::UnifiedDiff;
 pub use error::{AgentError, ErrorKind, Phase, ProviderError};
 pub use finish::StopReason;
 pub use ids::{AgentId, CallId, EntryId, MailId, MessageId, RunId, SessionId, TurnId};
