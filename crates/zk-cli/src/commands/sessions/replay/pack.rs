@@ -18,11 +18,12 @@ use super::Replayed;
 use super::output::{finish, output};
 use crate::app::AppContext;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::settings::Settings;
 
 /// Data for a pack besides the session's entries.
 #[derive(Clone)]
 pub(super) struct PackSource {
-    settings: Vec<String>,
+    settings: Settings,
     redactor: Arc<Redactor>,
     /// Directory of the sessions' large results.
     outputs: Option<PathBuf>,
@@ -32,7 +33,7 @@ impl PackSource {
     pub(super) fn of(app: &AppContext) -> Self {
         let machine = &app.work.machine;
         Self {
-            settings: app.settings.lines(false),
+            settings: app.settings.clone(),
             redactor: machine.redactor.clone(),
             outputs: crate::sessions::outputs(machine),
         }
@@ -60,7 +61,7 @@ impl PackSource {
             reader.take(limits.blob_bytes as u64 + 1).read_to_end(&mut bytes).ok()?;
             Some(bytes)
         };
-        let settings = &self.settings;
+        let settings = &self.settings.lines(false);
         let pack = Pack::with_blobs(id.clone(), entries, settings, versions, &self.redactor, limits, read);
         pack.about(problem, &self.redactor)
     }
