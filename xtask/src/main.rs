@@ -36,6 +36,8 @@ cargo xtask <task>
   house                         the shape of the crates: lines, circles of imports, folders, structs
   docs [--check]                write docs/reference from the code, or fail if it is stale
   picture [MOMENT…|all]         draw the demo on a terminal into docs/demo.svg, or moments into docs/pictures; needs tmux
+  order                         write the list of functions that usual runs call, by which a release build is laid out in
+                                memory; needs valgrind and tmux
   conformance                   the conformance suite of MCP, if npm can install it
   browser                       the page of `zk web` in a headless Chromium, if there is one
   editor                        scenarios of an editor that drives `zk acp`, if npm can install its client
@@ -83,6 +85,7 @@ fn task(args: &[&str]) -> Result<()> {
         ["docs"] => docs::write(&workspace),
         ["docs", "--check"] => docs::check(&workspace),
         ["picture", moments @ ..] => picture::draw(&workspace, moments),
+        ["order"] => release::order::write(&workspace),
         ["campaign"] => ci::campaign::run(&workspace, ci::campaign::ROUNDS),
         ["campaign", "--rounds", rounds] => {
             ci::campaign::run(&workspace, rounds.parse().context("--rounds")?)

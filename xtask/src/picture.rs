@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use self::model::ScriptedModel;
+pub(crate) use self::model::{Reply, ScriptedModel};
 use self::moments::{MOMENTS, Moment};
-use self::shop::Shop;
+pub(crate) use self::shop::Shop;
 
 use crate::run::{Run, exists};
 use crate::workspace::Workspace;
@@ -38,7 +38,7 @@ const DEMO_TIMEOUT: Duration = Duration::from_secs(60);
 const MOMENTS_DIR: &str = "docs/pictures";
 
 /// Longest wait for what a moment waits for.
-const MOMENT_TIMEOUT: Duration = Duration::from_secs(20);
+const MOMENT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time without a change after which a screen counts as drawn.
 const SETTLED: Duration = Duration::from_millis(400);
@@ -65,7 +65,7 @@ pub(crate) fn draw(workspace: &Workspace, names: &[&str]) -> Result<()> {
     let is_wanted = |moment: &&Moment| names.contains(&"all") || names.contains(&moment.name);
     fs::create_dir_all(workspace.root().join(MOMENTS_DIR))?;
     for moment in MOMENTS.iter().filter(is_wanted) {
-        let captured = capture(workspace, &program, moment)?;
+        let captured = capture(workspace, &program.display().to_string(), moment)?;
         let file = format!("{MOMENTS_DIR}/{}.svg", moment.name);
         let picture = svg(captured.trim_end(), moment.size.0, moment.title);
         fs::write(workspace.root().join(&file), picture)?;
@@ -75,8 +75,15 @@ pub(crate) fn draw(workspace: &Workspace, names: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// Plays the moment `name` by a command that starts the program.
+pub(crate) fn play(workspace: &Workspace, command: &str, name: &str) -> Result<()> {
+    ensure!(exists_tmux(), "a conversation on a terminal needs tmux");
+    let moment = MOMENTS.iter().find(|moment| moment.name == name);
+    capture(workspace, command, moment.with_context(|| format!("there is no moment `{name}`"))?).map(drop)
+}
+
 /// Plays a moment on a terminal of its own, and captures its screen.
-fn capture(workspace: &Workspace, program: &Path, moment: &Moment) -> Result<String> {
+fn capture(workspace: &Workspace, command: &str, moment: &Moment) -> Result<String> {
     let model = ScriptedModel::begin(moment.replies)?;
     let shop = Shop::open(moment.settings)?;
     let server = format!("zk-picture-{}-{}", std::process::id(), moment.name);
@@ -87,9 +94,8 @@ fn capture(workspace: &Workspace, program: &Path, moment: &Moment) -> Result<Str
         url = model.url()
     );
     let line = format!(
-        "cd {} && env -i {vars} {} --model claude-sonnet-5-5 {}; sleep 60",
+        "cd {} && env -i {vars} {command} --model claude-sonnet-5-5 {}; sleep 60",
         shop.project().display(),
-        program.display(),
         moment.flags
     );
     let (columns, rows) = (moment.size.0.to_string(), moment.size.1.to_string());

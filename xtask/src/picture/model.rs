@@ -13,7 +13,7 @@ const MODELS: [&str; 3] = ["claude-opus-5", "claude-sonnet-5-5", "claude-haiku-5
 
 /// Reply of the model.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Reply {
+pub(crate) enum Reply {
     /// Words that end the turn.
     Say(&'static str),
     /// Words, and calls of tools with their arguments in JSON.
@@ -24,13 +24,13 @@ pub(super) enum Reply {
 
 /// A model that gives its replies in their order, over the protocol of Anthropic.
 #[derive(Debug)]
-pub(super) struct ScriptedModel {
+pub(crate) struct ScriptedModel {
     url: String,
 }
 
 impl ScriptedModel {
     /// Serves until the program ends.
-    pub(super) fn begin(replies: &'static [Reply]) -> Result<Self> {
+    pub(crate) fn begin(replies: &'static [Reply]) -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).context("no port for the scripted model")?;
         let url = format!("http://{}", listener.local_addr()?);
         std::thread::spawn(move || {
@@ -43,7 +43,7 @@ impl ScriptedModel {
         Ok(Self { url })
     }
 
-    pub(super) fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &str {
         &self.url
     }
 }

@@ -11,13 +11,13 @@ const TESTS: &str = "import unittest\n\nfrom cart import total\n\n\nclass Cart(u
 
 /// Home and project of somebody who works on a small shop, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Shop {
+pub(crate) struct Shop {
     home: PathBuf,
 }
 
 impl Shop {
     /// A new home with a project, and with these settings.
-    pub(super) fn open(settings: &str) -> Result<Self> {
+    pub(crate) fn open(settings: &str) -> Result<Self> {
         let home = std::env::temp_dir().join(format!("zk-picture-{}", std::process::id()));
         let shop = Self { home };
         let project = shop.project();
@@ -35,11 +35,11 @@ impl Shop {
         Ok(shop)
     }
 
-    pub(super) fn home(&self) -> &Path {
+    pub(crate) fn home(&self) -> &Path {
         &self.home
     }
 
-    pub(super) fn project(&self) -> PathBuf {
+    pub(crate) fn project(&self) -> PathBuf {
         self.home.join("src/shopcart")
     }
 }

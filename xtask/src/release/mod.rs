@@ -5,6 +5,7 @@ pub(crate) mod cut;
 pub(crate) mod deps;
 pub(crate) mod dist;
 mod metadata;
+pub(crate) mod order;
 pub(crate) mod publish;
 pub(crate) mod twice;
 mod version;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::dist::{commit_time, hex, host, sha256, variables};
+use super::dist::{commit_time, hex, sha256, variables};
 use crate::run::{Run, exists};
 use crate::workspace::Workspace;
 
@@ -33,10 +33,10 @@ impl<'a> Options<'a> {
     }
 
     /// Path of the program below the folder of a build.
-    fn program(&self, host: &str) -> PathBuf {
+    fn program(&self) -> PathBuf {
         let profile = if self.profile == "dev" { "debug" } else { self.profile };
         let name = if self.package == "zk-cli" { "zk" } else { self.package };
-        Path::new(host).join(profile).join(name)
+        Path::new(profile).join(name)
     }
 }
 
@@ -45,7 +45,6 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<()> {
     let options = Options::parse(args)?;
     let root = workspace.root();
     let seconds = commit_time(root)?;
-    let host = host(root)?;
     let has_clock = exists("faketime");
     if !has_clock {
         println!("twice: both builds are of today, faketime is not installed");
@@ -58,7 +57,6 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<()> {
         }
         unpack_commit(root, &dir)?;
         let args = ["build", "--locked", "--profile", options.profile, "--package", options.package];
-        let args = [&args[..], &["--target", &host]].concat();
         let run = match index > 0 && has_clock {
             true => Run::new("faketime", &[&["-f", "+2d", "cargo"], &args[..]].concat(), &dir)
                 .env("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
@@ -68,7 +66,7 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<()> {
         let of_build = variables(&dir, &out, false, seconds);
         let run = of_build.iter().fold(run, |run, (name, value)| run.env(name, value));
         run.env("CARGO_TARGET_DIR", &out.to_string_lossy()).wait()?;
-        let built = out.join(options.program(&host));
+        let built = out.join(options.program());
         let bytes = fs::read(&built).with_context(|| format!("there is no program {}", built.display()))?;
         // Two builds take gigabytes; the programs stay, for whoever looks for the difference.
         fs::write(dir.join("program"), &bytes)?;

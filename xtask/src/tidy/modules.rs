@@ -59,6 +59,7 @@ fn is_target(package: &Package, dir: &Path, path: &Path) -> bool {
     let is_usual = matches!(
         parts.as_slice(),
         ["build.rs"]
+            | ["build", "main.rs"]
             | ["src", "lib.rs" | "main.rs"]
             | ["src", "bin", _]
             | ["src", "bin", _, "main.rs"]

@@ -4,12 +4,14 @@
 
 use crate::scratch::Scratch;
 
-/// Stand-ins for the docs and for the CI: one writes a page and a new one, the other checks that both are there.
-const QUICK: [(&str, &str); 2] = [
+/// Stand-ins for the docs, the list for the linker and the CI: the first writes a page and a new one, the last checks that
+/// both are there.
+const QUICK: [(&str, &str); 3] = [
     (
         "ZK_RELEASE_DOCS",
         "cd docs/reference && grep -m1 '^version' ../../Cargo.toml > page.md && mkdir -p new && cp page.md new/new.md",
     ),
+    ("ZK_RELEASE_ORDER", "true"),
     (
         "ZK_RELEASE_CI",
         "grep -q 0.2.0 docs/reference/new/new.md && cargo metadata --locked --offline --format-version=1 >target/metadata",
@@ -17,7 +19,7 @@ const QUICK: [(&str, &str); 2] = [
 ];
 
 /// Places at which the program dies.
-const PLACES: [&str; 14] = [
+const PLACES: [&str; 15] = [
     "before:bump",
     "inside:bump",
     "after:bump",
@@ -25,6 +27,7 @@ const PLACES: [&str; 14] = [
     "after:changes",
     "before:docs",
     "after:docs",
+    "after:order",
     "before:ci",
     "after:ci",
     "before:commit",

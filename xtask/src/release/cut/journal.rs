@@ -11,20 +11,22 @@ pub(super) enum Step {
     Bump,
     Changes,
     Docs,
+    Order,
     Ci,
     Commit,
     Tag,
 }
 
 impl Step {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Bump, Self::Changes, Self::Docs, Self::Ci, Self::Commit, Self::Tag];
+    pub(super) const ALL: [Self; 7] =
+        [Self::Bump, Self::Changes, Self::Docs, Self::Order, Self::Ci, Self::Commit, Self::Tag];
 
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::Bump => "versions in the manifests",
             Self::Changes => "the list of changes",
             Self::Docs => "generated docs",
+            Self::Order => "functions of usual runs, for the linker",
             Self::Ci => "everything the CI runs",
             Self::Commit => "the commit",
             Self::Tag => "the tag",

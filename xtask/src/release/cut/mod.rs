@@ -21,8 +21,9 @@ use super::version::Version;
 use crate::run::Run;
 use crate::workspace::Workspace;
 
-/// Variables with commands in the place of the docs and of the CI.
+/// Variables with commands in the place of the docs, of the list for the linker and of the CI.
 const DOCS_COMMAND: &str = "ZK_RELEASE_DOCS";
+const ORDER_COMMAND: &str = "ZK_RELEASE_ORDER";
 const CI_COMMAND: &str = "ZK_RELEASE_CI";
 /// Variable with the place at which the program is to die: a step, `before:`, `inside:` or `after:` it.
 const DIES_AT: &str = "ZK_RELEASE_DIES";
@@ -156,6 +157,7 @@ fn carry_out(root: &Path, git: &Git<'_>, journal: &Journal, step: Step) -> Resul
             Ok(())
         }
         Step::Docs => command(root, DOCS_COMMAND, &["xtask", "docs"]),
+        Step::Order => command(root, ORDER_COMMAND, &["xtask", "order"]),
         Step::Ci => command(root, CI_COMMAND, &["xtask", "ci"]),
         Step::Commit => {
             if is_released(git, journal)? {

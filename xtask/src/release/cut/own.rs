@@ -6,6 +6,7 @@ use super::git::Git;
 use super::journal::{Journal, Step};
 use super::{bump, changes};
 use crate::docs;
+use crate::release::order;
 
 /// Whether a step changes the file, whether it ends or is killed.
 fn is_written(git: &Git<'_>, journal: &Journal, step: Option<Step>, path: &str) -> Result<bool> {
@@ -19,6 +20,7 @@ fn is_written(git: &Git<'_>, journal: &Journal, step: Option<Step>, path: &str) 
                 || changes::files(git, &journal.begun_at)?.iter().any(|gathered| gathered == path)
         }
         Some(Step::Docs) => docs::is_generated(path),
+        Some(Step::Order) => path == order::FILE,
         Some(Step::Ci | Step::Commit | Step::Tag) | None => false,
     })
 }

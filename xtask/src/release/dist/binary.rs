@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::target::Target;
+use super::target::{Target, host};
 use crate::run::Run;
 
 /// Separator of the compiler's arguments in one variable.
@@ -75,17 +75,22 @@ pub(in crate::release) fn variables(
 
 /// Builds the program so that neither the folder nor the day is in it, and returns its path.
 pub(super) fn build(root: &Path, target: Target, seconds: u64) -> Result<PathBuf> {
-    let args =
-        ["build", "--release", "--locked", "--package", "zk-cli", "--bin", "zk", "--target", target.triple];
-    let out = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |dir| root.join(dir));
+    let mut args = vec!["build", "--release", "--locked", "--package", "zk-cli", "--bin", "zk"];
+    let mut out =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |dir| root.join(dir));
     let variables = variables(root, &out, target.is_musl(), seconds);
+    // A named target is part of the names of functions, and those of the linker's list are of a build for this platform.
+    if host(root)? != target.triple {
+        args.extend(["--target", target.triple]);
+        out.push(target.triple);
+    }
     let build = Run::cargo(&args, root);
     variables
         .iter()
         .fold(build, |build, (name, value)| build.env(name, value))
         .wait()
         .with_context(|| format!("is the standard library there? `rustup target add {}`", target.triple))?;
-    Ok(out.join(target.triple).join("release").join("zk"))
+    Ok(out.join("release").join("zk"))
 }
 
 /// Newest version among the names of versions in a program.

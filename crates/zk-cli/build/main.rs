@@ -5,31 +5,23 @@
     reason = "cargo tells a build script by its environment, and it runs at no other time"
 )]
 
+mod link;
+
 use std::io::Write;
 use std::path::Path;
-use std::process::Command;
 use std::{env, fs, io};
 
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 
-/// The first glibc whose loader reads packed relocations.
-const PACKED: (u32, u32) = (2, 36);
-
 /// Pages that the program makes itself, from its command line and its settings.
 const MADE: [&str; 2] = ["cli", "settings"];
 
 fn main() -> io::Result<()> {
-    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=build");
     println!("cargo:rerun-if-changed=docs");
     pack_pages()?;
-    let is_gnu = env::var("TARGET").is_ok_and(|target| target.ends_with("linux-gnu"));
-    if is_gnu && env::var("HOST") == env::var("TARGET") && glibc().is_some_and(|own| own >= PACKED) {
-        // The program's table of relocations shrinks from 24 bytes each to little more than a bit, in the
-        // file and in memory.
-        println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
-    }
-    Ok(())
+    link::choose()
 }
 
 /// Packs the pages that the summary lists, and the decisions, as records: part, name, title, text.
@@ -73,12 +65,4 @@ fn read(path: &Path) -> io::Result<String> {
 fn add(packed: &mut String, record: [&str; 4]) {
     packed.push_str(&record.join("\u{1f}"));
     packed.push('\u{1e}');
-}
-
-/// The version of this machine's C library: a program linked here needs it anyway.
-fn glibc() -> Option<(u32, u32)> {
-    let printed = Command::new("getconf").arg("GNU_LIBC_VERSION").output().ok()?;
-    let text = String::from_utf8(printed.stdout).ok()?;
-    let (major, minor) = text.trim().strip_prefix("glibc ")?.split_once('.')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
 }
