@@ -270,15 +270,18 @@ impl GuardedPath {
 
     /// Whether the components `names`, in lower case, contain this guarded path at any position.
     pub fn is_among<N: AsRef<str>>(&self, names: &[N]) -> bool {
-        // Called for every file of a search: comparing the length of the first component excludes most names.
-        let first = self.path.split_once('/').map_or(self.path, |(first, _)| first);
-        // A directory with the name of a guarded file is not guarded.
-        let is_last = self.is_file && matches!(self.guard, PathGuard::Asked | PathGuard::Private);
-        let length = self.path.split('/').count();
-        let begins = |at: usize| {
-            names.get(at..).is_some_and(|rest| (!is_last || rest.len() == length) && self.begins(rest))
+        // Called for every file of a search and every path of a call: nearly all names differ from the first component.
+        let is_first = |name: &str| {
+            self.path.starts_with(name)
+                && self.path.as_bytes().get(name.len()).is_none_or(|next| *next == b'/')
         };
-        names.iter().enumerate().any(|(at, name)| name.as_ref() == first && begins(at))
+        let begins = |at: usize| {
+            // A directory with the name of a guarded file is not guarded.
+            let is_last = self.is_file && matches!(self.guard, PathGuard::Asked | PathGuard::Private);
+            let rest = names.get(at..).unwrap_or_default();
+            (!is_last || rest.len() == self.path.split('/').count()) && self.begins(rest)
+        };
+        names.iter().enumerate().any(|(at, name)| is_first(name.as_ref()) && begins(at))
     }
 }
 
@@ -305,6 +308,8 @@ mod tests {
             ".claude",
             "settings.json/.claude",
             "a/bashrc",
+            "a//.hus/ky",
+            ".claud/settings.json",
         ] {
             assert_eq!(find(other), None, "{other}");
         }
