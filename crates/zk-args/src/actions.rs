@@ -45,7 +45,7 @@ pub struct DoctorArgs {
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct ShellArgs {
-    /// A command below it.
+    /// Subcommand of `zk shell`.
     #[command(subcommand)]
     pub action: Option<ShellAction>,
     /// The shell, by name or path, instead of $SHELL; bash, zsh and fish tell zk what runs in them

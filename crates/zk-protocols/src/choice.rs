@@ -31,7 +31,7 @@ impl ProtocolSettings {
         self.protocol.iter().chain(self.protocols.values()).any(|protocol| *protocol == ToolProtocol::Lookup)
     }
 
-    /// Whether requests carry the schema of the tool in any protocol.
+    /// Whether a tool's schema is sent in full, whatever the protocol.
     pub(crate) fn is_core(&self, name: &str) -> bool {
         // Tools of the harness, such as the one for structured output.
         name.starts_with("__") || self.core.iter().any(|core| core == name)

@@ -42,7 +42,7 @@ pub struct Instruction {
 pub struct Skipped {
     /// Path of the file.
     pub path: PathBuf,
-    /// Reason why it was not read.
+    /// Reason why the file was not read.
     pub why: String,
 }
 

@@ -140,7 +140,7 @@ struct Attempts {
     step: Step,
     /// Guard of a wait for the shared limit that the caller was told of.
     held: Option<Waiting>,
-    /// End of the wait that the caller was told.
+    /// End of the wait, as the caller was told it.
     told: Option<Instant>,
     /// Whether a part of the present attempt's answer was passed to the caller.
     delivered: bool,

@@ -10,7 +10,7 @@ const END_MAGIC: [u8; 4] = *b"PK\x05\x06";
 const ENTRY_MAGIC: [u8; 4] = *b"PK\x01\x02";
 const LOCAL_MAGIC: [u8; 4] = *b"PK\x03\x04";
 
-/// Sizes of these records without their variable parts, in bytes.
+/// Sizes of a zip file's records without their variable parts, in bytes.
 const END_BYTES: usize = 22;
 const ENTRY_BYTES: usize = 46;
 const LOCAL_BYTES: usize = 30;

@@ -74,7 +74,7 @@ impl Trigger {
         self.rest = options.cooldown;
     }
 
-    /// Resets the state, which is about another model.
+    /// Resets the state of the trigger after a change of the model.
     pub(crate) fn reset(&mut self) {
         *self = Self { asked: self.asked, ..Self::default() };
     }

@@ -37,7 +37,7 @@ struct Cut {
 #[derive(Default)]
 struct Last {
     version: u64,
-    /// Last message of that history, and the number of messages.
+    /// Last message of the history that the cache covers, and its number of messages.
     end: Option<(Arc<Message>, usize)>,
     sent: Vec<Arc<Message>>,
     left_out: usize,

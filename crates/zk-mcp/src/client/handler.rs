@@ -75,7 +75,7 @@ impl ListChanged {
         self.tools.load(std::sync::atomic::Ordering::Acquire)
     }
 
-    /// Returns the number of notifications about other lists.
+    /// Returns the number of notifications about lists other than that of tools.
     pub(crate) fn others(&self) -> u64 {
         self.others.load(std::sync::atomic::Ordering::Acquire)
     }

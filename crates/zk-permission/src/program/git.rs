@@ -12,7 +12,7 @@ pub(super) enum Operands {
     AtMost(usize),
     /// Any operands, with one of these flags; without it the subcommand writes.
     Only(&'static [&'static str]),
-    /// A list, only after one of these flags.
+    /// Any operands after one of these flags; none without it.
     WithFlag(&'static [&'static str]),
     /// Any operands after a first word out of these.
     First(&'static [&'static str]),

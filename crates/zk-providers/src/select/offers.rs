@@ -20,7 +20,7 @@ pub struct OfferedVendor {
     pub vendor: Vendor,
     /// Name of the provider behind a sign-in, and the sign-in in a few words.
     pub sign_in: Option<(&'static str, &'static str)>,
-    /// Whether it has its own row in a short list.
+    /// Whether the vendor has its own row in a short list.
     pub is_major: bool,
 }
 

@@ -22,7 +22,7 @@ use super::wire::{inward, outward};
 const MAX_SETTINGS_BYTES: usize = 1 << 20;
 
 impl Host {
-    /// Opens the conversation of this start.
+    /// Opens the conversation that the host's arguments and first request describe.
     ///
     /// # Errors
     /// A sentence for the host.

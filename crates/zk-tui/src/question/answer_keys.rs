@@ -97,7 +97,7 @@ impl Choice {
         }
     }
 
-    /// The answer that it is.
+    /// Answer of the person that the choice stands for.
     #[must_use]
     pub fn answer(self) -> UiAnswer {
         match self {

@@ -108,7 +108,7 @@ type Conversations = HashMap<Option<ContextId>, ConversationState>;
 #[derive(Default)]
 struct ConversationState {
     registry: Registry,
-    /// Position and turn of the last question to the model.
+    /// Position in the conversation of the last question to the model.
     asked: Option<usize>,
     /// Number of turns since the last question.
     turns: usize,

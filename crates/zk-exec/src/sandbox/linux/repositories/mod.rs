@@ -40,7 +40,7 @@ pub(super) struct Repositories {
 struct Shared {
     /// Directories that commands can write to.
     roots: Vec<PathBuf>,
-    /// Read-only files and directories inside of these.
+    /// Read-only files and directories inside of the writable ones.
     read_only: Vec<PathBuf>,
     reports: ReportReader,
     /// Maximum number of directory entries that one search visits.
