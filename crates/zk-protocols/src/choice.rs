@@ -32,7 +32,7 @@ impl ProtocolSettings {
     }
 
     /// Whether a tool's schema is sent in full, whatever the protocol.
-    pub(crate) fn is_core(&self, name: &str) -> bool {
+    pub(crate) fn sends_full_schema(&self, name: &str) -> bool {
         // Tools of the harness, such as the one for structured output.
         name.starts_with("__") || self.core.iter().any(|core| core == name)
     }

@@ -193,7 +193,7 @@ impl Attempts {
                         }
                         if !self.delivered && is_answer(&event) {
                             self.delivered = true;
-                            self.provider.limit.note_reached();
+                            self.provider.limit.record_reached();
                         }
                         return Some(Ok(event));
                     }
@@ -225,7 +225,7 @@ impl Attempts {
             error.elapsed = self.began.elapsed();
         }
         if !matches!(error.phase, Phase::Request | Phase::Connect) {
-            self.provider.limit.note_reached();
+            self.provider.limit.record_reached();
         }
         let never = matches!(error.kind, ErrorKind::ContextExceeded | ErrorKind::Aborted);
         if never || !error.is_retryable() {

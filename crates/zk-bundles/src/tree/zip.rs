@@ -63,7 +63,7 @@ fn add_entry(tree: &mut Tree, bytes: &[u8], entry: &[u8], path: &str) -> Result<
     }
     let (method, sum) = (u16_at(entry, 10)?, u32_at(entry, 16)?);
     let (packed, size) = (u32_at(entry, 20)? as usize, u32_at(entry, 24)? as usize);
-    if size > tree.room() {
+    if size > tree.remaining_bytes() {
         return Err(TreeError::TooLarge { last: visible_line(path) });
     }
     let local = bytes.get(u32_at(entry, 42)? as usize..).filter(|local| local.starts_with(&LOCAL_MAGIC));

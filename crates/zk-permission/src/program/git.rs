@@ -263,7 +263,8 @@ pub(super) fn outcome(args: &[String]) -> Outcome {
             walk: TreeWalk { reads_contents: true, ..TreeWalk::default() },
         });
     }
-    let outside = rest.iter().map(String::as_str).filter(|word| !word.starts_with('-') && leads_out(word));
+    let outside =
+        rest.iter().map(String::as_str).filter(|word| !word.starts_with('-') && may_leave_repository(word));
     let read = Outcome::reads(outside.chain(scanned.reads.iter().copied()));
     let (mentions, unseen) = shown_contents(name, rest, &scanned);
     Outcome { reads_repository: true, trees, mentions, unseen, ..read }
@@ -401,7 +402,7 @@ fn hazard_of_setting(setting: &str) -> Option<Hazard> {
 }
 
 /// Whether an operand may be a file outside of the repository, which commands such as `git diff` would read.
-fn leads_out(word: &str) -> bool {
+fn may_leave_repository(word: &str) -> bool {
     word.starts_with('/') || word.split('/').any(|part| part == "..")
 }
 

@@ -291,7 +291,7 @@ impl InstructionsPlugin {
     }
 
     /// Marks instructions of omitted results: they are delivered again with the next result, or pinned.
-    fn lose_results(&self, cx: &Cx) {
+    fn mark_results_omitted(&self, cx: &Cx) {
         if let Some(known) = self.lock_told().results.get_mut(&context_of(cx)) {
             let files = std::mem::take(&mut known.files);
             known.left.extend(files);
@@ -394,7 +394,7 @@ impl Plugin for InstructionsPlugin {
         );
         scope.provide::<dyn PinnedContext>("instructions", Arc::new(self.clone()))?;
         let plugin = self.clone();
-        scope.on_sync_at(everywhere, move |_: &ContextReduced, cx: &Cx| plugin.lose_results(cx));
+        scope.on_sync_at(everywhere, move |_: &ContextReduced, cx: &Cx| plugin.mark_results_omitted(cx));
         let plugin = self.clone();
         scope.on_sync(move |_: &SessionLoaded, cx: &Cx| plugin.forget(cx));
         Ok(())

@@ -195,7 +195,7 @@ impl Call {
 
     pub(crate) fn add_progress(&mut self, delta: &Text) {
         self.progress.append(delta);
-        self.progress.keep_end(MAX_PROGRESS.0, MAX_PROGRESS.1);
+        self.progress.truncate_to_tail(MAX_PROGRESS.0, MAX_PROGRESS.1);
     }
 }
 

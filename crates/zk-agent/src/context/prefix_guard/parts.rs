@@ -177,7 +177,10 @@ impl Chains {
 
 /// Returns the last checkpoint at which `messages` still equal the recorded conversation; `None` if they
 /// equal it at all checkpoints.
-pub(super) fn broken_after(checkpoints: &[Checkpoint], messages: &[Arc<Message>]) -> Option<Checkpoint> {
+pub(super) fn last_equal_checkpoint(
+    checkpoints: &[Checkpoint],
+    messages: &[Arc<Message>],
+) -> Option<Checkpoint> {
     let mut chain = Chain::new();
     let mut left = checkpoints.iter().peekable();
     let mut held = chain.at.clone();
