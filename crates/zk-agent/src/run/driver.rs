@@ -236,11 +236,7 @@ impl Driver {
         self.state.snapshot_tools().await?;
         if let Some(output) = self.state.output.clone() {
             let provider = self.state.agent.provider_of(&self.state.model)?;
-            output.record_native_support(
-                &*provider,
-                &self.state.model,
-                !self.state.toolbox.specs().is_empty(),
-            );
+            output.record_native(&*provider, &self.state.model, !self.state.toolbox.specs().is_empty());
             if !output.is_native() {
                 self.state.toolbox.add_output(output);
             }
