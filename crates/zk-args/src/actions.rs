@@ -348,7 +348,7 @@ pub enum SessionsAction {
     Import {
         /// File, database of opencode, or directory
         path: Option<PathBuf>,
-        /// Program that wrote them; their content tells it too
+        /// Program that wrote the transcripts, where their content does not tell it
         #[arg(long, value_enum)]
         from: Option<TranscriptProgram>,
         /// Read everything and store nothing

@@ -172,7 +172,7 @@ impl Instructions {
 
 /// Files for work at `places` below `cwd`: one for each directory below `cwd` down to the directory of each
 /// place, with canonical paths.
-fn nearest(
+fn nearest_instructions(
     places: &[PathBuf],
     cwd: &Path,
     root: &Path,

@@ -12,7 +12,9 @@ use zk_core::service::{
     ContextId, HostFiles, PinnedContext, PromptSection, Redactor, TurnCwd, section_order,
 };
 
-use super::{Instruction, Instructions, MAX_BYTES, Skipped, instructions, nearest, read_own, shell};
+use super::{
+    Instruction, Instructions, MAX_BYTES, Skipped, instructions, nearest_instructions, read_own, shell,
+};
 use crate::context::workplace::Workplace;
 use crate::discovery::catalog::escape;
 
@@ -251,7 +253,7 @@ impl InstructionsPlugin {
         let (cwd, begun) = (self.prompt_cwd(cx), Workplace::new(&self.cwd, &self.root));
         let find = move || {
             let root = begun.moved(Some(cwd.clone()), &*files).project;
-            (nearest(&dirs, &cwd, &root, &*files), dirs)
+            (nearest_instructions(&dirs, &cwd, &root, &*files), dirs)
         };
         let (mut found, dirs) = tokio::task::spawn_blocking(find).await?;
         if let Some(redactor) = cx.service::<Redactor>() {

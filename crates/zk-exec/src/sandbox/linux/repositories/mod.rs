@@ -164,7 +164,7 @@ impl Repositories {
 pub(super) struct Starting {
     repositories: Repositories,
     number: u64,
-    /// Repositories that the sandbox protects before the start.
+    /// Repositories that the sandbox protects before the command starts.
     closes: Vec<PathBuf>,
 }
 
