@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_remote_address_needs_sslmode_disable() {
+    fn a_far_address_needs_a_word_that_tls_is_off() {
         for near in ["host=localhost", "host=/run/postgresql", "host=localhost hostaddr=127.0.0.1"] {
             assert!(Connection::new(near).is_ok(), "{near}");
         }
