@@ -310,7 +310,7 @@ export type Call = {
   state: CallState;
   /** Index of the call's answer within the run. */
   step: number;
-  /** Summary in one line: by its tool, and before that the tool's name with the first argument. */
+  /** Summary in one line. Until the tool gives one, the tool's name with the first argument. */
   summary: Text;
   /** The tool's canonical name. */
   tool: Text;
@@ -345,11 +345,11 @@ export type CardChoice = {
   allows?: string | null;
   /** Answer. A refusal with a message does not contain it yet. */
   answer: Answer;
-  /** Words for after it was chosen. */
+  /** Text shown after the choice was made. */
   done: string;
-  /** Whether it has its own row; the others share one. */
+  /** Whether the choice has its own row; the others share one. */
   is_row: boolean;
-  /** The key that chooses it. */
+  /** Key that selects the choice. */
   key: string;
   /** Text of the choice. */
   text: string;

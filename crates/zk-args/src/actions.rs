@@ -45,7 +45,7 @@ pub struct DoctorArgs {
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct ShellArgs {
-    /// A command below it.
+    /// Subcommand of `zk shell`.
     #[command(subcommand)]
     pub action: Option<ShellAction>,
     /// The shell, by name or path, instead of $SHELL; bash, zsh and fish tell zk what runs in them
@@ -348,7 +348,7 @@ pub enum SessionsAction {
     Import {
         /// File, database of opencode, or directory
         path: Option<PathBuf>,
-        /// Program that wrote them; their content tells it too
+        /// Program that wrote the transcripts, where their content does not tell it
         #[arg(long, value_enum)]
         from: Option<TranscriptProgram>,
         /// Read everything and store nothing

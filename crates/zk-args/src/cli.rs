@@ -251,7 +251,7 @@ pub enum CliCommand {
         /// Do it without asking
         #[arg(long)]
         yes: bool,
-        /// The session's id, or the beginning of it; the newest one of this directory without
+        /// The session's id, or the beginning of it; without one, the newest session of this directory
         #[arg(long, value_name = "ID", add = ArgValueCompleter::new(candidates::sessions))]
         session: Option<String>,
     },
@@ -260,16 +260,16 @@ pub enum CliCommand {
         /// Do it without asking
         #[arg(long)]
         yes: bool,
-        /// The session's id, or the beginning of it; the newest one of this directory without
+        /// The session's id, or the beginning of it; without one, the newest session of this directory
         #[arg(long, value_name = "ID", add = ArgValueCompleter::new(candidates::sessions))]
         session: Option<String>,
     },
     /// Show what a prompt of a session changed in files
     Diff {
-        /// Number of the prompt among those that changed files, as /undo list has it; the last one without
+        /// Number of the prompt among those that changed files, as /undo list has it; without one, the last
         #[arg(long, value_name = "N")]
         turn: Option<u64>,
-        /// The session's id, or the beginning of it; the newest one of this directory without
+        /// The session's id, or the beginning of it; without one, the newest session of this directory
         #[arg(long, value_name = "ID", add = ArgValueCompleter::new(candidates::sessions))]
         session: Option<String>,
     },

@@ -10,7 +10,7 @@ pub enum PluginAction {
         #[arg(long)]
         json: bool,
     },
-    /// Show what a plugin brings, asks whether it is trusted as it is, and keeps a copy of it
+    /// Show what a plugin brings, ask whether it is trusted as it is, and keep a copy of it
     Add {
         /// A directory, a .tar.gz or .zip, the address of a repository, or NAME@MARKETPLACE
         source: String,

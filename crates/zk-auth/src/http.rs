@@ -245,7 +245,7 @@ pub struct Received {
 }
 
 /// Reads up to `limit` bytes of a response into `body`; errors only leave it incomplete.
-pub async fn read_some(mut response: Response, limit: usize, body: &mut Received) {
+pub async fn read_up_to_limit(mut response: Response, limit: usize, body: &mut Received) {
     while body.bytes.len() < limit {
         match response.chunk().await {
             Ok(Some(chunk)) => body.bytes.extend_from_slice(&chunk),
@@ -285,7 +285,7 @@ impl Http {
         let response = request.send().await?;
         let status = response.status().as_u16();
         let mut received = Received::default();
-        read_some(response, most_bytes, &mut received).await;
+        read_up_to_limit(response, most_bytes, &mut received).await;
         if !received.is_whole && received.bytes.len() < most_bytes {
             return Err(setup("the answer broke off".to_owned()));
         }

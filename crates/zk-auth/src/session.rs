@@ -109,7 +109,7 @@ impl OAuthSession {
 impl TokenSource for OAuthSession {
     async fn token(&self, cx: &Cx) -> Result<Secret, AuthError> {
         let tokens = self.inner.stored().await?;
-        if self.inner.is_good(&tokens, None) {
+        if self.inner.are_usable(&tokens, None) {
             return Ok(tokens.access);
         }
         self.fresh_token(None, cx).await
@@ -127,7 +127,7 @@ impl TokenSource for OAuthSession {
 
 impl Inner {
     /// Whether the tokens are valid for a while and not rejected.
-    fn is_good(&self, tokens: &OAuthTokens, rejected: Option<&Secret>) -> bool {
+    fn are_usable(&self, tokens: &OAuthTokens, rejected: Option<&Secret>) -> bool {
         tokens.lasts(self.clock.now(), self.margin(tokens)) && !is_same_token(&tokens.access, rejected)
     }
 
@@ -164,7 +164,7 @@ impl Inner {
         let _lock = self.store.lock(&self.client.name).await?;
         // The previous holder of the lock may have refreshed the token.
         let tokens = self.stored().await?;
-        if self.is_good(&tokens, rejected) {
+        if self.are_usable(&tokens, rejected) {
             return Ok(tokens.access);
         }
         match self.request_refresh(&tokens).await {
@@ -184,7 +184,7 @@ impl Inner {
             Err(error) => {
                 // Another process without the lock, or a new sign-in, may have stored newer tokens.
                 if let Ok(now) = self.stored().await
-                    && self.is_good(&now, rejected)
+                    && self.are_usable(&now, rejected)
                 {
                     return Ok(now.access);
                 }

@@ -12,7 +12,7 @@ use zk_core::service::Redactor;
 use super::client::{ClientAuth, OAuthClient, TokenBody};
 use super::{AuthError, OAuthTokens, jwt};
 use crate::Secret;
-use crate::http::{Http, HttpError, Received, read_some, root_cause};
+use crate::http::{Http, HttpError, Received, read_up_to_limit, root_cause};
 
 /// Size limit of a response, in bytes.
 const MAX_RESPONSE_BYTES: usize = 256 << 10;
@@ -114,7 +114,7 @@ impl TokenEndpoint<'_> {
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let kind = sanitise(kind.unwrap_or("something without a type"));
         let mut body = Received::default();
-        read_some(response, MAX_RESPONSE_BYTES, &mut body).await;
+        read_up_to_limit(response, MAX_RESPONSE_BYTES, &mut body).await;
         Ok((status, kind, body.bytes))
     }
 

@@ -29,7 +29,7 @@ pub struct BackendDefinition {
 pub struct BackendError {
     /// Name of the backend.
     pub name: String,
-    /// Reason, with the correct way to write it.
+    /// Reason why the definition is invalid, with the correct syntax.
     pub why: String,
 }
 

@@ -72,7 +72,7 @@ impl PermissionJudge {
         project: impl Into<PathBuf>,
         classifier: Arc<dyn PathClassifier>,
     ) -> Self {
-        Self::with(mode.into(), rules, project.into(), classifier, None)
+        Self::build(mode.into(), rules, project.into(), classifier, None)
     }
 
     /// Judge with a file for lasting approvals; the rules in the file are not loaded here.
@@ -84,7 +84,7 @@ impl PermissionJudge {
         classifier: Arc<dyn PathClassifier>,
         approvals: Approvals,
     ) -> Self {
-        Self::with(mode.into(), rules, project.into(), classifier, Some(approvals))
+        Self::build(mode.into(), rules, project.into(), classifier, Some(approvals))
     }
 
     /// Declares that commands run in a sandbox whose self-test passed.
@@ -136,7 +136,7 @@ impl PermissionJudge {
         self.state.modes.is_contained()
     }
 
-    fn with(
+    fn build(
         modes: ModeSwitch,
         rules: Rules,
         project: PathBuf,
@@ -166,11 +166,11 @@ impl PermissionJudge {
     }
 
     fn verdict_in(&self, mode: Mode, tool: &str, effects: &Effects, cwd: &Path) -> Verdict {
-        self.verdict_where(self.state.holds_reads.load(Ordering::Relaxed), mode, tool, effects, cwd)
+        self.verdict_with_reads(self.state.holds_reads.load(Ordering::Relaxed), mode, tool, effects, cwd)
     }
 
     /// Judges a call in a given mode, with or without a read-only sandbox.
-    fn verdict_where(
+    fn verdict_with_reads(
         &self,
         holds_reads: bool,
         mode: Mode,
@@ -244,7 +244,7 @@ impl PermissionJudge {
             Mode::Auto if self.is_contained() => Mode::ReadOnly,
             mode => mode,
         };
-        let verdict = self.verdict_where(holds_reads, mode, tool, effects, cwd);
+        let verdict = self.verdict_with_reads(holds_reads, mode, tool, effects, cwd);
         verdict.decision == Decision::Allow && verdict.reasons.iter().all(|reason| reason.rule.is_none())
     }
 }

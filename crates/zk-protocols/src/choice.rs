@@ -31,8 +31,8 @@ impl ProtocolSettings {
         self.protocol.iter().chain(self.protocols.values()).any(|protocol| *protocol == ToolProtocol::Lookup)
     }
 
-    /// Whether requests carry the schema of the tool in any protocol.
-    pub(crate) fn is_core(&self, name: &str) -> bool {
+    /// Whether a tool's schema is sent in full, whatever the protocol.
+    pub(crate) fn sends_full_schema(&self, name: &str) -> bool {
         // Tools of the harness, such as the one for structured output.
         name.starts_with("__") || self.core.iter().any(|core| core == name)
     }

@@ -25,7 +25,7 @@ pub(crate) fn offers(settings: &ProtocolSettings, offer: &ToolsOffer) -> BTreeMa
     }
     let is_lookup = settings.protocol_of(&offer.model) == ToolProtocol::Lookup;
     let is_loaded = |(name, own): &(&String, &Offer)| {
-        **own == Offer::Always && *name != LOAD_TOOLS && !settings.is_core(name)
+        **own == Offer::Always && *name != LOAD_TOOLS && !settings.sends_full_schema(name)
     };
     let mut changed = BTreeMap::new();
     if is_lookup {

@@ -65,14 +65,14 @@ impl Plugin for ProtocolsPlugin {
         scope.decorate_all::<dyn Provider>(move |inner| {
             Arc::new(ProtocolProvider { inner, settings: settings.clone(), mark: mark.clone() })
         });
-        scope.on_sync_at(everywhere(Stage::Early), |gate: &ToolGate, _: &Cx| explain_nameless(gate));
+        scope.on_sync_at(everywhere(Stage::Early), |gate: &ToolGate, _: &Cx| refuse_nameless_call(gate));
         scope.handle_at::<MessageEnd, _>(everywhere(Stage::Late), Arc::new(ReasoningOnly::default()));
         Ok(())
     }
 }
 
 /// Refuses a call that names no tool, with the form of a call.
-fn explain_nameless(gate: &ToolGate) -> Option<Ruling> {
+fn refuse_nameless_call(gate: &ToolGate) -> Option<Ruling> {
     let name = gate.call.name.as_str();
     if gate.tool.is_some() || !matches!(name, CALL_TOOL | NAMELESS_CALL) {
         return None;

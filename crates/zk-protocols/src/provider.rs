@@ -42,7 +42,7 @@ impl ProtocolProvider {
     fn with_deferred_tools(&self, request: Request, cx: &Cx) -> (Request, Option<Box<dyn RewriteAnswer>>) {
         let renamed = renamed_core(&self.settings, cx);
         let is_core = |tool: &Arc<ToolSpec>| {
-            self.settings.is_core(&tool.name)
+            self.settings.sends_full_schema(&tool.name)
                 || renamed.contains(&tool.name)
                 || request.tool_choice == ToolChoice::Tool(tool.name.clone())
         };
@@ -139,7 +139,7 @@ fn ending_choice(tools: &[Arc<ToolSpec>]) -> ToolChoice {
 /// Returns the names under which the model sees core tools that have aliases.
 fn renamed_core(settings: &ProtocolSettings, cx: &Cx) -> BTreeSet<String> {
     let tools = cx.service::<dyn RunTools>().map(|run| run.tools()).unwrap_or_default();
-    let core = tools.into_iter().filter(|tool| settings.is_core(&tool.name));
+    let core = tools.into_iter().filter(|tool| settings.sends_full_schema(&tool.name));
     core.map(|tool| tool.spec.name.clone()).collect()
 }
 

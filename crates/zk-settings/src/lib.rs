@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`Schema`] | the schema of all settings: the sections of all crates at their tables |
 //! | [`MergedSettings`] | the checked values of all layers with their origins, readable as sections |
-//! | [`Layer`], [`Origin`] | the nine layers, and the file, flag or variable of a value |
+//! | [`Layer`], [`Origin`] | the layers in their order, and the file, flag or variable of a value |
 //! | [`LayerValues`] | single values of a layer: defaults, flags, variables |
 //! | [`ProjectFile`] | a settings file of a project, used only after a person approved its bytes |
 //! | [`mark`] | declarations beyond types: secrets, keys closed to projects, lists that add up |

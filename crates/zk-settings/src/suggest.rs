@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_word_comes_first_and_strangers_do_not_come() {
+    fn suggestions_start_with_the_nearest_word_and_exclude_distant_ones() {
         assert_eq!(near("antropic", ["openai_compat", "anthropic"]), ["anthropic"]);
         assert_eq!(did_you_mean("xyz", ["anthropic"]), "");
     }

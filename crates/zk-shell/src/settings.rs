@@ -70,10 +70,10 @@ pub struct ChordKey(u8);
 /// No key for calling the agent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnusableKey {
-    /// Not one character that stands for itself.
+    /// The trigger is not a single printable character.
     #[error("a trigger is one character such as ?, or an empty text for none, not `{0}`")]
     Trigger(String),
-    /// Not a control character that no terminal and no shell needs.
+    /// The key is no control character, or one that terminals or shells need.
     #[error(
         "`{0}` cannot call the agent: write ctrl- and a letter, or one of ]\\^_, except those that terminals need \
          (ctrl-c, d, h, i, j, m, q, s, z and [)"

@@ -83,7 +83,7 @@ pub enum AgentFileError {
     Of {
         /// Name of the agent.
         name: String,
-        /// Reason why it cannot be used.
+        /// Reason why the agent cannot be used.
         error: Box<AgentFileError>,
     },
 }
@@ -106,9 +106,9 @@ pub struct AgentFile {
     pub name: String,
     /// Content of the file.
     pub bytes: Vec<u8>,
-    /// Whether it may be used: always for the person's files, after approval for the project's.
+    /// Whether the file may be used: always for the person's files, after approval for the project's.
     pub is_trusted: bool,
-    /// Whether it belongs to the project.
+    /// Whether the file belongs to the project.
     pub is_of_project: bool,
 }
 

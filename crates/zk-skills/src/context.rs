@@ -96,7 +96,7 @@ async fn part_texts(mode: ContextMode, cx: &Cx) -> Result<Vec<(String, String)>,
 }
 
 /// Last text of each part in a stored conversation.
-fn told_in(entries: &[Entry]) -> BTreeMap<String, String> {
+fn last_texts_in(entries: &[Entry]) -> BTreeMap<String, String> {
     let mut told = BTreeMap::new();
     for entry in entries {
         let EntryKind::Message { message, .. } = &entry.kind else { continue };
@@ -166,7 +166,7 @@ impl Plugin for ContextStreams {
         let streams = self.clone();
         scope.on_sync(move |loaded: &SessionLoaded, cx: &Cx| {
             streams.forget(cx);
-            streams.lock_told().insert(context_id(cx), told_in(&loaded.entries));
+            streams.lock_told().insert(context_id(cx), last_texts_in(&loaded.entries));
         });
         Ok(())
     }

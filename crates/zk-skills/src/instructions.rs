@@ -42,7 +42,7 @@ pub struct Instruction {
 pub struct Skipped {
     /// Path of the file.
     pub path: PathBuf,
-    /// Reason why it was not read.
+    /// Reason why the file was not read.
     pub why: String,
 }
 
@@ -172,7 +172,7 @@ impl Instructions {
 
 /// Files for work at `places` below `cwd`: one for each directory below `cwd` down to the directory of each
 /// place, with canonical paths.
-fn nearest(
+fn nearest_instructions(
     places: &[PathBuf],
     cwd: &Path,
     root: &Path,

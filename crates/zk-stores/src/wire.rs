@@ -214,7 +214,7 @@ pub enum WireError {
     /// See [`StoreError::NotFound`].
     #[error("unknown session `{id}`{hint}")]
     NotFound {
-        /// Id that was asked for.
+        /// Id of the requested session.
         id: String,
         /// Similar id, or empty.
         hint: String,
@@ -258,7 +258,7 @@ pub enum WireError {
     NoEntry {
         /// Id of the session.
         session: SessionId,
-        /// Entry that was asked for.
+        /// Id of the requested entry.
         entry: EntryId,
     },
     /// Another failure of the store.

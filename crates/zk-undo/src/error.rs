@@ -25,7 +25,7 @@ pub enum UndoError {
     Damaged {
         /// Path of the file.
         path: PathBuf,
-        /// Reason for which it cannot be used.
+        /// Reason why the file cannot be used.
         why: String,
     },
     /// A call of the session is running, maybe in another process.

@@ -30,7 +30,7 @@ pub enum WorktreeError {
         root.display(), dir.display()
     )]
     Elsewhere {
-        /// Root that git names.
+        /// Root of the work tree, as git reports it.
         root: PathBuf,
         /// Directory of the agent.
         dir: PathBuf,

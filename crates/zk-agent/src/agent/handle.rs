@@ -49,7 +49,7 @@ impl Agent {
     /// [`AgentError::Usage`] while another run is active, and for a run without a prompt when there is
     /// nothing to continue: the history is empty, or ends with a finished answer.
     pub fn run(&self, options: impl Into<RunOptions>) -> Result<Run, AgentError> {
-        self.run_under(options.into(), self.inner.token.child_token(), Lineage::default())
+        self.run_with_lineage(options.into(), self.inner.token.child_token(), Lineage::default())
     }
 
     /// Runs a prompt and returns the answer as a `T`, whose JSON Schema the model has to follow.
@@ -91,7 +91,7 @@ impl Agent {
         self.run(options.into().answering::<T>())?.wait().await.answer()
     }
 
-    pub(crate) fn run_under(
+    pub(crate) fn run_with_lineage(
         &self,
         mut options: RunOptions,
         stop: CancellationToken,

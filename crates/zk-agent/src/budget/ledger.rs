@@ -85,7 +85,7 @@ impl Ledger {
         self.freed.notify_waiters();
     }
 
-    /// Whether `wanted` fits the rest of the budget.
+    /// Whether the budget still allows to spend `wanted`.
     pub(super) fn has_room(&self, wanted: Spent) -> bool {
         let state = lock(&self.state);
         state.budget.allows(state.spent + wanted)

@@ -165,7 +165,7 @@ impl Limit {
     }
 
     /// Records that the endpoint answered, even with an error.
-    pub(super) fn note_reached(&self) {
+    pub(super) fn record_reached(&self) {
         self.state().was_reached = true;
     }
 

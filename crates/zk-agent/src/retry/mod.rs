@@ -140,7 +140,7 @@ struct Attempts {
     step: Step,
     /// Guard of a wait for the shared limit that the caller was told of.
     held: Option<Waiting>,
-    /// End of the wait that the caller was told.
+    /// End of the wait, as the caller was told it.
     told: Option<Instant>,
     /// Whether a part of the present attempt's answer was passed to the caller.
     delivered: bool,
@@ -193,7 +193,7 @@ impl Attempts {
                         }
                         if !self.delivered && is_answer(&event) {
                             self.delivered = true;
-                            self.provider.limit.note_reached();
+                            self.provider.limit.record_reached();
                         }
                         return Some(Ok(event));
                     }
@@ -225,7 +225,7 @@ impl Attempts {
             error.elapsed = self.began.elapsed();
         }
         if !matches!(error.phase, Phase::Request | Phase::Connect) {
-            self.provider.limit.note_reached();
+            self.provider.limit.record_reached();
         }
         let never = matches!(error.kind, ErrorKind::ContextExceeded | ErrorKind::Aborted);
         if never || !error.is_retryable() {

@@ -8,7 +8,7 @@ use zk_core::model::{AgentError, Message, MessageId};
 pub(crate) enum Commit {
     /// An assistant message and the results of its calls, stored as one unit.
     Pair(ToolResultsAfter),
-    /// Any other messages.
+    /// Messages other than an answer with its results.
     Turns(SessionMessages),
 }
 

@@ -236,7 +236,7 @@ impl Driver {
         self.state.snapshot_tools().await?;
         if let Some(output) = self.state.output.clone() {
             let provider = self.state.agent.provider_of(&self.state.model)?;
-            output.decide_native(&*provider, &self.state.model, !self.state.toolbox.specs().is_empty());
+            output.record_native(&*provider, &self.state.model, !self.state.toolbox.specs().is_empty());
             if !output.is_native() {
                 self.state.toolbox.add_output(output);
             }
@@ -286,7 +286,7 @@ impl Driver {
                     let open = self.unfinished.as_mut().and_then(|run| run.open_turn.take());
                     let Some(open) = open else { return Err(AgentError::Aborted) };
                     // Boxed, because it is rare and its future is as large as that of a turn.
-                    let settled = Box::pin(self.state.settle(number, open)).await;
+                    let settled = Box::pin(self.state.finish_open_turn(number, open)).await;
                     left_open = end_turn(&mut machine, settled)?;
                 }
                 next @ (Next::Steer | Next::FollowUp) => {

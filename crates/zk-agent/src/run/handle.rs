@@ -150,7 +150,7 @@ impl RunHandle {
     }
 }
 
-/// Message of this text that says by which way it came.
+/// User message marked as a steering message or a follow-up.
 pub(super) fn message_of(kind: SteerKind, text: impl Into<String>) -> Message {
     let by = match kind {
         SteerKind::Steer => "steer",

@@ -28,7 +28,7 @@ impl Lineage {
     }
 
     /// Returns the lineage of a run that is started in the context `cx`.
-    pub(crate) fn below(cx: &Cx) -> Self {
+    pub(crate) fn of_child_run(cx: &Cx) -> Self {
         let mut runs = Self::of(cx).map(|above| above.runs.clone()).unwrap_or_default();
         runs.push(cx.run_id().into());
         Self { runs, budgets: cx.service::<BudgetChain>() }

@@ -136,16 +136,16 @@ impl RunShared {
 
     /// Leaves the run to another worker after the current calls or turn.
     pub(crate) fn hand_over(&self) {
-        self.leave(Leaving::Handover);
+        self.set_leaving(Leaving::Handover);
     }
 
     /// Leaves the run at once to the worker that has its session now.
     pub(crate) fn mark_fenced(&self) {
-        self.leave(Leaving::Fenced);
+        self.set_leaving(Leaving::Fenced);
         self.stop.cancel();
     }
 
-    fn leave(&self, cause: Leaving) {
+    fn set_leaving(&self, cause: Leaving) {
         let mut leaving = lock(&self.leaving);
         *leaving = (*leaving).max(Some(cause));
     }

@@ -10,7 +10,7 @@ use zk_core::model::{
 };
 use zk_core::service::{CallPlace, Tool, ToolCx};
 
-use super::launch::count_turns;
+use super::launch::format_turn_count;
 use super::record;
 use super::subagents::{Ending, Handle, SubagentInfo, SubagentState, Subagents};
 use crate::agent::AgentInner;
@@ -227,7 +227,7 @@ fn state_list(all: &[SubagentInfo]) -> String {
     let line = |info: &SubagentInfo| {
         let place = if info.is_background { ", in the background" } else { "" };
         let (name, state, task) = (&info.name, describe_state(&info.state), &info.task);
-        let turns = count_turns(info.turns);
+        let turns = format_turn_count(info.turns);
         let seconds = info.elapsed.as_secs();
         format!("{name}  {state}{place}; {turns}, {seconds} s: {task}")
     };

@@ -224,7 +224,7 @@ fn call_result(
 }
 
 /// Formats a number of turns.
-pub(super) fn count_turns(turns: u32) -> String {
+pub(super) fn format_turn_count(turns: u32) -> String {
     match turns {
         1 => "1 turn".to_owned(),
         turns => format!("{turns} turns"),
@@ -233,7 +233,7 @@ pub(super) fn count_turns(turns: u32) -> String {
 
 /// Returns the notice to the parent of a background sub-agent that ended.
 pub(super) fn end_notice(handle: &Handle, ending: &Ending) -> String {
-    let turns = count_turns(ending.turns);
+    let turns = format_turn_count(ending.turns);
     let who = record::notice_start(&handle.name);
     let head = match &ending.state {
         SubagentState::Done => format!("{who} is done after {turns}. Its answer:"),

@@ -18,7 +18,7 @@ pub(crate) struct SpawnCount {
 
 impl SpawnCount {
     /// Counts one more sub-agent; returns false if there are `most` already.
-    pub(super) fn take_one(&self, most: u32) -> bool {
+    pub(super) fn count_one_more(&self, most: u32) -> bool {
         let more = |count: u32| (count < most).then_some(count + 1);
         self.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
     }

@@ -18,7 +18,7 @@ pub(super) struct OwnModel {
 impl OwnModel {
     /// Returns the model that is set for a part; `None` for the run's model. Fails if the part is to be left
     /// out.
-    pub(super) async fn choose_for(part: &str, cx: &Cx) -> Result<Option<Self>, ToolError> {
+    pub(super) async fn choose_for_part(part: &str, cx: &Cx) -> Result<Option<Self>, ToolError> {
         let Some(models) = cx.service::<dyn PartModels>() else { return Ok(None) };
         match models.choose(part, cx).await {
             PartModel::OfRun => Ok(None),
@@ -52,6 +52,6 @@ impl Rerun {
             PartModel::Own(model) => options.model(*model),
             PartModel::LeftOut(_) => return None,
         };
-        child.run_under(options, stop, lineage).ok()
+        child.run_with_lineage(options, stop, lineage).ok()
     }
 }

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restored_agent_is_owed_what_it_was_not_told() {
+    fn a_restored_agent_gets_its_undelivered_notices() {
         let told = Ok(Step::Told { agent: "main.1".into() });
         let cut = "Sub-agent main.1 was cut off when zk ended, and its work is lost. Its task was: look";
         for (steps, owed) in [

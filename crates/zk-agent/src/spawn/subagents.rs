@@ -107,7 +107,7 @@ pub enum SubagentError {
     /// There is no sub-agent of this name.
     #[error("there is no sub-agent `{name}`; {known}")]
     Unknown {
-        /// Name that was asked for.
+        /// Requested name.
         name: String,
         /// Names of the existing sub-agents, as text.
         known: String,

@@ -167,7 +167,7 @@ impl SpawnTool {
         };
         let history = context.messages(&history, turns)?;
         let part = definition.map_or(EXPLORE_PART, |definition| &*definition.name);
-        let own = OwnModel::choose_for(part, &cx.cx).await?;
+        let own = OwnModel::choose_for_part(part, &cx.cx).await?;
         let name =
             format!("{}.{}", parent.bus.origin().agent, parent.sub_agents.fetch_add(1, Ordering::AcqRel) + 1);
         let copy = match isolation.or_else(|| definition.and_then(|definition| definition.isolation)) {
@@ -208,7 +208,7 @@ impl SpawnTool {
         let most = self.options.max_output_tokens;
         let cut = most.map(|most| (limit_output(&child.child, most), most));
         let reads_mail = self.options.background && child.child.inner.tools.has(agents_tool::NAME);
-        let (options, lineage) = (RunOptions::from(task.as_str()), Lineage::below(&cx.cx));
+        let (options, lineage) = (RunOptions::from(task.as_str()), Lineage::of_child_run(&cx.cx));
         let (options, rerun) = match own {
             None => (options, None),
             Some(own) => {
@@ -217,7 +217,7 @@ impl SpawnTool {
                 (options, Some(Rerun { own, task, stop, lineage }))
             }
         };
-        let run = child.child.run_under(options, stop, lineage);
+        let run = child.child.run_with_lineage(options, stop, lineage);
         let run = run.map_err(|error| ToolError::failed(error.to_string()))?;
         let handle = self.subagents.register(Beginning {
             name,
@@ -258,7 +258,7 @@ impl SpawnTool {
                 "{max_concurrent} sub-agents are running, the limit; wait for one to finish, or do this task yourself"
             ));
         };
-        if !self.total.take_one(max_total) {
+        if !self.total.count_one_more(max_total) {
             return denied(format!(
                 "this session has had {max_total} sub-agents, the limit; do this task yourself"
             ));

@@ -87,7 +87,7 @@ pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message, open:
             Some(tool) if call.malformed.is_none() => concurrency(&*tool, &call.args),
             _ => Concurrency::Shared,
         };
-        in_flight.make_room(&expected).await;
+        in_flight.wait_for_slot(&expected).await;
         if context.shared.has_steering() || cx.is_stopped() || is_left() {
             break;
         }
@@ -105,7 +105,7 @@ pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message, open:
             }
             Some(Preflight::Ready(ready)) if reads.is_repeated(index, &ready) => {}
             Some(Preflight::Ready(ready)) => {
-                in_flight.make_room(&ready.concurrency).await;
+                in_flight.wait_for_slot(&ready.concurrency).await;
                 if cx.is_stopped() {
                     break;
                 }
@@ -216,7 +216,7 @@ impl<'a> InFlight<'a> {
     }
 
     /// Waits until a call with the concurrency `wanted` may start.
-    async fn make_room(&mut self, wanted: &Concurrency) {
+    async fn wait_for_slot(&mut self, wanted: &Concurrency) {
         while self.running.len() >= self.limit || self.conflicts_with_running(wanted) {
             if self.running.is_empty() {
                 return;
@@ -251,11 +251,11 @@ impl<'a> InFlight<'a> {
                 Either::Right(_) => None,
             }
         };
-        self.store_joined(joined);
+        self.store_ended_call(joined);
     }
 
     /// Stores the outcome of an ended call; drops all calls if the grace period is over.
-    fn store_joined(&mut self, joined: Option<Joined>) {
+    fn store_ended_call(&mut self, joined: Option<Joined>) {
         let Some((index, settled)) = joined else {
             self.given_up = true;
             self.running.clear();
@@ -283,7 +283,7 @@ impl<'a> InFlight<'a> {
                     Either::Right((Either::Right(_), _)) => None,
                 }
             };
-            self.store_joined(joined);
+            self.store_ended_call(joined);
         }
         None
     }

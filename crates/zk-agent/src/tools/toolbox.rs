@@ -173,7 +173,7 @@ impl Toolbox {
         let is_missing = |name: &&String| {
             !self.tools.contains_key(*name) && self.left_out.iter().all(|tool| tool.name != **name)
         };
-        self.set.wanted().into_iter().filter(is_missing).cloned().collect()
+        self.set.listed_names().into_iter().filter(is_missing).cloned().collect()
     }
 
     /// Returns the names of the tools in the request, in order.

@@ -61,7 +61,7 @@ impl OutputTool {
 
     /// Records whether `provider` enforces the schema, once per run. The answer is validated in any case,
     /// since another provider may take over the name.
-    pub(crate) fn decide_native(&self, provider: &dyn Provider, model: &Model, with_tools: bool) {
+    pub(crate) fn record_native(&self, provider: &dyn Provider, model: &Model, with_tools: bool) {
         let native = provider.native_output(model, &self.spec.schema, with_tools);
         self.native.store(native, Ordering::Release);
     }

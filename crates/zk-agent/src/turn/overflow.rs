@@ -17,7 +17,7 @@ impl RunState {
         turn: &Turn,
         error: &ProviderError,
     ) -> Result<Option<Request>, AgentError> {
-        let Some(messages) = self.make_room(turn, error).await? else { return Ok(None) };
+        let Some(messages) = self.reduce_messages(turn, error).await? else { return Ok(None) };
         let request = self.build_request(turn, &messages).await?;
         self.sent = messages;
         Ok(Some(request))
@@ -34,7 +34,7 @@ impl RunState {
         if self.cut_at.is_some_and(|cut| cut + 1 == turn.number) {
             return Err(error);
         }
-        match self.make_room(turn, overflow).await? {
+        match self.reduce_messages(turn, overflow).await? {
             Some(_) => {
                 self.cut_at = Some(turn.number);
                 Ok(false)
@@ -44,7 +44,7 @@ impl RunState {
     }
 
     /// Announces the overflow, and returns the reduced messages; `None` if they were not reduced.
-    async fn make_room(
+    async fn reduce_messages(
         &self,
         turn: &Turn,
         error: &ProviderError,

@@ -50,7 +50,7 @@ impl RunState {
             self.output.clone().filter(|output| output.is_native() && !output.leaves_out_tools())
             && has_tools != had_tools
         {
-            output.decide_native(&*self.agent.provider_of(&self.model)?, &self.model, has_tools);
+            output.record_native(&*self.agent.provider_of(&self.model)?, &self.model, has_tools);
             if !output.is_native() {
                 self.toolbox.add_output(output);
             }

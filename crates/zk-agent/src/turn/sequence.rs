@@ -141,7 +141,7 @@ impl RunState {
 
     /// Finishes a turn that an earlier leg of the run began: calls with a stored result keep it, and the
     /// others are run.
-    pub(crate) async fn settle(&mut self, number: u32, open: OpenTurn) -> Result<bool, AgentError> {
+    pub(crate) async fn finish_open_turn(&mut self, number: u32, open: OpenTurn) -> Result<bool, AgentError> {
         let turn = self.begin_turn(number, open.turn_id.clone());
         self.refresh_tools(&turn).await?;
         let (message, usage) = (open.message.clone(), open.usage.clone());

@@ -42,7 +42,7 @@ pub struct MarketplaceEntry {
 pub(crate) enum EntryPlace {
     /// Directory of the marketplace itself.
     Own(String),
-    /// Repository.
+    /// Source outside of the marketplace, such as a repository.
     Other(Source),
 }
 

@@ -35,7 +35,7 @@ pub enum Source {
     Git {
         /// Address of the repository.
         url: String,
-        /// Directory in it; `None` for its root.
+        /// Directory of the bundle in the repository; `None` for the root.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path: Option<String>,
         /// Branch or tag; `None` for the default branch.
@@ -47,7 +47,7 @@ pub enum Source {
     },
     /// Entry of a marketplace that was added before.
     Marketplace {
-        /// Name of the bundle in it.
+        /// Name of the bundle in the marketplace.
         plugin: String,
         /// Name of the marketplace.
         marketplace: String,

@@ -30,7 +30,7 @@ impl Default for Records {
 /// Bundle that a person added and trusts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptBundle {
-    /// Origin of its files.
+    /// Origin of the bundle's files.
     pub source: Source,
     /// SHA-256 of all files as they were approved.
     pub digest: String,
@@ -50,8 +50,8 @@ pub struct KeptBundle {
 /// Marketplace that a person added.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptMarketplace {
-    /// Origin of its file.
+    /// Origin of the marketplace's file.
     pub source: Source,
-    /// Names of its bundles when the marketplace was last read.
+    /// Names of the marketplace's bundles at its last read.
     pub plugins: Vec<String>,
 }

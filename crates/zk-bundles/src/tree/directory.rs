@@ -52,7 +52,10 @@ impl Tree {
                 self.walk((root, &real), &below, files, left)?;
                 continue;
             }
-            let how = HostRead { beneath: Some(root.to_path_buf()), ..HostRead::whole(self.room().max(1)) };
+            let how = HostRead {
+                beneath: Some(root.to_path_buf()),
+                ..HostRead::whole(self.remaining_bytes().max(1))
+            };
             let bytes = match files.read(&path, &how) {
                 Ok(file) => file.bytes,
                 Err(HostFileError::TooLarge { .. }) => return Err(TreeError::TooLarge { last: below }),

@@ -125,7 +125,7 @@ impl Tree {
     }
 
     /// Number of bytes that still fit into the tree.
-    pub(crate) fn room(&self) -> usize {
+    pub(crate) fn remaining_bytes(&self) -> usize {
         MAX_TREE_BYTES.saturating_sub(self.total_bytes)
     }
 

@@ -10,7 +10,7 @@ const END_MAGIC: [u8; 4] = *b"PK\x05\x06";
 const ENTRY_MAGIC: [u8; 4] = *b"PK\x01\x02";
 const LOCAL_MAGIC: [u8; 4] = *b"PK\x03\x04";
 
-/// Sizes of these records without their variable parts, in bytes.
+/// Sizes of a zip file's records without their variable parts, in bytes.
 const END_BYTES: usize = 22;
 const ENTRY_BYTES: usize = 46;
 const LOCAL_BYTES: usize = 30;
@@ -63,7 +63,7 @@ fn add_entry(tree: &mut Tree, bytes: &[u8], entry: &[u8], path: &str) -> Result<
     }
     let (method, sum) = (u16_at(entry, 10)?, u32_at(entry, 16)?);
     let (packed, size) = (u32_at(entry, 20)? as usize, u32_at(entry, 24)? as usize);
-    if size > tree.room() {
+    if size > tree.remaining_bytes() {
         return Err(TreeError::TooLarge { last: visible_line(path) });
     }
     let local = bytes.get(u32_at(entry, 42)? as usize..).filter(|local| local.starts_with(&LOCAL_MAGIC));

@@ -60,7 +60,7 @@ struct Content {
     directories: BTreeMap<String, Row>,
 }
 
-/// Choice in one directory, with the time of the choice.
+/// Stored model choice of one directory, with the time of the choice.
 #[derive(Debug, Serialize, Deserialize)]
 struct Row {
     #[serde(flatten)]

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_says_how_much_of_it_is_missing_and_who_is() {
+    fn a_long_list_counts_the_missing_models_and_providers() {
         let failed = vec![
             ListingFailed { provider: "shut".into(), error: Some(ErrorKind::Auth) },
             ListingFailed { provider: "listless".into(), error: None },

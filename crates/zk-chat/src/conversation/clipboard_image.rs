@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_tool_no_image_too_much_of_it_and_a_tool_that_hangs_are_each_said() {
+    async fn each_failure_of_the_clipboard_has_its_own_message() {
         for (tool, script, said) in [
             ("", "", "has to be installed"),
             ("xclip", "exit 1", "there is no image in the clipboard"),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tool_of_the_display_that_there_is_comes_first() {
+    fn the_clipboard_tool_of_the_running_display_comes_first() {
         let dir = tempfile::tempdir().unwrap();
         for tool in ["wl-paste", "xclip"] {
             let file = dir.path().join(tool);

@@ -221,7 +221,7 @@ impl Chat {
             Some(CommandOutcome::Show(text)) => {
                 text.lines().for_each(|said| match is_verbatim(line) {
                     true => self.screen.line(Style::PLAIN, said),
-                    false => self.screen.words(style_of(line, said), said),
+                    false => self.screen.write_wrapped_line(style_of(line, said), said),
                 });
                 LineOutcome::Done
             }

@@ -34,7 +34,7 @@ impl Chat {
     }
 
     /// Closes this conversation; returns the state for the next one.
-    async fn close_and_carry(self) -> Carried {
+    async fn close_and_take_state(self) -> Carried {
         let ending = EndingConversation {
             factory: &*self.factory,
             agent: &self.agent,
@@ -44,7 +44,7 @@ impl Chat {
             asking: &self.asking,
             view: &self.view,
         };
-        let (carried, unsaved) = ending.close_and_carry().await;
+        let (carried, unsaved) = ending.close_and_take_state().await;
         unsaved.iter().for_each(|line| self.screen.line(Style::YELLOW, line));
         carried
     }
@@ -77,7 +77,7 @@ pub(crate) fn reopen(
     let pending = reopening.pending;
     if !matches!(opened, Ok(ControlFlow::Continue(_))) {
         // The unsent text is stored for the next conversation of this directory.
-        Drafts::new(draft_files(session.factory.setup()), DRAFT_PAUSE).hand_on(pending.text());
+        Drafts::new(draft_files(session.factory.setup()), DRAFT_PAUSE).store_for_next_screen(pending.text());
     }
     let (chat, factory, said) = match opened? {
         ControlFlow::Continue(opened) => opened,
@@ -109,7 +109,7 @@ impl Reopening<'_> {
         let limits = read.setup().limits.clone();
         let keyboard = Keyboard::new(self.tty.clone(), self.screen.clone(), move || limits.skip_waits());
         // Closing is awaited; a second signal ends the program.
-        let carried = self.with_keyboard(&keyboard, &stop, chat.close_and_carry()).await;
+        let carried = self.with_keyboard(&keyboard, &stop, chat.close_and_take_state()).await;
         let opened = match stop.is_cancelled() {
             true => Err(ChatError::Stopped),
             false => self.try_open(&read, &carried, Some(&stop)).await,

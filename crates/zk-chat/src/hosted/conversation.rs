@@ -267,7 +267,7 @@ impl HostedConversation {
             asking: &self.asking,
             view: &self.view,
         };
-        let (carried, unsaved) = ending.close_and_carry().await;
+        let (carried, unsaved) = ending.close_and_take_state().await;
         unsaved.iter().for_each(|line| self.view.note(NoteLevel::Warning, line));
         let failure = match self.try_open(factory, &carried).await {
             Ok(()) => return Ok(warnings),

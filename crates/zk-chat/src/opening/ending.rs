@@ -41,7 +41,7 @@ pub(crate) struct EndingConversation<'a> {
 impl EndingConversation<'_> {
     /// Closes the conversation; returns the state for its successor, and a warning if the session is not
     /// fully stored.
-    pub(crate) async fn close_and_carry(&self) -> (Carried, Option<String>) {
+    pub(crate) async fn close_and_take_state(&self) -> (Carried, Option<String>) {
         let session = self.sessions.unsaved();
         let is_unsaved = self.sessions.open_session().is_none();
         let messages = self.agent.history();

@@ -102,7 +102,7 @@ pub struct SettingsReport {
 pub struct Reread {
     /// Factory with the new settings.
     pub factory: Arc<dyn ConversationFactory>,
-    /// Warnings of reading it.
+    /// Warnings about the settings.
     pub warnings: Vec<String>,
 }
 

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_keys_says_in_a_line_what_is_wrong_with_it_and_the_rest_counts() {
+    fn an_invalid_key_binding_is_reported_and_the_others_apply() {
         for (text, expected) in [
             ("", None),
             ("vim = true\n[keys]\npager = \"alt-p\"\neditor = [\"alt-e\", \"ctrl-g\"]\n", None),

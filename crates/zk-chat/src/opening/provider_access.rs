@@ -9,7 +9,7 @@ pub enum AccessWay {
     Key(Option<String>),
     /// A sign-in in the browser.
     SignIn {
-        /// Name of the provider that it opens.
+        /// Name of the provider that the sign-in opens.
         provider: String,
         /// Label, such as `sign in with ChatGPT`.
         label: String,
@@ -19,22 +19,22 @@ pub enum AccessWay {
 /// Provider that a person can choose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderOffer {
-    /// Name it is chosen by.
+    /// Name by which the person chooses the provider.
     pub name: String,
-    /// Name as people know it.
+    /// Name of the provider as people know it.
     pub title: String,
     /// Authentication methods, most common first.
     pub ways: Vec<AccessWay>,
-    /// Whether it has its own row in the short list.
+    /// Whether the provider has its own row in the short list.
     pub is_major: bool,
 }
 
 /// Model server that was probed on this computer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalOffer {
-    /// Name of its provider.
+    /// Name of the provider that uses the server.
     pub provider: String,
-    /// Port it listens on.
+    /// Port of the server.
     pub port: u16,
     /// Listed models; empty if no server answered.
     pub models: Vec<String>,

@@ -68,7 +68,7 @@ struct Names {
 }
 
 impl Names {
-    /// Whether the cache has expired; it counts as renewed then.
+    /// Renews an expired cache for one more period; returns whether it had expired.
     fn renew_if_expired(&mut self) -> bool {
         let is_due = self.asked.is_none_or(|asked| asked.elapsed() > NAMES_TTL);
         if is_due {

@@ -361,7 +361,7 @@ impl InlineScreen {
             },
         });
         match ended.as_ref().ok().and_then(ScreenExit::pending) {
-            Some(pending) => drafts.hand_on(pending.text()),
+            Some(pending) => drafts.store_for_next_screen(pending.text()),
             None => drafts.close(),
         }
         self.guard.end_drawing();

@@ -191,7 +191,7 @@ async fn a_refused_key_is_told_and_asked_for_again_and_the_right_one_is_kept_wit
 }
 
 #[tokio::test]
-async fn a_key_that_cannot_be_checked_is_stored_with_a_word() {
+async fn an_unverified_key_is_stored_with_a_warning() {
     let machine = Machine::default();
     let (choice, person) = chosen(&machine, Purpose::LogIn(Some("groq".to_owned())), &["offline"]).await;
     assert_eq!(choice, provider("groq", None));
@@ -235,7 +235,7 @@ async fn a_model_of_this_computer_is_used_without_a_key() {
 }
 
 #[tokio::test]
-async fn a_name_that_nobody_offers_is_told_with_the_nearest() {
+async fn an_unknown_provider_name_suggests_the_nearest() {
     let machine = Machine::default();
     let (choice, person) = chosen(&machine, Purpose::LogIn(Some("antropic".to_owned())), &[]).await;
     assert_eq!(choice, Choice::Left);

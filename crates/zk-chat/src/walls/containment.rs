@@ -71,7 +71,7 @@ pub enum ForReads {
     Tested(Box<SandboxExec>),
     /// Not tested yet, since the mode does not use it. Tested with the first command in a stricter mode.
     Later,
-    /// There is none in this context.
+    /// No read-only sandbox exists in this execution context.
     Absent,
 }
 

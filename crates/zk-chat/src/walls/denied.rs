@@ -32,7 +32,7 @@ impl Handler<ToolPrepare> for Look {
     async fn call(&self, event: &ToolPrepare, _: &Cx) -> Answer<ToolPrepare> {
         if event.call.name == "shell" {
             let files = self.0.clone();
-            tokio::task::spawn_blocking(move || files.look()).await?;
+            tokio::task::spawn_blocking(move || files.find_new_files()).await?;
         }
         Ok(None)
     }

@@ -38,7 +38,7 @@ pub fn provide_reads(
     let (judging, wanting) = (judge.clone(), judge.clone());
     let sandbox = sandbox
         .on_made(move |exec| hide_in(&denied, exec))
-        .hide_appeared(move || private.take_new())
+        .hide_appeared(move || private.take_new_files())
         .on_change(move |holds| if holds { judging.hold_reads() } else { judging.restrict_reads() })
         .wanted_if(move || wanting.mode() != Mode::All)
         .on_notice(move |notice| match notice {

@@ -138,7 +138,7 @@ pub(crate) struct ThemeName(String);
 impl ThemeName {
     /// Choices of a theme, as a person reads them.
     const CHOICES: &str = "`auto`, `dark`, `light`, `colour-blind`, `mono` or the name of a file themes/NAME.toml beside settings.toml";
-    /// Regular expression of such names.
+    /// Regular expression of valid theme names.
     const PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$";
     /// Names of the built-in themes.
     const BUILT_IN: [&str; 5] = ["auto", "dark", "light", "colour-blind", "mono"];

@@ -9,7 +9,7 @@ use super::*;
 /// Trusts every project.
 struct Everything;
 
-/// Trusts none.
+/// Trusts no project.
 struct Nothing;
 
 impl Trust for Nothing {

@@ -29,7 +29,7 @@ pub(crate) fn find(messages: &[Arc<Message>], keep: usize) -> Option<Range<usize
 
 /// Range of the first messages to leave out so that those from `limit` on remain. Never cuts between a call
 /// and its result.
-pub(crate) fn up_to(messages: &[Arc<Message>], limit: usize) -> Option<Range<usize>> {
+pub(crate) fn omitted_range(messages: &[Arc<Message>], limit: usize) -> Option<Range<usize>> {
     let is_cut = |at: &usize| messages.get(*at).is_some_and(|message| message.results().next().is_none());
     let end = (1..=limit.min(messages.len().saturating_sub(1))).rev().find(is_cut)?;
     Some(0..end)

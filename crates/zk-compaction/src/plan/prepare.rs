@@ -297,7 +297,7 @@ impl WindowOwner {
         conversation.turn = Some(event.turn_id.clone());
         conversation.refusal = None;
         if conversation.overhead.is_none() {
-            conversation.overhead = Some(self.count_beside(conversation.sections, cx));
+            conversation.overhead = Some(self.estimate_beside_messages(conversation.sections, cx));
         }
         let last = conversation.fill.estimate;
         conversation.restore_full_history(&event.messages, budget);
@@ -350,7 +350,7 @@ impl WindowOwner {
     }
 
     /// Tokens besides the messages, estimated until a provider has counted them.
-    fn count_beside(&self, sections: usize, cx: &Cx) -> u64 {
+    fn estimate_beside_messages(&self, sections: usize, cx: &Cx) -> u64 {
         let tools = cx.service::<dyn RunTools>().map(|tools| tools.tools()).unwrap_or_default();
         let tools = tools.iter().filter(|tool| tool.unlocked).map(|tool| spec_tokens(&tool.spec));
         (sections as u64).div_ceil(4) + tools.sum::<u64>()

@@ -17,7 +17,7 @@ pub enum CompactionChoiceError {
         /// Reason for the contradiction.
         why: &'static str,
     },
-    /// A setting of `tail` without `tail`.
+    /// A setting of the strategy `tail` is given, but the strategy is off.
     #[error("`{key}` has no effect; remove it, or set `compaction.tail = true`")]
     WithoutTail {
         /// The setting.

@@ -82,7 +82,7 @@ impl Tail {
         bytes
     }
 
-    fn forget_sum(&self, cx: &Cx) {
+    fn forget_byte_sum(&self, cx: &Cx) {
         let context = cx.service::<ContextId>().map(|context| (*context).clone());
         self.summed.lock().unwrap_or_else(PoisonError::into_inner).remove(&context);
     }
@@ -109,7 +109,7 @@ impl WindowStrategy for Tail {
         if self.max_result_bytes(view, cx) <= self.threshold {
             return Ok(None);
         }
-        self.forget_sum(cx);
+        self.forget_byte_sum(cx);
         let counted = view.taken_back..view.messages.len();
         let bytes: usize = counted.map(|at| result_bytes(view.messages, at)).sum();
         if bytes <= self.threshold {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn above_it_the_results_of_all_but_the_newest_turns_become_stubs() {
+    async fn above_the_threshold_older_results_become_stubs() {
         let messages = history(5, 101);
         let sent = sent(&bus(500), &messages).await;
         assert_eq!(left_out(&sent), 3);

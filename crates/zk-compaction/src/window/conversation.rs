@@ -200,7 +200,7 @@ impl ConversationWindow {
         let messages = known.iter().filter_map(|message| Some((message.id.clone()?, message.clone())));
         record::replay(&self.plans.held, &mut self.view, &messages.collect());
         self.plans.resend_stage = Some(CompactionStage::Undone);
-        self.trigger.hold();
+        self.trigger.ignore_thresholds();
     }
 }
 

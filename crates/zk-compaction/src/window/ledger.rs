@@ -18,7 +18,7 @@ pub(crate) struct Ledger {
     counted: Vec<Counted>,
     tokens: u64,
     bytes: usize,
-    /// Bytes of plain text among them.
+    /// Bytes of plain text in the messages.
     text: u64,
     /// Version of the view at the last count.
     version: u64,

@@ -121,7 +121,7 @@ impl WindowOwner {
     }
 
     /// Measures a conversation for another window; returns the turn of its last request.
-    fn measure_for(&self, context: &ContextId, window: Option<u64>) -> Option<TurnId> {
+    fn measure_for_window(&self, context: &ContextId, window: Option<u64>) -> Option<TurnId> {
         let mut state = self.lock();
         state.existing_conversation(Some(context))?;
         let conversation = state.conversation(Some(context));
@@ -185,7 +185,7 @@ impl WindowOwner {
         };
         if earlier > 0 && conversation.plans.taken_back.is_some() {
             // The conversation may have been read again for an undo.
-            conversation.trigger.hold();
+            conversation.trigger.ignore_thresholds();
         }
         if !restored.plans.is_empty() {
             conversation.plans.number =
@@ -257,7 +257,7 @@ impl Handler<ModelSelect> for WindowOwner {
         }
         self.model_selected(event);
         let Some(context) = cx.service::<ContextId>() else { return Ok(None) };
-        if let Some(turn) = self.measure_for(&context, event.window) {
+        if let Some(turn) = self.measure_for_window(&context, event.window) {
             self.announce_fill(&turn, Some(&context), cx).await?;
         }
         Ok(None)

@@ -60,7 +60,7 @@ impl Trigger {
 
     /// Ignores thresholds, as a person wants, until the conversation does not fit or a compaction is
     /// requested.
-    pub(crate) fn hold(&mut self) {
+    pub(crate) fn ignore_thresholds(&mut self) {
         (self.held, self.is_taken_back) = (true, true);
     }
 
@@ -74,7 +74,7 @@ impl Trigger {
         self.rest = options.cooldown;
     }
 
-    /// Resets the state, which is about another model.
+    /// Resets the state of the trigger after a change of the model.
     pub(crate) fn reset(&mut self) {
         *self = Self { asked: self.asked, ..Self::default() };
     }
@@ -151,9 +151,9 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_took_back_stays_until_it_does_not_fit_and_what_did_not_help_also_then() {
+    fn an_undone_compaction_recurs_only_for_an_overflow_and_a_useless_one_not_even_then() {
         let mut trigger = Trigger::default();
-        trigger.hold();
+        trigger.ignore_thresholds();
         assert_eq!(trigger.decide(L::Hard, false, false), None);
         assert_eq!(trigger.decide(L::Hard, true, false), Some(T::Hard));
         assert_eq!(trigger.decide(L::Hard, false, false), Some(T::Hard), "it is as any other by now");

@@ -37,7 +37,7 @@ struct Cut {
 #[derive(Default)]
 struct Last {
     version: u64,
-    /// Last message of that history, and the number of messages.
+    /// Last message of the history that the cache covers, and its number of messages.
     end: Option<(Arc<Message>, usize)>,
     sent: Vec<Arc<Message>>,
     left_out: usize,
@@ -229,7 +229,7 @@ impl View {
             self.version += 1;
         }
         if head_changed && let Some(cut) = self.find_cut(history).and_then(|(at, _)| self.cuts.get(at)) {
-            change.cut = cut.stored(history);
+            change.cut = cut.to_stored(history);
         }
         Ok(change)
     }
@@ -265,7 +265,7 @@ impl View {
         }
         cut.head.retain(|message| !is_pinned(message));
         cut.head.extend(pinned.iter().cloned());
-        let cut = cut.stored(history);
+        let cut = cut.to_stored(history);
         self.version += 1;
         Some(Change { cut, ..Change::default() })
     }
@@ -295,7 +295,7 @@ impl View {
 
 impl Cut {
     /// Stored form of a cut; `None` if the message after the cut has no id.
-    fn stored(&self, history: &[Arc<Message>]) -> Option<StoredCut> {
+    fn to_stored(&self, history: &[Arc<Message>]) -> Option<StoredCut> {
         let Key::Id(first) = &self.first else { return None };
         let known: HashSet<&MessageId> = history.iter().filter_map(|message| message.id.as_ref()).collect();
         let part = |message: &Arc<Message>| match &message.id {

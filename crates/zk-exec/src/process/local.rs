@@ -34,7 +34,7 @@ pub(super) struct LocalProcess {
     terminal: Option<std::os::fd::OwnedFd>,
     /// Process tree, which the drop ends; `None` after the release.
     tree: Option<Tree>,
-    /// Whether the caller asked for its end.
+    /// Whether the caller asked for the end of the process tree.
     is_ending: bool,
     limits: Limits,
     printed: u64,

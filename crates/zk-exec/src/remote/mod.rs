@@ -184,9 +184,9 @@ enum Order {
     Resize(TerminalSize),
     Kill(KillSignal),
     Members,
-    /// Number of output bytes that the client has read. Not answered.
+    /// Number of output bytes that the client has read. Has no answer.
     Taken(u64),
-    /// Not answered.
+    /// Releases the process from its connection. Has no answer.
     Release,
 }
 

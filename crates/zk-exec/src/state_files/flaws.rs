@@ -43,11 +43,11 @@ pub struct StateFlaw {
 pub enum StateFlawKind {
     /// The directory is not there.
     Absent,
-    /// Mode by which others can use it, or its owner cannot.
+    /// File mode that gives access to other users, or denies it to the owner.
     Mode {
-        /// Mode as it is.
+        /// Present mode.
         now: u32,
-        /// Mode that it should have.
+        /// Required mode.
         wanted: u32,
     },
     /// A killed writer left half a file.

@@ -33,7 +33,7 @@ pub struct ExtensionConfig {
     pub env: BTreeMap<String, String>,
     /// Settings of the extension itself.
     pub settings: Map<String, Value>,
-    /// Whether it is started.
+    /// Whether the extension is started.
     pub enabled: bool,
     /// Whether the extension may guard calls. If so, calls are refused while it cannot be asked.
     pub guards: bool,
@@ -106,7 +106,7 @@ pub enum ExtensionConfigError {
     Runner {
         /// Name of the extension.
         name: String,
-        /// Missing part.
+        /// Reason, with the runner and its package.
         source: RunnerError,
     },
 }

@@ -261,7 +261,7 @@ mod tests {
         Fingerprint::of(&extension, root, Some(OsStr::new("/usr/bin:/bin")), &LocalHostFiles::new())
     }
 
-    fn below(root: &Path, taken: &Fingerprint) -> Vec<String> {
+    fn paths_below(root: &Path, taken: &Fingerprint) -> Vec<String> {
         let name = |path: &PathBuf| path.strip_prefix(root).unwrap_or(path).display().to_string();
         taken.files.keys().map(name).collect()
     }
@@ -270,12 +270,12 @@ mod tests {
     fn the_program_the_named_file_and_everything_beside_it_are_approved() {
         let (_dir, root) = project(&["ext/main.py", "ext/lib/helper.py", "other/a.py"]);
         let taken = fingerprint_of(&root, &["sh", "-u", "ext/main.py", "--level=3"]).unwrap();
-        assert_eq!(below(&root, &taken), ["ext/lib/helper.py", "ext/main.py"]);
+        assert_eq!(paths_below(&root, &taken), ["ext/lib/helper.py", "ext/main.py"]);
         assert!(taken.program.ends_with("sh") || taken.program.is_absolute(), "{:?}", taken.program);
         let own = fingerprint_of(&root, &["./ext/main.py"]).unwrap();
-        assert_eq!(below(&root, &own), ["ext/lib/helper.py", "ext/main.py"]);
+        assert_eq!(paths_below(&root, &own), ["ext/lib/helper.py", "ext/main.py"]);
         let option = fingerprint_of(&root, &["sh", "--config=other/a.py"]).unwrap();
-        assert_eq!(below(&root, &option), ["other/a.py"]);
+        assert_eq!(paths_below(&root, &option), ["other/a.py"]);
     }
 
     #[test]

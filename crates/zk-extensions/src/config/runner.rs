@@ -10,9 +10,9 @@ pub enum RunnerError {
     NotPinned {
         /// Program that gets packages.
         runner: String,
-        /// Package as it is named.
+        /// Package name as written.
         package: String,
-        /// Pinned form.
+        /// Example of a package name with a pinned version.
         example: String,
     },
     /// A project requires code that is not among its files.

@@ -62,7 +62,7 @@ impl Registry {
         registrations: Registrations,
         replaces_all: bool,
     ) -> Vec<LeftOut> {
-        let wanted = wanted(shared, registrations);
+        let wanted = requested_registrations(shared, registrations);
         let mut left_out = Vec::new();
         if replaces_all {
             let kept: BTreeSet<&Registration> = wanted.iter().map(|one| &one.of).collect();
@@ -166,7 +166,7 @@ impl Registry {
 }
 
 /// Converts the message of an extension to registrations to make.
-fn wanted<'a>(shared: &'a Arc<Shared>, registrations: Registrations) -> Vec<Wanted<'a>> {
+fn requested_registrations<'a>(shared: &'a Arc<Shared>, registrations: Registrations) -> Vec<Wanted<'a>> {
     let Registrations { tools, commands, asks, tells, sections, contexts, renderers, backends } =
         registrations;
     let mut wanted: Vec<Wanted<'a>> = Vec::new();
@@ -178,7 +178,7 @@ fn wanted<'a>(shared: &'a Arc<Shared>, registrations: Registrations) -> Vec<Want
             if shared.config.origin.is_project && !event.by_projects {
                 return Err("an extension of a project cannot answer in the place of the person".to_owned());
             }
-            shared.add_asked(event.name);
+            shared.add_asked_event(event.name);
             (event.register)(scope, shared.clone(), ask.stage.into());
             Ok(())
         }));

@@ -155,7 +155,7 @@ impl Shared {
         *lock(&self.asked) = events;
     }
 
-    pub(crate) fn add_asked(&self, event: &'static str) {
+    pub(crate) fn add_asked_event(&self, event: &'static str) {
         lock(&self.asked).insert(event);
     }
 

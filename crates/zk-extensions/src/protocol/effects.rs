@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_stand_in_for_their_names_and_a_missing_one_is_not_known() {
+    fn effect_templates_take_arguments_and_a_missing_one_adds_nothing() {
         let declared = DeclaredEffects {
             reads: Some(vec!["$paths".into(), "fixed".into()]),
             writes: Some(vec!["$missing".into()]),

@@ -178,7 +178,7 @@ pub struct Supervision {
     /// Turn number from which the paused supervisor is asked again.
     #[serde(default)]
     pub paused_until: Option<u32>,
-    /// Reason of a verdict that the goal is achieved; it takes effect with the next answer.
+    /// Supervisor's reason why the goal is achieved. The goal ends with the next answer.
     #[serde(default)]
     pub achieved: Option<String>,
     /// Reason of the last verdict that the goal is not achieved, to tell the model with the next message.

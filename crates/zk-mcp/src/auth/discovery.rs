@@ -6,7 +6,7 @@ use std::time::Duration;
 use reqwest::{StatusCode, Url};
 use serde::Deserialize;
 use zk_auth::Http;
-use zk_auth::http::{Received, is_loopback, read_some, root_cause};
+use zk_auth::http::{Received, is_loopback, read_up_to_limit, root_cause};
 use zk_core::model::is_public_address;
 
 use super::SignInError;
@@ -196,14 +196,14 @@ pub(super) fn parse_address(text: &str, base: &Url) -> Result<Url, SignInError> 
         "http" if is_loopback(&url) => {}
         _ => return refuse("must begin with https://"),
     }
-    if is_near(&url) && !is_near(base) {
+    if is_local_or_private(&url) && !is_local_or_private(base) {
         return refuse("is one of this machine or of a private network, and the server is not");
     }
     Ok(url)
 }
 
 /// Whether a host is this machine, or written as a non-public IP address.
-fn is_near(url: &Url) -> bool {
+fn is_local_or_private(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let is_inside = host.parse().is_ok_and(|address| !is_public_address(address));
     is_inside || is_loopback(url)
@@ -231,7 +231,7 @@ async fn fetch<T: for<'de> Deserialize<'de>>(http: &Http, url: &Url) -> Result<O
             status => return Err(failed(format!("HTTP {}", status.as_u16()))),
         }
         let mut body = Received::default();
-        read_some(response, MAX_DOCUMENT_BYTES, &mut body).await;
+        read_up_to_limit(response, MAX_DOCUMENT_BYTES, &mut body).await;
         if !body.is_whole {
             return Err(failed(format!("its answer has more than {MAX_DOCUMENT_BYTES} bytes, or broke off")));
         }

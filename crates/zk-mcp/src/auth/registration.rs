@@ -6,7 +6,7 @@ use std::time::Duration;
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use zk_auth::http::{Received, read_some, root_cause};
+use zk_auth::http::{Received, read_up_to_limit, root_cause};
 use zk_auth::{ClientAuth, Http, IssuerRule, OAuthClient, Redirect};
 
 use super::SignInError;
@@ -206,7 +206,7 @@ async fn post(http: &Http, endpoint: &str, body: &Value) -> Result<Value, SignIn
         let response = request.send().await.map_err(|error| failed(root_cause(&error)))?;
         let status = response.status();
         let mut body = Received::default();
-        read_some(response, MAX_ANSWER_BYTES, &mut body).await;
+        read_up_to_limit(response, MAX_ANSWER_BYTES, &mut body).await;
         let answer: Value = serde_json::from_slice(&body.bytes).unwrap_or_default();
         if status.is_success() {
             return Ok(answer);

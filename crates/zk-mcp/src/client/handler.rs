@@ -71,12 +71,12 @@ impl ListChanged {
     }
 
     /// Returns the number of notifications about the list of tools.
-    pub(crate) fn tools(&self) -> u64 {
+    pub(crate) fn count_tool_changes(&self) -> u64 {
         self.tools.load(std::sync::atomic::Ordering::Acquire)
     }
 
-    /// Returns the number of notifications about other lists.
-    pub(crate) fn others(&self) -> u64 {
+    /// Returns the number of notifications about lists other than that of tools.
+    pub(crate) fn count_other_changes(&self) -> u64 {
         self.others.load(std::sync::atomic::Ordering::Acquire)
     }
 

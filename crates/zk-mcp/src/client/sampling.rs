@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_call_is_the_caller_and_after_its_end_the_one_before() {
+    fn the_latest_unfinished_call_is_the_caller() {
         let callers = Callers::default();
         let (first, second) = (zk_core::kernel::Bus::new(), zk_core::kernel::Bus::new());
         let one = callers.enter(&first.cx().with_service(Arc::new(1_u8)));

@@ -107,7 +107,7 @@ mod tests {
     const MAX_CALL_TIME: Duration = Duration::from_secs(25);
 
     #[tokio::test(start_paused = true)]
-    async fn a_clock_stands_still_while_a_question_is_open_and_begins_anew_behind_it() {
+    async fn the_timer_of_a_call_pauses_during_a_question_and_restarts_after_it() {
         let (questions, heard) = (OpenQuestions::default(), Notify::new());
         let began = Instant::now();
         let asking = async {

@@ -7,7 +7,7 @@ use super::server_config::{ServerConfig, ServerConfigError};
 /// File of a project with its servers, which other programs read too.
 pub const PROJECT_FILE: &str = ".mcp.json";
 
-/// Maximum size of such a file in bytes.
+/// Maximum size of a file of servers, in bytes.
 const MAX_BYTES: usize = 1 << 20;
 
 /// Reason why a file of servers cannot be used as a whole.

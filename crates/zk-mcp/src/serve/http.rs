@@ -77,7 +77,7 @@ impl ServeToken {
     }
 
     /// Whether the headers contain the token. Digests are compared, so that timing does not reveal the token.
-    fn is_in(&self, headers: &HeaderMap) -> bool {
+    fn is_in_headers(&self, headers: &HeaderMap) -> bool {
         let mut values = headers.get_all(AUTHORIZATION).iter();
         let (Some(value), None) = (values.next(), values.next()) else { return false };
         let given = value.to_str().ok().and_then(|value| value.split_once(' '));
@@ -185,7 +185,7 @@ impl Door {
         if !self.names_this_machine(headers) {
             return Some(plain_response(StatusCode::FORBIDDEN, "only programs of this machine are served"));
         }
-        if !self.token.is_in(headers) {
+        if !self.token.is_in_headers(headers) {
             let mut reply = plain_response(StatusCode::UNAUTHORIZED, "the token is missing or another one");
             reply.headers_mut().insert(WWW_AUTHENTICATE, http::HeaderValue::from_static("Bearer"));
             return Some(reply);

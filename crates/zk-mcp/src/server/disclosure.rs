@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_model_was_told_of_is_not_taken_back() {
+    fn disclosed_tools_stay_disclosed_in_later_runs() {
         let of = Disclosures::new(None, 10);
         assert_eq!(decided(&of, "a", 30).0, Disclosure::Always);
         of.begin_run();

@@ -67,7 +67,7 @@ impl Server {
     /// accepted list.
     pub(super) async fn list(&self, connection: &Arc<Connection>) -> Result<(), String> {
         let mut applied = self.applied.lock().await;
-        *applied = connection.changed().tools();
+        *applied = connection.changed().count_tool_changes();
         let tools = connection.tools().await?;
         for name in connection.left_out(&tools) {
             self.write_log(&format!(
@@ -151,7 +151,7 @@ impl Server {
 
     /// Lists the tools again if the server announced a change.
     pub(super) async fn refresh(&self, connection: &Arc<Connection>) {
-        if *self.applied.lock().await == connection.changed().tools() {
+        if *self.applied.lock().await == connection.changed().count_tool_changes() {
             return;
         }
         let failed = match timeout(LIST_TIME_LIMIT, self.list(connection)).await {
@@ -287,7 +287,7 @@ impl Server {
         let (Some(bus), Some(this)) = (self.scope.bus(), self.this.upgrade().map(ServerRef::server)) else {
             return;
         };
-        let count = connection.changed().others();
+        let count = connection.changed().count_other_changes();
         let is_known = {
             let offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
             offered.1.is_some() && offered.0 == count && count > 0

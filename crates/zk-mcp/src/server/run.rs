@@ -234,7 +234,7 @@ impl Server {
                 self.refresh(connection).await;
                 self.list_skills(connection).await;
                 self.register_prompts(connection).await;
-                rest = next_rest(rest, self.lock_listed().digest() != before);
+                rest = next_listing_pause(rest, self.lock_listed().digest() != before);
             }
         };
         // Concurrent with the rest, so that a failure to list skills does not affect tools.
@@ -305,7 +305,7 @@ async fn wait_for_quiet(changed: &ListChanged) {
 
 /// Returns the pause before the next listing: none if the list had changed, otherwise twice as long. Listing
 /// itself may cause a server to notify.
-fn next_rest(rest: Duration, was_another: bool) -> Duration {
+fn next_listing_pause(rest: Duration, was_another: bool) -> Duration {
     if was_another { Duration::ZERO } else { (rest * 2).clamp(QUIET_BEFORE_LISTING, MAX_REST) }
 }
 
@@ -331,11 +331,16 @@ mod tests {
 
     #[test]
     fn unchanged_lists_that_are_announced_as_changed_are_listed_ever_more_rarely() {
-        let rests = std::iter::successors(Some(Duration::ZERO), |rest| Some(next_rest(*rest, false)));
+        let rests =
+            std::iter::successors(Some(Duration::ZERO), |rest| Some(next_listing_pause(*rest, false)));
         let rests: Vec<u128> = rests.take(12).map(|rest| rest.as_millis()).collect();
         let expected = [0, 250, 500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000, 60_000];
         assert_eq!(rests, expected);
-        assert_eq!(next_rest(MAX_REST, true), Duration::ZERO, "one that is another one is believed again");
+        assert_eq!(
+            next_listing_pause(MAX_REST, true),
+            Duration::ZERO,
+            "one that is another one is believed again"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -352,7 +357,7 @@ mod tests {
         };
         let short = tokio::spawn(storm(200, Duration::from_millis(1)));
         wait_for_quiet(&changed).await;
-        assert_eq!(changed.tools(), 200, "all of it is over");
+        assert_eq!(changed.count_tool_changes(), 200, "all of it is over");
         short.await.unwrap();
         assert!(
             timeout(MAX_WAIT_FOR_QUIET, wait_for_quiet(&changed)).await.is_err(),

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_behind_the_command_are_answered() {
+    fn arguments_of_the_status_command_are_answered() {
         let status = |server: &str| ServerStatus {
             server: server.to_owned(),
             transport: "http",

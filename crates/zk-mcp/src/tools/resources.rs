@@ -15,7 +15,7 @@ use crate::client::resource_output;
 use crate::server::{Server, WeakServers, upgrade_all};
 use crate::tools::sanitize::clean_text;
 
-/// Names of the two tools.
+/// Names of the tools that list and read resources.
 pub(crate) const LIST: &str = "mcp_list_resources";
 pub(crate) const READ: &str = "mcp_read_resource";
 

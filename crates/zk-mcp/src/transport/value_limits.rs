@@ -75,14 +75,15 @@ mod tests {
 
     use super::*;
 
-    fn many(head: &str, tail: &str) -> Vec<u8> {
+    fn message_of_many_values(head: &str, tail: &str) -> Vec<u8> {
         format!("{head}{}0{tail}", "0,".repeat(MAX_VALUES)).into_bytes()
     }
 
     #[test]
     fn a_response_of_too_many_values_becomes_an_error_with_its_id() {
         for id in ["7", "\"seven\""] {
-            let answer = many(r#"{"jsonrpc":"2.0","result":{"x":["#, &format!(r#"]}},"id":{id}}}"#));
+            let answer =
+                message_of_many_values(r#"{"jsonrpc":"2.0","result":{"x":["#, &format!(r#"]}},"id":{id}}}"#));
             let error: Value = serde_json::from_slice(&bound(&answer).unwrap()).unwrap();
             let expected: Value = serde_json::from_str(id).unwrap();
             assert_eq!((&error["id"], &error["error"]["code"]), (&expected, &json!(-32603)));
@@ -91,10 +92,11 @@ mod tests {
 
     #[test]
     fn another_message_of_too_many_values_is_none() {
-        let note = many(r#"{"jsonrpc":"2.0","method":"notifications/message","params":["#, "]}");
-        let request = many(r#"{"id":1,"method":"roots/list","params":["#, "]}");
-        let id = many(r#"{"jsonrpc":"2.0","result":{},"id":["#, "]}");
-        for message in [note, request, id, many("", "")] {
+        let note =
+            message_of_many_values(r#"{"jsonrpc":"2.0","method":"notifications/message","params":["#, "]}");
+        let request = message_of_many_values(r#"{"id":1,"method":"roots/list","params":["#, "]}");
+        let id = message_of_many_values(r#"{"jsonrpc":"2.0","result":{},"id":["#, "]}");
+        for message in [note, request, id, message_of_many_values("", "")] {
             assert_eq!(bound(&message), None);
         }
     }

@@ -66,7 +66,7 @@ impl PrivateFiles {
 
     /// Takes the files (absolute physical paths) found since the last call.
     #[must_use]
-    pub fn take_new(&self) -> Vec<PathBuf> {
+    pub fn take_new_files(&self) -> Vec<PathBuf> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).new)
     }
 }

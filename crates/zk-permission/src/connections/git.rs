@@ -90,7 +90,7 @@ struct Configuration {
 struct Remote {
     name: String,
     address: String,
-    /// Whether connections to its host are granted.
+    /// Whether connections to the remote's host are granted.
     counts: bool,
 }
 

@@ -86,7 +86,7 @@ impl Granted {
             preview: tool.preview(&gate.args, &gate.place).await,
             session: session.as_ref().map(Grant::describe),
             always: rule.as_ref().map(ExactRule::describe),
-            reasons: asked_because(judged, stays),
+            reasons: question_reasons(judged, stays),
             connections,
             ..Approval::default()
         };
@@ -255,7 +255,7 @@ impl Granted {
 }
 
 /// Reasons for a question about a call.
-fn asked_because(judged: Option<(&Arc<dyn CallJudge>, &CallJudgement)>, stays: bool) -> Vec<String> {
+fn question_reasons(judged: Option<(&Arc<dyn CallJudge>, &CallJudgement)>, stays: bool) -> Vec<String> {
     match judged {
         Some((_, judged)) => judged.reasons.clone(),
         None => vec![if stays { UNJUDGED } else { LEAVES }.to_owned()],

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_only_reads_and_what_is_gone_on_with_is_the_mode_before_it() {
+    fn plan_mode_only_reads_and_returns_to_the_mode_before_it() {
         let modes = ModeSwitch::new(Mode::AcceptEdits);
         modes.plan();
         modes.plan();

@@ -12,7 +12,7 @@ pub(super) enum Operands {
     AtMost(usize),
     /// Any operands, with one of these flags; without it the subcommand writes.
     Only(&'static [&'static str]),
-    /// A list, only after one of these flags.
+    /// Any operands after one of these flags; none without it.
     WithFlag(&'static [&'static str]),
     /// Any operands after a first word out of these.
     First(&'static [&'static str]),
@@ -263,7 +263,8 @@ pub(super) fn outcome(args: &[String]) -> Outcome {
             walk: TreeWalk { reads_contents: true, ..TreeWalk::default() },
         });
     }
-    let outside = rest.iter().map(String::as_str).filter(|word| !word.starts_with('-') && leads_out(word));
+    let outside =
+        rest.iter().map(String::as_str).filter(|word| !word.starts_with('-') && may_leave_repository(word));
     let read = Outcome::reads(outside.chain(scanned.reads.iter().copied()));
     let (mentions, unseen) = shown_contents(name, rest, &scanned);
     Outcome { reads_repository: true, trees, mentions, unseen, ..read }
@@ -401,7 +402,7 @@ fn hazard_of_setting(setting: &str) -> Option<Hazard> {
 }
 
 /// Whether an operand may be a file outside of the repository, which commands such as `git diff` would read.
-fn leads_out(word: &str) -> bool {
+fn may_leave_repository(word: &str) -> bool {
     word.starts_with('/') || word.split('/').any(|part| part == "..")
 }
 

@@ -264,7 +264,8 @@ fn inspect_argv(argv: &[String], context: Context, has_unknown_tail: bool, leave
                     leaf.changes = None;
                     continue;
                 }
-                if is_fed && leaf.forms.len() == depth + 2 && operands::reads_more(leaf.innermost()) {
+                if is_fed && leaf.forms.len() == depth + 2 && operands::reads_appended_words(leaf.innermost())
+                {
                     leaf.changes = None;
                     leaf.trees.extend(words.iter().cloned());
                     leaf.unseen.files = true;

@@ -48,7 +48,7 @@ pub(super) fn takes_any_words(name: &str) -> bool {
 }
 
 /// Whether a program only reads all words that are appended to these; none of them is a flag.
-pub(super) fn reads_more(argv: &[String]) -> bool {
+pub(super) fn reads_appended_words(argv: &[String]) -> bool {
     let Some((word, args)) = argv.split_first() else { return false };
     reads_all_operands(argv) && outcome(base_name(word), args, false).changes.is_none()
 }

@@ -129,7 +129,7 @@ impl CommandPattern {
         if fits && length_fits {
             return Likeness::Yes;
         }
-        if (fits && has_unknown_tail) || could_be(wanted, rest, has_unknown_tail) {
+        if (fits && has_unknown_tail) || may_match(wanted, rest, has_unknown_tail) {
             return Likeness::Possible;
         }
         Likeness::No
@@ -138,7 +138,7 @@ impl CommandPattern {
 
 /// Whether a command may match a prohibiting pattern: its flags may be anywhere, its other words in order,
 /// with only flags and their values before the first. `has_unknown_tail` means that more words may follow.
-fn could_be(wanted: &[PatternWord], argv: &[String], has_unknown_tail: bool) -> bool {
+fn may_match(wanted: &[PatternWord], argv: &[String], has_unknown_tail: bool) -> bool {
     let literal = wanted.iter().filter_map(|word| match word {
         PatternWord::Exact(word) => Some(word.as_str()),
         PatternWord::Any => None,

@@ -110,9 +110,9 @@ const CALL: [&str; 4] = ["{", "\"reply\"", ":", "{"];
 
 /// Result of comparing a text with the beginning of a form.
 enum Begins {
-    /// The text goes on at this byte.
+    /// The text has the form's beginning, and continues at this byte.
     Yes(usize),
-    /// The text is too short to tell.
+    /// The text is too short for a decision.
     Perhaps,
     No,
 }

@@ -48,7 +48,7 @@ impl CallReader for FenceReader {
         for part in delta.split_inclusive('\n') {
             self.read_line_part(part, &mut out);
         }
-        self.held.pass(out.pieces)
+        self.held.push_pieces(out.pieces)
     }
 
     fn finish(&mut self, is_cut: bool) -> Vec<CallPiece> {
@@ -67,7 +67,7 @@ impl CallReader for FenceReader {
             State::Text | State::Example(_) => out.text(&line),
         }
         self.is_passed = false;
-        let mut pieces = self.held.pass(out.pieces);
+        let mut pieces = self.held.push_pieces(out.pieces);
         self.held.release(&mut pieces);
         pieces
     }
@@ -223,8 +223,8 @@ impl Out {
 struct HeldCall(Option<(ExtractedCall, String)>);
 
 impl HeldCall {
-    /// Returns what is certain once `pieces` have arrived.
-    fn pass(&mut self, pieces: Vec<CallPiece>) -> Vec<CallPiece> {
+    /// Adds `pieces`; returns those that are certain. A call stays held back until it is known whether text follows.
+    fn push_pieces(&mut self, pieces: Vec<CallPiece>) -> Vec<CallPiece> {
         let mut out = Vec::with_capacity(pieces.len());
         for piece in pieces {
             match (piece, &mut self.0) {

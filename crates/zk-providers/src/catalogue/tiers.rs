@@ -32,7 +32,7 @@ impl Tiers {
     }
 
     /// Sets the billed cost of `usage` by the tier that answered, unless the cost is known already.
-    pub(crate) fn billed(&self, usage: Usage, tier: &str) -> Usage {
+    pub(crate) fn with_billed_cost(&self, usage: Usage, tier: &str) -> Usage {
         let factor = self.rows.iter().find(|(name, _)| *name == tier).map(|(_, factor)| factor);
         let dollars = factor.zip(self.prices.as_ref()).map(|(factor, prices)| prices.cost(&usage) * factor);
         Usage { billed: usage.billed.or(dollars.map(|dollars| (dollars * 1e9).round() as u64)), ..usage }

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_the_model_has_is_its_own_word() {
+    fn a_supported_level_is_sent_as_the_model_names_it() {
         let efforts =
             Efforts::of([("off", None), ("minimal", Some("low".into())), ("high", Some("on".into()))]);
         assert_eq!(efforts.value(ThinkingLevel::Off), Some("none"));

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_such_a_server_rejects_is_left_out() {
+    fn only_keywords_that_a_loose_server_rejects_are_removed() {
         let schema = json!({
             "$schema": "x", "type": "object",
             "properties": {

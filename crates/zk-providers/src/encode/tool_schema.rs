@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_at_the_top_itself_counts_first() {
+    fn properties_at_the_top_precede_those_of_any_of() {
         let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"],
             "anyOf": [{"required": ["b"]}, {"properties": {"a": {}, "b": {}}, "required": ["a", "b"]}]});
         assert_eq!(

@@ -134,9 +134,9 @@ impl KnownProviders {
 /// A provider with its name: a vendor, a custom provider like a vendor, or a prebuilt provider.
 #[derive(Clone)]
 pub struct NamedProvider {
-    /// Name by which it is selected.
+    /// Name by which the provider is selected.
     pub name: String,
-    /// Vendor that it is, or is like.
+    /// Vendor of the provider, or the vendor that a custom provider is like.
     pub vendor: Vendor,
     /// The provider object, if it is prebuilt.
     pub prebuilt: Option<Arc<dyn Provider>>,
@@ -155,7 +155,7 @@ impl fmt::Debug for NamedProvider {
 }
 
 impl NamedProvider {
-    /// Whether it accepts only a sign-in, no keys.
+    /// Whether the provider accepts only a sign-in, no keys.
     #[must_use]
     pub fn is_sign_in_only(&self) -> bool {
         match self.vendor.access {
@@ -164,7 +164,7 @@ impl NamedProvider {
         }
     }
 
-    /// Whether it needs no key.
+    /// Whether the provider needs no key.
     pub(super) fn is_open(&self) -> bool {
         match self.vendor.access {
             Access::Local(_) | Access::Open => true,

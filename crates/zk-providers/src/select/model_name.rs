@@ -92,7 +92,7 @@ impl KnownProviders {
     /// Checks whether `model` is neither listed by `provider` nor known, while a similar name is known.
     pub async fn misspelt_model(&self, provider: &dyn Provider, model: &Model) -> Option<UnknownModel> {
         let unknown = self.unknown_model(model).filter(|unknown| !unknown.near.is_empty())?;
-        match listing_has(provider, &model.id).await {
+        match lists_model_now(provider, &model.id).await {
             Some(true) => None,
             has => Some(UnknownModel { is_unlisted: has == Some(false), ..unknown }),
         }
@@ -107,16 +107,16 @@ impl KnownProviders {
 
 /// Whether the server lists a model with this id, within two seconds.
 pub async fn lists_model(provider: &dyn Provider, id: &str) -> bool {
-    listing_has(provider, id).await == Some(true)
+    lists_model_now(provider, id).await == Some(true)
 }
 
 /// Whether the server lists models within two seconds, and none with this id.
 pub async fn lacks_model(provider: &dyn Provider, id: &str) -> bool {
-    listing_has(provider, id).await == Some(false)
+    lists_model_now(provider, id).await == Some(false)
 }
 
 /// Whether the server lists a model with this id; `None` if it does not answer within two seconds.
-async fn listing_has(provider: &dyn Provider, id: &str) -> Option<bool> {
+async fn lists_model_now(provider: &dyn Provider, id: &str) -> Option<bool> {
     let cx = Bus::new().cx();
     let listed = tokio::time::timeout(LIST_TIMEOUT, provider.list_models(&cx)).await;
     let listed = listed.ok()?.ok()??;

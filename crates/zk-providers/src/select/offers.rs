@@ -20,7 +20,7 @@ pub struct OfferedVendor {
     pub vendor: Vendor,
     /// Name of the provider behind a sign-in, and the sign-in in a few words.
     pub sign_in: Option<(&'static str, &'static str)>,
-    /// Whether it has its own row in a short list.
+    /// Whether the vendor has its own row in a short list.
     pub is_major: bool,
 }
 
@@ -37,7 +37,9 @@ impl KnownProviders {
     pub fn offered(&self) -> Vec<OfferedVendor> {
         let vendors = self.map.vendors();
         let has_key = |vendor: &&Vendor| {
-            matches!(vendor.access, Access::Key(_)) && vendor.base_url.is_some() && !vendor.is_double()
+            matches!(vendor.access, Access::Key(_))
+                && vendor.base_url.is_some()
+                && !vendor.is_other_dialect_of_vendor()
         };
         let is_first = |vendor: &&Vendor| FIRST_OFFERED.iter().any(|(name, _)| *name == vendor.name);
         let first = FIRST_OFFERED.iter().filter_map(|(name, _)| vendors.named(name)).filter(has_key);

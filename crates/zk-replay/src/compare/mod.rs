@@ -51,7 +51,7 @@ pub fn compare(recorded: &Recording, replayed: &Recording) -> Vec<Difference> {
 struct Comparing<'a> {
     found: &'a mut Vec<Difference>,
     run: usize,
-    /// Number of turns and requests before the run.
+    /// Number of turns before the run.
     turns: usize,
     requests: usize,
 }

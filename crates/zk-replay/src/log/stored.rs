@@ -65,7 +65,7 @@ pub(crate) struct CallFacts {
     /// Final arguments, if they differ from those of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) args: Option<Value>,
-    /// Result of the tool, if a handler changed it.
+    /// Original result of the tool, if a handler changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) raw: Option<ToolContent>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -95,7 +95,7 @@ pub struct RecordedCall {
     pub ended: bool,
     /// Result for the model.
     pub result: Option<ToolResult>,
-    /// Result of the tool, if a handler changed it.
+    /// Original result of the tool, if a handler changed it.
     pub raw: Option<ToolContent>,
     /// Display form of the result.
     pub display: Option<zk_core::model::Display>,

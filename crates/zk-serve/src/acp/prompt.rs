@@ -120,7 +120,7 @@ pub(super) async fn run(
         session.send_title(&title);
     }
     session.send_choices(None).await;
-    session.settle().await;
+    session.flush_updates().await;
     let reason = if stop.is_cancelled() { "cancelled" } else { result? };
     Ok(json!({ "stopReason": reason }))
 }

@@ -124,7 +124,7 @@ impl Session {
     }
 
     /// Sends all remaining updates; no more follow until something runs again.
-    pub(super) async fn settle(&self) {
+    pub(super) async fn flush_updates(&self) {
         self.send_order_and_wait(Order::Settle).await;
     }
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use zk_core::service::Conversation;
 
 use super::host::{Host, PROTOCOL_VERSION};
-use super::wire::{inward, now};
+use super::wire::{id_of_uuid, now};
 
 impl Host {
     /// Answers a request of the host.
@@ -85,7 +85,7 @@ impl Host {
             }
             "get_settings" => Ok(json!({"settings": hosted.factory().settings_report().lines})),
             "rename_session" => {
-                let (session, _) = inward(&self.known().session);
+                let (session, _) = id_of_uuid(&self.known().session);
                 let named = hosted.sessions().rename(&session.into(), text("title")).await;
                 named.map(|()| json!({})).map_err(|error| error.to_string())
             }

@@ -204,14 +204,14 @@ impl Host {
             fields.insert("session_id".to_owned(), self.known().session.clone().into());
             let path = self.transcripts.path(&self.known().session);
             fields.insert("transcript_path".to_owned(), path.display().to_string().into());
-            if let Some((name, made)) = call.as_deref().and_then(|call| self.names.made(call)) {
+            if let Some((name, made)) = call.as_deref().and_then(|call| self.names.call_as_made(call)) {
                 fields.insert("tool_name".to_owned(), name.into());
                 // Arguments that a gate changed are kept; others are given as the model wrote them.
                 if fields.get("tool_input").is_some_and(|input| is_part(input, &made)) {
                     fields.insert("tool_input".to_owned(), made);
                 }
             } else if let Some(name) = fields.get("tool_name").and_then(Value::as_str) {
-                let name = self.names.outward(name);
+                let name = self.names.to_sdk_name(name);
                 fields.insert("tool_name".to_owned(), name.into());
             }
         }

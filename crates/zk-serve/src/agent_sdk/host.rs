@@ -16,7 +16,7 @@ use super::args::{Given, HostRule, SdkArgs};
 use super::channel::Channel;
 use super::names::Names;
 use super::transcript::Transcripts;
-use super::wire::{fresh_uuid, outward};
+use super::wire::{fresh_uuid, uuid_of_id};
 
 /// Version of the protocol, which SDKs compare with theirs.
 pub(super) const PROTOCOL_VERSION: &str = "2.1.331";
@@ -186,7 +186,7 @@ impl Host {
     pub(super) fn set_conversation(&self, hosted: Option<Arc<HostedConversation>>) {
         if let Some(hosted) = &hosted {
             let session = hosted.conversation().state().session;
-            let id = session.map_or_else(fresh_uuid, |id| outward(id.as_str(), 0));
+            let id = session.map_or_else(fresh_uuid, |id| uuid_of_id(id.as_str(), 0));
             let mut known = self.known();
             known.session = id;
             known.default_model.get_or_insert_with(|| hosted.agent().model());
@@ -224,7 +224,7 @@ impl Host {
     }
 
     /// Sends a warning to the host, after the first line of the turn.
-    pub(super) fn tell(&self, text: &str) {
+    pub(super) fn warn_host(&self, text: &str) {
         {
             let mut known = self.known();
             if !known.turn.init_sent {
@@ -253,7 +253,7 @@ impl Host {
     }
 
     fn init_line(&self, agent: Option<&Agent>, tools: &[String]) -> Value {
-        let tools: Vec<String> = tools.iter().map(|tool| self.names.outward(tool)).collect();
+        let tools: Vec<String> = tools.iter().map(|tool| self.names.to_sdk_name(tool)).collect();
         let (mode, servers, commands, style) = {
             let known = self.known();
             let servers: Vec<Value> = known

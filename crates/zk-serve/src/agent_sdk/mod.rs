@@ -60,7 +60,7 @@ pub async fn serve_agent_sdk(
     let notices = Arc::downgrade(&host);
     route_notices(Arc::new(move |text| {
         if let Some(host) = notices.upgrade() {
-            host.tell(text);
+            host.warn_host(text);
         }
     }));
     let (prompts, receiver) = mpsc::unbounded_channel();

@@ -69,7 +69,7 @@ impl Names {
     }
 
     /// Returns the SDK's name of a tool.
-    pub(super) fn outward(&self, zk: &str) -> String {
+    pub(super) fn to_sdk_name(&self, zk: &str) -> String {
         if zk == OUTPUT.0 {
             return OUTPUT.1.to_owned();
         }
@@ -78,7 +78,7 @@ impl Names {
     }
 
     /// zk's name of a tool.
-    pub(super) fn inward(&self, outward: &str) -> String {
+    pub(super) fn to_zk_name(&self, outward: &str) -> String {
         if outward == OUTPUT.1 {
             return OUTPUT.0.to_owned();
         }
@@ -91,14 +91,14 @@ impl Names {
     }
 
     /// Converts arguments of a call to the SDK's shape.
-    pub(super) fn outward_input(&self, zk: &str, args: &Value) -> Value {
+    pub(super) fn to_sdk_input(&self, zk: &str, args: &Value) -> Value {
         let mut input = Vocabulary::Claude.args(zk, args);
         change_values(zk, &mut input, |(own, theirs)| (own, theirs));
         input
     }
 
     /// Converts arguments of a call to zk's shape, without arguments that zk's tool does not take.
-    pub(super) fn inward_args(&self, zk: &str, input: &Value) -> Value {
+    pub(super) fn to_zk_args(&self, zk: &str, input: &Value) -> Value {
         let mut input = input.clone();
         change_values(zk, &mut input, |(own, theirs)| (theirs, own));
         let mut args = Vocabulary::Claude.to_zk(zk, &input);
@@ -123,7 +123,7 @@ impl Names {
     }
 
     fn to_sdk_spec(&self, spec: &Arc<ToolSpec>) -> Arc<ToolSpec> {
-        let outward = self.outward(&spec.name);
+        let outward = self.to_sdk_name(&spec.name);
         if outward == spec.name {
             return spec.clone();
         }
@@ -139,7 +139,7 @@ impl Names {
 
     /// Replaces zk's tool names in a text for the model by the SDK's.
     pub(super) fn with_sdk_names(&self, text: &str) -> String {
-        let renamed = TOLD.iter().map(|name| (*name, self.outward(name)));
+        let renamed = TOLD.iter().map(|name| (*name, self.to_sdk_name(name)));
         let replaced = HIDDEN.iter().map(|(name, other)| (*name, (*other).to_owned()));
         renamed.chain(replaced).fold(text.to_owned(), |told, (name, other)| {
             told.replace(&format!("`{name}`"), &format!("`{other}`"))
@@ -148,9 +148,9 @@ impl Names {
 
     /// Converts a model's call to zk's names, and keeps the original for the host.
     pub(super) fn take_call(&self, mut call: ToolCall) -> ToolCall {
-        let name = self.inward(&call.name);
+        let name = self.to_zk_name(&call.name);
         if name != call.name {
-            let args = self.inward_args(&name, &call.args);
+            let args = self.to_zk_args(&name, &call.args);
             let mut state = self.state();
             if state.calls.len() >= MAX_CALLS {
                 state.calls.clear();
@@ -171,12 +171,12 @@ impl Names {
 
     /// Returns name and arguments of a call for the host.
     pub(super) fn call(&self, call: &ToolCall) -> (String, Value) {
-        self.made(call.id.as_str())
-            .unwrap_or_else(|| (self.outward(&call.name), self.outward_input(&call.name, &call.args)))
+        self.call_as_made(call.id.as_str())
+            .unwrap_or_else(|| (self.to_sdk_name(&call.name), self.to_sdk_input(&call.name, &call.args)))
     }
 
     /// Returns name and arguments of a call as the model wrote them, if the call was made in this process.
-    pub(super) fn made(&self, id: &str) -> Option<(String, Value)> {
+    pub(super) fn call_as_made(&self, id: &str) -> Option<(String, Value)> {
         self.state().calls.get(id).cloned()
     }
 
@@ -317,8 +317,11 @@ mod tests {
     fn tools_of_servers_have_two_underscores() {
         let names = Names::default();
         names.learn("mcp_docs_find", "mcp__docs__find");
-        assert_eq!(names.outward("mcp_docs_find"), "mcp__docs__find");
-        assert_eq!(names.inward("mcp__docs__find"), "mcp_docs_find");
-        assert_eq!((names.inward("Task"), names.inward("own")), ("spawn".to_owned(), "own".to_owned()));
+        assert_eq!(names.to_sdk_name("mcp_docs_find"), "mcp__docs__find");
+        assert_eq!(names.to_zk_name("mcp__docs__find"), "mcp_docs_find");
+        assert_eq!(
+            (names.to_zk_name("Task"), names.to_zk_name("own")),
+            ("spawn".to_owned(), "own".to_owned())
+        );
     }
 }

@@ -16,13 +16,13 @@ use super::output::Output;
 use super::permission::{ChangedCalls, ClosedSandbox, answer_questions};
 use super::provider::SdkProvider;
 use super::tools::{AskingTools, HostTools};
-use super::wire::{inward, outward};
+use super::wire::{id_of_uuid, uuid_of_id};
 
 /// Maximum size of a settings file in bytes.
 const MAX_SETTINGS_BYTES: usize = 1 << 20;
 
 impl Host {
-    /// Opens the conversation of this start.
+    /// Opens the conversation that the host's arguments and first request describe.
     ///
     /// # Errors
     /// A sentence for the host.
@@ -111,7 +111,7 @@ impl Host {
         if let Some(callbacks) = hooks::plugin(self)? {
             plugins.push(Arc::new(callbacks));
         }
-        if let Some(hooks) = hooks::of_settings(self, &hooks.running())? {
+        if let Some(hooks) = hooks::of_settings(self, &hooks.running_hooks())? {
             plugins.push(Arc::new(hooks));
         }
         if given.settings.sandbox.is_closed() {
@@ -157,7 +157,7 @@ impl Host {
             });
         };
         self.known().session = wanted.to_owned();
-        let (id, _) = inward(wanted);
+        let (id, _) = id_of_uuid(wanted);
         let id = SessionId::from(id);
         let store = self.launcher.store().map_err(|error| error.to_string())?;
         let Ok(snapshot) = store.read(&id).await else {
@@ -193,14 +193,14 @@ impl Host {
     /// Finds the entry with the message of a transcript line, after which the session is cut off. The host
     /// may name the first prompt to drop, which must match.
     fn entry_of(&self, line: &str, entries: &[zk_core::service::Entry]) -> Result<EntryId, String> {
-        let (message, _) = inward(line);
+        let (message, _) = id_of_uuid(line);
         let said = |entry: &zk_core::service::Entry| serde_json::to_value(&entry.kind).unwrap_or_default();
         let at = entries.iter().position(|entry| holds(&said(entry), &message));
         let at = at.ok_or_else(|| format!("No message found with message.uuid of: {line}"))?;
         let entry = entries.get(at).ok_or("the session has no such entry")?;
         if let Some(dropped) = self.args().text("resume-drops-turn") {
             let prompt = entries.iter().skip(at + 1).find_map(|entry| prompt_of(&said(entry)));
-            let prompt = prompt.map(|id| outward(&id, 0));
+            let prompt = prompt.map(|id| uuid_of_id(&id, 0));
             if prompt.as_deref() != Some(dropped) {
                 let found = prompt.unwrap_or_else(|| "no turn".to_owned());
                 return Err(format!(
@@ -281,7 +281,7 @@ impl Host {
         if let Some(hosted) = self.present() {
             hosted.conversation().cancel("the host ended the conversation");
             for line in hosted.close().await {
-                self.tell(&line);
+                self.warn_host(&line);
             }
         }
     }

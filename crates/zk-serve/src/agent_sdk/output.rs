@@ -13,7 +13,7 @@ use zk_core::model::{Block, Message, StopReason, Usage};
 use zk_core::service::Tool;
 
 use super::host::Host;
-use super::wire::{fresh_uuid, now, outward};
+use super::wire::{fresh_uuid, now, uuid_of_id};
 
 /// Plugin that sends the activity of a conversation's agents to the host.
 pub(super) struct Output(pub(super) Arc<Host>);
@@ -175,7 +175,7 @@ impl Speaker {
     }
 
     fn tool_args(&self, event: &StreamToolArgs, cx: &Cx) {
-        let name = self.host.names.outward(&event.name);
+        let name = self.host.names.to_sdk_name(&event.name);
         let start = json!({"type": "tool_use", "id": event.call_id, "name": name, "input": {}});
         let delta = json!({"type": "input_json_delta", "partial_json": event.delta});
         self.send_piece(Kind::Call(event.call_id.as_str().to_owned()), &start, &delta, cx);
@@ -296,9 +296,9 @@ impl Speaker {
             return;
         }
         let call = &event.call;
-        let made = self.host.names.made(call.call_id.as_str());
+        let made = self.host.names.call_as_made(call.call_id.as_str());
         let (name, input) = made.unwrap_or_else(|| {
-            (self.host.names.outward(&call.name), self.host.names.outward_input(&call.name, &event.args))
+            (self.host.names.to_sdk_name(&call.name), self.host.names.to_sdk_input(&call.name, &event.args))
         });
         let denial = json!({"tool_name": name, "tool_use_id": call.call_id, "tool_input": input});
         self.host.known().turn.denials.push(denial);
@@ -319,7 +319,7 @@ impl Speaker {
 /// Returns the UUID of the line about one part of a message.
 pub(super) fn line_uuid(message: &Message, index: usize) -> String {
     let part = u16::try_from(index).unwrap_or_default();
-    message.id.as_ref().map_or_else(fresh_uuid, |id| outward(id.as_str(), part))
+    message.id.as_ref().map_or_else(fresh_uuid, |id| uuid_of_id(id.as_str(), part))
 }
 
 fn extend(line: &mut Value, fields: Map<String, Value>) {

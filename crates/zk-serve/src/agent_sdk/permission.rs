@@ -75,13 +75,13 @@ impl Host {
                 known.calls.iter().position(|(tool, args, _)| (tool, args) == (&asked.tool, &asked.args));
             let call = at.map_or_else(fresh_uuid, |at| known.calls.remove(at).2);
             drop(known);
-            let tool = self.names.outward(&asked.tool);
+            let tool = self.names.to_sdk_name(&asked.tool);
             let made = self
                 .names
-                .made(&call)
-                .filter(|(_, made)| self.names.inward_args(&asked.tool, made) == asked.args);
+                .call_as_made(&call)
+                .filter(|(_, made)| self.names.to_zk_args(&asked.tool, made) == asked.args);
             let input =
-                made.map_or_else(|| self.names.outward_input(&asked.tool, &asked.args), |(_, made)| made);
+                made.map_or_else(|| self.names.to_sdk_input(&asked.tool, &asked.args), |(_, made)| made);
             (call, tool, input)
         };
         if is_coverable(approval, &tool, &input)
@@ -111,7 +111,7 @@ impl Host {
                 }
                 let new = answer.get("updatedInput").filter(|new| new.is_object() && **new != input);
                 if let Some(new) = new {
-                    let args = self.names.inward_args(&asked.tool, new);
+                    let args = self.names.to_zk_args(&asked.tool, new);
                     if args != asked.args {
                         let replacement = Replacement { tool: asked.tool, args };
                         let mut known = self.known();

@@ -23,7 +23,7 @@ impl SdkProvider {
         request.history = request.history.with_calls(|call| self.names.give_call(call));
         request.system = self.names.with_sdk_names(&request.system).into();
         if let ToolChoice::Tool(name) = &request.tool_choice {
-            request.tool_choice = ToolChoice::Tool(self.names.outward(name));
+            request.tool_choice = ToolChoice::Tool(self.names.to_sdk_name(name));
         }
         request
     }
@@ -58,7 +58,7 @@ impl Provider for SdkProvider {
         Box::pin(events.map(move |event| {
             Ok(match event? {
                 StreamEvent::ToolCall { block, id, name } => {
-                    StreamEvent::ToolCall { block, id, name: names.inward(&name) }
+                    StreamEvent::ToolCall { block, id, name: names.to_zk_name(&name) }
                 }
                 StreamEvent::Block { block, content: Block::ToolCall(call) } => {
                     StreamEvent::Block { block, content: Block::ToolCall(names.take_call(call)) }

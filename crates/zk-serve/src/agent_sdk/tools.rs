@@ -46,7 +46,7 @@ impl HostTools {
             let listed = match listed {
                 Ok(listed) => listed,
                 Err(why) => {
-                    host.tell(&format!("the MCP server {server} of the host gives no tools: {why}"));
+                    host.warn_host(&format!("the MCP server {server} of the host gives no tools: {why}"));
                     continue;
                 }
             };

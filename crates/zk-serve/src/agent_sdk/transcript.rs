@@ -160,7 +160,7 @@ impl Host {
             let beside = folder.join(format!("agent-{id}.meta.json"));
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
             if let Err(error) = made.and_then(|()| fs::write(&beside, meta.to_string())) {
-                self.tell(&format!("cannot write {}: {error}", beside.display()));
+                self.warn_host(&format!("cannot write {}: {error}", beside.display()));
             }
         }
         if self.transcripts.mirrors {
@@ -180,7 +180,7 @@ impl Host {
         if self.transcripts.writes
             && let Err(error) = self.transcripts.append(file, lines)
         {
-            self.tell(&format!("cannot write the transcript {}: {error}", file.display()));
+            self.warn_host(&format!("cannot write the transcript {}: {error}", file.display()));
         }
         if self.transcripts.mirrors {
             self.send_mirror(file, lines);

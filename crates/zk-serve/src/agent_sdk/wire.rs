@@ -17,7 +17,7 @@ pub(super) fn fresh_uuid() -> String {
 }
 
 /// Converts an id of zk such as `s_…` and the number of a part to a UUID. Other ids are returned unchanged.
-pub(super) fn outward(id: &str, part: u16) -> String {
+pub(super) fn uuid_of_id(id: &str, part: u16) -> String {
     let Some((kind, digits)) = id.split_once('_') else { return id.to_owned() };
     let (Some(time), Some(chance)) =
         (digits.get(..TIME_DIGITS).and_then(parse_digits), digits.get(TIME_DIGITS..).and_then(parse_digits))
@@ -34,7 +34,7 @@ pub(super) fn outward(id: &str, part: u16) -> String {
 }
 
 /// Converts such a UUID back to the id of zk and the number of the part. Other UUIDs are returned unchanged.
-pub(super) fn inward(uuid: &str) -> (String, u16) {
+pub(super) fn id_of_uuid(uuid: &str) -> (String, u16) {
     let plain: String = uuid.chars().filter(|letter| *letter != '-').collect();
     let number = u128::from_str_radix(&plain, 16).unwrap_or_default();
     if plain.len() != 32 || (number >> 64) & 0xffff != (8 << 12) | MARK {
@@ -98,21 +98,21 @@ mod tests {
     fn an_id_of_zk_is_a_uuid_and_comes_back_from_it() {
         for _ in 0..100 {
             let (session, message) = (SessionId::fresh(), MessageId::fresh());
-            let uuid = outward(session.as_str(), 0);
+            let uuid = uuid_of_id(session.as_str(), 0);
             assert_eq!(uuid.len(), 36, "{uuid}");
-            assert_eq!(inward(&uuid), (session.as_str().to_owned(), 0));
-            assert_eq!(inward(&outward(message.as_str(), 7)), (message.as_str().to_owned(), 7));
+            assert_eq!(id_of_uuid(&uuid), (session.as_str().to_owned(), 0));
+            assert_eq!(id_of_uuid(&uuid_of_id(message.as_str(), 7)), (message.as_str().to_owned(), 7));
         }
     }
 
     #[test]
     fn other_ids_stay_as_they_are() {
         for other in ["11111111-2222-3333-4444-555555555555", "s_short", "", "s_000000000000000u0"] {
-            assert_eq!(outward(other, 0), other);
-            assert_eq!(inward(other).0, other);
+            assert_eq!(uuid_of_id(other, 0), other);
+            assert_eq!(id_of_uuid(other).0, other);
         }
         let fresh = fresh_uuid();
-        assert_eq!((inward(&fresh).0, fresh.get(14..15)), (fresh.clone(), Some("4")));
+        assert_eq!((id_of_uuid(&fresh).0, fresh.get(14..15)), (fresh.clone(), Some("4")));
     }
 
     #[test]

@@ -23,7 +23,7 @@ impl Denials {
         });
     }
 
-    /// Takes the calls out.
+    /// Takes the refused calls out.
     #[must_use]
     pub fn take(&self) -> Vec<PermissionDenial> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))

@@ -167,7 +167,7 @@ impl Shared {
             task.abort();
         }
         let fields = if unsaved.is_empty() { json!({}) } else { json!({ "unsaved": unsaved }) };
-        self.journal.add_last("conversation/closed", &fields);
+        self.journal.add_final_notification("conversation/closed", &fields);
     }
 
     fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
@@ -230,7 +230,7 @@ async fn record_settling(shared: Weak<Shared>) {
         // Patches of a run that just ended may not be in the journal yet.
         let was_idle = now.is_idle();
         now.written.wait().await;
-        let is_over = now.journal.add_settled(was_idle && now.is_idle());
+        let is_over = now.journal.add_settled_notification(was_idle && now.is_idle());
         drop(now);
         if !is_over {
             sleep(SETTLING_STEP).await;

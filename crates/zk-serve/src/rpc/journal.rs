@@ -99,7 +99,7 @@ impl Journal {
     }
 
     /// Adds the last notification.
-    pub(super) fn add_last(&self, method: &str, fields: &Value) {
+    pub(super) fn add_final_notification(&self, method: &str, fields: &Value) {
         let mut state = self.state();
         if state.is_over {
             return;
@@ -111,7 +111,7 @@ impl Journal {
 
     /// Adds the notification that the conversation has settled, if a request or a change came before. Returns
     /// false if the caller has to try again later, since `is_idle` is false.
-    pub(super) fn add_settled(&self, is_idle: bool) -> bool {
+    pub(super) fn add_settled_notification(&self, is_idle: bool) -> bool {
         let mut state = self.state();
         if !state.is_unsettled || state.is_over || state.is_busy() || state.handed_in > 0 {
             return true;

@@ -31,9 +31,9 @@ pub struct Loaded {
 /// Beginning of a conversation that is stored but not loaded, because a compaction left it out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Earlier {
-    /// Number of messages in it.
+    /// Number of messages in the part that was not loaded.
     pub messages: u64,
-    /// First entry after it.
+    /// First loaded entry.
     pub before: EntryId,
 }
 

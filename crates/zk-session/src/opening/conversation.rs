@@ -35,7 +35,7 @@ pub struct ConversationSession {
     store: Option<SharedStore>,
     /// Directory for the large results of an unsaved conversation.
     temporary: Option<Arc<TemporaryDir>>,
-    /// Whether another session took over that directory.
+    /// Whether another session took over the temporary directory.
     is_continued: AtomicBool,
     /// Whether another conversation continues in the same session of the store.
     is_handed_over: AtomicBool,

@@ -22,7 +22,7 @@ pub enum SessionNotice<'a> {
     Unreadable {
         /// Id of the unreadable session.
         id: SessionId,
-        /// State of its file.
+        /// State of the session's file.
         state: Unreadable,
         /// Session that is continued instead, if any.
         taken: Option<SessionId>,

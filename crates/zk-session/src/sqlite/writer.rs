@@ -54,7 +54,7 @@ pub(super) struct Writer {
     /// Parameters of the session while its open file has no entry, so that the file may be removed again.
     empty: Option<Plan>,
     notices: Notices,
-    /// Bytes of the omitted beginning that an open reads.
+    /// Bytes of the compacted beginning that are loaded at an open.
     back: u64,
     /// Branch of version control to store with the next entries.
     branch: Option<String>,

@@ -77,9 +77,9 @@ pub enum TrashError {
     /// The trash has no such session.
     #[error("the trash has no session `{text}`{hint}")]
     NotInTrash {
-        /// Text that was asked for.
+        /// Id or prefix, as requested.
         text: String,
-        /// Ids that begin with the text, or empty.
+        /// Ids in the trash that begin with `text`, as the end of the message; may be empty.
         hint: String,
     },
     /// A session of the id is in the trash already.

@@ -83,7 +83,7 @@ impl Plugin for SkillsPlugin {
         );
         scope.on_async_with(skills.clone(), async |skills: &Skills, loaded: &SessionLoaded, cx: &Cx| {
             skills.forget(cx);
-            skills.restore(used_in(&loaded.entries), is_interrupted(&loaded.entries), cx).await?;
+            skills.restore(skills_used_in(&loaded.entries), is_interrupted(&loaded.entries), cx).await?;
             Ok::<_, BoxError>(())
         });
         scope.on_async_with(skills.clone(), async |skills: &Skills, switch: &SessionSwitch, cx: &Cx| {
@@ -248,7 +248,7 @@ fn is_interrupted(entries: &[Entry]) -> bool {
 }
 
 /// Names and texts of skills that a stored conversation used, in order.
-fn used_in(entries: &[Entry]) -> Vec<(String, String)> {
+fn skills_used_in(entries: &[Entry]) -> Vec<(String, String)> {
     let mut used: Vec<(String, String)> = Vec::new();
     let mut note = |name: &str, text: String| {
         used.retain(|(other, _)| other != name);

@@ -395,11 +395,11 @@ impl Tail {
     fn add(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         if self.bytes.len() > 2 * MAX_OUTPUT_BYTES {
-            self.cut();
+            self.drop_excess();
         }
     }
 
-    fn cut(&mut self) {
+    fn drop_excess(&mut self) {
         let too_much = self.bytes.len().saturating_sub(MAX_OUTPUT_BYTES);
         if too_much > 0 {
             self.bytes.drain(..too_much);
@@ -408,7 +408,7 @@ impl Tail {
     }
 
     fn text(&mut self) -> String {
-        self.cut();
+        self.drop_excess();
         let text = String::from_utf8_lossy(&self.bytes).trim_end().to_owned();
         if self.dropped { format!("(the beginning is left out)\n{text}") } else { text }
     }

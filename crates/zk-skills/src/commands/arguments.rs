@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_come_to_their_places() {
+    fn placeholders_are_replaced_by_arguments() {
         let given = Arguments::new(r#"a "b c" d"#);
         for (text, wanted) in [
             ("do $1 then $2.", "do a then b c."),

@@ -53,7 +53,7 @@ pub struct CommandFile {
     pub choices: Vec<String>,
     /// Text of a command that is no file.
     pub text: Option<&'static str>,
-    /// Bundle of the command, if it is of one.
+    /// Bundle that contains the command, if any.
     pub bundle: Option<Arc<BundlePlace>>,
     /// Other files of the same name, which are not used.
     pub shadowed: Vec<PathBuf>,

@@ -91,7 +91,7 @@ pub struct BrokenSkill {
     pub path: PathBuf,
     /// Source of the skill.
     pub source: SkillSource,
-    /// Reason why it cannot be used.
+    /// Reason why the skill cannot be used.
     pub diagnostic: Diagnostic,
 }
 

@@ -58,7 +58,7 @@ pub fn left_out(roots: &SkillRoots, set: &SkillSet, files: &dyn HostFiles) -> Ve
     for (dir, source) in search.places.clone() {
         (search.source, search.left, search.deep, search.is_cut) = (source, MAX_DIRS, 0, false);
         search.search_dir(&dir, 0, None);
-        search.report_cut(&dir);
+        search.report_incomplete_search(&dir);
     }
     search.found
 }
@@ -82,7 +82,7 @@ struct Search {
 
 impl Search {
     /// Reports how much of a directory of skills was not searched.
-    fn report_cut(&mut self, root: &Path) {
+    fn report_incomplete_search(&mut self, root: &Path) {
         let at_least = if self.is_cut { "at least " } else { "" };
         let deep = (self.deep > 0).then(|| {
             let are = if self.deep == 1 { "directory is" } else { "directories are" };

@@ -34,13 +34,13 @@ pub trait SkillHost: Send + Sync {
 /// Skill in a host's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedSkill {
-    /// URI of its `SKILL.md`, which identifies it within the host.
+    /// URI of the skill's `SKILL.md`, which identifies it within the host.
     pub uri: String,
     /// Frontmatter as JSON.
     pub frontmatter: Value,
-    /// URIs of its files with their digests; empty if the content can change.
+    /// URIs of the skill's files with their digests; empty if the content can change.
     pub files: Vec<(String, String)>,
-    /// Whether it may be used without a question.
+    /// Whether the skill may be used without asking a person.
     pub is_allowed: bool,
 }
 

@@ -12,7 +12,9 @@ use zk_core::service::{
     ContextId, HostFiles, PinnedContext, PromptSection, Redactor, TurnCwd, section_order,
 };
 
-use super::{Instruction, Instructions, MAX_BYTES, Skipped, instructions, nearest, read_own, shell};
+use super::{
+    Instruction, Instructions, MAX_BYTES, Skipped, instructions, nearest_instructions, read_own, shell,
+};
 use crate::context::workplace::Workplace;
 use crate::discovery::catalog::escape;
 
@@ -251,7 +253,7 @@ impl InstructionsPlugin {
         let (cwd, begun) = (self.prompt_cwd(cx), Workplace::new(&self.cwd, &self.root));
         let find = move || {
             let root = begun.moved(Some(cwd.clone()), &*files).project;
-            (nearest(&dirs, &cwd, &root, &*files), dirs)
+            (nearest_instructions(&dirs, &cwd, &root, &*files), dirs)
         };
         let (mut found, dirs) = tokio::task::spawn_blocking(find).await?;
         if let Some(redactor) = cx.service::<Redactor>() {
@@ -291,7 +293,7 @@ impl InstructionsPlugin {
     }
 
     /// Marks instructions of omitted results: they are delivered again with the next result, or pinned.
-    fn lose_results(&self, cx: &Cx) {
+    fn mark_results_omitted(&self, cx: &Cx) {
         if let Some(known) = self.lock_told().results.get_mut(&context_of(cx)) {
             let files = std::mem::take(&mut known.files);
             known.left.extend(files);
@@ -394,7 +396,7 @@ impl Plugin for InstructionsPlugin {
         );
         scope.provide::<dyn PinnedContext>("instructions", Arc::new(self.clone()))?;
         let plugin = self.clone();
-        scope.on_sync_at(everywhere, move |_: &ContextReduced, cx: &Cx| plugin.lose_results(cx));
+        scope.on_sync_at(everywhere, move |_: &ContextReduced, cx: &Cx| plugin.mark_results_omitted(cx));
         let plugin = self.clone();
         scope.on_sync(move |_: &SessionLoaded, cx: &Cx| plugin.forget(cx));
         Ok(())

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_line_works_where_the_changes_at_its_beginning_lead() {
+    fn leading_cd_commands_set_the_directory_of_a_command_line() {
         for (command, wanted) in [
             ("ls", "/desk"),
             ("cd sub && ls", "/desk/sub"),

@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 6;
 pub struct Bundle {
     /// Canonical path of the directory.
     pub dir: PathBuf,
-    /// Paths of the files, relative to it and sorted.
+    /// Sorted paths of the files, relative to the directory.
     pub files: Vec<PathBuf>,
 }
 

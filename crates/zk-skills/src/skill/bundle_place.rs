@@ -27,9 +27,9 @@ pub struct BundleSkill {
 /// Command of a bundle, before it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundleCommand {
-    /// Name of the command, with the bundle's before it.
+    /// Name of the command, prefixed with that of the bundle.
     pub name: String,
-    /// Canonical path of its file.
+    /// Canonical path of the command's file.
     pub path: PathBuf,
     /// Description in place of the file's own.
     pub help: Option<String>,

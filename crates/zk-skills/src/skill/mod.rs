@@ -104,15 +104,15 @@ pub struct Skill {
     pub source: SkillSource,
     /// Canonical directory of the skill; `None` if it is not from a directory.
     pub dir: Option<PathBuf>,
-    /// Name of its file in the directory, in its actual case.
+    /// Name of the skill's file in its directory, in its actual case.
     pub file: String,
     /// Text of a skill that is not from a directory.
     pub inline: Option<Arc<str>>,
     /// Host and entry of a served skill.
     pub served: Option<Arc<Served>>,
-    /// Bundle of the skill, if it is of one.
+    /// Bundle that contains the skill, if any.
     pub bundle: Option<Arc<BundlePlace>>,
-    /// Diagnostics for its author.
+    /// Diagnostics for the author of the skill.
     pub diagnostics: Vec<Diagnostic>,
     /// Bytes of its frontmatter, the only part that is needed until it is used.
     pub head: Arc<[u8]>,

@@ -213,7 +213,7 @@ fn take_lock(path: &Path) -> Result<MapLock, MapError> {
         };
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             // A deletion has removed the file meanwhile: nobody else sees its lock.
-            Ok(()) if !is_at(&file, path) => {}
+            Ok(()) if !is_still_at(&file, path) => {}
             Ok(()) => {
                 let text = format!("{:>10}\n", std::process::id());
                 file.write_all_at(text.as_bytes(), 0).map_err(&failed)?;
@@ -227,7 +227,7 @@ fn take_lock(path: &Path) -> Result<MapLock, MapError> {
 }
 
 /// Whether the open file is still the one at `path`.
-fn is_at(file: &File, path: &Path) -> bool {
+fn is_still_at(file: &File, path: &Path) -> bool {
     let place = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
     match (file.metadata(), std::fs::symlink_metadata(path)) {
         (Ok(own), Ok(there)) => place(own) == place(there),
@@ -253,9 +253,9 @@ mod tests {
         let held = take_lock(&path).unwrap();
         assert!(matches!(take_lock(&path), Ok(MapLock::Busy { .. })));
         let file = File::open(&path).unwrap();
-        assert!(is_at(&file, &path));
+        assert!(is_still_at(&file, &path));
         std::fs::remove_file(&path).unwrap();
-        assert!(!is_at(&file, &path));
+        assert!(!is_still_at(&file, &path));
         drop(held);
         assert!(matches!(take_lock(&path), Ok(MapLock::Held(_))));
     }

@@ -155,7 +155,7 @@ impl FileMapStore {
 
 impl Inner {
     /// Takes the right to write a session.
-    async fn hold(self: &Arc<Self>, id: &SessionId, keys: &Keys) -> Result<Hold, StoreError> {
+    async fn take_write_hold(self: &Arc<Self>, id: &SessionId, keys: &Keys) -> Result<Hold, StoreError> {
         if !lock(&self.own).insert(id.clone()) {
             return Err(StoreError::InUse { id: id.clone(), pid: std::process::id() });
         }
@@ -214,7 +214,7 @@ impl SessionStore for FileMapStore {
 
     async fn open(&self, id: &SessionId) -> Result<Arc<dyn OpenSession>, StoreError> {
         let keys = self.find_keys(id).await?;
-        let hold = self.inner.hold(id, &keys).await?;
+        let hold = self.inner.take_write_hold(id, &keys).await?;
         // Read again: another writer may have appended before the lock was taken.
         let (keys, stored) = self.load(id).await?;
         Ok(Arc::new(MapSession::opened(self.inner.clone(), id.clone(), &keys, stored, hold)))
@@ -255,7 +255,7 @@ impl SessionStore for FileMapStore {
 
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
         let keys = self.find_keys(id).await?;
-        let hold = self.inner.hold(id, &keys).await?;
+        let hold = self.inner.take_write_hold(id, &keys).await?;
         let keys = self.find_keys(id).await?;
         let map = &self.inner.map;
         // From here on the session counts as deleted, even if the rest is interrupted.

@@ -142,7 +142,7 @@ impl MapSession {
         if keys.is_session() {
             return Err(exists_error(&self.id));
         }
-        let hold = self.inner.hold(&self.id, &keys).await.map_err(|error| match error {
+        let hold = self.inner.take_write_hold(&self.id, &keys).await.map_err(|error| match error {
             StoreError::InUse { .. } => exists_error(&self.id),
             other => other,
         })?;

@@ -32,7 +32,7 @@ pub struct Answered {
 }
 
 impl Asked {
-    /// Reads `request`, the `number`th one.
+    /// Reads the request with this number, from 1.
     #[must_use]
     pub fn of(request: &Request, number: usize) -> Self {
         Self {

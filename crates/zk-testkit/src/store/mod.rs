@@ -107,7 +107,9 @@ where
         suite.check("a title is changed and given back", listing::check_rename).await;
     }
     if options.shares {
-        suite.check_two("two stores see one another's sessions and locks", writers::check_two_stores).await;
+        suite
+            .check_on_two("two stores see one another's sessions and locks", writers::check_two_stores)
+            .await;
     }
     suite
         .check_leases(
@@ -141,7 +143,7 @@ where
         self.run_check(name, check(Case { store: &*store, options: self.options })).await;
     }
 
-    async fn check_two(
+    async fn check_on_two(
         &mut self,
         name: &'static str,
         check: impl AsyncFnOnce(Case<'_>, Case<'_>) -> Outcome,

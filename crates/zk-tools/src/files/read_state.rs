@@ -223,7 +223,7 @@ impl ReadState {
     }
 
     /// Records a content that the model wrote or was shown in a message; `whole` if it now knows all of it.
-    pub(crate) fn note_content(&self, reader: &str, path: &Path, content: Fingerprint, whole: bool) {
+    pub(crate) fn record_content(&self, reader: &str, path: &Path, content: Fingerprint, whole: bool) {
         let mut files = self.files();
         let key = key(reader, path);
         let before = files.remove(&key).is_some_and(|seen| seen.whole);
@@ -231,7 +231,7 @@ impl ReadState {
     }
 
     /// Records that the model was shown a part of a content it did not know.
-    pub(crate) fn note_part(&self, reader: &str, path: &Path, content: Fingerprint) {
+    pub(crate) fn record_shown_part(&self, reader: &str, path: &Path, content: Fingerprint) {
         self.files().insert(key(reader, path), Seen::new(content));
     }
 
@@ -257,7 +257,7 @@ impl ReadState {
     }
 
     /// Variant of [`known`](Self::known) for a change of the whole file, for which the reader must have seen it itself.
-    pub(crate) fn known_itself(&self, reader: &str, path: &Path, content: Fingerprint) -> Known {
+    pub(crate) fn known_from_own_read(&self, reader: &str, path: &Path, content: Fingerprint) -> Known {
         match self.known(reader, path, content) {
             Known::Whole if !self.has_seen(reader, path) => Known::Never,
             known => known,

@@ -69,11 +69,11 @@ impl Tool for WriteFile {
             let new = Fingerprint::of(content.as_bytes());
             if let Some(old) = &old {
                 if old.fingerprint == new {
-                    state.note_content(&reader, &at.path, new, true);
+                    state.record_content(&reader, &at.path, new, true);
                     let text = format!("No change needed: `{}` has exactly this content already", at.shown);
                     return Ok(ToolOutput::text(text.clone()).with_display(Display::Line { text }));
                 }
-                let known = state.known_itself(&reader, &at.path, old.fingerprint);
+                let known = state.known_from_own_read(&reader, &at.path, old.fingerprint);
                 check_overwrite(known, read_first, old.len, &tools).map_err(|why| {
                     let now =
                         if known == Known::Changed { current_lines(old, &content) } else { String::new() };
@@ -82,7 +82,7 @@ impl Tool for WriteFile {
             }
             check_not_stopped(stop)?;
             files.write(&at, content.as_bytes()).map_err(|error| path_error(&error, &tools))?;
-            state.note_content(&reader, &at.path, new, true);
+            state.record_content(&reader, &at.path, new, true);
             let verb = if old.is_some() { "Updated" } else { "Created" };
             let lines = count(content.lines().count(), "line");
             let text = format!("{verb} `{}` ({lines}, {})", at.shown, size(content.len() as u64));

@@ -62,7 +62,7 @@ impl CommandOutput {
         if cut == 0 {
             return text;
         }
-        let (total, place) = (size(self.output.total()), self.output.whereabouts());
+        let (total, place) = (size(self.output.total()), self.output.describe_file());
         let place =
             place.unwrap_or_else(|| "this session has no place for the rest, which is lost".to_owned());
         let handle = self.output.whole_file().map(handle_of).unwrap_or_default();

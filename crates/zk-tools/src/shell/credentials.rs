@@ -29,13 +29,13 @@ pub(super) fn needed(command: &str, cwd: &Path, options: &ToolsOptions) -> Optio
         "npm" | "pnpm" | "yarn" | "bun" => when(has(&["login", "publish", "whoami"]), "its token"),
         "twine" => when(has(&["upload"]), "its token"),
         "gem" => when(has(&["push"]), "its token"),
-        "git" => git_needs(args, cwd, options),
+        "git" => hidden_git_credentials(args, cwd, options),
         _ => None,
     }?;
     Some(format!("`{name}` needs credentials of yours, which the sandbox hides ({which}): it runs as you"))
 }
 
-fn git_needs(args: &[String], cwd: &Path, options: &ToolsOptions) -> Option<&'static str> {
+fn hidden_git_credentials(args: &[String], cwd: &Path, options: &ToolsOptions) -> Option<&'static str> {
     let (name, rest) = args.split_first()?;
     if !matches!(name.as_str(), "clone" | "fetch" | "ls-remote" | "pull" | "push") {
         return None;
@@ -43,7 +43,7 @@ fn git_needs(args: &[String], cwd: &Path, options: &ToolsOptions) -> Option<&'st
     let is_push = name == "push";
     let goes_by_ssh = |address: &str| {
         let mut rules = options.git_ssh_prefixes.iter().filter(|(_, only_pushes)| is_push || !only_pushes);
-        is_far(address) || rules.any(|(prefix, _)| address.starts_with(prefix))
+        is_ssh_address(address) || rules.any(|(prefix, _)| address.starts_with(prefix))
     };
     let place = rest.iter().find(|word| !word.starts_with('-')).map(String::as_str);
     let named = place.filter(|place| place.contains("://") || goes_by_ssh(place));
@@ -64,7 +64,7 @@ fn git_needs(args: &[String], cwd: &Path, options: &ToolsOptions) -> Option<&'st
 }
 
 /// Whether git reaches an address by SSH.
-fn is_far(address: &str) -> bool {
+fn is_ssh_address(address: &str) -> bool {
     let is_short = !address.contains("://")
         && address.split_once(':').is_some_and(|(host, _)| host.contains('@') && !host.contains('/'));
     is_short || address.starts_with("ssh://") || address.starts_with("git+ssh://")

@@ -288,7 +288,7 @@ impl Tool for Shell {
         let outcome = match attend(process, &mut tail, began, deadline, stop, &leave).await.map_err(failed)? {
             Attendance::Ended(outcome) => outcome,
             Attendance::Left(process) => {
-                let (text, output) = tail.so_far();
+                let (text, output) = tail.output_so_far();
                 let (command, limit) = (args.command, self.options.job_timeout_max);
                 let leaving = Leaving { command, process, output, began, limit };
                 return self.move_to_background(leaving, &text, cx);

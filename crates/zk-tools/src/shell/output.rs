@@ -155,9 +155,9 @@ impl Output {
     }
 
     /// Text for the model about the file with the output; `None` without a file.
-    pub(crate) fn whereabouts(&self) -> Option<String> {
+    pub(crate) fn describe_file(&self) -> Option<String> {
         match &self.spill {
-            Spilled::To(file) => Some(file.whereabouts()),
+            Spilled::To(file) => Some(file.describe_file()),
             Spilled::Failed(error) if !error.is_empty() => {
                 Some(format!("the rest is lost, it could not be written to a file: {error}"))
             }
@@ -245,7 +245,7 @@ impl SpillFile {
         }
     }
 
-    fn whereabouts(&self) -> String {
+    fn describe_file(&self) -> String {
         let path = self.path.display();
         match (&self.failed, self.is_cut) {
             (Some(error), _) => {
@@ -308,7 +308,7 @@ mod tests {
         output.write(b"12345678");
         assert_eq!(output.since(0), Since { cut: 0, text: "12345678".to_owned() });
         assert_eq!(output.since(6), Since { cut: 0, text: "78".to_owned() });
-        assert_eq!(output.whereabouts(), None);
+        assert_eq!(output.describe_file(), None);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(file_of(&output), text.replace("correct-horse-battery", "[redacted]"));
         let since = output.since(0);
         assert_eq!((since.text.as_str(), since.cut), ("e of it\n", text.len() as u64 - 8));
-        assert!(output.whereabouts().unwrap().starts_with("all of it is in "));
+        assert!(output.describe_file().unwrap().starts_with("all of it is in "));
     }
 
     #[test]
@@ -336,7 +336,7 @@ mod tests {
         }
         output.flush();
         assert_eq!(file_of(&output).len(), 10);
-        assert!(output.whereabouts().unwrap().starts_with("its first 10 B are in "));
+        assert!(output.describe_file().unwrap().starts_with("its first 10 B are in "));
         assert_eq!(output.total(), 9_000);
     }
 }

@@ -64,7 +64,7 @@ impl Tail {
     }
 
     /// End of the output so far with a note on the omission, and the full output to continue with.
-    pub(super) fn so_far(self) -> (String, Output) {
+    pub(super) fn output_so_far(self) -> (String, Output) {
         let Since { cut, text } = self.output.since(0);
         let head =
             if cut == 0 { String::new() } else { format!("…({cut} bytes truncated from head)…\n") };
@@ -77,7 +77,7 @@ impl Tail {
         self.output.flush();
         let Since { cut, text: kept } = self.output.since(0);
         let lines = kept.lines().map(str::to_owned).collect();
-        let head = match (cut, self.output.whereabouts()) {
+        let head = match (cut, self.output.describe_file()) {
             (0, _) => String::new(),
             (cut, None) => format!("…({cut} bytes truncated from head)…\n"),
             (cut, Some(place)) => format!("…({cut} bytes truncated from head; {place})…\n"),

@@ -4,7 +4,7 @@ use reqwest::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, LOCATION,
 };
 use reqwest::{Response, Url};
-use zk_auth::http::{Received, pinned_client, read_some, root_cause};
+use zk_auth::http::{Received, pinned_client, read_up_to_limit, root_cause};
 use zk_core::model::{ToolError, ToolErrorKind};
 
 use super::address::{Guard, check};
@@ -90,7 +90,7 @@ impl Getter {
             return Err(ToolError::failed(text));
         }
         let mut body = Received::default();
-        read_some(response, self.max_bytes + 1, &mut body).await;
+        read_up_to_limit(response, self.max_bytes + 1, &mut body).await;
         let is_cut = body.bytes.len() > self.max_bytes;
         if !body.is_whole && !is_cut {
             return Err(ToolError::failed(format!(

@@ -18,7 +18,7 @@ pub(super) fn push_content(out: &mut String, whole: &WholeBlock, images: &mut Im
     match &whole.block.content {
         Content::User { text, attachments } => {
             out.push_str("<div class=\"said\">");
-            push_plain(out, text, limits);
+            push_plain_text(out, text, limits);
             out.push_str("</div>");
             push_images(out, whole, images, limits);
             let missing = (*attachments as usize).saturating_sub(whole.images.len());
@@ -30,7 +30,7 @@ pub(super) fn push_content(out: &mut String, whole: &WholeBlock, images: &mut Im
             out.push_str("<details class=\"side\"><summary><span class=\"mark\">◦</span> ");
             push_text(out, by.as_str());
             let _ = write!(out, " <small>{}</small></summary><div class=\"said\">", first_line(text));
-            push_plain(out, text, limits);
+            push_plain_text(out, text, limits);
             out.push_str("</div></details>");
         }
         Content::Thinking { text, thought_ms } => {
@@ -42,13 +42,13 @@ pub(super) fn push_content(out: &mut String, whole: &WholeBlock, images: &mut Im
                 out.push_str(" <small>not shown by the provider</small>");
             }
             out.push_str("</summary><div class=\"md\">");
-            push_rich(out, text, limits);
+            push_markdown_text(out, text, limits);
             out.push_str("</div></details>");
         }
         Content::Answer { text, end } => {
             if !text.is_empty() {
                 out.push_str("<div class=\"md\">");
-                push_rich(out, text, limits);
+                push_markdown_text(out, text, limits);
                 out.push_str("</div>");
             }
             if let Some(remark) = end.remark().filter(|_| *end != AnswerEnd::Whole) {
@@ -68,7 +68,7 @@ pub(super) fn push_content(out: &mut String, whole: &WholeBlock, images: &mut Im
                 "<details class=\"side summary\"><summary><span class=\"mark\">≡</span> The conversation up to here was summed up\
                  </summary><div class=\"md\">",
             );
-            push_rich(out, text, limits);
+            push_markdown_text(out, text, limits);
             out.push_str("</div></details>");
         }
         Content::Plugin(plugin) => {
@@ -94,13 +94,13 @@ fn first_line(text: &Text) -> String {
     super::escape::escaped(&line)
 }
 
-fn push_plain(out: &mut String, text: &Text, limits: &Limits) {
+fn push_plain_text(out: &mut String, text: &Text, limits: &Limits) {
     let (text, rest) = cut_text(text.as_str().trim_end(), limits.text_bytes);
     push_text(out, text);
     push_omission(out, rest);
 }
 
-fn push_rich(out: &mut String, text: &Text, limits: &Limits) {
+fn push_markdown_text(out: &mut String, text: &Text, limits: &Limits) {
     let (text, rest) = cut_text(text.as_str(), limits.text_bytes);
     push_markdown(out, text);
     push_omission(out, rest);
@@ -218,7 +218,7 @@ fn push_body(out: &mut String, whole: &WholeBlock, body: &Body, limits: &Limits)
                 out.push_str("</p>");
             }
             out.push_str("<div class=\"md\">");
-            push_rich(out, &Text::new(&joined()), limits);
+            push_markdown_text(out, &Text::new(&joined()), limits);
             out.push_str("</div>");
         }
         Form::Checklist { .. } => {

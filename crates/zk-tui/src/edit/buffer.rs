@@ -197,7 +197,7 @@ impl Buffer {
     /// Replaces the text between `from` and the caret.
     pub(crate) fn replace_from(&mut self, from: usize, text: &str) {
         // A position within a mark is not a position in the text.
-        if from > self.caret || !self.text.is_char_boundary(from) || self.before_mark(from) != from {
+        if from > self.caret || !self.text.is_char_boundary(from) || self.start_of_mark(from) != from {
             return;
         }
         let text = &without_control_characters(text);
@@ -235,7 +235,7 @@ impl Buffer {
     }
 
     fn move_to(&mut self, to: usize) {
-        (self.caret, self.was_typing) = (self.before_mark(to.min(self.text.len())), false);
+        (self.caret, self.was_typing) = (self.start_of_mark(to.min(self.text.len())), false);
         (self.was_killing, self.yanked) = (false, None);
     }
 
@@ -290,14 +290,14 @@ impl Buffer {
         let before = self.text.get(..self.caret).unwrap_or_default();
         let words = before.trim_end();
         let blank = words.char_indices().rev().find(|(_, c)| c.is_whitespace());
-        self.before_mark(blank.map_or(0, |(at, c)| at + c.len_utf8()))
+        self.start_of_mark(blank.map_or(0, |(at, c)| at + c.len_utf8()))
     }
 
     fn word_after(&self) -> usize {
         let after = self.text.get(self.caret..).unwrap_or_default();
         let blanks = after.len() - after.trim_start().len();
         let word = after.trim_start().find(char::is_whitespace).unwrap_or(after.trim_start().len());
-        self.behind_mark(self.caret + blanks + word)
+        self.end_of_mark(self.caret + blanks + word)
     }
 
     fn line_start(&self) -> usize {

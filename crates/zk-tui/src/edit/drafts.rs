@@ -95,7 +95,7 @@ impl Drafts {
     }
 
     /// Stores the text until another screen takes over the draft.
-    pub fn hand_on(self, text: String) {
+    pub fn store_for_next_screen(self, text: String) {
         self.holding(text).store();
     }
 

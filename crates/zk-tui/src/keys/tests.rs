@@ -102,7 +102,7 @@ fn the_background_colour_is_light_or_dark() {
 }
 
 #[test]
-fn what_is_typed_behind_escape_is_text_although_an_answer_is_awaited() {
+fn text_typed_after_escape_is_text_during_a_terminal_query() {
     let mut decoder = KeyDecoder::default();
     decoder.expect_reply();
     decoder.push(b"\x1b");

@@ -112,7 +112,7 @@ impl Markdown {
     }
 
     /// Prepends the margin to the rows of a table.
-    fn behind_margin(&self, rows: Vec<Row>) -> Vec<Row> {
+    fn prepend_margin(&self, rows: Vec<Row>) -> Vec<Row> {
         let behind = |row: Row| {
             let mut whole = Row::of(Style::PLAIN, self.margin());
             whole.append(&row);
@@ -284,7 +284,7 @@ impl Markdown {
             && !block_start(line).interrupts_paragraph()
         {
             let rows = table.line_rows(line);
-            let rows = self.behind_margin(rows);
+            let rows = self.prepend_margin(rows);
             self.ready.extend(rows);
             return;
         }
@@ -345,7 +345,7 @@ impl Markdown {
         if let Some((table, rows)) = GrowingTable::begin(&self.source, self.table_width()) {
             let separator = self.separating_rows();
             self.ready.extend(separator);
-            let rows = self.behind_margin(rows);
+            let rows = self.prepend_margin(rows);
             self.ready.extend(rows);
             (self.began, self.joins) = (true, false);
             self.source.clear();

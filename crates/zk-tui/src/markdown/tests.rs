@@ -273,7 +273,7 @@ fn source() -> impl Strategy<Value = String> {
 }
 
 /// Block with distinct words.
-fn words_of(kind: u8, words: usize, markup: usize, count: &mut usize) -> String {
+fn generated_words(kind: u8, words: usize, markup: usize, count: &mut usize) -> String {
     let mut text = String::new();
     for at in 0..words {
         let word = format!("w{count}w");
@@ -335,7 +335,7 @@ proptest! {
         steps in proptest::collection::vec((1..60usize, 0..9usize, proptest::option::of(1..60usize)), 1..40),
     ) {
         let mut count = 0;
-        let source: String = blocks.iter().map(|(kind, words, markup)| words_of(*kind, *words, *markup, &mut count)).collect();
+        let source: String = blocks.iter().map(|(kind, words, markup)| generated_words(*kind, *words, *markup, &mut count)).collect();
         let mut markdown = Markdown::new(20);
         let (mut rest, mut rows) = (source.as_str(), Vec::new());
         for (bytes, taken, width) in steps.iter().cycle().take(200) {

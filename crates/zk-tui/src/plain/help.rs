@@ -143,14 +143,14 @@ fn help_of(names: &[String], is_drawn: bool, width: usize) -> String {
         let both = |at| format!("{:<half$}{}", line(&lines, at), line(&right, at), half = width / 2);
         lines = (0..rows).map(|at| both(at).trim_end().to_owned()).collect();
     }
-    lines.extend(others(names, width));
+    lines.extend(other_commands_line(names, width));
     let keys: &[&str] = if is_drawn { &DRAWN } else { &PLAIN };
     keys.iter().for_each(|key| push_broken(key, width, &mut lines));
     lines.join("\n")
 }
 
 /// A line on the commands of skills, files, servers and plugins.
-fn others(names: &[String], width: usize) -> Option<String> {
+fn other_commands_line(names: &[String], width: usize) -> Option<String> {
     let is_listed = |name: &str| {
         UNLISTED.contains(&name)
             || GROUPS.iter().any(|(_, entries)| entries.iter().any(|(of, _)| *of == name))

@@ -319,7 +319,7 @@ impl Inner {
                 }
             }
             Some(Question::Line { typed, focus, .. }) => {
-                if !focus.hears(keys, now) {
+                if !focus.takes_keys(keys, now) {
                     keys.iter().for_each(|key| self.press_draft(&mut state.typed, key, is_running));
                     focus.set_typing(!state.typed.draft.is_empty());
                 } else {

@@ -4,7 +4,7 @@ use zk_view::{Activity, Block, Body, Call, CallState, Content, Form, NoteLevel, 
 
 use crate::row::{Ground, Row, Style};
 pub use crate::view::status_line as status;
-use crate::view::{attached, counted, describe_silence, exit_words, short_diff};
+use crate::view::{attached, counted, describe_silence, short_diff, short_exit};
 
 /// Maximum length of a shown result line, in characters.
 const MAX_LINE_CHARS: usize = 120;
@@ -115,7 +115,7 @@ fn result_lines(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Vec<(Styl
         }
         (Form::Table, _) if !failed => vec![first(&format!("{}{took}", counted(total, "row")))],
         (Form::Command { exit }, _) => {
-            let ended = if failed { format!("{} · ", exit_words(exit)) } else { String::new() };
+            let ended = if failed { format!("{} · ", short_exit(exit)) } else { String::new() };
             let printed = if total == 0 { "no output".to_owned() } else { counted(total, "line") };
             let mut lines = vec![first(&format!("{ended}{printed}{took}"))];
             lines.extend(last_lines(body, shown));

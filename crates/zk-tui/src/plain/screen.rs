@@ -99,12 +99,12 @@ pub(crate) struct StatusId(u64);
 impl Screen {
     /// Standard output.
     pub fn stdout(env: &TerminalEnv) -> Self {
-        Self::at(StdStream::Stdout, env)
+        Self::for_stream(StdStream::Stdout, env)
     }
 
     /// Standard error.
     pub fn stderr(env: &TerminalEnv) -> Self {
-        Self::at(StdStream::Stderr, env)
+        Self::for_stream(StdStream::Stderr, env)
     }
 
     /// Creates a screen whose output is drawn by a front end.
@@ -117,7 +117,7 @@ impl Screen {
         self.sink.as_ref().map(|sink| sink.backlog.clone())
     }
 
-    fn at(place: StdStream, env: &TerminalEnv) -> Self {
+    fn for_stream(place: StdStream, env: &TerminalEnv) -> Self {
         let reader = place.reader();
         let is_capable = reader == Reader::Terminal && !env.is_dumb();
         Self {
@@ -194,7 +194,7 @@ impl Screen {
     }
 
     /// Writes a line that a front end wraps at words if it draws the screen.
-    pub fn words(&mut self, style: Style, text: &str) {
+    pub fn write_wrapped_line(&mut self, style: Style, text: &str) {
         self.end_line();
         let Some(sink) = &self.sink else { return self.line(style, text) };
         let text = redacted(text).into_owned();

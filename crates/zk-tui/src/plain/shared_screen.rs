@@ -53,9 +53,9 @@ impl SharedScreen {
         }
     }
 
-    /// Writes a line of prose, like [`Screen::words`].
-    pub fn words(&self, style: Style, text: &str) {
-        self.lock().words(style, text);
+    /// Writes a line of prose, like [`Screen::write_wrapped_line`].
+    pub fn write_wrapped_line(&self, style: Style, text: &str) {
+        self.lock().write_wrapped_line(style, text);
     }
 
     /// Writes a line that a person typed, like [`Screen::echo`].

@@ -97,7 +97,7 @@ impl Choice {
         }
     }
 
-    /// The answer that it is.
+    /// Answer of the person that the choice stands for.
     #[must_use]
     pub fn answer(self) -> UiAnswer {
         match self {
@@ -461,12 +461,12 @@ impl LineFocus {
 
     /// Whether keys read together at `now` go to the line instead of the draft. The first key after a pause
     /// focuses on the line, unless it is Enter or a paste, which may have been meant for the draft.
-    pub fn hears<K: AnswerKey>(&mut self, keys: &[K], now: Duration) -> bool {
-        self.hears_part(keys, keys.len() > 1, now)
+    pub fn takes_keys<K: AnswerKey>(&mut self, keys: &[K], now: Duration) -> bool {
+        self.takes_part(keys, keys.len() > 1, now)
     }
 
     /// Whether an arrow at `now` focuses on the line: it neither answers nor types.
-    pub(crate) fn hears_arrow(&mut self, now: Duration) -> bool {
+    pub(crate) fn takes_arrow(&mut self, now: Duration) -> bool {
         let hears = self.is_past_draft(now);
         self.is_focused |= hears;
         hears
@@ -477,8 +477,8 @@ impl LineFocus {
         self.is_focused || (now >= self.deaf_until && !self.is_typing)
     }
 
-    /// Variant of [`hears`](Self::hears) for part of the keys; `is_burst` if others were read with them.
-    pub(crate) fn hears_part<K: AnswerKey>(&mut self, keys: &[K], is_burst: bool, now: Duration) -> bool {
+    /// Variant of [`takes_keys`](Self::takes_keys) for part of the keys; `is_burst` if others were read with them.
+    pub(crate) fn takes_part<K: AnswerKey>(&mut self, keys: &[K], is_burst: bool, now: Duration) -> bool {
         let turns = matches!(keys, [key] if !is_burst && key.letter().is_some());
         if now >= self.deaf_until && (self.is_focused || (turns && !self.is_typing)) {
             self.is_focused = true;

@@ -168,7 +168,7 @@ impl CardState {
 
     /// Whether Escape answers the question, instead of stopping the run.
     pub(crate) fn hears_escape(&mut self, now: Duration) -> bool {
-        self.select.as_mut().is_some_and(|select| select.focus_mut().hears_arrow(now))
+        self.select.as_mut().is_some_and(|select| select.focus_mut().takes_arrow(now))
     }
 
     /// Focuses on the question.
@@ -243,9 +243,9 @@ impl CardState {
         match self.keys.marked() {
             Some(row) => {
                 let rules = self.frame.marked(row);
-                self.frame.page_with(self.from, self.room, ABOVE_HINT, (&rules, keys)).0
+                self.frame.page_with_rows(self.from, self.room, ABOVE_HINT, (&rules, keys)).0
             }
-            None => self.frame.page_with(self.from, self.room, ABOVE_HINT, (&self.frame.rules, keys)).0,
+            None => self.frame.page_with_rows(self.from, self.room, ABOVE_HINT, (&self.frame.rules, keys)).0,
         }
     }
 
@@ -366,7 +366,7 @@ impl CardState {
 
     fn press_in_line(&mut self, keys: &[Key], is_burst: bool, now: Duration) -> Vec<Outcome> {
         let Some(line) = &mut self.line else { return Vec::new() };
-        if !line.focus.hears_part(keys, is_burst, now) {
+        if !line.focus.takes_part(keys, is_burst, now) {
             return keys.iter().cloned().map(Outcome::Draft).collect();
         }
         for key in keys {

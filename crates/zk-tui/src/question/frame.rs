@@ -114,11 +114,11 @@ impl Frame {
     /// one. Hidden rows are counted; `above` is the key for those above.
     #[must_use]
     pub fn page(&self, from: usize, room: usize, above: &str) -> (Vec<Row>, Option<usize>) {
-        self.page_with(from, room, above, (&self.rules, &self.keys))
+        self.page_with_rows(from, room, above, (&self.rules, &self.keys))
     }
 
     /// Variant of [`page`](Self::page) with other rows instead of the choices and keys.
-    pub(super) fn page_with(
+    pub(super) fn page_with_rows(
         &self,
         from: usize,
         room: usize,

@@ -124,7 +124,7 @@ impl Select {
             self.is_mistyped = true;
             return Ok(Vec::new());
         }
-        if !self.focus.hears_part(keys, is_burst, now) {
+        if !self.focus.takes_part(keys, is_burst, now) {
             return Ok(keys.iter().cloned().map(Outcome::Draft).collect());
         }
         for key in keys {
@@ -157,7 +157,7 @@ impl Select {
         let last = self.asked.options.len().checked_sub(1);
         match (to, last) {
             (Direction::Up | Direction::Down, Some(last)) if self.typed.is_empty() => {
-                if !self.focus.hears_arrow(now) {
+                if !self.focus.takes_arrow(now) {
                     return false;
                 }
                 self.is_mistyped = false;

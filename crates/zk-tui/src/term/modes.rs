@@ -147,7 +147,7 @@ impl Modes {
     ///
     /// # Errors
     /// The terminal is disconnected.
-    pub fn hand_on(bytes: &[u8]) -> io::Result<()> {
+    pub fn write_output(bytes: &[u8]) -> io::Result<()> {
         let mut out = io::stdout().lock();
         out.write_all(bytes)?;
         out.flush()

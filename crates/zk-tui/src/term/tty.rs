@@ -112,7 +112,7 @@ impl KeyMode {
 
     /// Sets the mode again if a shell changed it while zk was stopped. Returns false if zk is in the
     /// background.
-    pub(crate) fn set_again(&self) -> bool {
+    pub(crate) fn set_mode_again(&self) -> bool {
         if !is_in_foreground() {
             return false;
         }
@@ -125,7 +125,7 @@ impl KeyMode {
         self.tty.restore();
         let _ = kill_current_process_group(signal);
         std::thread::sleep(SIGNAL_WAIT);
-        self.set_again();
+        self.set_mode_again();
     }
 }
 

@@ -149,7 +149,7 @@ fn outcome_facts(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Row {
     let dim = |facts: Vec<String>| Row::of(Style::DIM, &facts.join(" · "));
     match (&body.form, &body.lines[..]) {
         (Form::Command { exit }, _) => {
-            let ended = failed.then(|| exit_words(exit));
+            let ended = failed.then(|| short_exit(exit));
             let silent = (body.total_lines == 0).then(|| "no output".to_owned());
             dim(ended.into_iter().chain(silent).chain(took(MIN_TOLD_MS)).collect())
         }
@@ -175,7 +175,7 @@ fn outcome_facts(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Row {
 }
 
 /// The exit of a command in short.
-pub(crate) fn exit_words(exit: &CommandExit) -> String {
+pub(crate) fn short_exit(exit: &CommandExit) -> String {
     match exit {
         CommandExit::Code { code } => format!("exit {code}"),
         other => other.to_string(),
@@ -215,10 +215,10 @@ fn body_rows(call: &Call, width: usize, detail: Detail) -> Vec<Row> {
     let (CallState::Done | CallState::Failed, Some(body)) = (call.state, &call.body) else {
         return Vec::new();
     };
-    let shown = detail.at_most(if failed { MAX_FAILED_OUTPUT_ROWS } else { MAX_OUTPUT_ROWS });
+    let shown = detail.row_limit(if failed { MAX_FAILED_OUTPUT_ROWS } else { MAX_OUTPUT_ROWS });
     match &body.form {
         Form::Diff { added, removed, .. } if !failed => {
-            let most = detail.at_most(MAX_DIFF_ROWS);
+            let most = detail.row_limit(MAX_DIFF_ROWS);
             let (mut rows, changes) =
                 short_diff(body.lines.iter().map(Text::as_str), UNDER_HEAD, most, width);
             append_omitted(&mut rows, (added + removed).saturating_sub(changes), width, detail);

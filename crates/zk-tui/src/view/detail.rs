@@ -11,7 +11,7 @@ pub(crate) enum Detail {
 }
 
 impl Detail {
-    pub(super) fn at_most(self, short: usize) -> usize {
+    pub(super) fn row_limit(self, short: usize) -> usize {
         match self {
             Self::Short => short,
             Self::All => usize::MAX,

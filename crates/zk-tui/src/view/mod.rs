@@ -15,7 +15,7 @@ mod status_row;
 mod tables;
 
 pub(crate) use block::{Kind, block_rows, kind_of, open_rows};
-pub(crate) use call::{duration, exit_words, with_facts};
+pub(crate) use call::{duration, short_exit, with_facts};
 pub(crate) use detail::{Detail, MARGIN};
 pub(crate) use diff::{short_diff, whole_diff};
 pub use doing::sub_agent_state;

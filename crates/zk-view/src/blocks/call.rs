@@ -34,7 +34,7 @@ pub struct Call {
     pub step: u32,
     /// The tool's canonical name.
     pub tool: Text,
-    /// Summary in one line: by its tool, and before that the tool's name with the first argument.
+    /// Summary in one line. Until the tool gives one, the tool's name with the first argument.
     pub summary: Text,
     /// Main argument, such as a command, in full; `None` if the summary contains it. A very long one is
     /// truncated.
@@ -195,7 +195,7 @@ impl Call {
 
     pub(crate) fn add_progress(&mut self, delta: &Text) {
         self.progress.append(delta);
-        self.progress.keep_end(MAX_PROGRESS.0, MAX_PROGRESS.1);
+        self.progress.truncate_to_tail(MAX_PROGRESS.0, MAX_PROGRESS.1);
     }
 }
 

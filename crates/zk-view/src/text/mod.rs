@@ -85,7 +85,7 @@ impl Text {
     }
 
     /// Truncates the text to its tail: at most `lines` lines and about `bytes` bytes.
-    pub(crate) fn keep_end(&mut self, lines: usize, bytes: usize) {
+    pub(crate) fn truncate_to_tail(&mut self, lines: usize, bytes: usize) {
         self.raw = None;
         let mut from = self.shown.len().saturating_sub(bytes);
         while !self.shown.is_char_boundary(from) {
@@ -197,7 +197,7 @@ mod tests {
             ("é漢x", 5, 3, "x"),
         ] {
             let mut text = Text::new(text);
-            text.keep_end(lines, bytes);
+            text.truncate_to_tail(lines, bytes);
             assert_eq!(text.as_str(), kept);
         }
     }

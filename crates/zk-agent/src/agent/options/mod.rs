@@ -243,11 +243,11 @@ impl ToolSet {
     }
 
     /// Returns the names that the set lists explicitly.
-    pub(crate) fn wanted(&self) -> Vec<&String> {
+    pub(crate) fn listed_names(&self) -> Vec<&String> {
         match self {
             Self::All | Self::None => Vec::new(),
             Self::Only(names) => names.iter().filter(|name| !name.ends_with('*')).collect(),
-            Self::Except(all, _) => all.wanted().into_iter().filter(|name| self.has(name)).collect(),
+            Self::Except(all, _) => all.listed_names().into_iter().filter(|name| self.has(name)).collect(),
             // Listed tools with side effects are left out on purpose, and therefore not missing.
             Self::Reading(_) => Vec::new(),
         }

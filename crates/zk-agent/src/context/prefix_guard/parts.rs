@@ -106,14 +106,14 @@ pub(super) fn system_parts(system: &str, sections: &[SectionSize], rewritten_by:
     vec![part(WHOLE, rewritten_by.unwrap_or("zk-agent"), system)]
 }
 
-/// Hash and size of the beginning of a conversation, up to the end of one message.
+/// Hash and size of a conversation's prefix, up to the end of one message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Checkpoint {
-    /// Number of messages in the beginning.
+    /// Number of messages in the hashed prefix.
     pub(super) messages: usize,
-    /// Number of blocks in the beginning, plus number of role changes.
+    /// Number of blocks in the hashed prefix, plus number of role changes.
     blocks: usize,
-    /// Size of the beginning, as by [`context_size`](zk_core::model::context_size).
+    /// Size of the hashed prefix, measured by [`context_size`](zk_core::model::context_size).
     pub(super) bytes: usize,
     chain: u64,
 }
@@ -177,7 +177,10 @@ impl Chains {
 
 /// Returns the last checkpoint at which `messages` still equal the recorded conversation; `None` if they
 /// equal it at all checkpoints.
-pub(super) fn broken_after(checkpoints: &[Checkpoint], messages: &[Arc<Message>]) -> Option<Checkpoint> {
+pub(super) fn last_equal_checkpoint(
+    checkpoints: &[Checkpoint],
+    messages: &[Arc<Message>],
+) -> Option<Checkpoint> {
     let mut chain = Chain::new();
     let mut left = checkpoints.iter().peekable();
     let mut held = chain.at.clone();

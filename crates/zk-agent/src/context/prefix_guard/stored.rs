@@ -88,7 +88,7 @@ impl Stored {
             is_other.then(|| Broken::new(thinking_part(&next.thinking), messages))
         };
         let conversation = || {
-            let held = parts::broken_after(&self.messages, &next.messages)?;
+            let held = parts::last_equal_checkpoint(&self.messages, &next.messages)?;
             Some(Broken::new(
                 PrefixPart::Messages { first: held.messages, source: None },
                 messages.saturating_sub(held.bytes),

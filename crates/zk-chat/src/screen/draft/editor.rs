@@ -145,7 +145,7 @@ impl Editing {
         loop {
             tokio::select! {
                 event = self.process.next() => match event.map_err(|error| error.to_string())? {
-                    Some(ProcessEvent::Output(_, bytes)) => Modes::hand_on(&bytes).map_err(|error| error.to_string())?,
+                    Some(ProcessEvent::Output(_, bytes)) => Modes::write_output(&bytes).map_err(|error| error.to_string())?,
                     Some(ProcessEvent::Exited(how)) => exit = Some(how),
                     Some(ProcessEvent::Closed(_)) => {}
                     None => break,

@@ -52,7 +52,7 @@ impl Unapproved {
     }
 }
 
-/// Parts that a sentence names.
+/// Maximum number of parts that a sentence names.
 const MAX_NAMED_PARTS: usize = 8;
 
 #[async_trait]

@@ -108,7 +108,7 @@ type Conversations = HashMap<Option<ContextId>, ConversationState>;
 #[derive(Default)]
 struct ConversationState {
     registry: Registry,
-    /// Position and turn of the last question to the model.
+    /// Position in the conversation of the last question to the model.
     asked: Option<usize>,
     /// Number of turns since the last question.
     turns: usize,
@@ -284,9 +284,9 @@ impl Subgoals {
         };
         let blocks: Vec<Block> = blocks.map(block).collect();
         let mut order = if gain {
-            tokio::task::spawn_blocking(move || score::by_gain(&blocks)).await?
+            tokio::task::spawn_blocking(move || score::order_by_gain(&blocks)).await?
         } else {
-            score::by_tier(&blocks)
+            score::order_by_tier(&blocks)
         };
         order.retain(|index| *index < end);
         Ok(order)
@@ -322,7 +322,7 @@ fn oldest_to_omit(
     let size = |from: usize, to: usize| sizes.iter().take(to).skip(from).sum::<usize>();
     let asked = (first..=limit).find(|at| messages.get(*at).is_some_and(|message| is_prompt(message)));
     let end = asked.filter(|at| size(first, *at) <= target / 8).unwrap_or(first);
-    cut::up_to(messages, end)
+    cut::omitted_range(messages, end)
 }
 
 /// Index of the first protected message of the active subgoal: the newest ones, in up to three quarters of

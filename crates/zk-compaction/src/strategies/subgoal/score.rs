@@ -19,13 +19,13 @@ pub(super) struct Block {
 }
 
 /// Indices of the messages whose results may be left out, in this order: by relevance, then oldest first.
-pub(super) fn by_tier(blocks: &[Block]) -> Vec<usize> {
+pub(super) fn order_by_tier(blocks: &[Block]) -> Vec<usize> {
     order(blocks.iter().map(|block| (block, block.tier.relevance())).collect())
 }
 
-/// Orders as [`by_tier`] does, with a deduction for content that a result with a higher score repeats.
+/// Orders as [`order_by_tier`] does, with a deduction for content that a result with a higher score repeats.
 /// Compares all pairs, so it needs its own thread.
-pub(super) fn by_gain(blocks: &[Block]) -> Vec<usize> {
+pub(super) fn order_by_gain(blocks: &[Block]) -> Vec<usize> {
     let mut sorted: Vec<&Block> = blocks.iter().collect();
     // Newer results come first, since they are still valid.
     sorted.sort_by(|one, other| {
@@ -75,7 +75,7 @@ mod tests {
             block(7, Tier::Outdated, ""),
             block(9, Tier::Active, ""),
         ];
-        assert_eq!(by_tier(&blocks), [3, 7, 1, 5]);
+        assert_eq!(order_by_tier(&blocks), [3, 7, 1, 5]);
     }
 
     #[test]
@@ -88,6 +88,6 @@ mod tests {
             block(9, Tier::Active, "omega sigma kappa"),
             block(11, Tier::Active, "omega sigma kappa"),
         ];
-        assert_eq!(by_gain(&blocks), [7, 1, 5, 3], "both active ones stay, though they say the same");
+        assert_eq!(order_by_gain(&blocks), [7, 1, 5, 3], "both active ones stay, though they say the same");
     }
 }

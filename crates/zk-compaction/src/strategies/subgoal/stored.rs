@@ -19,7 +19,7 @@ const VERSION: u32 = 1;
 pub(super) enum Record {
     /// The active subgoal was completed.
     Completed {
-        /// Id of its last message, if it has one.
+        /// Id of the subgoal's last message, if it has one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<MessageId>,
     },
@@ -27,7 +27,7 @@ pub(super) enum Record {
     Preparation {
         /// Text of the new subgoal.
         text: String,
-        /// Id of the last message before it, if it has one.
+        /// Id of the last message before the subgoal, if there is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<MessageId>,
     },

@@ -50,7 +50,7 @@ pub enum BlobError {
     /// No blob has this id.
     #[error("nothing is kept under `{id}`; it may have been removed with its session")]
     Missing {
-        /// Id that was asked for.
+        /// Id of the requested blob.
         id: BlobId,
     },
     /// The content changed since it was stored.

@@ -65,7 +65,7 @@ impl RedactedPieces {
         self.text.push_str(&piece);
         let has_marker = self.has_marker();
         let found = if has_marker { self.find_secrets() } else { Vec::new() };
-        let hold = self.hold_from(has_marker);
+        let hold = self.first_open_secret(has_marker);
         if is_fresh && found.is_empty() && hold == self.text.len() {
             self.advance_to(hold, hold);
             return piece;
@@ -105,7 +105,7 @@ impl RedactedPieces {
 
     /// Returns the position from which the text may be an incomplete secret; the length of the text if there
     /// is none.
-    fn hold_from(&self, has_marker: bool) -> usize {
+    fn first_open_secret(&self, has_marker: bool) -> usize {
         let end = self.text.len();
         let known = self.redactor.find_open_value(self.text.as_bytes(), self.from, has_marker);
         let shape =

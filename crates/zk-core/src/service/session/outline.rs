@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_is_edited_before_its_run_and_the_rest_of_the_branch_is_left() {
+    fn editing_a_prompt_leaves_the_branch_before_its_run() {
         let outline = SessionOutline::from_entries(sample_log());
         assert_eq!(outline.before_prompt(&"c".into()), Some(Some("b".into())));
         assert_eq!(outline.before_prompt(&"a".into()), Some(None));

@@ -8,7 +8,7 @@ pub enum StoreError {
     /// There is no such session.
     #[error("unknown session `{id}`{hint}")]
     NotFound {
-        /// Id that was asked for.
+        /// Id of the requested session.
         id: String,
         /// Similar id, or empty.
         hint: String,
@@ -42,7 +42,7 @@ pub enum StoreError {
     NoEntry {
         /// Id of the session.
         session: SessionId,
-        /// Entry that was asked for.
+        /// Id of the requested entry.
         entry: EntryId,
     },
     /// The session cannot be read. Its files were moved aside unchanged.

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_text_is_the_last_answer_and_what_arrived_of_the_next() {
+    fn the_last_text_joins_the_last_answer_and_the_partial_next_one() {
         for (steps, last) in [
             (vec![], None),
             (vec![began_step("c")], None),

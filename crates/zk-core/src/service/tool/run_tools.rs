@@ -54,6 +54,6 @@ pub struct RunTool {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this run has no tool `{name}`; `RunTools::tools` lists those it has")]
 pub struct UnknownTool {
-    /// Name that was asked for.
+    /// Name of the requested tool.
     pub name: String,
 }

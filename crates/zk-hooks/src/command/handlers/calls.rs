@@ -297,7 +297,7 @@ impl Handler<ToolGate> for Ask {
                 seen.verdict = Verdict::Allow;
             }
             // The gate that decides last records this consent.
-            return Ok(Some(Ruling::Consent(format!("{}; answered: once", demand_text(&reason)))));
+            return Ok(Some(Ruling::Consent(format!("{}; answered: once", question_reason(&reason)))));
         }
         cx.emit(answer_record(gate, &answer, &reason)).await?;
         Ok(Some(match answer {
@@ -336,7 +336,7 @@ fn is_consent(answer: &UiAnswer) -> bool {
     }
 }
 
-fn demand_text(reason: &str) -> String {
+fn question_reason(reason: &str) -> String {
     format!("a hook had a person asked: {reason}")
 }
 
@@ -356,7 +356,7 @@ fn answer_record(gate: &ToolGate, answer: &UiAnswer, reason: &str) -> Permission
         | UiAnswer::Choice { .. }
         | UiAnswer::Text { .. } => (DecidedBy::Person, "no such answer"),
     };
-    PermissionDecided::of(gate, false, by, vec![demand_text(reason), said.to_owned()])
+    PermissionDecided::of(gate, false, by, vec![question_reason(reason), said.to_owned()])
 }
 
 impl Handler<PermissionRequest> for Calls {

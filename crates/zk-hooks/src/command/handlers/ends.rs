@@ -65,7 +65,7 @@ impl Ends {
         self.continued.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn asked_about(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+    fn lock_asked_about(&self) -> std::sync::MutexGuard<'_, Option<String>> {
         self.asked_about.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -121,7 +121,7 @@ impl Handler<SessionBeforeCompact> for Ends {
             CompactionTrigger::Manual => "manual",
             CompactionTrigger::Soft | CompactionTrigger::Hard | CompactionTrigger::Overflow => "auto",
         };
-        *self.asked_about() = Some(cx.turn_id().to_owned()).filter(|turn| !turn.is_empty());
+        *self.lock_asked_about() = Some(cx.turn_id().to_owned()).filter(|turn| !turn.is_empty());
         let chosen = self.runner.for_word(HookEvent::PreCompact, trigger);
         let fields = json!({"trigger": trigger, "custom_instructions": compact.instructions});
         for (_, answer) in self.runner.run(chosen, cx, |_| fields.clone()).await {
@@ -147,7 +147,7 @@ impl Handler<SessionBeforeCompact> for Ends {
 impl Handler<ContextReduced> for Ends {
     async fn call(&self, reduced: &ContextReduced, cx: &Cx) -> Answer<ContextReduced> {
         // The hooks were asked before this compaction.
-        if self.asked_about().as_deref() == Some(reduced.turn_id.as_str()) {
+        if self.lock_asked_about().as_deref() == Some(reduced.turn_id.as_str()) {
             return Ok(None);
         }
         let trigger = "auto";

@@ -37,7 +37,7 @@ pub(super) struct Pump {
     frames: Frames,
     /// Messages that were read and not delivered yet, with their sizes.
     ready: VecDeque<(usize, Message)>,
-    /// Total size of these messages in bytes.
+    /// Total size of the undelivered messages, in bytes.
     held: usize,
     said: Said,
     log: Option<LogSink>,

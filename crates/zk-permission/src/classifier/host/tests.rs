@@ -82,14 +82,14 @@ fn a_walk_has_the_worst_place_that_it_reaches() {
     let private = PrivateFiles::default();
     let here = here.hiding_private().recording_private(private.clone());
     assert_eq!(here.tree(&work.join("app"), read), PathPlace::Inside);
-    assert_eq!(private.take_new().len(), 1);
+    assert_eq!(private.take_new_files().len(), 1);
     assert_eq!(here.tree(&work.join("app"), read), PathPlace::Inside);
-    assert_eq!(private.take_new(), Vec::<PathBuf>::new(), "known by now");
+    assert_eq!(private.take_new_files(), Vec::<PathBuf>::new(), "known by now");
     fs::write(work.join("app/plain"), "").unwrap();
     symlink("plain", work.join("app/.env.local")).unwrap();
     let followed = TreeWalk { follows_links: true, ..read };
     assert_eq!(here.tree(&work.join("app"), followed), PathPlace::Private);
-    assert_eq!(private.take_new(), Vec::<PathBuf>::new(), "its target is not a credential by its name");
+    assert_eq!(private.take_new_files(), Vec::<PathBuf>::new(), "its target is not a credential by its name");
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn output(argv: &[&str], directory: &Path) -> Option<String> {
 }
 
 /// Whether a program reports an unknown flag.
-fn complains(output: &str, flag: &str) -> bool {
+fn reports_unknown_flag(output: &str, flag: &str) -> bool {
     let name = flag.trim_start_matches('-');
     let complaints = [
         "unrecognized option",
@@ -144,7 +144,7 @@ fn every_flag_of_the_tables_takes_of_the_next_word_what_its_program_takes() {
             missing.push(name);
             continue;
         };
-        if !complains(&control, STRANGE_FLAG) {
+        if !reports_unknown_flag(&control, STRANGE_FLAG) {
             // Program without flags, or one that takes all words for text.
             continue;
         }
@@ -158,12 +158,13 @@ fn every_flag_of_the_tables_takes_of_the_next_word_what_its_program_takes() {
             if told.starts_with("usage:") {
                 continue;
             }
-            if complains(&told, &flag) {
+            if reports_unknown_flag(&told, &flag) {
                 println!("{name} {flag}: not known to this version");
                 continue;
             }
             count += 1;
-            let took = if complains(&told, STRANGE_FLAG) { Takes::Nothing } else { Takes::NextWord };
+            let took =
+                if reports_unknown_flag(&told, STRANGE_FLAG) { Takes::Nothing } else { Takes::NextWord };
             if took == Takes::NextWord
                 && takes == Takes::Nothing
                 && run(&[&flag]).is_some_and(|alone| alone == told)

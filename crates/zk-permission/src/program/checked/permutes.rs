@@ -1,4 +1,4 @@
-use super::{STRANGE_FLAG, complains, output, reading_rows, repository};
+use super::{STRANGE_FLAG, output, reading_rows, reports_unknown_flag, repository};
 use crate::program::{table, writers};
 
 #[test]
@@ -11,7 +11,7 @@ fn every_program_takes_flags_behind_operands_where_its_row_says_so() {
     let (mut wrong, mut count) = (Vec::new(), 0);
     for program in rows {
         let run = |more: &[&str]| output(&[&program, more].concat(), &directory);
-        if !run(&[STRANGE_FLAG]).is_some_and(|told| complains(&told, STRANGE_FLAG)) {
+        if !run(&[STRANGE_FLAG]).is_some_and(|told| reports_unknown_flag(&told, STRANGE_FLAG)) {
             // Program that is missing, has no flags, or takes all words for text.
             continue;
         }
@@ -28,7 +28,7 @@ fn every_program_takes_flags_behind_operands_where_its_row_says_so() {
             continue;
         }
         count += 1;
-        let is_refused = complains(&told, STRANGE_FLAG) || told.starts_with("usage:");
+        let is_refused = reports_unknown_flag(&told, STRANGE_FLAG) || told.starts_with("usage:");
         let (name, permutes) = (program.join(" "), is_refused);
         println!("{name}: {}", if permutes { "flags anywhere" } else { "flags before operands" });
         if permutes != table::permutes(&name) {

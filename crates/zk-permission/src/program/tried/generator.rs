@@ -303,7 +303,7 @@ const OTHERS: [&str; 44] = [
     "readelf", "objdump", "size", "ldd", "cal", "look", "iconv", "zcat",
 ];
 
-/// Subcommands of git without a table, or with a small one.
+/// Subcommands of git that the judge's tables lack, or describe with few flags.
 const SUBCOMMANDS: [&str; 24] = [
     "add",
     "commit",

@@ -63,7 +63,7 @@ impl Watched {
     }
 
     /// Searches again; returns new files.
-    fn look(&mut self) -> Vec<PathBuf> {
+    fn find_new_files(&mut self) -> Vec<PathBuf> {
         if self.is_unchanged() {
             return Vec::new();
         }
@@ -116,13 +116,13 @@ impl DeniedFiles {
 
     /// Searches for new denied files, hides them in the sandboxes and tells the judge which rules the sandbox
     /// enforces. Reads directories.
-    pub fn look(&self) {
+    pub fn find_new_files(&self) {
         // Locked until all sandboxes hide the files, so that no sandbox is added in between.
         let mut sandboxes = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         let mut appeared = Vec::new();
         for watched in &mut *rules {
-            appeared.extend(watched.look());
+            appeared.extend(watched.find_new_files());
             self.judge.set_held(&watched.rule, watched.is_held);
         }
         if !appeared.is_empty() {

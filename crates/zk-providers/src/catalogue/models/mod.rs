@@ -69,10 +69,10 @@ fn without_date(id: &str) -> Option<&str> {
 /// ```
 #[must_use]
 pub fn near_matches(provider: &str, id: &str) -> Vec<&'static str> {
-    served_near(provider, id, SystemTime::now())
+    served_near_matches(provider, id, SystemTime::now())
 }
 
-fn served_near(provider: &str, id: &str, now: SystemTime) -> Vec<&'static str> {
+fn served_near_matches(provider: &str, id: &str, now: SystemTime) -> Vec<&'static str> {
     let id = id.to_lowercase();
     let mut found: Vec<(f64, &'static str)> = known_models(provider)
         .map(|known| (strsim::normalized_damerau_levenshtein(&id, &known.to_lowercase()), known))
@@ -84,7 +84,7 @@ fn served_near(provider: &str, id: &str, now: SystemTime) -> Vec<&'static str> {
 }
 
 /// Returns the provider name whose rows apply to `provider`, since two vendors can serve the same models.
-fn listed_at(provider: &str) -> &str {
+fn catalogue_provider(provider: &str) -> &str {
     match Vendor::named(provider) {
         Some(vendor) => vendor.catalogue(),
         None => provider,
@@ -97,7 +97,7 @@ fn listed_at(provider: &str) -> &str {
 /// assert!(zk_providers::known_models("anthropic").any(|id| id == "claude-opus-5"));
 /// ```
 pub fn known_models(provider: &str) -> impl Iterator<Item = &'static str> {
-    table::ids(listed_at(provider))
+    table::ids(catalogue_provider(provider))
 }
 
 /// Returns the providers in the table, vendors of their own models first.
@@ -119,7 +119,7 @@ pub fn known_providers() -> &'static [&'static str] {
 /// ```
 #[must_use]
 pub fn known_model(provider: &str, id: &str) -> Option<Model> {
-    let row = find(Some(listed_at(provider)), id)?;
+    let row = find(Some(catalogue_provider(provider)), id)?;
     let known = Vendor::named(provider).and_then(|vendor| vendor.describe_known(id));
     Some(known.unwrap_or_else(|| row.model(provider, id)))
 }
@@ -133,7 +133,7 @@ pub fn known_model(provider: &str, id: &str) -> Option<Model> {
 /// ```
 #[must_use]
 pub fn known_efforts(provider: &str, id: &str) -> Efforts {
-    find(Some(listed_at(provider)), id).map(Row::efforts).unwrap_or_default()
+    find(Some(catalogue_provider(provider)), id).map(Row::efforts).unwrap_or_default()
 }
 
 /// Returns the day on which the model `id` of `provider` is shut down, if it was announced.
@@ -144,7 +144,7 @@ pub fn known_efforts(provider: &str, id: &str) -> Efforts {
 /// ```
 #[must_use]
 pub fn known_shutdown(provider: &str, id: &str) -> Option<Shutdown> {
-    find(Some(listed_at(provider)), id)?.shutdown()
+    find(Some(catalogue_provider(provider)), id)?.shutdown()
 }
 
 /// Returns the hint for a model that the provider does not know.
@@ -153,7 +153,8 @@ pub(crate) fn did_you_mean(provider: &str, id: &str, now: SystemTime) -> Option<
         return Some(format!("It was shut down on {end}: choose another model"));
     }
     // A name that the provider refuses is no advice, even if the table lists it.
-    let near: Vec<&str> = served_near(provider, id, now).into_iter().filter(|near| *near != id).collect();
+    let near: Vec<&str> =
+        served_near_matches(provider, id, now).into_iter().filter(|near| *near != id).collect();
     let (last, others) = near.split_last()?;
     let names: Vec<String> = others.iter().map(|id| format!("`{id}`")).collect();
     Some(match names.is_empty() {

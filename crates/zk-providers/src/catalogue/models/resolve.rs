@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use super::{PROVIDERS, find, known_models, known_shutdown, listed_at, near_matches};
+use super::{PROVIDERS, catalogue_provider, find, known_models, known_shutdown, near_matches};
 use crate::catalogue::vendors::Vendor;
 
 /// Result of resolving a model name.
@@ -118,7 +118,7 @@ pub fn resolve_model(name: &str, provider: Option<&str>, own: &[&str]) -> Resolv
 }
 
 fn is_known(provider: &str, id: &str) -> bool {
-    find(Some(listed_at(provider)), id).is_some()
+    find(Some(catalogue_provider(provider)), id).is_some()
 }
 
 fn family(name: &str) -> Option<&'static Family> {

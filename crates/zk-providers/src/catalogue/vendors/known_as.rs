@@ -42,7 +42,7 @@ pub(crate) const SUBSCRIPTION_SIGN_INS: [(&str, &str, &str); 1] =
 impl Vendor {
     /// Whether this is the service of another vendor under another dialect, so that a person is offered only one of
     /// them.
-    pub(crate) fn is_double(&self) -> bool {
+    pub(crate) fn is_other_dialect_of_vendor(&self) -> bool {
         DOUBLE_VENDORS.contains(&self.name)
     }
 

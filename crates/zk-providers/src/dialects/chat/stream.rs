@@ -89,7 +89,7 @@ impl Decoder {
             self.tier = Some(tier.to_owned());
         }
         let mut choice_usage = None;
-        if let Some(choice) = chunk.choices.0.filter(|choice| self.is_ours(choice.index)) {
+        if let Some(choice) = chunk.choices.0.filter(|choice| self.is_current_choice(choice.index)) {
             if let Some(error) = choice.error {
                 return Err(response_error(error));
             }
@@ -111,7 +111,7 @@ impl Decoder {
     }
 
     /// Whether a choice belongs to the answer being read, since an extra body can request several.
-    fn is_ours(&mut self, index: Option<&RawValue>) -> bool {
+    fn is_current_choice(&mut self, index: Option<&RawValue>) -> bool {
         let Some(index) = index else { return true };
         self.choice.get_or_insert_with(|| index.to_owned()).get() == index.get()
     }
@@ -213,7 +213,7 @@ impl Decoder {
         self.calls.finish(cut, &mut self.begun, out)?;
         self.done = true;
         let tier = self.tier.take().and_then(|tier| serde_json::from_str::<String>(tier.get()).ok());
-        let usage = self.tiers.billed(self.usage, tier.as_deref().unwrap_or_default());
+        let usage = self.tiers.with_billed_cost(self.usage, tier.as_deref().unwrap_or_default());
         out.push_back(StreamEvent::Done { stop, usage });
         Ok(())
     }
@@ -273,7 +273,7 @@ fn append(target: &mut Option<(u32, String)>, delta: &str, begun: &mut u32) -> O
 }
 
 /// Returns the counts in a vendor-specific field, which only the last chunk has.
-fn own_counts(data: &[u8]) -> Option<&RawValue> {
+fn vendor_counts(data: &[u8]) -> Option<&RawValue> {
     let fields: HashMap<Cow<'_, str>, &RawValue> = serde_json::from_slice(data).ok()?;
     OWN_COUNTS.iter().find_map(|name| fields.get(*name).copied())
 }
@@ -303,7 +303,7 @@ impl Decode for Decoder {
             return Err(of_stream(ErrorBody::parse(data)));
         }
         let is_last = chunk.choices.0.as_ref().is_none_or(|choice| choice.finish_reason.is_some());
-        let own = (is_last && chunk.usage.is_none()).then(|| own_counts(data)).flatten();
+        let own = (is_last && chunk.usage.is_none()).then(|| vendor_counts(data)).flatten();
         self.add_chunk(chunk, out)?;
         if let Some(own) = own {
             self.update_usage(own, out);

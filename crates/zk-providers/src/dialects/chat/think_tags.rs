@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_an_answer_begins_with_is_thought() {
+    fn only_think_tags_at_the_start_of_an_answer_are_reasoning() {
         for (text, thought, answer) in [
             ("<think>\nhm\n</think>\n\nHi", "hm\n", "Hi"),
             ("\n <think>a < b</think>c</think>", "a < b", "c</think>"),

@@ -17,7 +17,7 @@ fn a_family_is_recognised_by_the_last_part_of_the_name() {
 }
 
 #[test]
-fn thinking_is_a_word_or_a_switch_or_not_mentioned() {
+fn thinking_is_sent_as_a_level_a_flag_or_not_at_all() {
     let asked = |support, level| think::think(support, ThinkingRequest { level, budget: None });
     for (support, level, expected) in [
         (ThinkingSupport::Effort, ThinkingLevel::Off, Some(Think::Word("low"))),

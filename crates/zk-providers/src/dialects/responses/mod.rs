@@ -201,7 +201,7 @@ impl Dialect for ResponsesDialect {
         let limit = request::limit(request, self.options.backend).filter(|_| self.is_compatible());
         let decoder = Decoder::new(request.model.reference(), limit);
         Box::new(match self.options.backend {
-            ResponsesBackend::Api => decoder.in_tiers(Tiers::of(CATALOGUE, &request.model)),
+            ResponsesBackend::Api => decoder.with_tiers(Tiers::of(CATALOGUE, &request.model)),
             ResponsesBackend::Subscription | ResponsesBackend::Compatible => decoder,
         })
     }

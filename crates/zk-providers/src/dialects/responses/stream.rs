@@ -84,7 +84,7 @@ impl Decoder {
     }
 
     /// Sets the tiers, to compute the cost by the tier that answers.
-    pub(super) fn in_tiers(mut self, tiers: Tiers) -> Self {
+    pub(super) fn with_tiers(mut self, tiers: Tiers) -> Self {
         self.tiers = tiers;
         self
     }
@@ -134,7 +134,7 @@ impl Decoder {
     }
 
     fn finish(&mut self, ending: Ending, response: &Value, out: &mut Out) -> Result<(), WireError> {
-        let usage = self.tiers.billed(finish::usage(response), text(response, "service_tier"));
+        let usage = self.tiers.with_billed_cost(finish::usage(response), text(response, "service_tier"));
         if usage != Usage::default() {
             // The usage counts in any case.
             out.push_back(StreamEvent::Usage(usage));

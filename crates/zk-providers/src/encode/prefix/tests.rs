@@ -77,7 +77,7 @@ fn only_what_is_new_is_written() {
 }
 
 #[test]
-fn a_body_is_gone_on_with_in_place_once_nobody_else_has_it() {
+fn an_unshared_body_is_extended_in_place() {
     let prefixes = PrefixCache::default();
     let all = history(&["a", "b", "c"]);
     let write = |count: usize| prefixes.body(head("m", "s"), &all[..count], &Plain::default()).unwrap();
@@ -100,7 +100,7 @@ fn a_mark_moves_on_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn what_follows_a_mark_in_the_middle_is_written_again_once_it_is_gone() {
+fn text_after_a_removed_cache_mark_is_written_again() {
     let prefixes = PrefixCache::default();
     write(&prefixes, head("m", "s"), &history(&["a", "b", "c"]), true);
     let (body, wrote) = write(&prefixes, head("m", "s"), &history(&["a", "!", "c", "d"]), true);

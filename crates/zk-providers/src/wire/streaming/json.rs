@@ -6,7 +6,7 @@ use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::Value;
 use tokio::time::timeout;
-use zk_auth::http::{Received, read_some};
+use zk_auth::http::{Received, read_up_to_limit};
 use zk_core::kernel::Cx;
 use zk_core::model::{ErrorKind, Phase, ProviderError};
 
@@ -54,7 +54,7 @@ async fn send(
     context.request_id = endpoint.request_id(response.headers());
     let (status, headers) = (response.status(), response.headers().clone());
     let mut body = Received::default();
-    read_some(response, DOCUMENT, &mut body).await;
+    read_up_to_limit(response, DOCUMENT, &mut body).await;
     if !status.is_success() {
         return Err(endpoint.response_error(status, &headers, &body));
     }

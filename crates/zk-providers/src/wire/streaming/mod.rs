@@ -13,7 +13,7 @@ use reqwest::header::CONTENT_TYPE;
 use reqwest::{Method, Response, StatusCode};
 use serde_json::Value;
 use tokio::time::timeout;
-use zk_auth::http::{Received, read_some};
+use zk_auth::http::{Received, read_up_to_limit};
 use zk_core::events::{ProviderPayload, ProviderResponse};
 use zk_core::kernel::{Cx, EmitError};
 use zk_core::model::{ErrorKind, ModelRef, Phase, ProviderError};
@@ -292,7 +292,7 @@ impl Exchange {
         let mut body = Received::default();
         tokio::select! {
             biased;
-            _ = timeout(LEFTOVER_TIMEOUT, read_some(response, ERROR_BODY, &mut body)) => {}
+            _ = timeout(LEFTOVER_TIMEOUT, read_up_to_limit(response, ERROR_BODY, &mut body)) => {}
             () = self.cx.stop_token().cancelled() => return Err(WireError::aborted()),
         }
         Ok(body)

@@ -44,7 +44,7 @@ pub(crate) struct HostHooks {
 
 impl HostHooks {
     /// Hooks that run.
-    pub(crate) fn running(&self) -> Map<String, Value> {
+    pub(crate) fn running_hooks(&self) -> Map<String, Value> {
         let mut all = Map::new();
         if !self.are_those_of_managers_off {
             add_groups(&mut all, &self.of_manager);
@@ -91,7 +91,7 @@ impl HostSettings {
                 }
                 "sandbox" => self.add_sandbox(value, place, is_managed)?,
                 key if UNNEEDED.contains(&key) => {}
-                key => self.leave_out(key, place, is_managed)?,
+                key => self.report_unsupported(key, place, is_managed)?,
             }
         }
         Ok(())
@@ -142,13 +142,13 @@ impl HostSettings {
                 }
                 // A start without the sandbox that is needed always fails.
                 "failIfUnavailable" => {}
-                _ => self.leave_out(&name, place, is_managed)?,
+                _ => self.report_unsupported(&name, place, is_managed)?,
             }
         }
         Ok(())
     }
 
-    fn leave_out(&mut self, key: &str, place: &str, is_managed: bool) -> Result<(), String> {
+    fn report_unsupported(&mut self, key: &str, place: &str, is_managed: bool) -> Result<(), String> {
         if is_managed {
             return Err(format!(
                 "`{key}` of {place} cannot be used: zk does not serve it, and a manager's settings count as a whole"
@@ -189,7 +189,7 @@ fn rules(value: &Value, key: &str, place: &str) -> Result<Vec<String>, String> {
     let all = parse_texts(value, &format!("permissions.{key}"), place)?;
     let zk_rules = |rule: &String| match (HostRule::read(rule), key) {
         (rule, "allow") => Ok(rule.allowed()),
-        (rule, _) => rule.held().map_err(|why| format!("`permissions.{key}` of {place}: {why}")),
+        (rule, _) => rule.restriction_rules().map_err(|why| format!("`permissions.{key}` of {place}: {why}")),
     };
     Ok(all.iter().map(zk_rules).collect::<Result<Vec<_>, _>>()?.concat())
 }
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_of_a_host_are_served_told_or_refused() {
+    fn settings_of_a_host_are_applied_reported_or_refused() {
         let mut read = HostSettings::default();
         let given = json!({
             "permissions": {"allow": ["Bash(git log:*)"], "deny": ["Write"], "defaultMode": "acceptEdits", "additionalDirectories": ["/a"]},
@@ -242,7 +242,7 @@ mod tests {
             read.add(&own, "--settings", false).unwrap();
             read.add(&managed, "--managed-settings", true).unwrap();
             read.add(&more, "x", by_manager).unwrap();
-            assert_eq!(Value::Object(read.hooks.running()), running);
+            assert_eq!(Value::Object(read.hooks.running_hooks()), running);
         }
         let wrong = HostSettings::default().add(&json!({"disableAllHooks": "yes"}), "--settings", false);
         assert!(wrong.unwrap_err().contains("neither true nor false"));

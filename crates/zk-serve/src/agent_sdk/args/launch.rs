@@ -115,7 +115,7 @@ fn refused(names: &[String]) -> (Vec<String>, Vec<String>) {
         hidden.extend(
             own.into_iter().filter(|tool| !tool.starts_with("mcp_") && !tool.starts_with(char::is_uppercase)),
         );
-        deny.extend(rule.held().unwrap_or_default());
+        deny.extend(rule.restriction_rules().unwrap_or_default());
     }
     (hidden, deny)
 }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_of_the_host_are_told_from_those_of_programs() {
+    fn servers_of_the_host_are_distinguished_from_started_programs() {
         let config =
             r#"{"mcpServers":{"own":{"type":"sdk","name":"own"},"far":{"type":"http","url":"http://x"}}}"#;
         let args = SdkArgs::read(["--mcp-config".to_owned(), config.to_owned()]);

@@ -128,7 +128,7 @@ impl HostRule {
     ///
     /// # Errors
     /// A sentence about a rule without a tool that zk or the SDK has: it would hold nothing back.
-    pub(crate) fn held(&self) -> Result<Vec<String>, String> {
+    pub(crate) fn restriction_rules(&self) -> Result<Vec<String>, String> {
         let mut rules = self.zk_rules();
         if rules.is_empty() && !ABSENT_TOOLS.contains(&self.tool.as_str()) {
             return Err(format!("`{}` is no tool, so that the rule would hold nothing back", self.tool));
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_have_the_words_of_zk() {
+    fn rules_of_the_host_are_converted_to_rules_of_zk() {
         for (rule, zk) in [
             ("Bash", &["tool(shell)"] as &[&str]),
             ("Bash(git log:*)", &["git log", "git log **"]),
@@ -202,11 +202,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forbidden_is_held_and_what_cannot_be_told_apart_is_not_allowed() {
-        let held = |rule| HostRule::read(rule).held();
-        assert_eq!(held("Read(.env)").unwrap(), ["read(.env)", "read(**/.env)"]);
-        assert_eq!(held("WebSearch").unwrap(), [] as [&str; 0]);
-        assert!(held("Bassh(rm:*)").unwrap_err().contains("`Bassh` is no tool"));
+    fn deny_rules_are_converted_and_allow_rules_without_an_equivalent_are_dropped() {
+        let restriction_rules = |rule| HostRule::read(rule).restriction_rules();
+        assert_eq!(restriction_rules("Read(.env)").unwrap(), ["read(.env)", "read(**/.env)"]);
+        assert_eq!(restriction_rules("WebSearch").unwrap(), [] as [&str; 0]);
+        assert!(restriction_rules("Bassh(rm:*)").unwrap_err().contains("`Bassh` is no tool"));
         assert_eq!(HostRule::read("Skill(commit)").allowed(), [] as [&str; 0]);
         assert_eq!(HostRule::read("Read(.env)").allowed(), ["read(.env)"]);
     }

@@ -67,7 +67,7 @@ fn a_sub_agent_is_named() {
 }
 
 #[test]
-fn what_repeats_the_prompt_is_left_out_and_what_fails_leaves_nothing() {
+fn system_prompts_and_unserialisable_events_print_no_line() {
     let cx = Bus::new().cx();
     assert_eq!(line(&SystemBefore { system: "s".into() }, &cx), "");
     assert_eq!(line(&Unserialisable, &cx), "");

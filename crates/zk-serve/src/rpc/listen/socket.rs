@@ -73,7 +73,7 @@ impl RpcServer {
             let Ok(permit) = room.clone().acquire_owned().await else { return Ok(()) };
             let (stream, _) = socket.listener.accept().await?;
             while clients.try_join_next().is_some() {}
-            if !is_of(&stream, socket.owner) {
+            if !belongs_to(&stream, socket.owner) {
                 continue;
             }
             let server = self.clone();
@@ -87,7 +87,7 @@ impl RpcServer {
 }
 
 /// Whether the program at the other end belongs to user `owner`; false if its user is unknown.
-fn is_of(stream: &UnixStream, owner: u32) -> bool {
+fn belongs_to(stream: &UnixStream, owner: u32) -> bool {
     stream.peer_cred().is_ok_and(|peer| peer.uid() == owner)
 }
 
@@ -125,8 +125,8 @@ mod tests {
     async fn a_program_of_another_user_is_told_apart() {
         let (one, _other) = UnixStream::pair().unwrap();
         let own = own_uid().unwrap();
-        assert!(is_of(&one, own));
-        assert!(!is_of(&one, own + 1));
+        assert!(belongs_to(&one, own));
+        assert!(!belongs_to(&one, own + 1));
     }
 
     #[tokio::test]

@@ -39,7 +39,7 @@ pub(super) async fn submit(client: &Arc<Client>, params: SubmitParams) -> Result
     }
     let decoded = params.images.iter().map(|image| STANDARD.decode(image));
     let images: Vec<Vec<u8>> = decoded.collect::<Result<_, _>>().map_err(|error| wrong(error.to_string()))?;
-    has_room(hosted)?;
+    ensure_queue_room(hosted)?;
     let mut text = params.text;
     for bytes in &images {
         let mark = hosted.attach_image(bytes).map_err(wrong)?;
@@ -60,13 +60,13 @@ pub(super) async fn steer(client: &Arc<Client>, params: SteerParams) -> Result<S
     if params.text.trim().is_empty() {
         return Err(RpcError::field("text", "a text is not empty"));
     }
-    has_room(shared.hosted()?)?;
+    ensure_queue_room(shared.hosted()?)?;
     client.record_prompt_to(&params.conversation);
     Ok(SubmitResult { seq: shared.intent(&Intent::Steer { text: params.text })? })
 }
 
 /// Fails if the queue of texts is full.
-fn has_room(hosted: &HostedConversation) -> Result<(), RpcError> {
+fn ensure_queue_room(hosted: &HostedConversation) -> Result<(), RpcError> {
     if hosted.view().view().queue.len() < MAX_WAITING_TEXTS {
         return Ok(());
     }

@@ -28,7 +28,7 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked {
 }
 
 /// Whether thinking is on, for vendors that think by default.
-fn thinks(body: &Value) -> bool {
+fn has_thinking(body: &Value) -> bool {
     body.pointer("/thinking/type").and_then(Value::as_str) != Some("disabled")
 }
 
@@ -112,7 +112,7 @@ fn check_tool_choice(strictness: &Strictness, body: &Value, tools: &[&str]) -> C
         return reject(Rule::ToolChoice, "'tool_choice' is only allowed when 'tools' are specified.");
     }
     let is_forced = !matches!(choice.as_str(), Some("auto" | "none"));
-    if is_forced && strictness.reasoning == Reasoning::Owed && thinks(body) {
+    if is_forced && strictness.reasoning == Reasoning::Owed && has_thinking(body) {
         return reject(Rule::ToolChoice, "Thinking mode does not support this tool_choice");
     }
     match choice {

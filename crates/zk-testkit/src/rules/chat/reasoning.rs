@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 use super::super::{Checked, Reasoning, Rule, is_blank, reject, text_of};
-use super::thinks;
+use super::has_thinking;
 
 /// Checks the reasoning fields of an assistant message.
 pub(super) fn check(reasoning: Reasoning, body: &Value, message: &Value, at: usize) -> Checked {
     match reasoning {
         Reasoning::Content | Reasoning::Parts => Ok(()),
-        Reasoning::Owed if thinks(body) && text_of(message, "reasoning_content").is_none() => reject(
+        Reasoning::Owed if has_thinking(body) && text_of(message, "reasoning_content").is_none() => reject(
             Rule::Thinking,
             "The `reasoning_content` in the thinking mode must be passed back to the API.",
         ),

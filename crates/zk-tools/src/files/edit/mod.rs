@@ -320,7 +320,7 @@ impl Common {
         let Edited { old, new, done } = apply_edits(&at, content, edits, &tools, stop)?;
         check_not_stopped(stop)?;
         let fingerprint = write(files, &at, &new).map_err(|error| path_error(&error, &tools))?;
-        self.state.note_content(&reader, &at.path, fingerprint, false);
+        self.state.record_content(&reader, &at.path, fingerprint, false);
         let display = match old {
             Some(old) => diff::display(&at.shown, &old, &new),
             None => diff::too_large(&at.shown),
@@ -351,7 +351,7 @@ impl Common {
                 let olds: Vec<&str> = edits.iter().map(|edit| edit.old.as_str()).collect();
                 let now = nearest::current_regions(bytes, &olds);
                 // The model now knows this region, so a repeated call is accepted.
-                self.state.note_part(reader, &at.path, content);
+                self.state.record_shown_part(reader, &at.path, content);
                 refuse(format!(
                     "`{}` was not changed: it is no longer as you last saw it. {now}\nIf the edit still fits, make \
                      it again.",

@@ -19,7 +19,7 @@ use super::read_state::ReadState;
 use crate::policy::visible_tags;
 use crate::tool_support::{blocking, files};
 
-/// The most files of one prompt that are attached.
+/// Maximum number of files that are attached to one prompt.
 const MAX_ATTACHED_FILES: usize = 20;
 
 /// Attaches files that a person mentions with `@` in a prompt: each as a message after it, in the form of the

@@ -132,7 +132,7 @@ impl Keep {
         {
             let (line, rest) = piece.split_at(end);
             // Fast path for a complete line that fits.
-            if self.current_len == 0 && self.wanted() && (line.len() as u64) < self.line_limit() {
+            if self.current_len == 0 && self.is_line_wanted() && (line.len() as u64) < self.line_limit() {
                 self.keep_line(line, line.len() as u64);
                 self.line += 1;
             } else {
@@ -158,7 +158,7 @@ impl Keep {
         self.budget.min(self.room.saturating_sub(self.line_overhead()))
     }
 
-    fn wanted(&self) -> bool {
+    fn is_line_wanted(&self) -> bool {
         !self.full && self.line >= self.slice.offset
     }
 
@@ -169,7 +169,7 @@ impl Keep {
 
     fn extend(&mut self, bytes: &[u8]) {
         self.current_len += bytes.len() as u64;
-        if !self.wanted() {
+        if !self.is_line_wanted() {
             return;
         }
         let most = self.line_limit();
@@ -194,7 +194,7 @@ impl Keep {
     }
 
     fn end_line(&mut self) {
-        if self.wanted() {
+        if self.is_line_wanted() {
             let line = std::mem::take(&mut self.current);
             self.keep_line(&line, self.current_len);
             self.current = line;

@@ -34,7 +34,7 @@ impl Compressed {
 
 /// Lines of an output as a terminal shows them at the end.
 pub(super) fn shown_lines(text: &str) -> Vec<String> {
-    text.split('\n').map(as_shown).collect()
+    text.split('\n').map(as_terminal_shows).collect()
 }
 
 /// Removes noise from the output `shown` of `runs`, also by learned forms of lines. Error lines are kept, and every
@@ -51,7 +51,7 @@ pub(super) fn compress(runs: &[Run], shown: &[String], learned: &BTreeSet<String
         Line::Likely(_) | Line::Kept => None,
     });
     let mut noise: Vec<Option<Kind>> = judged.collect();
-    mark_alike(shown, &mut noise);
+    mark_repeated_lines(shown, &mut noise);
     leave_out_runs(shown, &noise)
 }
 
@@ -65,7 +65,7 @@ pub(super) fn leave_out_runs(shown: &[String], noise: &[Option<Kind>]) -> Compre
         match kind {
             Some(kind) if same >= MIN_NOISE_LINES => {
                 let last = at + same - 1;
-                out.leave_out(kind, same - 1);
+                out.omit_lines(kind, same - 1);
                 out.keep(shown.get(last));
                 at += same;
             }
@@ -89,7 +89,7 @@ impl Out {
         self.lines.extend(line.cloned());
     }
 
-    fn leave_out(&mut self, kind: Kind, lines: usize) {
+    fn omit_lines(&mut self, kind: Kind, lines: usize) {
         *self.left_out.entry(kind).or_default() += lines;
         self.lines.push(format!("[… {lines} lines left out: {}]", kind.words()));
     }
@@ -100,7 +100,7 @@ impl Out {
 }
 
 /// Line as finally shown by a terminal: without colours and overwritten text.
-fn as_shown(line: &str) -> String {
+fn as_terminal_shows(line: &str) -> String {
     let line = line.strip_suffix('\r').unwrap_or(line);
     let last = line.rsplit('\r').find(|part| !part.trim().is_empty()).unwrap_or(line);
     without_colours(last)
@@ -129,7 +129,7 @@ fn without_colours(line: &str) -> String {
 
 /// Marks all but the first of consecutive log lines that differ only in numbers. Error lines are marked only
 /// if they are identical.
-fn mark_alike(lines: &[String], noise: &mut [Option<Kind>]) {
+fn mark_repeated_lines(lines: &[String], noise: &mut [Option<Kind>]) {
     let mut at = 0;
     while at < lines.len() {
         let Some(first) = lines.get(at) else { break };

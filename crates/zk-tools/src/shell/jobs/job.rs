@@ -151,7 +151,7 @@ impl Job {
         if since.cut > 0 {
             state.output.flush_file();
         }
-        let place = state.output.whereabouts();
+        let place = state.output.describe_file();
         (since, place)
     }
 
@@ -166,7 +166,7 @@ impl Job {
                 Err(error) => return format!("(its output cannot be read: {error})"),
             },
             Some(Detached { file: None }) => return "(its output is not kept)".to_owned(),
-            None => (state.output.since(from), state.output.whereabouts()),
+            None => (state.output.since(from), state.output.describe_file()),
         };
         match place.filter(|_| from > 0) {
             Some(place) => format!("({place})\n{}", since.text),

@@ -71,12 +71,12 @@ impl Marks {
 /// Positions between units of a text: a unit is a grapheme or a mark.
 impl Buffer {
     /// Moves `at` to the start of the mark that contains it.
-    pub(super) fn before_mark(&self, at: usize) -> usize {
+    pub(super) fn start_of_mark(&self, at: usize) -> usize {
         self.marks.range_around(&self.text, at).map_or(at, |(begin, _)| begin)
     }
 
     /// Moves `at` to the end of the mark that contains it.
-    pub(super) fn behind_mark(&self, at: usize) -> usize {
+    pub(super) fn end_of_mark(&self, at: usize) -> usize {
         self.marks.range_around(&self.text, at).map_or(at, |(_, end)| end)
     }
 

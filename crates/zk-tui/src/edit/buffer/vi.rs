@@ -30,7 +30,7 @@ impl Buffer {
             let after = self.text.get(at..).unwrap_or_default();
             let blanks = if word == 1 { 0 } else { after.len() - after.trim_start().len() };
             let rest = after.get(blanks..).unwrap_or_default();
-            at = self.behind_mark(at + blanks + rest.find(char::is_whitespace).unwrap_or(rest.len()));
+            at = self.end_of_mark(at + blanks + rest.find(char::is_whitespace).unwrap_or(rest.len()));
         }
         let after = self.text.get(at..).unwrap_or_default();
         let blanks = after.len() - after.trim_start().len();

@@ -47,7 +47,7 @@ impl Inner {
                 self.press_all(mode, keys.idle().as_slice());
             }
             self.answer_after_pause();
-            let were_ours = std::mem::replace(&mut is_ours, mode.set_again());
+            let were_ours = std::mem::replace(&mut is_ours, mode.set_mode_again());
             match (were_ours, is_ours) {
                 (true, false) => self.screen.lock().set_draft(""),
                 (false, true) => self.show_typed(&self.lock_state()),
@@ -99,7 +99,7 @@ impl Inner {
                 Key::Ctrl('z') => {
                     self.screen.lock().set_draft("");
                     mode.send(Signal::TSTP);
-                    if mode.set_again() {
+                    if mode.set_mode_again() {
                         self.show_typed(&self.lock_state());
                     }
                 }

@@ -90,7 +90,7 @@ fn always_needs_a_second_key_that_did_not_come_with_the_first() {
 }
 
 #[test]
-fn this_prefix_and_this_directory_have_keys_only_where_they_are_offered_and_for_good_needs_a_second_one() {
+fn wider_choices_have_keys_only_if_offered_and_permanent_ones_need_a_second_key() {
     for letter in ['p', 'd', 't', 'm'] {
         let offer = all_choices_with(letter);
         let (small, large) = ([Key::Char(letter)], [Key::Char(letter.to_ascii_uppercase())]);
@@ -164,19 +164,19 @@ fn scrolling_leaves_a_draft_its_keys() {
 fn a_line_that_answers_leaves_a_draft_its_keys_until_the_person_turns_to_it() {
     let (one, enter) = ([Key::Char('1')], [Key::Enter]);
     let mut line = LineFocus::new(true, Duration::ZERO);
-    assert!(!line.hears(&one, ms(5000)) && !line.hears(&enter, ms(9000)) && line.is_typing());
+    assert!(!line.takes_keys(&one, ms(5000)) && !line.takes_keys(&enter, ms(9000)) && line.is_typing());
     line.focus(ms(10_000));
-    assert!(line.is_focused() && line.hears(&one, ms(10_300)));
+    assert!(line.is_focused() && line.takes_keys(&one, ms(10_300)));
     let mut line = LineFocus::new(true, Duration::ZERO);
     line.focus(ms(10_000));
-    assert!(!line.hears(&one, ms(10_299)), "it waits a moment");
+    assert!(!line.takes_keys(&one, ms(10_299)), "it waits a moment");
     let mut line = LineFocus::new(false, Duration::ZERO);
-    assert!(!line.hears(&enter, ms(600)), "Enter may have been on its way");
+    assert!(!line.takes_keys(&enter, ms(600)), "Enter may have been on its way");
     line.set_typing(false);
-    assert!(!line.hears(&one, ms(1099)));
+    assert!(!line.takes_keys(&one, ms(1099)));
     line.set_typing(false);
-    assert!(line.hears(&one, ms(1600)) && line.hears(&enter, ms(1610)));
-    assert!(LineFocus::wanted().hears(&one, Duration::ZERO));
+    assert!(line.takes_keys(&one, ms(1600)) && line.takes_keys(&enter, ms(1610)));
+    assert!(LineFocus::wanted().takes_keys(&one, Duration::ZERO));
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub struct UnfinishedRun {
     pub open_turn: Option<OpenTurn>,
     /// Questions on which the run was parked, with their entries.
     pub questions: Vec<(EntryId, StoredQuestion)>,
-    /// Answers to such questions in the session.
+    /// Stored answers to questions of parked runs.
     pub answers: Vec<LegAnswer>,
 }
 

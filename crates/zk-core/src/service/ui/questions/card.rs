@@ -87,7 +87,7 @@ pub enum PartKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CardChoice {
-    /// The key that chooses it.
+    /// Key that selects the choice.
     pub key: char,
     /// Answer. A refusal with a message does not contain it yet.
     pub answer: Answer,
@@ -96,9 +96,9 @@ pub struct CardChoice {
     /// Description of the calls allowed from then on; `None` for this call only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allows: Option<String>,
-    /// Words for after it was chosen.
+    /// Text shown after the choice was made.
     pub done: String,
-    /// Whether it has its own row; the others share one.
+    /// Whether the choice has its own row; the others share one.
     pub is_row: bool,
 }
 

@@ -40,7 +40,7 @@ pub(super) struct Repositories {
 struct Shared {
     /// Directories that commands can write to.
     roots: Vec<PathBuf>,
-    /// Read-only files and directories inside of these.
+    /// Read-only files and directories inside of the writable ones.
     read_only: Vec<PathBuf>,
     reports: ReportReader,
     /// Maximum number of directory entries that one search visits.
@@ -164,7 +164,7 @@ impl Repositories {
 pub(super) struct Starting {
     repositories: Repositories,
     number: u64,
-    /// Repositories that the sandbox protects before the start.
+    /// Repositories that the sandbox protects before the command starts.
     closes: Vec<PathBuf>,
 }
 

@@ -101,7 +101,7 @@ fn an_event_over_the_limit_is_an_error() {
 }
 
 #[test]
-fn a_name_that_is_taken_back_does_not_count_however_it_is_cut() {
+fn a_withdrawn_event_name_does_not_count_towards_the_limit_in_any_split() {
     for chunks in [&["event: name\nevent:\r\ndata: 12"][..], &["event: name\nevent:\r", "\ndata: 12"]] {
         let mut decoder = SseDecoder::with_limit("event: name\nevent:".len());
         for chunk in chunks {
@@ -112,7 +112,7 @@ fn a_name_that_is_taken_back_does_not_count_however_it_is_cut() {
 }
 
 #[test]
-fn the_end_of_a_line_does_not_count_however_it_is_cut() {
+fn a_line_end_does_not_count_towards_the_limit_in_any_split() {
     for end in ["\n", "\r", "\r\n"] {
         let body = format!("data: 12{end}{end}");
         for at in 0..=body.len() {
