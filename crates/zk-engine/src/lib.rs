@@ -5,6 +5,7 @@
 //! | [`LocalEngine`] | the `dyn Engine` of one machine: runs, leases, schedules in one file, for several worker processes |
 //! | [`AgentLegs`] | the `dyn Legs` of agents: a leg resumes a session under its lease, and ends done, parked or handed over |
 //! | [`SessionLeg`] | agent of a leg with its session, and the directory and the failures of that session |
+//! | [`EngineLocation`], [`EngineKind`] | place of an engine in the settings, and the kinds beyond this machine that a program adds |
 //! | [`Runs`] | runs with their sessions: submit, steer, answer, hand off, schedule |
 //!
 //! # Example
@@ -28,6 +29,7 @@ mod file;
 mod keeper;
 mod leg_session;
 mod local;
+mod location;
 mod rows;
 mod runs;
 mod schedules;
@@ -36,4 +38,5 @@ mod serve;
 pub use agent_legs::{AgentLegs, LegAgent, LegOpener};
 pub use leg_session::{LegSessionError, SessionLeg, session_directory};
 pub use local::LocalEngine;
+pub use location::{EngineKind, EngineLocation, EngineLocationError};
 pub use runs::{Placement, Runs, RunsError};
