@@ -6,9 +6,7 @@ use tokio::time::Instant;
 use zk_core::model::RunId;
 use zk_core::service::{EngineError, Lease};
 
-use crate::clock::duration_ms;
-use crate::local::LocalEngine;
-use crate::rows;
+use crate::source::{LegId, LegSource, Renewal};
 
 /// Leases of the legs that run in this process.
 #[derive(Default)]
@@ -28,10 +26,10 @@ impl Keeper {
     }
 
     /// Removes the lease of a leg that ended.
-    pub(crate) fn remove_lease(&self, run: &RunId, token: u64) {
+    pub(crate) fn remove_lease(&self, leg: &LegId) {
         let mut held = self.lock();
-        if held.get(run).is_some_and(|held| held.lease.token() == token) {
-            held.remove(run);
+        if held.get(&leg.run).is_some_and(|held| held.lease.token() == leg.token) {
+            held.remove(&leg.run);
         }
     }
 
@@ -41,9 +39,9 @@ impl Keeper {
     }
 
     /// Signals to legs that their runs are being cancelled.
-    pub(crate) fn signal_cancel(&self, runs: &[(RunId, u64)]) {
+    pub(crate) fn signal_cancel(&self, legs: &[LegId]) {
         let held = self.lock();
-        for (run, token) in runs {
+        for LegId { run, token } in legs {
             if let Some(held) = held.get(run).filter(|held| held.lease.token() == *token) {
                 held.lease.cancelled().cancel();
             }
@@ -51,40 +49,31 @@ impl Keeper {
     }
 
     /// Renews all leases periodically. Never returns.
-    pub(crate) async fn renew_leases(self: Arc<Self>, engine: LocalEngine, lease: Duration) {
+    pub(crate) async fn renew_leases(self: Arc<Self>, source: Arc<dyn LegSource>, lease: Duration) {
         let pause = lease / 3;
         loop {
             tokio::time::sleep(pause).await;
             if self.count_legs() > 0 {
                 // The next round repeats a failed renewal; a lease that ends until then is lost.
-                let _ = self.renew_all(&engine, lease).await;
+                let _ = self.renew_all(&*source, lease).await;
             }
         }
     }
 
-    async fn renew_all(&self, engine: &LocalEngine, lease: Duration) -> Result<(), EngineError> {
+    async fn renew_all(&self, source: &dyn LegSource, lease: Duration) -> Result<(), EngineError> {
         let begun = Instant::now();
-        let legs: Vec<(RunId, u64)> =
-            self.lock().iter().map(|(run, held)| (run.clone(), held.lease.token())).collect();
-        let length = duration_ms(lease);
-        let renewed = engine
-            .write_transaction("renew leases", move |conn| {
-                let renew = |(run, token): (RunId, u64)| {
-                    Ok((rows::renew_lease(conn, &run, token, length)?, run, token))
-                };
-                legs.into_iter().map(renew).collect::<rusqlite::Result<Vec<_>>>().map(Ok)
-            })
-            .await?;
+        let leg_of = |(run, held): (&RunId, &Held)| LegId { run: run.clone(), token: held.lease.token() };
+        let legs: Vec<LegId> = self.lock().iter().map(leg_of).collect();
+        let renewed = source.renew_leases(legs, lease).await?;
         let mut held = self.lock();
-        for (renewed, run, token) in renewed {
+        for (LegId { run, token }, renewal) in renewed {
             let Some(held) = held.get_mut(&run).filter(|held| held.lease.token() == token) else { continue };
-            match renewed {
-                None => held.lease.lost().cancel(),
-                Some(is_cancelled) => {
+            match renewal {
+                Renewal::Lost => held.lease.lost().cancel(),
+                Renewal::Held => held.until = begun + lease,
+                Renewal::Cancelled => {
                     held.until = begun + lease;
-                    if is_cancelled {
-                        held.lease.cancelled().cancel();
-                    }
+                    held.lease.cancelled().cancel();
                 }
             }
         }

@@ -6,6 +6,7 @@
 //! | [`AgentLegs`] | the `dyn Legs` of agents: a leg resumes a session under its lease, and ends done, parked or handed over |
 //! | [`SessionLeg`] | agent of a leg with its session, and the directory and the failures of that session |
 //! | [`EngineLocation`], [`EngineKind`] | place of an engine in the settings, and the kinds beyond this machine that a program adds |
+//! | [`LegSource`], [`serve_legs`], [`settle_leg`] | worker of any engine: stored runs behind the loop that takes them, renews leases and ends legs |
 //! | [`Runs`] | runs with their sessions: submit, steer, answer, hand off, schedule |
 //!
 //! # Example
@@ -34,9 +35,15 @@ mod rows;
 mod runs;
 mod schedules;
 mod serve;
+mod settle;
+mod source;
+mod worker;
 
 pub use agent_legs::{AgentLegs, LegAgent, LegOpener};
 pub use leg_session::{LegSessionError, SessionLeg, session_directory};
 pub use local::LocalEngine;
 pub use location::{EngineKind, EngineLocation, EngineLocationError};
 pub use runs::{Placement, Runs, RunsError};
+pub use settle::{MAX_LEG_DEATHS, Settlement, settle_leg};
+pub use source::{LegId, LegSource, Looked, Renewal, TakenLeg};
+pub use worker::serve_legs;

@@ -3,6 +3,7 @@
 //! | item | purpose |
 //! |---|---|
 //! | `PostgresEngine` | runs in PostgreSQL, on Absurd's stored procedures (feature `postgres`) |
+//! | `PostgresKind` | the kind of its addresses, for a program on `zk-cli` (feature `postgres`) |
 //! | `zk-worker` | zk with the engines of this crate (feature `worker`) |
 //!
 //! # What this crate must never know
@@ -14,3 +15,6 @@
 mod postgres;
 #[cfg(feature = "temporal")]
 mod temporal;
+
+#[cfg(feature = "postgres")]
+pub use postgres::{Installed, PostgresEngine, PostgresKind};

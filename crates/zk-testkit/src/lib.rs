@@ -10,6 +10,7 @@
 //! | [`rules`] | rules by which providers reject requests, as pure functions |
 //! | `FakeMcpServer` | MCP server on two streams, with faults |
 //! | [`CountingHost`] | loopback server that counts its connections |
+//! | [`PostgresServer`] | PostgreSQL server of a test, where its programs are installed |
 //! | [`SimClock`] | date that tests move |
 //! | [`demo`] | project with failing tests, and a script that repairs it |
 //! | [`IdleTool`] | tool that does nothing, for figures of the rest |
@@ -26,7 +27,7 @@
 //! # What this crate must never know
 //!
 //! No other crate of zk but `zk-core`, no real provider and no key. It reads no environment, prints nothing,
-//! and opens sockets only on 127.0.0.1.
+//! and opens sockets only on 127.0.0.1. It starts no program but those of [`PostgresServer`].
 
 mod clock;
 #[cfg(feature = "server")]
@@ -36,6 +37,7 @@ mod engine;
 mod host;
 #[cfg(feature = "mcp")]
 mod mcp;
+mod postgres;
 mod provider;
 mod recorder;
 mod report;
@@ -53,6 +55,7 @@ pub use engine::{EngineOptions, StoredBytes, check_engine};
 pub use host::CountingHost;
 #[cfg(feature = "mcp")]
 pub use mcp::{FakeMcpEnd, FakeMcpEra, FakeMcpFault, FakeMcpScript, FakeMcpServer};
+pub use postgres::PostgresServer;
 pub use provider::ScriptedProvider;
 pub use recorder::{Recorded, Recorder};
 pub use report::Conformance;

@@ -60,8 +60,9 @@ const IN_ARGS: [&str; 7] =
 /// Crates that `zk-engine` may depend on: its legs drive the loop, and its runs have sessions.
 const IN_ENGINE: [&str; 3] = ["zk-agent", "zk-core", "zk-session"];
 
-/// Crates that `zk-fleet` may depend on: engines share the loop of `zk-engine`, and its program is `zk-cli` with engines.
-const IN_FLEET: [&str; 3] = ["zk-cli", "zk-core", "zk-engine"];
+/// Crates that `zk-fleet` may depend on: engines share the loop of `zk-engine` and the addresses of `zk-stores`, and its program
+/// is `zk-cli` with engines.
+const IN_FLEET: [&str; 4] = ["zk-cli", "zk-core", "zk-engine", "zk-stores"];
 
 /// Crates that `zk-replay` may depend on: it drives the loop, and records what it drives.
 const IN_REPLAY: [&str; 3] = ["zk-agent", "zk-core", "zk-session"];

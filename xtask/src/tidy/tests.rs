@@ -114,7 +114,7 @@ fn who_may_know_a_sibling() {
         ("zk", "zk-cli", false),
         ("zk-fleet", "zk-cli", true),
         ("zk-fleet", "zk-engine", true),
-        ("zk-fleet", "zk-stores", false),
+        ("zk-fleet", "zk-stores", true),
         ("zk-cli", "zk-fleet", false),
         ("zk", "zk-fleet", false),
     ] {
