@@ -127,6 +127,9 @@ pub struct ScheduleArgs {
     /// Time of each day in UTC, such as 03:30
     #[arg(long, value_name = "HH:MM", group = "when")]
     pub daily: Option<String>,
+    /// Times as a cron line, such as "30 3 * * 1-5", in UTC unless it ends with a zone such as Europe/Berlin
+    #[arg(long, value_name = "LINE", group = "when")]
+    pub cron: Option<String>,
     /// Remove the schedule; its runs stay
     #[arg(long, group = "what")]
     pub remove: bool,

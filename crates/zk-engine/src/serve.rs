@@ -117,10 +117,10 @@ impl Worker<'_> {
     /// Polls the file once: begins legs that are due, and signals cancellations to running ones. Returns the
     /// number of legs that began.
     async fn poll_file(&mut self) -> Result<usize, EngineError> {
-        let worker = self.take.worker.clone();
+        let take = self.take.clone();
         let looked = self.engine.read_transaction("look for work", move |conn| {
-            let is_draining = schedules::is_draining(conn, &worker)?;
-            Ok((is_draining, rows::cancelled_runs(conn, &worker)?, rows::is_work_due(conn)?))
+            let is_draining = schedules::is_draining(conn, &take.worker)?;
+            Ok((is_draining, rows::cancelled_runs(conn, &take.worker)?, rows::is_work_due(conn, &take)?))
         });
         let (is_draining, cancelled, is_due) = looked.await?;
         self.keeper.signal_cancel(&cancelled);

@@ -71,6 +71,7 @@ where
 {
     let mut suite = EngineSuite { make, options, place: 0, found: Conformance::default() };
     suite.check("a run is submitted once", runs::check_single_submission).await;
+    suite.check("a session has one unfinished run", runs::check_one_run_of_session).await;
     suite.check("runs begin by priority, then in order", runs::check_start_order).await;
     suite.check("a filter lists the runs that it describes", runs::check_filters).await;
     suite.check("an unknown run is an error", runs::check_unknown_run).await;

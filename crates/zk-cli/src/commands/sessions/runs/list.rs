@@ -1,5 +1,6 @@
 use zk_chat::age;
-use zk_core::service::{Engine, EngineRun, RunFilter, RunPhase, Wait};
+use zk_core::service::{Engine, EngineRun, RunFilter, RunPhase, UnreadableEntry, Wait, visible_line};
+use zk_tui::term::print_stderr;
 
 use super::engine;
 use crate::app::{AppContext, runtime};
@@ -13,12 +14,16 @@ const MAX_OVERVIEW_RUNS: usize = 20;
 pub(crate) fn list(app: &AppContext, active: bool, json: bool) -> Outcome<Exit> {
     let machine = &app.work.machine;
     let filter = if active { RunFilter::unfinished() } else { RunFilter::default() };
-    let runs = runtime()?.block_on(engine(machine)?.list(&filter))?;
+    let engine = engine(machine)?;
+    let (runs, unreadable) = runtime()?
+        .block_on(async { Ok::<_, Failure>((engine.list(&filter).await?, engine.unreadable().await?)) })?;
     if json {
+        unreadable.iter().for_each(|entry| print_stderr(&unreadable_line(entry)));
         let text = serde_json::to_string_pretty(&runs).map_err(Failure::failed)?;
         return print_text(machine, &text);
     }
     let mut lines: Vec<String> = runs.iter().flat_map(lines_of).collect();
+    lines.extend(unreadable.iter().map(unreadable_line));
     if lines.is_empty() {
         lines.push("there are no runs; `zk fleet submit \"what to do\"` submits one".to_owned());
     }
@@ -32,13 +37,20 @@ pub(crate) fn overview(app: &AppContext) -> Outcome<Vec<String>> {
         return Ok(Vec::new());
     }
     let filter = RunFilter { limit: Some(MAX_OVERVIEW_RUNS + 1), ..RunFilter::unfinished() };
-    let runs = runtime()?.block_on(engine.list(&filter))?;
+    let (runs, unreadable) = runtime()?
+        .block_on(async { Ok::<_, Failure>((engine.list(&filter).await?, engine.unreadable().await?)) })?;
     let first = runs.len().saturating_sub(MAX_OVERVIEW_RUNS);
     let mut lines: Vec<String> = runs.iter().skip(first).flat_map(lines_of).collect();
     if first > 0 {
         lines.push("more: `zk fleet ls --active`".to_owned());
     }
+    lines.extend(unreadable.iter().map(unreadable_line));
     Ok(lines)
+}
+
+fn unreadable_line(entry: &UnreadableEntry) -> String {
+    let (id, why) = (visible_line(&entry.id), visible_line(&entry.why));
+    format!("{id}  unreadable {}: {why}", entry.kind)
 }
 
 fn lines_of(run: &EngineRun) -> Vec<String> {
@@ -58,6 +70,7 @@ fn lines_of(run: &EngineRun) -> Vec<String> {
     if let Some(wait) = &run.wait {
         let command = match wait {
             Wait::Answer(_) => format!(": zk fleet approve {id}"),
+            Wait::Budget => format!(": zk fleet raise {id} --usd AMOUNT"),
             Wait::Mail | Wait::Until(_) | Wait::Children(_) => String::new(),
         };
         lines.push(format!("  waits for {wait}{command}"));

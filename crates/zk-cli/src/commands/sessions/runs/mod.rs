@@ -28,6 +28,7 @@ impl Explain for EngineError {
                 Exit::Usage
             }
             Self::Finished { .. }
+            | Self::SessionTaken { .. }
             | Self::TooNew { .. }
             | Self::Full { .. }
             | Self::Lost { .. }
@@ -42,7 +43,7 @@ impl Explain for RunsError {
         match self {
             Self::Engine(error) => error.exit(),
             Self::Unknown(_) | Self::Ambiguous { .. } | Self::NoPrompt | Self::NothingToDo(_) => Exit::Usage,
-            Self::Store(_) | Self::NotParked { .. } | Self::Answer(_) | Self::HasRun { .. } => Exit::Failed,
+            Self::Store(_) | Self::NotParked { .. } | Self::Answer(_) => Exit::Failed,
         }
     }
 
@@ -50,7 +51,7 @@ impl Explain for RunsError {
         match self {
             Self::Unknown(_) | Self::Ambiguous { .. } => format!("{self}; `zk fleet ls` lists them"),
             Self::NothingToDo(_) => format!("{self}: `zk handoff \"what to do next\"`"),
-            Self::HasRun { run, .. } => {
+            Self::Engine(EngineError::SessionTaken { run, .. }) => {
                 format!("{self}: `zk fleet abort {run}`, or `zk fleet steer {run} TEXT`")
             }
             Self::Engine(_) | Self::Store(_) | Self::NoPrompt | Self::NotParked { .. } | Self::Answer(_) => {
