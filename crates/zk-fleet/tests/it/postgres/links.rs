@@ -24,12 +24,14 @@ fn take(worker: &str) -> Take {
 /// Legs that end when their lease is lost or their run cancelled, and keep the token of the lost lease.
 #[derive(Default)]
 struct UntilLost {
+    begun: AtomicU64,
     lost: AtomicU64,
 }
 
 #[async_trait]
 impl Legs for UntilLost {
     async fn leg(&self, _: &Job, lease: Lease) -> LegEnd {
+        self.begun.store(lease.token(), Ordering::SeqCst);
         tokio::select! {
             () = lease.lost().cancelled() => self.lost.store(lease.token(), Ordering::SeqCst),
             () = lease.cancelled().cancelled() => return LegEnd::Done(RunStatus::Aborted),
@@ -68,6 +70,8 @@ async fn a_worker_behind_a_broken_link_loses_its_leg_to_the_next() {
         let state = async || engine.list(&RunFilter::run(job.run().clone())).await.unwrap().remove(0);
         super::wait_for(async || state().await.phase == RunPhase::Running).await;
         let token = state().await.token;
+        // The worker knows of its leg.
+        super::wait_for(async || first.begun.load(Ordering::SeqCst) == token).await;
         if stalls {
             link.stall();
         } else {
