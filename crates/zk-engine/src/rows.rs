@@ -1,32 +1,22 @@
 //! Queries and changes of runs, each within a transaction of the caller.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, named_params, params};
-use zk_core::model::RunId;
+use zk_core::model::{RunId, SessionId};
 use zk_core::service::{
-    EngineError, EngineName, EngineRun, HandoverCause, JOB_FORMAT, Job, LegEnd, LegFailure, MAX_JOB_BYTES,
-    MAX_WAITED_CHILDREN, RunFilter, RunPhase, RunStatus, Take, Wait,
+    EngineError, EngineName, EngineRun, JOB_FORMAT, Job, LegEnd, LegFailure, RunFilter, RunPhase, Take,
+    UnreadableEntry, UnreadableKind, Wait,
 };
 
 use crate::clock::{date_ms, date_of, duration_ms, lease_now_ms};
-
-/// Number of worker deaths in a row after which a run fails, because the run itself may cause them.
-pub(crate) const MAX_LEG_DEATHS: u32 = 50;
+use crate::settle::{MAX_LEG_DEATHS, Settlement, settle_leg};
+use crate::source::{LegId, Renewal, TakenLeg};
 
 /// Retention time of finished runs in the list, in milliseconds.
 const FINISHED_KEPT_MS: i64 = 30 * 24 * 3600 * 1000;
 
-/// Pause before a run is taken again after a leg that this worker could not drive.
-const HANDOVER_PAUSE: Duration = Duration::from_secs(10);
-
 type Changed<T> = rusqlite::Result<Result<T, EngineError>>;
-
-/// Run that was taken for a leg, with the token of that leg.
-pub(crate) struct Taken {
-    pub(crate) job: Job,
-    pub(crate) token: u64,
-}
 
 fn now_ms() -> i64 {
     date_ms(SystemTime::now())
@@ -56,6 +46,9 @@ pub(crate) fn submit_run(conn: &Connection, job: &Job) -> Changed<()> {
         Some(known) if known == text => return Ok(Ok(())),
         Some(_) => return Ok(Err(EngineError::OtherJob(job.run().clone()))),
         None => {}
+    }
+    if let Some((run, phase)) = unfinished_run_of(conn, job.session())? {
+        return Ok(Err(EngineError::SessionTaken { session: job.session().clone(), run, phase }));
     }
     let parent = job.parent().map(|parent| parent.run.as_str());
     let is_orphan: bool = match parent {
@@ -87,6 +80,17 @@ pub(crate) fn submit_run(conn: &Connection, job: &Job) -> Changed<()> {
         ],
     )?;
     Ok(Ok(()))
+}
+
+/// Returns the unfinished run of a session, also one whose job this version cannot read.
+fn unfinished_run_of(conn: &Connection, session: &SessionId) -> rusqlite::Result<Option<(RunId, RunPhase)>> {
+    conn.prepare_cached(
+        "SELECT run, phase FROM runs WHERE session = ?1 AND phase IN ('queued', 'running', 'parked')",
+    )?
+    .query_row([session.as_str()], |row| {
+        Ok((RunId::from(row.get::<_, String>(0)?), parse_phase(1, &row.get::<_, String>(1)?)?))
+    })
+    .optional()
 }
 
 pub(crate) fn wake_run(conn: &Connection, run: &RunId) -> Changed<()> {
@@ -170,9 +174,11 @@ fn end_run(
         })
         .optional()?;
     let Some(wait) = wait.flatten() else { return Ok(()) };
-    match from_json::<Wait>(0, &wait)? {
-        Wait::Children(children) if are_finished(conn, &children)? => queue_run(conn, &parent),
-        Wait::Children(_) | Wait::Answer(_) | Wait::Mail | Wait::Until(_) => Ok(()),
+    match from_json::<Wait>(0, &wait) {
+        Ok(Wait::Children(children)) if are_finished(conn, &children)? => queue_run(conn, &parent),
+        Ok(Wait::Children(_) | Wait::Answer(_) | Wait::Mail | Wait::Until(_) | Wait::Budget) => Ok(()),
+        // A newer version wrote the wait: the parent looks for itself.
+        Err(_) => queue_run(conn, &parent),
     }
 }
 
@@ -186,20 +192,33 @@ fn are_finished(conn: &Connection, runs: &[RunId]) -> rusqlite::Result<bool> {
     )
 }
 
-/// Whether [`take`] would change anything. Needs no write lock.
-pub(crate) fn is_work_due(conn: &Connection) -> rusqlite::Result<bool> {
-    conn.prepare_cached(
-        "SELECT EXISTS(SELECT 1 FROM runs WHERE phase = 'queued')
-             OR EXISTS(SELECT 1 FROM runs WHERE phase = 'parked' AND until_ms <= ?1)
+/// Condition of a run that this worker takes, of the queues in `?2`.
+macro_rules! is_ready {
+    () => {
+        "phase = 'queued' AND format <= ?1 AND (?2 = '[]' OR queue IN (SELECT value FROM json_each(?2)))"
+    };
+}
+
+fn queues_of(take: &Take) -> rusqlite::Result<String> {
+    to_json(&take.queues.iter().map(EngineName::as_str).collect::<Vec<_>>())
+}
+
+/// Whether [`take_runs`] would change anything for this worker. Needs no write lock.
+pub(crate) fn is_work_due(conn: &Connection, take: &Take) -> rusqlite::Result<bool> {
+    conn.prepare_cached(concat!(
+        "SELECT EXISTS(SELECT 1 FROM runs WHERE ",
+        is_ready!(),
+        ")
+             OR EXISTS(SELECT 1 FROM runs WHERE phase = 'parked' AND until_ms <= ?3)
              OR EXISTS(SELECT 1 FROM runs WHERE phase = 'running'
-                 AND (lease_until <= ?2 OR lease_until > ?2 + lease_ms))
-             OR EXISTS(SELECT 1 FROM schedules WHERE next_ms <= ?1)",
-    )?
-    .query_row(params![now_ms(), lease_now_ms()], |row| row.get(0))
+                 AND (lease_until <= ?4 OR lease_until > ?4 + lease_ms))
+             OR EXISTS(SELECT 1 FROM schedules WHERE next_ms <= ?3)"
+    ))?
+    .query_row(params![JOB_FORMAT, queues_of(take)?, now_ms(), lease_now_ms()], |row| row.get(0))
 }
 
 /// Takes up to `most` runs for legs of this worker.
-pub(crate) fn take_runs(conn: &Connection, take: &Take, most: usize) -> Changed<Vec<Taken>> {
+pub(crate) fn take_runs(conn: &Connection, take: &Take, most: usize) -> Changed<Vec<TakenLeg>> {
     let (date, lease_now) = (now_ms(), lease_now_ms());
     conn.execute(
         "UPDATE runs SET phase = 'queued', wait = NULL, until_ms = NULL WHERE phase = 'parked' AND until_ms <= ?1",
@@ -227,17 +246,24 @@ pub(crate) fn take_runs(conn: &Connection, take: &Take, most: usize) -> Changed<
             }
         }
     }
-    let queues: Vec<&str> = take.queues.iter().map(EngineName::as_str).collect();
-    let mut ready = conn.prepare_cached(
-        "SELECT run, job FROM runs WHERE phase = 'queued' AND format <= ?1
-         AND (?2 = '[]' OR queue IN (SELECT value FROM json_each(?2)))
-         ORDER BY priority DESC, seq LIMIT ?3",
-    )?;
-    let ready = ready
-        .query_map(params![JOB_FORMAT, to_json(&queues)?, i64::try_from(most).unwrap_or(i64::MAX)], |row| {
-            Ok((row.get::<_, String>(0)?, from_json::<Job>(1, &row.get::<_, String>(1)?)?))
+    let mut ready = conn.prepare_cached(concat!(
+        "SELECT run, job FROM runs WHERE ",
+        is_ready!(),
+        " ORDER BY priority DESC, seq LIMIT ?3"
+    ))?;
+    let found = ready
+        .query_map(params![JOB_FORMAT, queues_of(take)?, i64::try_from(most).unwrap_or(i64::MAX)], |row| {
+            Ok((row.get::<_, String>(0)?, from_json::<Job>(1, &row.get::<_, String>(1)?)))
         })?
         .collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut ready = Vec::with_capacity(found.len());
+    for (run, job) in found {
+        match job {
+            Ok(job) => ready.push((run, job)),
+            // One damaged entry keeps no other run from its leg.
+            Err(_) => end_run(conn, &run.into(), RunPhase::Failed, Some(&LegFailure::Unreadable))?,
+        }
+    }
     if ready.is_empty() {
         return Ok(Ok(Vec::new()));
     }
@@ -254,33 +280,37 @@ pub(crate) fn take_runs(conn: &Connection, take: &Take, most: usize) -> Changed<
                  is_woken = 0, wait = NULL, until_ms = NULL, changed_ms = ?5 WHERE run = ?1",
         )?
         .execute(params![run, take.worker.as_str(), lease_now.saturating_add(lease), lease, date, last])?;
-        taken.push(Taken { job, token: u64::try_from(last).unwrap_or_default() });
+        taken.push(TakenLeg { job, token: u64::try_from(last).unwrap_or_default() });
     }
     Ok(Ok(taken))
 }
 
-/// Renews a lease, and returns whether the run is being cancelled; `None` if another worker has the run, or
-/// it is over.
-pub(crate) fn renew_lease(
-    conn: &Connection,
-    run: &RunId,
-    token: u64,
-    lease: i64,
-) -> rusqlite::Result<Option<bool>> {
-    conn.prepare_cached(
-        "UPDATE runs SET lease_until = ?3 WHERE run = ?1 AND token = ?2 AND phase = 'running' RETURNING is_cancelled",
-    )?
-    .query_row(params![run.as_str(), token_to_sql(token), lease_now_ms().saturating_add(lease)], |row| row.get(0))
-    .optional()
+/// Renews the lease of a leg.
+pub(crate) fn renew_lease(conn: &Connection, leg: &LegId, lease: i64) -> rusqlite::Result<Renewal> {
+    let is_cancelled: Option<bool> = conn
+        .prepare_cached(
+            "UPDATE runs SET lease_until = ?3 WHERE run = ?1 AND token = ?2 AND phase = 'running' RETURNING is_cancelled",
+        )?
+        .query_row(
+            params![leg.run.as_str(), token_to_sql(leg.token), lease_now_ms().saturating_add(lease)],
+            |row| row.get(0),
+        )
+        .optional()?;
+    Ok(match is_cancelled {
+        None => Renewal::Lost,
+        Some(false) => Renewal::Held,
+        Some(true) => Renewal::Cancelled,
+    })
 }
 
-/// Returns the running runs of a worker that are being cancelled, with their tokens.
-pub(crate) fn cancelled_runs(conn: &Connection, worker: &EngineName) -> rusqlite::Result<Vec<(RunId, u64)>> {
+/// Returns the running legs of a worker whose runs are being cancelled.
+pub(crate) fn cancelled_legs(conn: &Connection, worker: &EngineName) -> rusqlite::Result<Vec<LegId>> {
     let mut select = conn.prepare_cached(
         "SELECT run, token FROM runs WHERE phase = 'running' AND is_cancelled AND worker = ?1",
     )?;
     let rows = select.query_map([worker.as_str()], |row| {
-        Ok((RunId::from(row.get::<_, String>(0)?), u64::try_from(row.get::<_, i64>(1)?).unwrap_or_default()))
+        let token = u64::try_from(row.get::<_, i64>(1)?).unwrap_or_default();
+        Ok(LegId { run: RunId::from(row.get::<_, String>(0)?), token })
     })?;
     rows.collect()
 }
@@ -301,53 +331,39 @@ pub(crate) fn expire_left_leases(conn: &Connection, worker: &EngineName) -> rusq
 }
 
 /// Records the end of a leg; returns false if another worker had the run by then.
-pub(crate) fn end_leg(conn: &Connection, run: &RunId, token: u64, end: &LegEnd) -> Changed<bool> {
+pub(crate) fn end_leg(conn: &Connection, leg: &LegId, end: &LegEnd) -> Changed<bool> {
+    let run = &leg.run;
     let row: Option<(bool, bool)> = conn
         .query_row(
             "SELECT is_woken, is_cancelled FROM runs WHERE run = ?1 AND token = ?2 AND phase = 'running'",
-            params![run.as_str(), token_to_sql(token)],
+            params![run.as_str(), token_to_sql(leg.token)],
             |row| Ok((row.get(0)?, row.get(1)?)),
         )
         .optional()?;
     let Some((is_woken, is_cancelled)) = row else { return Ok(Ok(false)) };
     conn.execute("UPDATE runs SET deaths = 0, lease_until = NULL WHERE run = ?1", [run.as_str()])?;
-    match end {
-        LegEnd::Done(RunStatus::Completed) => end_run(conn, run, RunPhase::Done, None)?,
-        LegEnd::Done(RunStatus::Aborted) => end_run(conn, run, RunPhase::Cancelled, None)?,
-        LegEnd::Done(RunStatus::Error) => end_run(conn, run, RunPhase::Failed, Some(&LegFailure::Agent))?,
-        LegEnd::Failed(failure) => end_run(conn, run, RunPhase::Failed, Some(failure))?,
-        LegEnd::Parked(_) | LegEnd::Handover(_) if is_cancelled => {
+    match settle_leg(end) {
+        Settlement::End(phase, failure) => end_run(conn, run, phase, failure.as_ref())?,
+        Settlement::Queue | Settlement::Pause(_) | Settlement::Park(_) if is_cancelled => {
             end_run(conn, run, RunPhase::Cancelled, None)?;
         }
-        LegEnd::Handover(HandoverCause::Draining) => queue_run(conn, run)?,
-        // These causes persist: without a pause, the same worker would take the run again at once.
-        LegEnd::Handover(HandoverCause::Fenced | HandoverCause::TooNew) => {
-            park_run(conn, run, &Wait::Until(SystemTime::now() + HANDOVER_PAUSE), false)?;
-        }
-        LegEnd::Parked(wait) => park_run(conn, run, wait, is_woken)?,
+        Settlement::Queue => queue_run(conn, run)?,
+        Settlement::Pause(pause) => park_run(conn, run, &Wait::Until(SystemTime::now() + pause))?,
+        Settlement::Park(_) if is_woken => queue_run(conn, run)?,
+        Settlement::Park(wait) => park_run(conn, run, &wait)?,
     }
     Ok(Ok(true))
 }
 
-fn park_run(conn: &Connection, run: &RunId, wait: &Wait, is_woken: bool) -> rusqlite::Result<()> {
-    let text = to_json(wait)?;
+fn park_run(conn: &Connection, run: &RunId, wait: &Wait) -> rusqlite::Result<()> {
     let until = match wait {
         Wait::Until(time) => Some(date_ms(*time)),
-        Wait::Children(runs) if runs.len() > MAX_WAITED_CHILDREN => {
-            return end_run(conn, run, RunPhase::Failed, Some(&LegFailure::TooLarge));
-        }
         Wait::Children(runs) if are_finished(conn, runs)? => return queue_run(conn, run),
-        Wait::Answer(_) | Wait::Mail | Wait::Children(_) => None,
+        Wait::Answer(_) | Wait::Mail | Wait::Children(_) | Wait::Budget => None,
     };
-    if text.len() > MAX_JOB_BYTES / 2 {
-        return end_run(conn, run, RunPhase::Failed, Some(&LegFailure::TooLarge));
-    }
-    if is_woken {
-        return queue_run(conn, run);
-    }
     conn.execute(
         "UPDATE runs SET phase = 'parked', wait = ?2, until_ms = ?3, changed_ms = ?4 WHERE run = ?1",
-        params![run.as_str(), text, until, now_ms()],
+        params![run.as_str(), to_json(wait)?, until, now_ms()],
     )?;
     Ok(())
 }
@@ -365,6 +381,7 @@ pub(crate) fn list_runs(conn: &Connection, filter: &RunFilter) -> rusqlite::Resu
         ":prefix": filter.run_prefix,
         ":queue": filter.queue.as_ref().map(EngineName::as_str),
         ":tenant": filter.tenant.as_ref().map(EngineName::as_str),
+        ":session": filter.session.as_ref().map(SessionId::as_str),
         ":parent": filter.parent.as_ref().map(RunId::as_str),
         ":phases": phases,
         ":limit": limit,
@@ -374,15 +391,34 @@ pub(crate) fn list_runs(conn: &Connection, filter: &RunFilter) -> rusqlite::Resu
         "SELECT job, phase, wait, worker, token, legs, failure, is_cancelled, submitted_ms, changed_ms FROM runs
          WHERE (:run IS NULL OR run = :run) AND (:prefix IS NULL OR substr(run, 1, length(:prefix)) = :prefix)
              AND (:queue IS NULL OR queue = :queue) AND (:tenant IS NULL OR tenant = :tenant)
-             AND (:parent IS NULL OR parent = :parent)
+             AND (:parent IS NULL OR parent = :parent) AND (:session IS NULL OR session = :session)
              AND (:phases = '[]' OR phase IN (SELECT value FROM json_each(:phases)))
              AND format <= :format
          ORDER BY seq DESC LIMIT :limit",
     )?;
-    let rows = select.query_map(named, run_of_row)?;
-    let mut runs = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+    let rows = select.query_map(named, |row| Ok(run_of_row(row)))?;
+    let rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut runs: Vec<EngineRun> = rows.into_iter().filter_map(Result::ok).collect();
     runs.reverse();
     Ok(runs)
+}
+
+/// Lists the runs that [`list_runs`] leaves out, because this version cannot read them.
+pub(crate) fn list_unreadable(conn: &Connection) -> rusqlite::Result<Vec<UnreadableEntry>> {
+    let columns = "job, phase, wait, worker, token, legs, failure, is_cancelled, submitted_ms, changed_ms";
+    let mut select = conn.prepare(&format!("SELECT {columns}, run, format FROM runs ORDER BY seq"))?;
+    let rows = select.query_map([], |row| {
+        let (id, format): (String, i64) = (row.get(10)?, row.get(11)?);
+        let why = match run_of_row(row) {
+            _ if format > i64::from(JOB_FORMAT) => {
+                format!("a newer zk wrote it (format {format}, this zk reads up to {JOB_FORMAT})")
+            }
+            Ok(_) => return Ok(None),
+            Err(error) => error.to_string(),
+        };
+        Ok(Some(UnreadableEntry { kind: UnreadableKind::Run, id, why }))
+    })?;
+    rows.filter_map(Result::transpose).collect()
 }
 
 fn run_of_row(row: &Row<'_>) -> rusqlite::Result<EngineRun> {

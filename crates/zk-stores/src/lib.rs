@@ -6,6 +6,7 @@
 //! | [`DirMap`], [`MemoryMap`] | maps: a private directory, the memory |
 //! | [`RemoteStore`] | client of `zk serve-sessions` over HTTP |
 //! | `PostgresStore` | sessions in PostgreSQL, with leases and fencing tokens (feature `postgres`) |
+//! | `parse_postgres_address` | address of a PostgreSQL database that zk can use without TLS (feature `postgres`) |
 //! | [`StoreLocation`] | place of a store as a person writes it: `files:PATH`, `http://…`; opens it |
 //! | `ChosenStore` | the store of a program, as it was chosen at the start (features `files` and `remote`) |
 //! | `RefusedStore` | store that cannot be used as it is set (features `files` and `remote`) |
@@ -44,6 +45,6 @@ pub use location::{LocationError, StoreLocation};
 #[cfg(all(feature = "files", feature = "remote"))]
 pub use open::{RefusedStore, StoreOpening};
 #[cfg(feature = "postgres")]
-pub use postgres::PostgresStore;
+pub use postgres::{PostgresAddressError, PostgresStore, parse_postgres_address};
 #[cfg(feature = "remote")]
 pub use remote::RemoteStore;

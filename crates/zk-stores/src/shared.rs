@@ -8,6 +8,7 @@ use zk_core::service::{SessionFilter, SessionInfo, StoreError};
 use zk_session::is_valid_id;
 
 /// Present time in milliseconds since 1970.
+#[cfg(feature = "files")]
 pub(crate) fn now_ms() -> u64 {
     millis(SystemTime::now())
 }

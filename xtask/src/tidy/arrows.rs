@@ -7,7 +7,7 @@ const HOMES: [(&str, &[&str]); 18] = [
     ("reqwest", &["zk-auth", "zk-otel", "zk-providers", "zk-mcp", "zk-stores", "zk-tools"]),
     ("rustls", &["zk-auth"]),
     ("rusqlite", &["zk-engine", "zk-memory", "zk-session", "zk-transcripts"]),
-    ("tokio-postgres", &["zk-stores"]),
+    ("tokio-postgres", &["zk-fleet", "zk-stores"]),
     ("rmcp", &["zk-mcp"]),
     ("tokio-tungstenite", &["zk-serve"]),
     ("notify", &["zk-exec"]),
@@ -62,12 +62,16 @@ const IN_ARGS: [&str; 7] =
 /// Crates that `zk-engine` may depend on: its legs drive the loop, and its runs have sessions.
 const IN_ENGINE: [&str; 3] = ["zk-agent", "zk-core", "zk-session"];
 
+/// Crates that `zk-fleet` may depend on: engines share the loop of `zk-engine` and the addresses of `zk-stores`, and its program
+/// is `zk-cli` with engines.
+const IN_FLEET: [&str; 4] = ["zk-cli", "zk-core", "zk-engine", "zk-stores"];
+
 /// Crates that `zk-replay` may depend on: it drives the loop, and records what it drives.
 const IN_REPLAY: [&str; 3] = ["zk-agent", "zk-core", "zk-session"];
 
 /// Checks that dependencies point downwards only: `zk-core` depends on `zk-kernel`, and other crates on
 /// `zk-core` and no sibling except those in [`BELOW`]; `zk-chat` may use those in [`IN_CHAT`], `zk-serve`
-/// those in [`IN_SERVE`], `zk-shell` those in [`IN_SHELL`], `zk-engine` those in [`IN_ENGINE`], `zk-replay` those in [`IN_REPLAY`], `zk-args` those in [`IN_ARGS`]. `zk-cli` may use all crates except the facade `zk`, and `zk` all except `zk-cli`; no crate uses these two. Tests may use
+/// those in [`IN_SERVE`], `zk-shell` those in [`IN_SHELL`], `zk-engine` those in [`IN_ENGINE`], `zk-fleet` those in [`IN_FLEET`], `zk-replay` those in [`IN_REPLAY`], `zk-args` those in [`IN_ARGS`]. `zk-cli` may use all crates except the facade `zk`, and `zk` all except `zk-cli`; no other crate uses these two, and none uses `zk-fleet`. Tests may use
 /// any other crate, but those of the kernel, core and `xtask` use none.
 pub(super) fn check(packages: &[Package], findings: &mut Findings) {
     for package in packages {
@@ -80,13 +84,14 @@ pub(super) fn check(packages: &[Package], findings: &mut Findings) {
             if matches!(dependency.as_str(), "xtask" | "zk") || dependency.starts_with("zk-") {
                 let allowed = match kind {
                     Kind::Normal => match name {
-                        _ if dependency == "zk" => false,
+                        _ if matches!(dependency.as_str(), "zk" | "zk-fleet") => false,
                         "zk-cli" => true,
                         "zk" => dependency != "zk-cli",
                         "zk-core" => dependency == "zk-kernel",
                         "zk-args" => IN_ARGS.contains(&dependency.as_str()),
                         "zk-chat" => IN_CHAT.contains(&dependency.as_str()),
                         "zk-engine" => IN_ENGINE.contains(&dependency.as_str()),
+                        "zk-fleet" => IN_FLEET.contains(&dependency.as_str()),
                         "zk-replay" => IN_REPLAY.contains(&dependency.as_str()),
                         "zk-serve" => IN_SERVE.contains(&dependency.as_str()),
                         "zk-shell" => IN_SHELL.contains(&dependency.as_str()),

@@ -112,6 +112,11 @@ fn who_may_know_a_sibling() {
         ("zk-agent", "zk", false),
         ("zk", "zk-agent", true),
         ("zk", "zk-cli", false),
+        ("zk-fleet", "zk-cli", true),
+        ("zk-fleet", "zk-engine", true),
+        ("zk-fleet", "zk-stores", true),
+        ("zk-cli", "zk-fleet", false),
+        ("zk", "zk-fleet", false),
     ] {
         let dir = clean();
         let manifest = MANIFEST.replace("NAME", name);

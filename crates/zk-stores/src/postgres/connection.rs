@@ -3,10 +3,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
-use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Client, Config, NoTls};
 use zk_core::service::StoreError;
 
+use super::address::parse_postgres_address;
 use super::schema::migrate;
 
 /// Time limit of connecting.
@@ -25,30 +25,9 @@ pub(super) struct Link(OwnedMutexGuard<Option<Client>>);
 
 impl Connection {
     pub(super) fn new(address: &str) -> Result<Self, StoreError> {
-        let mut config: Config = address.parse().map_err(|error: tokio_postgres::Error| {
-            // The address itself may contain a password.
-            StoreError::Failed(format!("the address of PostgreSQL is not valid: {error}"))
-        })?;
-        let is_near = config.get_hosts().iter().all(|host| match host {
-            Host::Unix(_) => true,
-            Host::Tcp(name) => {
-                name == "localhost" || name.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
-            }
-        });
-        // `hostaddr` takes the place of the host name.
-        let is_near = is_near && config.get_hostaddrs().iter().all(std::net::IpAddr::is_loopback);
-        match config.get_ssl_mode() {
-            SslMode::Disable => {}
-            SslMode::Prefer if is_near => {}
-            _ => {
-                return Err(StoreError::Failed(
-                    "zk speaks no TLS with PostgreSQL: use a socket or an address of this machine, such as that of a proxy or a \
-                     tunnel, or say `sslmode=disable` in the address if the network is yours"
-                        .to_owned(),
-                ));
-            }
-        }
-        config.ssl_mode(SslMode::Disable).connect_timeout(CONNECT_LIMIT).application_name("zk");
+        let mut config =
+            parse_postgres_address(address).map_err(|error| StoreError::Failed(error.to_string()))?;
+        config.connect_timeout(CONNECT_LIMIT).application_name("zk");
         let options =
             format!("-c statement_timeout={STATEMENT_LIMIT_MS} -c idle_in_transaction_session_timeout=30000");
         let options = config.get_options().map_or(options.clone(), |own| format!("{options} {own}"));
@@ -89,20 +68,4 @@ pub(super) fn database_error(doing: &str, error: &tokio_postgres::Error) -> Stor
         (None, None) => error.to_string(),
     };
     StoreError::Failed(format!("cannot {doing}: {why}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_far_address_needs_a_word_that_tls_is_off() {
-        for near in ["host=localhost", "host=/run/postgresql", "host=localhost hostaddr=127.0.0.1"] {
-            assert!(Connection::new(near).is_ok(), "{near}");
-        }
-        for far in ["host=db.example.org", "host=localhost hostaddr=192.0.2.1", "hostaddr=192.0.2.1"] {
-            assert!(Connection::new(far).is_err(), "{far}");
-            assert!(Connection::new(&format!("{far} sslmode=disable")).is_ok(), "{far}");
-        }
-    }
 }

@@ -1,5 +1,6 @@
 //! Sessions in PostgreSQL.
 
+mod address;
 mod connection;
 mod rows;
 mod schema;
@@ -17,6 +18,7 @@ use zk_core::service::{
     SessionSnapshot, SessionStore, StoreError, SystemClock, present_branch,
 };
 
+pub use self::address::{PostgresAddressError, parse_postgres_address};
 use self::connection::{Connection, database_error};
 use self::rows::{INFO_COLUMNS, info_of};
 use self::session::{Lease, PostgresSession};

@@ -1,0 +1,4 @@
+//! Tests of the engines with real servers, where their programs are installed.
+
+#[cfg(all(test, feature = "postgres"))]
+mod postgres;
