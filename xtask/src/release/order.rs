@@ -15,8 +15,8 @@ use crate::workspace::Workspace;
 /// Path of the packed list, relative to the root.
 pub(crate) const FILE: &str = "crates/zk-cli/build/order.deflate";
 
-/// Moments of a conversation whose functions are listed.
-const MOMENTS: [&str; 5] = ["first-screen", "running-turn", "edit-card", "models", "sessions"];
+/// Moments of a conversation whose functions are listed: those that need no sandbox, which valgrind cannot set up.
+const MOMENTS: [&str; 6] = ["first-screen", "edit-card", "question", "to-do", "models", "sessions"];
 
 /// Replies of a run without a person, which reads and searches.
 const REPLIES: &[Reply] = &[
