@@ -9,8 +9,8 @@ use zk_core::events::{
     CompactionTrigger, SessionBeforeCompact, SessionBeforeFork, SessionBeforeReply, SessionBeforeSwitch,
     SessionBeforeTree, SessionSwitch, SessionTree, SteerKind,
 };
-use zk_core::kernel::{Cx, Plugin, Scope};
-use zk_core::model::{AgentError, Block, Message, RunId, SessionId};
+use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
+use zk_core::model::{AgentError, Block, EntryId, Message, RunId, SessionId};
 use zk_core::service::{
     AnswerError, BranchPath, ContextWindow, Conversation, ConversationError, ConversationState, Delivery,
     MessageDelivery, OpenedSession, QuestionDigest, QuestionId, Questions, Reduction, RunEnded,
@@ -278,8 +278,49 @@ impl AgentConversation {
         let has_summary = summary.is_some();
         let opened = self.inner.opener.move_leaf(to.as_ref(), summary).await?;
         close_all(scopes).await;
-        cx.emit(SessionTree { session_id, from, to, has_summary }).await?;
-        self.replace(scopes, opened).await
+        let told = cx.emit(SessionTree { session_id, from: from.clone(), to, has_summary }).await;
+        let installed = match told {
+            Ok(_) => self.add_plugins(scopes, &opened.plugins),
+            Err(error) => Err(error.into()),
+        };
+        match installed {
+            Ok(()) => {
+                self.begin_session(opened).await?;
+                Ok(self.state())
+            }
+            Err(error) => Err(self.put_leaf_back(scopes, from.as_ref(), error).await),
+        }
+    }
+
+    /// Moves the leaf back to `from` after a plugin failed, and returns the error that says so.
+    async fn put_leaf_back(
+        &self,
+        scopes: &mut Vec<Scope>,
+        from: Option<&EntryId>,
+        error: ConversationError,
+    ) -> ConversationError {
+        close_all(scopes).await;
+        let error: BoxError = match error {
+            ConversationError::Install(error) => error,
+            error => error.into(),
+        };
+        let without_session = match self.inner.opener.move_leaf(from, None).await {
+            Ok(opened) => match self.add_plugins(scopes, &opened.plugins) {
+                Ok(()) => {
+                    return match self.begin_session(opened).await {
+                        Ok(()) => ConversationError::LeafPutBack(error),
+                        Err(error) => error,
+                    };
+                }
+                Err(_) => format!("{error}; the leaf is back where it was"),
+            },
+            Err(second) => format!("{error}; the leaf stays where it was moved to: {second}"),
+        };
+        close_all(scopes).await;
+        match self.begin_session(OpenedSession::default()).await {
+            Ok(()) => ConversationError::Install(without_session.into()),
+            Err(error) => error,
+        }
     }
 
     /// Replaces the current session by `opened`. The plugins of the old session are closed already.
