@@ -14,7 +14,6 @@ mod store;
 mod store_error;
 mod stored_conversation;
 mod sub_agent;
-mod sub_agent_rows;
 mod tree;
 
 pub use debug_dump::DebugDump;

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::sub_agent_rows::SubAgentRows;
+use super::sub_agent::SubAgentRows;
 use super::{Entry, EntryKind, EntryVisitor, OpenSession, StoreError};
 use crate::model::{EntryId, Role};
 

@@ -4,7 +4,7 @@ use super::{CustomEntry, SubAgentEntry, SubAgentStep};
 
 /// Sub-agents of a session, for its outline.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SubAgentRows {
+pub(crate) struct SubAgentRows {
     all: Vec<SubAgentRow>,
     /// Last sub-agent of each name: a later process may assign a name again.
     by_name: HashMap<String, usize>,
@@ -12,11 +12,11 @@ pub(super) struct SubAgentRows {
 
 /// Sub-agent in an outline.
 #[derive(Clone, Debug)]
-pub(super) struct SubAgentRow {
+pub(crate) struct SubAgentRow {
     /// Position of its beginning among the entries.
-    pub(super) at: usize,
+    pub(crate) at: usize,
     /// Depth below the session's own agent, from 1.
-    pub(super) depth: usize,
+    pub(crate) depth: usize,
     name: String,
     task: String,
     /// Last complete answer.
@@ -24,7 +24,7 @@ pub(super) struct SubAgentRow {
 }
 
 impl SubAgentRow {
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let Self { name, task, said, .. } = self;
         match said {
             Some(said) => format!("{name}: {task} → {said}"),
@@ -35,7 +35,7 @@ impl SubAgentRow {
 
 impl SubAgentRows {
     /// Adds the step of a sub-agent, if the entry at this position is one.
-    pub(super) fn add(&mut self, at: usize, entry: &CustomEntry) {
+    pub(crate) fn add(&mut self, at: usize, entry: &CustomEntry) {
         let Some(SubAgentEntry { agent, step }) = SubAgentEntry::of(entry) else { return };
         match step {
             SubAgentStep::Began { parent, task, .. } => {
@@ -55,12 +55,12 @@ impl SubAgentRows {
     }
 
     /// Whether a sub-agent begins at this position.
-    pub(super) fn begins_at(&self, at: usize) -> bool {
+    pub(crate) fn begins_at(&self, at: usize) -> bool {
         self.all.binary_search_by_key(&at, |row| row.at).is_ok()
     }
 
     /// Sub-agents by the row below which they stand; `above` has the row of each entry.
-    pub(super) fn by_row(&self, above: &[Option<usize>]) -> HashMap<Option<usize>, Vec<&SubAgentRow>> {
+    pub(crate) fn by_row(&self, above: &[Option<usize>]) -> HashMap<Option<usize>, Vec<&SubAgentRow>> {
         let mut rows: HashMap<Option<usize>, Vec<&SubAgentRow>> = HashMap::new();
         for row in &self.all {
             rows.entry(above.get(row.at).copied().flatten()).or_default().push(row);
