@@ -185,43 +185,6 @@ fn the_card_shows_what_stands_behind_a_command() {
 }
 
 #[test]
-fn a_command_whose_function_is_gone_since_its_card_is_not_entered() {
-    let script = Script::new()
-        .turn(|t| t.call("run_in_shell", json!({"command": "salute 5"})))
-        .turn(|t| t.text("Finished."));
-    let server = server(script);
-    let person = person(&server);
-    let bashrc = person.home().join(".bashrc");
-    let old = std::fs::read_to_string(&bashrc).unwrap();
-    let own = "salute() { echo salute-$(($1 * 2)); }\ntrap 'unset -f salute; : >~/changed' USR1\n";
-    std::fs::write(&bashrc, old + own).unwrap();
-    let Some(mut terminal) = Terminal::open(&person, "shell --shell bash --permission-mode ask") else {
-        return;
-    };
-    terminal.expect(PROMPT);
-    terminal.keys("echo $$ >~/pid; echo wrote-it\r");
-    terminal.expect("wrote-it\r\n");
-    terminal.expect(PROMPT);
-    ask(&mut terminal, "do it");
-    terminal.expect("Call the tool run_in_shell?");
-    terminal.expect("echo salute-$(($1 * 2))");
-    let pid = std::fs::read_to_string(person.home().join("pid")).unwrap().trim().parse().unwrap();
-    rustix::process::kill_process(
-        rustix::process::Pid::from_raw(pid).unwrap(),
-        rustix::process::Signal::USR1,
-    )
-    .unwrap();
-    until("the function is gone", || person.home().join("changed").exists());
-    terminal.answer("y");
-    terminal.expect("Finished.");
-    terminal.expect(PROMPT);
-    leave(terminal);
-    let told = server.bodies().last().unwrap().to_string();
-    assert!(told.contains("have changed since the user saw them") && !told.contains("salute-10"), "{told}");
-    assert_eq!(server.violations(), []);
-}
-
-#[test]
 fn commands_of_a_remote_host_are_claims_and_the_script_for_it_is_printed() {
     let server =
         server(Script::answering(|asked| Turn::new().text(format!("Answer-{}.", asked.messages.len()))));
