@@ -75,7 +75,7 @@ pub use opening::interrupts::{Interruption, Interrupts, NoInterrupts};
 pub use opening::key_file::read_key_file;
 pub use opening::person_exec::PersonExec;
 pub use opening::provider_access::{AccessWay, LocalOffer, PendingSignIn, ProviderAccess, ProviderOffer};
-pub use opening::sessions::{ConversationSessions, NoSessions, UnsavedSession};
+pub use opening::sessions::{ConversationSessions, FoundSession, NoSessions, UnsavedSession};
 pub use opening::setup::{ChatSetup, ExecutionPlace, ProgramPhrases};
 pub use opening::signals::Signals;
 pub use opening::start::{ChatEnd, ChatStart};

@@ -1,4 +1,5 @@
-//! Figures of the shell beside the bare one, in one run: echo, throughput and memory, idle wake-ups, first prompt.
+//! Figures of the shell beside the bare one, in one run: echo, throughput and memory, idle wake-ups, first prompt, and
+//! the text about 1,000 commands for the model.
 //!
 //! `cargo bench -p zk-shell --bench figures`, on a quiet machine. It prints a table and fails where a bar is missed;
 //! `ZK_SHELL_BENCH=short` measures less and has no bars.
@@ -15,11 +16,17 @@ use std::fs::File;
 use std::io::{Read, Write, stdin};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
+use memchr::memmem;
+use zk_core::kernel::{BoxError, Bus, Cx};
+use zk_core::service::{Command, CommandOutcome, ContextProducer, Redactor};
 use zk_exec::{PersonCommand, PersonTerminal};
 
 #[path = "../examples/scripted_shell.rs"]
+#[expect(dead_code, reason = "the bench has a `main` of its own")]
 mod scripted_shell;
 
 /// Variable by which the bench starts itself as the shell.
@@ -29,7 +36,7 @@ const PROMPT: &[u8] = b"ready> ";
 
 fn main() -> ExitCode {
     if std::env::var_os(CHILD_VARIABLE).is_some() {
-        return scripted_shell::main();
+        return scripted_shell::run_shell(provide_measure);
     }
     // `cargo test --benches` only builds and starts it.
     if !std::env::args().any(|arg| arg == "--bench") {
@@ -38,21 +45,18 @@ fn main() -> ExitCode {
     let is_short = std::env::var("ZK_SHELL_BENCH").is_ok_and(|kind| kind == "short");
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join(".bashrc"), "PS1='ready> '\nHISTFILE=\n").unwrap();
-    let (keys, gigabyte_parts, idle, starts) =
-        if is_short { (200, 1, Duration::from_secs(2), 3) } else { (3_000, 16, Duration::from_secs(60), 25) };
-    let mut figures = Vec::new();
+    let (keys, megabytes, idle, starts, deltas) = match is_short {
+        true => (200, 8, Duration::from_secs(2), 3, 1),
+        false => (3_000, 1_024, Duration::from_secs(60), 25, 7),
+    };
+    println!("{:<36}{:>12}{:>12}", "figure", "measured", "bar");
+    let mut figures = Figures::default();
     echo(home.path(), keys, &mut figures);
-    throughput(home.path(), gigabyte_parts, &mut figures);
+    throughput(home.path(), megabytes, &mut figures);
     first_prompt(home.path(), starts, &mut figures);
     wake_ups(home.path(), idle, &mut figures);
-    println!("{:<34}{:>12}{:>12}", "figure", "measured", "bar");
-    let mut is_missed = false;
-    for Figure { name, measured, bar, is_least } in figures {
-        let is_met = if is_least { measured >= bar } else { measured <= bar };
-        is_missed |= !is_met;
-        println!("{name:<34}{measured:>12.3}{bar:>12.3}{}", if is_met { "" } else { "  missed" });
-    }
-    if is_missed && !is_short { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    context_delta(home.path(), deltas, &mut figures);
+    if figures.is_missed && !is_short { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// Measured value, and its maximum or minimum as the bar.
@@ -65,6 +69,21 @@ struct Figure {
 
 fn figure_with_maximum(name: &'static str, measured: f64, bar: f64) -> Figure {
     Figure { name, measured, bar, is_least: false }
+}
+
+/// Figures, each printed as soon as it is measured.
+#[derive(Default)]
+struct Figures {
+    is_missed: bool,
+}
+
+impl Figures {
+    fn push(&mut self, figure: Figure) {
+        let Figure { name, measured, bar, is_least } = figure;
+        let is_met = if is_least { measured >= bar } else { measured <= bar };
+        self.is_missed |= !is_met;
+        println!("{name:<36}{measured:>12.3}{bar:>12.3}{}", if is_met { "" } else { "  missed" });
+    }
 }
 
 /// Shell on a terminal.
@@ -104,17 +123,46 @@ impl Shell {
         self.handle.write_all(keys).unwrap();
     }
 
-    /// Reads until the output has this text.
+    /// Reads until the output has this text, and keeps what comes behind it.
     fn read_until(&mut self, text: &[u8]) {
         let mut buffer = [0; 65_536];
-        while !self.seen.windows(text.len()).any(|part| part == text) {
-            let read = self.handle.read(&mut buffer).unwrap();
+        loop {
+            if let Some(at) = memmem::find(&self.seen, text) {
+                self.seen.drain(..at + text.len());
+                return;
+            }
             // Only the end of the output may hold the beginning of the text.
             let keep = self.seen.len().saturating_sub(text.len());
             self.seen.drain(..keep);
+            let read = self.read(&mut buffer);
             self.seen.extend_from_slice(&buffer[..read]);
         }
-        self.seen.clear();
+    }
+
+    /// Reads output, and answers the question for the place of the cursor, as a terminal does.
+    fn read(&mut self, buffer: &mut [u8]) -> usize {
+        let read = self.handle.read(buffer).unwrap();
+        assert!(read > 0, "the shell ended: {}", String::from_utf8_lossy(&self.seen));
+        if memmem::find(&buffer[..read], b"\x1b[6n").is_some() {
+            self.type_keys(b"\x1b[1;1R");
+        }
+        read
+    }
+
+    /// Reads the number behind this text, up to the next character that is none of a number.
+    fn read_number(&mut self, label: &[u8]) -> f64 {
+        self.read_until(label);
+        let (mut number, mut byte) = (String::new(), [0]);
+        loop {
+            match self.seen.is_empty() {
+                true => assert_eq!(self.handle.read(&mut byte).unwrap(), 1),
+                false => byte[0] = self.seen.remove(0),
+            }
+            match byte[0] {
+                digit @ (b'0'..=b'9' | b'.') => number.push(char::from(digit)),
+                _ => return number.parse().unwrap(),
+            }
+        }
     }
 
     fn sum_status(&self, key: &str) -> u64 {
@@ -137,7 +185,8 @@ impl Shell {
     }
 
     fn leave(mut self) {
-        self.type_keys(b"exit\r");
+        // The line may have text.
+        self.type_keys(b"\x15exit\r");
         // The output of a shell is read until its end.
         let mut rest = Vec::new();
         let _ = self.handle.read_to_end(&mut rest);
@@ -150,7 +199,7 @@ fn percentile(sorted: &[f64], part: f64) -> f64 {
 }
 
 /// Time from a key to its echo, in milliseconds; the bare shell and zk take turns.
-fn echo(home: &Path, keys: usize, figures: &mut Vec<Figure>) {
+fn echo(home: &Path, keys: usize, figures: &mut Figures) {
     let mut shells = [Shell::start_at_prompt(home, false), Shell::start_at_prompt(home, true)];
     let mut times = [Vec::new(), Vec::new()];
     for key in 0..keys {
@@ -180,9 +229,10 @@ fn echo(home: &Path, keys: usize, figures: &mut Vec<Figure>) {
 }
 
 /// Time of a large output, for the bare shell and zk in turns, and peak memory of zk.
-fn throughput(home: &Path, parts: usize, figures: &mut Vec<Figure>) {
+fn throughput(home: &Path, megabytes: usize, figures: &mut Figures) {
     let line: String = (0..79).map(|n| char::from(b'!' + n)).chain(['\n']).collect();
-    std::fs::write(home.join("large"), line.repeat((64 << 20) / 80)).unwrap();
+    std::fs::write(home.join("large"), line.repeat((8 << 20) / 80)).unwrap();
+    let parts = megabytes / 8;
     let mut seconds = [0.0, 0.0];
     let mut peak = 0;
     for _ in 0..2 {
@@ -210,7 +260,7 @@ fn throughput(home: &Path, parts: usize, figures: &mut Vec<Figure>) {
 }
 
 /// Time to the first prompt, in milliseconds; the bare shell and zk take turns.
-fn first_prompt(home: &Path, starts: usize, figures: &mut Vec<Figure>) {
+fn first_prompt(home: &Path, starts: usize, figures: &mut Figures) {
     let mut times = [Vec::new(), Vec::new()];
     for _ in 0..starts {
         for with_zk in [false, true] {
@@ -229,7 +279,7 @@ fn first_prompt(home: &Path, starts: usize, figures: &mut Vec<Figure>) {
 }
 
 /// Context switches of an idle shell of zk.
-fn wake_ups(home: &Path, idle: Duration, figures: &mut Vec<Figure>) {
+fn wake_ups(home: &Path, idle: Duration, figures: &mut Figures) {
     let shell = Shell::start_at_prompt(home, true);
     // Work of the start has ended by then.
     std::thread::sleep(Duration::from_secs(1));
@@ -238,4 +288,66 @@ fn wake_ups(home: &Path, idle: Duration, figures: &mut Vec<Figure>) {
     std::thread::sleep(idle);
     figures.push(figure_with_maximum("wake-ups while idle", (count(&shell) - before) as f64, 0.0));
     shell.leave();
+}
+
+/// Command by which the bench measures the context about commands.
+const MEASURE: &str = "measure";
+
+/// Adds the command that measures, and a redactor that knows secrets, to a conversation of the bench's shell.
+fn provide_measure(bus: &Bus) -> Result<(), BoxError> {
+    let scope = bus.scope("measure");
+    let redactor = Redactor::new();
+    (0..50).for_each(|n| redactor.learn(&format!("secret-of-the-bench-{n}")));
+    scope.provide_service(Arc::new(redactor));
+    scope.provide::<dyn Command>(MEASURE, Arc::new(Measure))?;
+    Ok(())
+}
+
+/// Command that prints the time of the text about the commands since the last prompt.
+struct Measure;
+
+#[async_trait]
+impl Command for Measure {
+    fn name(&self) -> &'static str {
+        MEASURE
+    }
+
+    fn help(&self) -> &'static str {
+        "time of the text about new commands"
+    }
+
+    async fn run(&self, _: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
+        let producer = cx.item::<dyn ContextProducer>("shell_events").ok_or("there is no shell")?;
+        let begun = Instant::now();
+        let text = producer.text(cx).await?.unwrap_or_default();
+        let took = begun.elapsed().as_secs_f64() * 1e3;
+        let is_whole = text.contains(" 900 before them are left out") && text.contains("line 40");
+        Ok(CommandOutcome::Show(match is_whole {
+            true => format!("delta-took={took:.3} ms"),
+            false => format!("delta-took=9999 ms, since the text is not as expected: {text}"),
+        }))
+    }
+}
+
+/// Time of the text about 1,000 new commands, each with 40 lines of output, in milliseconds.
+fn context_delta(home: &Path, rounds: usize, figures: &mut Figures) {
+    let mut times = Vec::new();
+    let mut shell = Shell::start_at_prompt(home, true);
+    for _ in 0..rounds {
+        for n in 0..1_000 {
+            shell.type_keys(format!("printf 'line %s\\n' {{1..40}} # {n}\r").as_bytes());
+            shell.read_until(b"line 40\r\n");
+            shell.read_until(PROMPT);
+        }
+        // A key between prompt and line editor is text of the line.
+        std::thread::sleep(Duration::from_millis(50));
+        shell.type_keys(b"?");
+        shell.read_until(b"Ask anything");
+        shell.type_keys(format!("/{MEASURE}\r").as_bytes());
+        times.push(shell.read_number(b"delta-took="));
+        shell.read_until(PROMPT);
+    }
+    shell.leave();
+    times.sort_by(f64::total_cmp);
+    figures.push(figure_with_maximum("context of 1,000 commands, p50, ms", percentile(&times, 0.5), 5.0));
 }

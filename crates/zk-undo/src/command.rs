@@ -106,40 +106,47 @@ impl Shared {
         cx: &Cx,
         plan: impl FnOnce(&Journal) -> Result<Plan, UndoError> + Send + 'static,
     ) -> Result<CommandOutcome, BoxError> {
+        // A plan needs a journal without an undo that was cut off; the person is told of files that this changes.
+        let finished = self.blocking(Journal::recover).await?;
+        let finished: String = finished.iter().map(|line| format!("{}\n", visible_line(line))).collect();
+        let show = |text: String| Ok(CommandOutcome::Show(format!("{finished}{text}")));
         let cwd = TurnCwd::of(cx).unwrap_or_else(|| PathBuf::from("/"));
-        let (plan, diff) = self
+        let planned = self
             .blocking(move |journal| {
                 let plan = plan(journal)?;
                 let diff = journal.plan_diff(&plan, &cwd);
                 Ok((plan, diff))
             })
-            .await?;
+            .await;
+        let (plan, diff) = planned.map_err(|error| -> BoxError {
+            if finished.is_empty() { error } else { format!("{finished}{error}").into() }
+        })?;
         let mut refusals: Vec<String> = plan.refusals().map(|line| visible_line(&line)).collect();
         if plan.is_empty() {
             refusals.insert(0, format!("{}: no file is to be brought back", plan.title));
-            return Ok(CommandOutcome::Show(refusals.join("\n")));
+            return show(refusals.join("\n"));
         }
         if !is_agreed {
-            match ask_person(&plan, &diff, cx).await {
+            match ask_person(&plan, &diff, &finished, cx).await {
                 Some(true) => {}
-                Some(false) => return Ok(CommandOutcome::Show("no file was changed".to_owned())),
+                Some(false) => return show("no file was changed".to_owned()),
                 None => {
                     let next = "no file was changed: nobody is here to agree; add --yes to do it";
-                    return Ok(CommandOutcome::Show(format!("{diff}{next}")));
+                    return show(format!("{diff}{next}"));
                 }
             }
         }
         let outcome = self.blocking(move |journal| journal.apply(&plan)).await?;
-        Ok(CommandOutcome::Show(report(&outcome)))
+        show(report(&outcome))
     }
 }
 
-/// Asks the person whether to apply a plan; `None` if nobody is there.
-async fn ask_person(plan: &Plan, diff: &str, cx: &Cx) -> Option<bool> {
+/// Asks the person whether to apply a plan, below lines about what was `finished` before it; `None` if nobody is there.
+async fn ask_person(plan: &Plan, diff: &str, finished: &str, cx: &Cx) -> Option<bool> {
     let questions = cx.service::<Questions>()?;
     let count = plan.items.iter().filter(|item| item.refused.is_none()).count();
     let files = if count == 1 { "1 path".to_owned() } else { format!("{count} paths") };
-    let mut text = format!("{}: bring {files} back?", plan.title);
+    let mut text = format!("{finished}{}: bring {files} back?", plan.title);
     if plan.is_interrupted {
         text.push_str(" zk ended in the middle of a call, so that changes of others may be among these.");
     }

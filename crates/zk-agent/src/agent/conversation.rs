@@ -1,3 +1,5 @@
+mod leaf;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -7,17 +9,16 @@ use tokio::sync::{Mutex, MutexGuard};
 use tokio::task::JoinHandle;
 use zk_core::events::{
     CompactionTrigger, SessionBeforeCompact, SessionBeforeFork, SessionBeforeReply, SessionBeforeSwitch,
-    SessionBeforeTree, SessionSwitch, SessionTree, SteerKind,
+    SessionSwitch, SteerKind,
 };
 use zk_core::kernel::{Cx, Plugin, Scope};
 use zk_core::model::{AgentError, Block, Message, RunId, SessionId};
 use zk_core::service::{
-    AnswerError, BranchPath, ContextWindow, Conversation, ConversationError, ConversationState, Delivery,
+    AnswerError, ContextWindow, Conversation, ConversationError, ConversationState, Delivery,
     MessageDelivery, OpenedSession, QuestionDigest, QuestionId, Questions, Reduction, RunEnded,
-    SessionOpener, Submitted, SwitchTarget, TreeMove, TurnCwd, TurnEnv, UiAnswer,
+    SessionOpener, Submitted, SwitchTarget, TurnCwd, TurnEnv, UiAnswer,
 };
 
-use super::branch_summary::summarise_branch;
 use crate::lock::lock;
 use crate::run::RunShared;
 use crate::{Agent, Run, RunOptions};
@@ -245,41 +246,6 @@ impl AgentConversation {
             }
         };
         check_reply(reply.as_ref(), || target.to_string())
-    }
-
-    /// Moves the leaf of the present session, and continues from there.
-    async fn move_leaf(
-        &self,
-        scopes: &mut Vec<Scope>,
-        wanted: TreeMove,
-    ) -> Result<ConversationState, ConversationError> {
-        let cx = self.inner.agent.bus().cx();
-        let target = || SwitchTarget::Tree(wanted.clone()).to_string();
-        let session_id = self.state().session.ok_or_else(|| ConversationError::Unsupported {
-            what: target(),
-            reason: "this conversation is not stored, so it has no entries".into(),
-        })?;
-        let TreeMove { to, summary } = wanted.clone();
-        let BranchPath { from, left } = self.inner.opener.find_path(to.as_ref()).await?;
-        let ask = SessionBeforeTree { session_id: session_id.clone(), from: from.clone(), to: to.clone() };
-        let reply = cx.emit(ask).await?;
-        check_reply(reply.as_ref(), target)?;
-        let given =
-            reply.as_ref().map(SessionBeforeReply::summary).transpose().map_err(|error| {
-                ConversationError::Unsupported { what: target(), reason: error.to_string() }
-            })?;
-        let summary = match (given.flatten(), summary) {
-            (Some(given), _) => Some(given.to_owned()),
-            (None, Some(wish)) if !left.is_empty() => {
-                Some(summarise_branch(&self.inner.agent, &left, wish.instructions.as_deref()).await?)
-            }
-            (None, Some(_) | None) => None,
-        };
-        let has_summary = summary.is_some();
-        let opened = self.inner.opener.move_leaf(to.as_ref(), summary).await?;
-        close_all(scopes).await;
-        cx.emit(SessionTree { session_id, from, to, has_summary }).await?;
-        self.replace(scopes, opened).await
     }
 
     /// Replaces the current session by `opened`. The plugins of the old session are closed already.

@@ -103,9 +103,10 @@ impl SessionOpener for Opener {
     ) -> Result<OpenedSession, ConversationError> {
         self.note(format!("leaf after {to:?}"));
         let messages = summary.map(|summary| Message::injected(summary, "branch").shared());
+        let is_broken = to.is_some_and(|to| to.as_str() == "e_broken");
         Ok(OpenedSession {
             messages: messages.into_iter().collect(),
-            plugins: self.plugins("first"),
+            plugins: self.plugins(if is_broken { "broken" } else { "first" }),
             id: Some("first".into()),
             ..OpenedSession::default()
         })
@@ -284,6 +285,23 @@ async fn a_session_whose_plugins_fail_to_install_leaves_no_session_and_an_error(
     assert_eq!((state.session, state.messages), (None, 0));
     desk.conversation.switch(SwitchTarget::Session("other".into())).await.unwrap();
     desk.say("go on").await;
+}
+
+#[tokio::test]
+async fn a_leaf_that_was_moved_is_put_back_if_a_plugin_fails_then() {
+    let desk = desk(chatty()).await;
+    desk.say("hello").await;
+    let move_to = |to: &str| SwitchTarget::Tree(TreeMove { to: Some(to.into()), summary: None });
+    let error = desk.conversation.switch(move_to("e_broken")).await.unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, ConversationError::LeafPutBack(_)), "{text}");
+    assert!(text.contains("the leaf is back where it was") && text.contains("no place for it"), "{text}");
+    assert!(!text.contains("nothing is stored"), "{text}");
+    let moves: Vec<_> = desk.opener.log().into_iter().filter(|line| line.starts_with("leaf")).collect();
+    assert_eq!(moves, [r#"leaf after Some(EntryId("e_broken"))"#, r#"leaf after Some(EntryId("e_9"))"#]);
+    assert_eq!(desk.conversation.state().session, Some("first".into()));
+    desk.say("still stored").await;
+    desk.conversation.switch(move_to("e_2")).await.unwrap();
 }
 
 #[tokio::test]

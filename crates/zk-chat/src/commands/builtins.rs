@@ -13,7 +13,7 @@ use zk_view::{Block, Content, Intent, ViewDriver};
 use super::backends::active_foreign_backend;
 use super::kept_choices::KeptChoice;
 use super::models;
-use super::session_lines::session_lines;
+use super::session_lines::{found_lines, session_lines};
 use crate::conversation::wanted_screen::WantedScreen;
 use crate::opening::factory::{ConversationFactory, NamedModel, OpenedConversation};
 use crate::opening::sessions::ConversationSessions;
@@ -64,6 +64,7 @@ enum BuiltinKind {
     Quit,
     Reload,
     Screen,
+    Search,
     Sessions,
     Show,
     Thinking,
@@ -71,7 +72,7 @@ enum BuiltinKind {
 }
 
 impl BuiltinKind {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Copy,
         Self::Effort,
         Self::Exit,
@@ -84,6 +85,7 @@ impl BuiltinKind {
         Self::Quit,
         Self::Reload,
         Self::Screen,
+        Self::Search,
         Self::Sessions,
         Self::Show,
         Self::Thinking,
@@ -107,6 +109,7 @@ impl Command for Builtin {
             BuiltinKind::Quit => "quit",
             BuiltinKind::Reload => "reload",
             BuiltinKind::Screen => "screen",
+            BuiltinKind::Search => "search",
             BuiltinKind::Sessions => "sessions",
             BuiltinKind::Show => "show",
             BuiltinKind::Thinking => "thinking",
@@ -127,6 +130,7 @@ impl Command for Builtin {
             BuiltinKind::Provider => "go on with another service",
             BuiltinKind::Reload => "read settings, hooks, keys, skills, agents and MCP servers anew",
             BuiltinKind::Screen => "draw the conversation in another way",
+            BuiltinKind::Search => "find earlier sessions by what was said in them: /search [--all] WORDS",
             BuiltinKind::Sessions => "sessions of this directory: resume, rename, remove",
             BuiltinKind::Show => "a result with all its lines",
             BuiltinKind::Tools => "tools of the model",
@@ -141,6 +145,7 @@ impl Command for Builtin {
             BuiltinKind::Permissions => Some("[MODE]"),
             BuiltinKind::Provider => Some("[NAME]"),
             BuiltinKind::Screen => Some("KIND"),
+            BuiltinKind::Search => Some("WORDS"),
             BuiltinKind::Copy
             | BuiltinKind::Exit
             | BuiltinKind::Help
@@ -168,6 +173,7 @@ impl Command for Builtin {
             }
             BuiltinKind::Provider => self.context.switch_provider(args).await?,
             BuiltinKind::Screen => self.context.request_screen(args)?,
+            BuiltinKind::Search => self.context.search_sessions(args, cx).await?,
             BuiltinKind::Sessions => self.context.run_sessions(args, cx).await?,
             BuiltinKind::Show => self.context.request_result(args)?,
             BuiltinKind::Effort | BuiltinKind::Thinking => self.context.set_thinking(args).await?,
@@ -344,6 +350,29 @@ impl CommandContext {
             None if back == 0 => Ok("nothing to show yet".to_owned()),
             None => Ok(format!("there is no result {back} before the last one")),
         }
+    }
+
+    /// Lists sessions of this directory, or of all, with these words in their text.
+    async fn search_sessions(&self, args: &str, cx: &Cx) -> Result<String, BoxError> {
+        let (words, is_everywhere) = match args.strip_prefix("--all") {
+            Some(rest) if rest.is_empty() || rest.starts_with(char::is_whitespace) => (rest.trim(), true),
+            Some(_) | None => (args, false),
+        };
+        if words.is_empty() {
+            return Err(
+                "/search takes words: /search lock file, or /search --all WORDS for all directories".into()
+            );
+        }
+        let cwd = (!is_everywhere).then(|| self.factory.setup().cwd_now(cx));
+        let mut lines = found_lines(&self.sessions.search(words, cwd).await?);
+        lines.push(match (lines.is_empty(), is_everywhere) {
+            (false, _) => "/resume ID goes on with one".to_owned(),
+            (true, false) => {
+                "no session of this directory has that in it; /search --all looks in all".to_owned()
+            }
+            (true, true) => "no session has that in it".to_owned(),
+        });
+        Ok(lines.join("\n"))
     }
 
     /// Lists sessions; `rename ID TITLE` and `remove ID` act like the keys of the session picker.

@@ -3,6 +3,8 @@ use std::time::SystemTime;
 use zk_core::service::{SessionInfo, visible_line};
 use zk_tui::plain::lines::shorten;
 
+use crate::opening::sessions::FoundSession;
+
 /// Sessions as lines, one for each.
 pub fn session_lines(sessions: &[SessionInfo], with_directory: bool) -> Vec<String> {
     sessions
@@ -39,6 +41,17 @@ pub fn session_lines(sessions: &[SessionInfo], with_directory: bool) -> Vec<Stri
             line
         })
         .collect()
+}
+
+/// Sessions that a search found as lines: one for each, and one for each excerpt.
+pub(super) fn found_lines(sessions: &[FoundSession]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for FoundSession { id, title, updated, excerpts } in sessions {
+        let title = shorten(&visible_line(title));
+        lines.push(format!("{id}  {:<9} {title}", age(*updated)));
+        lines.extend(excerpts.iter().map(|excerpt| format!("    {}", shorten(&visible_line(excerpt)))));
+    }
+    lines
 }
 
 /// Remark on the parent session, if there is one.

@@ -33,6 +33,7 @@ pub(crate) fn tree_line(row: &OutlineRow) -> String {
         OutlineKind::Prompt => "› ",
         OutlineKind::Answer => "",
         OutlineKind::Summary => "(summary) ",
+        OutlineKind::SubAgent => "(sub-agent) ",
     };
     let label = row.label.as_ref().map_or(String::new(), |label| format!("[{}] ", visible_line(label)));
     format!("{}{mark} {label}{kind}{}", "  ".repeat(row.depth), visible_line(&row.text))
@@ -41,6 +42,17 @@ pub(crate) fn tree_line(row: &OutlineRow) -> String {
 /// Lines of a session's tree, each with the id of its entry.
 pub fn tree_lines(outline: &SessionOutline) -> Vec<String> {
     outline.rows().iter().map(|row| shorten(&format!("{}  {}", row.id, tree_line(row)))).collect()
+}
+
+/// Refuses the row of a sub-agent, which has no conversation of its own to continue.
+fn check_not_sub_agent(outline: &SessionOutline, entry: &EntryId) -> Result<(), BoxError> {
+    match outline.is_sub_agent(entry) {
+        true => Err(format!(
+            "`{entry}` is a sub-agent, whose conversation cannot go on by itself: choose the prompt above it"
+        )
+        .into()),
+        false => Ok(()),
+    }
 }
 
 impl SessionCommand {
@@ -74,6 +86,7 @@ impl SessionCommand {
         if !outline.contains(&entry) {
             return Err(format!("this session has no entry `{id}`; /tree lists them").into());
         }
+        check_not_sub_agent(&outline, &entry)?;
         let before = outline.before_prompt(&entry);
         let draft = match &before {
             Some(_) => self.prompt_text(&entry).await?,
@@ -115,6 +128,7 @@ impl SessionCommand {
         if !outline.contains(&entry) {
             return Err(format!("this session has no entry `{entry}`; /tree lists them").into());
         }
+        check_not_sub_agent(&outline, &entry)?;
         self.switch_to(SwitchTarget::Fork(entry)).await
     }
 

@@ -1,6 +1,8 @@
 use std::any::Any;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use zk_core::kernel::BoxError;
@@ -15,6 +17,19 @@ impl fmt::Debug for UnsavedSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UnsavedSession").finish_non_exhaustive()
     }
+}
+
+/// Stored session that a search found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundSession {
+    /// Id of the session.
+    pub id: SessionId,
+    /// Title of the session.
+    pub title: String,
+    /// Time of the last entry.
+    pub updated: SystemTime,
+    /// Excerpts, in one line each, with the matching words marked.
+    pub excerpts: Vec<String>,
 }
 
 /// Sessions of a conversation: the present one, earlier ones, and stored ones to switch to.
@@ -46,6 +61,12 @@ pub trait ConversationSessions: Send + Sync {
 
     /// Stored sessions, the newest first.
     async fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionInfo>, BoxError>;
+
+    /// Searches the text of stored sessions, of one directory or of all; the newest session first.
+    async fn search(&self, words: &str, cwd: Option<PathBuf>) -> Result<Vec<FoundSession>, BoxError> {
+        let _ = (words, cwd);
+        Err("the text of these sessions cannot be searched here".into())
+    }
 
     /// Finds the stored session with an id prefix.
     async fn find(&self, id: &str) -> Result<SessionId, BoxError>;

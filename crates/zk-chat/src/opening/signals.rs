@@ -28,6 +28,8 @@ struct State {
     on_suspend: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Wakes the watching thread once `on_suspend` is set.
     draws: Notify,
+    /// Wakes the watching thread once the process runs without a screen, which would end it in order at a hang-up.
+    is_unattended: Notify,
 }
 
 struct Armed {
@@ -48,6 +50,7 @@ impl Signals {
             on_leave: Box::new(on_leave),
             on_suspend: OnceLock::new(),
             draws: Notify::new(),
+            is_unattended: Notify::new(),
         }));
         let (ready, registered) = std::sync::mpsc::sync_channel(1);
         let watcher = signals.clone();
@@ -66,7 +69,7 @@ impl Signals {
                 // A write beyond the file size limit fails then, instead of ending the process.
                 let _too_large = signal(SignalKind::from_raw(Sent::XFSZ.as_raw()));
                 drop(ready.send(Ok(())));
-                let mut suspend = None;
+                let (mut suspend, mut hangup) = (None, None);
                 loop {
                     let received_signal = tokio::select! {
                         Some(()) = interrupt.recv() => Interruption::Interrupted,
@@ -76,6 +79,14 @@ impl Signals {
                             suspend = signal(SignalKind::from_raw(Sent::TSTP.as_raw())).ok();
                             continue;
                         }
+                        () = watcher.0.is_unattended.notified() => {
+                            // `nohup` has it ignored, and it stays so.
+                            if !is_hangup_ignored() {
+                                hangup = signal(SignalKind::hangup()).ok();
+                            }
+                            continue;
+                        }
+                        Some(()) = next_signal(hangup.as_mut()) => Interruption::Terminated,
                         Some(()) = next_signal(suspend.as_mut()) => {
                             if let Some(suspend) = watcher.0.on_suspend.get() {
                                 suspend();
@@ -123,7 +134,9 @@ impl Signals {
     }
 
     /// Makes the next signal cancel `stop` and call `on_stop`. The process ends soon after, by force after a time limit.
+    /// A hang-up (SIGHUP) then counts as a termination request.
     pub fn arm_process(&self, stop: CancellationToken, on_stop: impl Fn() + Send + 'static) {
+        self.0.is_unattended.notify_one();
         self.set_armed(Armed { stop, forced: true, on_stop: Box::new(on_stop) });
     }
 
@@ -203,6 +216,15 @@ fn code_of(signal: Interruption) -> u8 {
         Interruption::Interrupted => 1,
         Interruption::Terminated => TERMINATED,
     }
+}
+
+/// Whether the process was started with an ignored SIGHUP; true where the system does not tell.
+fn is_hangup_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // The lowest bit is that of signal 1.
+    ignored.is_none_or(|mask| mask & 1 == 1)
 }
 
 /// Waits for the next signal; never returns if the signal is not watched.

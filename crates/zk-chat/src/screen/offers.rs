@@ -76,6 +76,7 @@ fn filter_keywords(row: &OutlineRow) -> String {
         OutlineKind::Prompt => "prompt",
         OutlineKind::Answer => "answer",
         OutlineKind::Summary => "summary",
+        OutlineKind::SubAgent => "sub-agent",
     };
     let label = if row.label.is_some() { " labelled" } else { "" };
     let branch = if row.is_present { "" } else { " elsewhere" };

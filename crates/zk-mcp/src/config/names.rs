@@ -30,7 +30,7 @@ pub(crate) fn is_bundle_server_name(name: &str) -> bool {
 
 /// Name of a server in the names of its tools: characters that no tool's name has become `_`, and a long name ends with
 /// a part of its hash.
-fn name_in_tools(server: &str) -> String {
+pub(super) fn name_in_tools(server: &str) -> String {
     let usable = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' };
     let plain: String = server.chars().map(usable).collect();
     if plain.len() <= MAX_SERVER_NAME_BYTES {

@@ -120,6 +120,17 @@ pub enum ServerConfigError {
         /// Description of the error, and the correct form.
         why: String,
     },
+    /// The tools of two servers would have the same names, and one of the servers is of a bundle.
+    #[error(
+        "MCP server `{name}` is not started: its tools would have the names of those of `{other}`, so that rules for \
+         one would apply to the other; rename one of them"
+    )]
+    Taken {
+        /// Name of the server that is left out.
+        name: String,
+        /// Name of the other server.
+        other: String,
+    },
 }
 
 /// Keys of a definition about the transport, including those of other programs.

@@ -10,7 +10,7 @@ use zk_core::service::make_private_dir;
 use crate::MemoryError;
 
 /// Format of the memory, stored in SQLite's `user_version`.
-pub(super) const MEMORY_FORMAT: u32 = 2;
+pub(super) const MEMORY_FORMAT: u32 = 3;
 
 /// Time-out for another process that uses the memory. A recall has two seconds in all.
 const BUSY: Duration = Duration::from_secs(1);
@@ -36,13 +36,22 @@ const TABLES: &str = "
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX recalled_by_fact ON recalled(fact);";
 
-/// Additions of format 2: an index of facts by their file, and the embedding vectors of facts (little-endian `f32`,
-/// normalised).
+/// Addition of format 2: an index of facts by their file.
 const TABLES_OF_2: &str = "
-    CREATE INDEX facts_by_file ON facts(path) WHERE origin = 'file';
+    CREATE INDEX facts_by_file ON facts(path) WHERE origin = 'file';";
+
+/// Addition of format 3: the embedding vectors of facts (little-endian `f32`, normalised), one for each model. Format 2
+/// had one for each fact, which two models replaced in turns.
+const TABLES_OF_3: &str = "
     CREATE TABLE vectors(
-        fact INTEGER PRIMARY KEY REFERENCES facts(id) ON DELETE CASCADE, model TEXT NOT NULL, vector BLOB NOT NULL
-    ) STRICT;";
+        fact INTEGER NOT NULL REFERENCES facts(id) ON DELETE CASCADE, model TEXT NOT NULL, vector BLOB NOT NULL,
+        PRIMARY KEY (fact, model)
+    ) STRICT, WITHOUT ROWID;";
+
+/// Takes the vectors of format 2 along.
+const VECTORS_OF_2_TO_3: &str = "
+    INSERT INTO vectors(fact, model, vector) SELECT fact, model, vector FROM vectors_of_2;
+    DROP TABLE vectors_of_2;";
 
 /// Opens the memory at `path`; `None` if there is none and `create` is false.
 pub(super) fn open(path: &Path, create: bool) -> Result<Option<Connection>, MemoryError> {
@@ -87,7 +96,7 @@ pub(super) fn open(path: &Path, create: bool) -> Result<Option<Connection>, Memo
     match version(&conn).map_err(fail)? {
         // The file was created by a process that has not written anything yet.
         0 if !create => return Ok(None),
-        0 | 1 => upgrade(&conn).map_err(fail)?,
+        0..MEMORY_FORMAT => upgrade(&conn).map_err(fail)?,
         MEMORY_FORMAT => {}
         found => {
             return Err(MemoryError::TooNew { path: path.to_owned(), found, known: MEMORY_FORMAT });
@@ -105,8 +114,9 @@ fn upgrade(conn: &Connection) -> rusqlite::Result<()> {
     conn.execute_batch("BEGIN IMMEDIATE")?;
     // Another process may have created the tables since.
     let missing = version(conn).map(|found| match found {
-        0 => [TABLES, TABLES_OF_2].concat(),
-        1 => TABLES_OF_2.to_owned(),
+        0 => [TABLES, TABLES_OF_2, TABLES_OF_3].concat(),
+        1 => [TABLES_OF_2, TABLES_OF_3].concat(),
+        2 => ["ALTER TABLE vectors RENAME TO vectors_of_2;", TABLES_OF_3, VECTORS_OF_2_TO_3].concat(),
         _ => String::new(),
     });
     let created = missing.and_then(|tables| match tables.is_empty() {

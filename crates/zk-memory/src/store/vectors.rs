@@ -58,7 +58,7 @@ impl MemoryStore {
                 stored += conn
                     .prepare_cached(
                     "INSERT INTO vectors(fact, model, vector) SELECT id, ?2, ?3 FROM facts WHERE id = ?1 AND text = ?4
-                     ON CONFLICT(fact) DO UPDATE SET model = excluded.model, vector = excluded.vector",
+                     ON CONFLICT(fact, model) DO UPDATE SET vector = excluded.vector",
                 )?
                 .execute(params![id.0, model, blob, text])?;
             }

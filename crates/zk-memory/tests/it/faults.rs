@@ -50,17 +50,25 @@ fn damaged_pages_are_told_and_kept() {
 }
 
 #[test]
-fn a_file_of_the_first_format_is_upgraded_and_keeps_its_facts() {
-    let (dir, store) = with_fact();
-    drop(store);
-    let downgrade = "DROP INDEX facts_by_file; DROP TABLE vectors; PRAGMA user_version = 1";
-    Connection::open(db(dir.path())).unwrap().execute_batch(downgrade).unwrap();
-    assert_eq!(recall(dir.path()).unwrap(), Some(1));
-    let version: u32 = Connection::open(db(dir.path()))
-        .unwrap()
-        .pragma_query_value(None, "user_version", |row| row.get(0))
-        .unwrap();
-    assert_eq!(version, 2);
+fn a_file_of_an_older_format_is_upgraded_and_keeps_its_facts_and_vectors() {
+    let of_2 = "DROP TABLE vectors; CREATE TABLE vectors(
+            fact INTEGER PRIMARY KEY REFERENCES facts(id) ON DELETE CASCADE, model TEXT NOT NULL, vector BLOB NOT NULL
+        ) STRICT; INSERT INTO vectors SELECT id, 'm', x'0000803f' FROM facts; PRAGMA user_version = 2";
+    for (downgrade, vectors) in
+        [("DROP INDEX facts_by_file; DROP TABLE vectors; PRAGMA user_version = 1", 0), (of_2, 1)]
+    {
+        let (dir, store) = with_fact();
+        drop(store);
+        Connection::open(db(dir.path())).unwrap().execute_batch(downgrade).unwrap();
+        assert_eq!(recall(dir.path()).unwrap(), Some(1));
+        let conn = Connection::open(db(dir.path())).unwrap();
+        let version: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+        assert_eq!(version, 3);
+        // Vectors of two models stand beside each other.
+        conn.execute_batch("INSERT INTO vectors SELECT id, 'other', x'0000803f' FROM facts").unwrap();
+        let count: i64 = conn.query_row("SELECT count(*) FROM vectors", [], |row| row.get(0)).unwrap();
+        assert_eq!(count, vectors + 1);
+    }
 }
 
 #[test]
@@ -70,7 +78,7 @@ fn a_newer_format_is_refused_and_left_alone() {
     Connection::open(db(dir.path())).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
     let before = std::fs::read(db(dir.path())).unwrap();
     let error = recall(dir.path()).unwrap_err();
-    assert!(error.to_string().contains("format 99, this zk reads 2"), "{error}");
+    assert!(error.to_string().contains("format 99, this zk reads 3"), "{error}");
     assert_eq!(std::fs::read(db(dir.path())).unwrap(), before);
 }
 

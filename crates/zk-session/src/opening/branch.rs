@@ -66,11 +66,24 @@ impl ConversationSession {
                 Ok(moved)
             }
             Err(error) => {
-                let back = EntryKind::Leaf { to: left, left: None };
                 // The first error says more than one of moving back.
-                let _ = open.append(vec![back], Durability::Disk).await;
+                let _ = self.take_leaf_back(left).await;
                 Err(error)
             }
         }
+    }
+
+    /// Leaf of the open session.
+    pub(super) async fn leaf(&self) -> Result<Option<EntryId>, OpeningError> {
+        let open = self.open.as_ref().ok_or(OpeningError::NotSaved)?;
+        Ok(SessionOutline::of_session(&**open).await?.leaf().cloned())
+    }
+
+    /// Moves the leaf back to where it was before [`Self::move_leaf`], and continues in the store's session.
+    pub(super) async fn take_leaf_back(&self, to: Option<EntryId>) -> Result<(), OpeningError> {
+        let open = self.open.as_ref().ok_or(OpeningError::NotSaved)?;
+        open.append(vec![EntryKind::Leaf { to, left: None }], Durability::Disk).await?;
+        self.take_back();
+        Ok(())
     }
 }

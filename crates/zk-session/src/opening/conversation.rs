@@ -139,6 +139,11 @@ impl ConversationSession {
         self.is_handed_over.store(true, Ordering::Relaxed);
     }
 
+    /// Takes over again what [`Self::hand_over`] left to another session.
+    pub(super) fn take_back(&self) {
+        self.is_handed_over.store(false, Ordering::Relaxed);
+    }
+
     /// Leaves the large results to a session that [continues](Self::continued) this one.
     pub fn keep_outputs(&self) {
         self.is_continued.store(true, Ordering::Relaxed);

@@ -174,9 +174,18 @@ impl<H: SwitchHost> SessionOpener for SessionSwitch<H> {
         to: Option<&EntryId>,
         summary: Option<String>,
     ) -> Result<OpenedSession, ConversationError> {
-        let moved = self.current().move_leaf(&self.host.place(), to, summary).await;
-        let moved = moved.map_err(conversation_error::<H>)?;
-        self.make_current(&Arc::new(moved)).map_err(conversation_error::<H>)
+        let present = self.current();
+        let left = present.leaf().await.map_err(conversation_error::<H>)?;
+        let moved = present.move_leaf(&self.host.place(), to, summary).await;
+        let error = match self.make_current(&Arc::new(moved.map_err(conversation_error::<H>)?)) {
+            Ok(opened) => return Ok(opened),
+            Err(error) => error,
+        };
+        let outcome = match present.take_leaf_back(left).await {
+            Ok(()) => "the leaf is back where it was".to_owned(),
+            Err(second) => format!("the leaf stays where it was moved to: {second}"),
+        };
+        Err(ConversationError::Agent(AgentError::Usage(format!("{error}; {outcome}"))))
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::SystemTime;
 
 use rusqlite::{Connection, params};
 use zk_core::model::SessionId;
+use zk_core::service::visible_line;
 
 pub use self::error::SearchError;
 use self::file::{IndexFile, IndexLock};
@@ -97,6 +98,27 @@ pub struct SearchHit {
     pub model: Option<String>,
     /// Excerpt around the words.
     pub snippet: Vec<SnippetPart>,
+}
+
+impl SearchHit {
+    /// Excerpt in one line, with the matching words in «quotes». Control characters are visible.
+    #[must_use]
+    pub fn excerpt(&self) -> String {
+        let line = |part: &SnippetPart| {
+            let mut text: String = part.text.split_whitespace().collect::<Vec<_>>().join(" ");
+            if part.is_match {
+                text = format!("«{text}»");
+            }
+            if part.text.starts_with(char::is_whitespace) {
+                text.insert(0, ' ');
+            }
+            if part.text.trim().len() < part.text.trim_start().len() {
+                text.push(' ');
+            }
+            text
+        };
+        visible_line(self.snippet.iter().map(line).collect::<String>().trim())
+    }
 }
 
 /// Part of an excerpt.

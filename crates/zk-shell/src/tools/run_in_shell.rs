@@ -12,6 +12,7 @@ use zk_core::service::{CallPlace, Redactor, Tool, ToolCx};
 
 use super::definitions::Definitions;
 use super::read_shell::last_lines;
+use super::shown::{Shown, ShownDefinitions};
 use crate::line::Phase;
 use crate::pump::{REPORT_KEY, REPORT_WAIT, Shared, SharedState, wait_for, write_all, write_within};
 use crate::shell_access::ShellAccess;
@@ -21,9 +22,6 @@ const END_WAIT: Duration = Duration::from_secs(30);
 
 /// Time for the shell to draw a prompt.
 const PROMPT_WAIT: Duration = Duration::from_millis(500);
-
-/// Most commands whose definitions are kept between the question and the call, since several calls may wait at once.
-const MAX_SHOWN: usize = 8;
 
 /// Most lines of output in the tool's result.
 const RESULT_LINES: usize = 400;
@@ -49,6 +47,9 @@ const NO_KEYS: &str = "the user's shell cannot say whether its line is empty, so
 const CHANGED: &str = "the shell's aliases or functions behind the command have changed since the user saw them, so nothing \
                        was entered; call again";
 
+const FORGOTTEN: &str = "the aliases and functions that the user saw for this command are no longer known, since many other \
+                         commands were shown after it, so nothing was entered; call again";
+
 const NOT_TAKEN: &str =
     "the user's shell did not take the whole command, and it was not entered; look with read_shell";
 
@@ -61,8 +62,7 @@ pub(crate) struct RunInShell {
     shared: SharedState,
     access: ShellAccess,
     loans: TerminalLoans,
-    /// Commands that were shown last, with the aliases and functions behind their words, the newest last.
-    shown: Mutex<Vec<(String, Definitions)>>,
+    shown: Mutex<ShownDefinitions>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -82,6 +82,8 @@ enum Outcome {
     NotTaken,
     /// The shell has text in its line, or did not report whether it has.
     LineNotEmpty,
+    /// The aliases or functions behind the command are not those that the person saw.
+    Changed,
 }
 
 impl RunInShell {
@@ -127,7 +129,7 @@ impl Tool for RunInShell {
         let command = args.get("command").and_then(Value::as_str)?;
         let definitions = Definitions::ask(&self.shared, &self.access, command).await;
         let lines = definitions.lines();
-        self.keep_shown_definitions(command, definitions);
+        self.shown().keep(command, definitions);
         (!lines.is_empty()).then_some(Display::Lines { lines })
     }
 
@@ -145,18 +147,18 @@ impl Tool for RunInShell {
                 "the user's shell takes no bracketed paste, so that a command could arrive changed",
             ));
         }
-        let shown = self.take_shown_definitions(&command);
-        if let Some(shown) = shown
-            && Definitions::ask(&self.shared, &self.access, &command).await != shown
-        {
-            return Err(ToolError::failed(CHANGED));
-        }
+        let shown = match self.shown().take(&command) {
+            Shown::Nothing => None,
+            Shown::Definitions(shown) => Some(shown),
+            Shown::Forgotten => return Err(ToolError::failed(FORGOTTEN)),
+        };
         let (shared, access) = (self.shared.clone(), self.access.clone());
-        let outcome = self.loans.lend(run(shared, access, command)).await;
+        let outcome = self.loans.lend(run(shared, access, command, shown)).await;
         let outcome = outcome.map_err(|error| ToolError::failed(error.to_string()))?;
         let outcome = outcome.map_err(|error| ToolError::failed(format!("the terminal failed: {error}")))?;
         let how = match outcome {
             Outcome::LineNotEmpty => return Err(ToolError::failed(NOT_EMPTY)),
+            Outcome::Changed => return Err(ToolError::failed(CHANGED)),
             Outcome::NotTaken => return Err(ToolError::failed(NOT_TAKEN)),
             Outcome::NotAtPrompt => return Err(ToolError::failed(NOT_BEGUN)),
             Outcome::Ended(Some(code)) => format!("exit code {code}"),
@@ -179,22 +181,7 @@ impl Tool for RunInShell {
 }
 
 impl RunInShell {
-    fn keep_shown_definitions(&self, command: &str, definitions: Definitions) {
-        let mut shown = self.shown();
-        if shown.len() >= MAX_SHOWN {
-            shown.remove(0);
-        }
-        shown.push((command.to_owned(), definitions));
-    }
-
-    /// Takes the definitions that were shown last for a command.
-    fn take_shown_definitions(&self, command: &str) -> Option<Definitions> {
-        let mut shown = self.shown();
-        let at = shown.iter().rposition(|(shown, _)| shown == command)?;
-        Some(shown.remove(at).1)
-    }
-
-    fn shown(&self) -> MutexGuard<'_, Vec<(String, Definitions)>> {
+    fn shown(&self) -> MutexGuard<'_, ShownDefinitions> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -231,9 +218,14 @@ fn has_history_expansion(command: &str) -> bool {
 }
 
 /// Runs the command while the shell has the terminal.
-async fn run(shared: SharedState, access: ShellAccess, command: String) -> std::io::Result<Outcome> {
+async fn run(
+    shared: SharedState,
+    access: ShellAccess,
+    command: String,
+    shown: Option<Definitions>,
+) -> std::io::Result<Outcome> {
     let outcome = match show_shell(&shared, &access) {
-        Ok(()) => enter_command(&shared, &access, &command).await,
+        Ok(()) => enter_command(&shared, &access, &command, shown).await,
         Err(error) => Err(error),
     };
     access.input.give_to_conversation();
@@ -251,10 +243,22 @@ fn show_shell(shared: &Shared, access: &ShellAccess) -> std::io::Result<()> {
     access.redraw()
 }
 
-/// Enters the command at an empty line, and waits for its end.
-async fn enter_command(shared: &Shared, access: &ShellAccess, command: &str) -> std::io::Result<Outcome> {
+/// Enters the command at an empty line, if its aliases and functions are those that were `shown`, and waits for its
+/// end.
+async fn enter_command(
+    shared: &Shared,
+    access: &ShellAccess,
+    command: &str,
+    shown: Option<Definitions>,
+) -> std::io::Result<Outcome> {
     if !is_line_empty(shared, &access.terminal).await? {
         return Ok(Outcome::LineNotEmpty);
+    }
+    // Last, since a trap or a timer of the shell may change a definition at any time.
+    if let Some(shown) = shown
+        && Definitions::ask(shared, access, command).await != shown
+    {
+        return Ok(Outcome::Changed);
     }
     // A command that did not begin in time may have ended since.
     shared.recorder().take_command_of_agent();

@@ -2,7 +2,7 @@
 
 use zk_exec::PersonCommand;
 
-use crate::driver::{Driver, Home, PROMPT, installed, program, script};
+use crate::driver::{Driver, Home, PROMPT, contains, installed, program, script};
 
 fn shell(home: &Home, shell: &str) -> Driver {
     Driver::start(home, PersonCommand::new(program(), home.path()).arg(shell))
@@ -77,6 +77,37 @@ fn a_state_directory_that_cannot_be_written_leaves_a_shell_without_marks() {
     terminal.keys("echo works; exit 6\r");
     terminal.expect("works\r\n");
     assert_eq!(terminal.code(), 6);
+}
+
+/// Homes on which nothing can be written, by commands that run as root of a namespace of their own.
+#[test]
+fn a_full_disk_and_a_read_only_home_leave_a_shell_without_marks() {
+    let Some(unshare) = installed("unshare") else { return };
+    for (name, mounts) in [
+        (
+            "a full disk",
+            "mount -t tmpfs -o size=16k,mode=700 none .zk && { cat /dev/zero >.zk/rest 2>/dev/null; true; }",
+        ),
+        ("a read-only home", "mount --bind . . && mount -o remount,bind,ro . && cd \"$PWD\""),
+    ] {
+        let home = Home::new();
+        std::fs::create_dir(home.path().join(".zk")).unwrap();
+        let script = format!("{mounts} || exit 99; exec {} bash", program().display());
+        let command = PersonCommand::new(&unshare, home.path()).arg("-rm").arg("sh").arg("-c").arg(script);
+        let mut terminal = Driver::start(&home, command);
+        terminal.wait(name, |bytes| {
+            contains(bytes, b"without marks") || contains(bytes, b"Operation not permitted")
+        });
+        if contains(&terminal.bytes(), b"Operation not permitted") {
+            println!("skipped: namespaces are not allowed here");
+            return;
+        }
+        terminal.expect("the shell runs without marks");
+        terminal.expect(PROMPT);
+        terminal.keys("echo works; exit 6\r");
+        terminal.expect("works\r\n");
+        assert_eq!(terminal.code(), 6, "{name}");
+    }
 }
 
 #[test]

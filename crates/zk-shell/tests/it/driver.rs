@@ -84,6 +84,8 @@ pub(crate) struct Driver {
     reading: Option<JoinHandle<()>>,
     /// Bytes that were expected.
     from: usize,
+    /// Number of bytes before the terminal got another size, and its columns and rows then.
+    resized: Option<(usize, u16, u16)>,
 }
 
 impl Drop for Driver {
@@ -153,7 +155,14 @@ impl Driver {
             }
             shared.more.notify_all();
         });
-        Self { terminal, keys, seen, reading: Some(reading), from: 0 }
+        Self { terminal, keys, seen, reading: Some(reading), from: 0, resized: None }
+    }
+
+    /// Gives the terminal another size.
+    pub(crate) fn resize(&mut self, columns: u16, rows: u16) {
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&self.keys, size).unwrap();
+        self.resized = Some((self.bytes().len(), columns, rows));
     }
 
     pub(crate) fn keys(&mut self, keys: &str) {
@@ -205,10 +214,15 @@ impl Driver {
 
     /// Screen as it stands.
     pub(crate) fn screen(&self) -> String {
-        let mut emulator = emulator();
-        emulator.process(&self.bytes());
+        let (mut emulator, bytes, mut from, mut width) = (emulator(), self.bytes(), 0, COLUMNS);
+        if let Some((before, columns, rows)) = self.resized {
+            emulator.process(&bytes[..before]);
+            emulator.set_size(NonZeroU16::new(rows).unwrap(), NonZeroU16::new(columns).unwrap());
+            (from, width) = (before, columns);
+        }
+        emulator.process(&bytes[from..]);
         let rows: Vec<String> =
-            emulator.screen().rows(0, COLUMNS).map(|row| row.trim_end().to_owned()).collect();
+            emulator.screen().rows(0, width).map(|row| row.trim_end().to_owned()).collect();
         rows.join("\n").trim_end().to_owned()
     }
 

@@ -2,5 +2,6 @@
 
 mod bad_input;
 mod driver;
+mod pictures;
 mod programs;
 mod trigger;

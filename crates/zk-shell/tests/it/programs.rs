@@ -1,4 +1,4 @@
-//! Programs through zk and without: one screen at each step, one exit code, and one run of bytes where time has no part.
+//! Commands through zk and without: one exit code, and one run of bytes.
 #![expect(clippy::unwrap_used, reason = "a helper of a test that cannot go on fails the test")]
 
 use std::path::Path;
@@ -21,7 +21,8 @@ const EXACT: [&str; 12] = [
     "kill -TERM $(sh -c 'echo $PPID'); echo alive",
 ];
 
-fn home() -> Home {
+/// Home with a text, and a shell whose prompt comes after the exit code.
+pub(crate) fn home() -> Home {
     let home = Home::new();
     let text: String = (1..=60).map(|n| format!("line {n}\n")).collect();
     std::fs::write(home.path().join("text"), text).unwrap();

@@ -133,9 +133,9 @@ impl Keys {
         keys
     }
 
-    /// Whether the keys are those of a stored session.
+    /// Whether the keys are those of a stored session, or what is left of one whose appends vanished.
     pub(super) fn is_session(&self) -> bool {
-        !self.is_gone && !self.chunks.is_empty()
+        !self.is_gone && (self.has_meta || !self.chunks.is_empty())
     }
 
     /// Number of the last append, which may be incomplete.

@@ -190,6 +190,20 @@ pub(super) async fn read_session(
         if let Some(appends) = Appends::read(map, &keys).await? {
             let mut stored = appends.into_stored(upto);
             let meta = read_meta(map, &keys).await?;
+            let known = meta.as_ref().map_or(0, |meta| meta.through);
+            if upto.is_none() && known > keys.last_append() {
+                let later = list_keys(map, &keys).await?;
+                if later.last_append() > keys.last_append() {
+                    // Another process appended after the keys were listed.
+                    keys = later;
+                    continue;
+                }
+                stored.notices.push(format!(
+                    "the last {} appends are gone: `{}` knows of append {known}",
+                    known - keys.last_append(),
+                    keys.session.meta_key()
+                ));
+            }
             if stored.start.is_none() && meta.is_some() && upto.is_none() {
                 if stored.entries.is_empty() && stored.last == 0 {
                     return Err(damaged_error(meta, &keys));
@@ -208,13 +222,18 @@ pub(super) async fn read_session(
             stored.title = read_title(map, &keys).await?;
             return Ok(stored);
         }
-        let names = map.list(&keys.session.prefix()).await.map_err(StoreError::from)?;
-        keys = Keys::of(keys.session, names);
+        keys = list_keys(map, &keys).await?;
     }
     Err(StoreError::Failed(format!(
         "the keys of {} change while they are read; try again",
         keys.session.prefix()
     )))
+}
+
+/// Keys of the same session at present.
+async fn list_keys(map: &dyn KeyValue, keys: &Keys) -> Result<Keys, StoreError> {
+    let names = map.list(&keys.session.prefix()).await.map_err(StoreError::from)?;
+    Ok(Keys::of(keys.session.clone(), names))
 }
 
 fn session_id(key: &SessionKey) -> Option<SessionId> {
@@ -223,7 +242,11 @@ fn session_id(key: &SessionKey) -> Option<SessionId> {
 
 fn damaged_error(meta: Option<Meta>, keys: &Keys) -> StoreError {
     let id = meta.map_or_else(|| SessionId::from(""), |meta| meta.start.id);
-    let why = "none of its appends can be read".to_owned();
+    let why = match keys.chunks.is_empty() {
+        true => "its appends are gone, and `meta.json` is all that is left",
+        false => "none of its appends can be read",
+    };
+    let why = why.to_owned();
     StoreError::Damaged { id, why, kept: keys.session.prefix().into() }
 }
 

@@ -92,6 +92,42 @@ async fn an_incomplete_append_is_reported_and_kept() {
 }
 
 #[tokio::test]
+async fn files_that_vanished_are_told_and_nothing_takes_their_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = FileMapStore::new(dir_map(dir.path()));
+    for id in ["s_all", "s_last"] {
+        let session = store.create(at(id)).await.unwrap();
+        for text in ["one", "two", "three"] {
+            add(&*session, text).await.unwrap();
+        }
+        session.close().await.unwrap();
+    }
+    for (id, appends) in [("s_all", 1..=3), ("s_last", 2..=3)] {
+        for n in appends {
+            std::fs::remove_file(dir.path().join(format!("{id}/turns-{n:010}-{n:010}.jsonl"))).unwrap();
+        }
+    }
+    let error = store.open(&"s_all".into()).await.err().unwrap();
+    assert!(
+        matches!(&error, StoreError::Damaged { why, .. } if why.contains("its appends are gone")),
+        "{error}"
+    );
+    assert!(store.create(at("s_all")).await.is_err(), "its id is taken");
+    let listed = store.list(&SessionFilter { unanswered: true, ..SessionFilter::default() }).await.unwrap();
+    let unreadable: Vec<_> =
+        listed.iter().filter(|info| info.unreadable.is_some()).map(|info| info.id.as_str()).collect();
+    assert_eq!((listed.len(), unreadable), (2, vec!["s_all"]));
+    let last = store.open(&"s_last".into()).await.unwrap();
+    let told = last.notices().join("\n");
+    assert!(told.contains("the last 2 appends are gone: `s_last/meta.json` knows of append 3"), "{told}");
+    add(&*last, "four").await.unwrap();
+    last.close().await.unwrap();
+    assert_eq!(store.read(&"s_last".into()).await.unwrap().entries.len(), 2);
+    store.delete(&"s_all".into()).await.unwrap();
+    store.create(at("s_all")).await.unwrap();
+}
+
+#[tokio::test]
 async fn damage_and_newer_formats_are_told_apart_and_nothing_is_overwritten() {
     let map = MemoryMap::default();
     let store = FileMapStore::new(Arc::new(map.clone()));

@@ -175,3 +175,17 @@ fn a_failure_to_write_changes_nothing() {
     assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "zk's a");
     assert!(journal.recover().unwrap().is_empty(), "nothing is left to finish");
 }
+
+#[tokio::test]
+async fn a_command_that_finishes_an_undo_says_so_before_the_person_agrees_to_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let (journal, root, plan) = changed(&dir);
+    let pending = staged(&journal, &plan);
+    journal.write_pending(&pending).unwrap();
+    let bus = zk_core::kernel::Bus::new();
+    let _installed = bus.install(&crate::Undo::new(journal)).unwrap();
+    let undo = bus.item::<dyn zk_core::service::Command>("undo").unwrap();
+    let error = undo.run("", &bus.cx()).await.unwrap_err().to_string();
+    assert!(error.contains("cut off is finished") && error.contains("nothing to undo"), "{error}");
+    assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "old a");
+}

@@ -1,3 +1,4 @@
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -6,12 +7,18 @@ use zk_core::model::SessionId;
 use zk_core::service::{
     Entry, LeftSession, OpenSession, SessionFilter, SessionInfo, SessionStore, StoreError,
 };
-use zk_session::find_matching;
+use zk_session::{SearchFilter, SearchHit, SessionHits, find_matching};
 
 use crate::app::AppContext;
 use crate::session_switch::SessionSwitch;
-use crate::sessions::{not_shown, place, store};
-use zk_chat::{ConversationSessions, UnsavedSession};
+use crate::sessions::{not_shown, place, sqlite_store, store};
+use zk_chat::{ConversationSessions, FoundSession, UnsavedSession};
+
+/// Maximum number of sessions that a search lists.
+const MAX_FOUND: usize = 10;
+
+/// Maximum number of excerpts of one session.
+const MAX_EXCERPTS: usize = 3;
 
 /// Sessions of a conversation in the store of this user.
 pub(super) struct ChatSessions {
@@ -55,6 +62,18 @@ impl ConversationSessions for ChatSessions {
 
     async fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionInfo>, BoxError> {
         Ok(store(&self.app.work.machine)?.list(filter).await?)
+    }
+
+    async fn search(&self, words: &str, cwd: Option<PathBuf>) -> Result<Vec<FoundSession>, BoxError> {
+        let filter = SearchFilter { project: cwd, limit: Some(MAX_FOUND), ..SearchFilter::default() };
+        let found = sqlite_store(&self.app.work.machine)?.search(words, &filter).await?;
+        let session = |SessionHits { id, title, updated, hits, .. }: SessionHits| FoundSession {
+            id,
+            title,
+            updated,
+            excerpts: hits.iter().take(MAX_EXCERPTS).map(SearchHit::excerpt).collect(),
+        };
+        Ok(found.sessions.into_iter().map(session).collect())
     }
 
     async fn find(&self, id: &str) -> Result<SessionId, BoxError> {

@@ -341,6 +341,9 @@ pub enum ConversationError {
     /// conversation continues without a session and without messages.
     #[error("the session was left and the other one cannot be used, so nothing is stored from here on: {0}")]
     Install(BoxError),
+    /// The leaf was moved, and a plugin failed then. The leaf is back, and the conversation continues where it was.
+    #[error("the leaf is back where it was, and the conversation goes on there, since a plugin failed: {0}")]
+    LeafPutBack(BoxError),
     /// The agent failed, or a handler failed.
     #[error(transparent)]
     Agent(#[from] AgentError),

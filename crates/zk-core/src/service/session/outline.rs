@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::sub_agent::SubAgentRows;
 use super::{Entry, EntryKind, EntryVisitor, OpenSession, StoreError};
 use crate::model::{EntryId, Role};
 
@@ -27,6 +28,7 @@ pub struct SessionOutline {
     labels: BTreeMap<EntryId, String>,
     /// Leaf before the last move.
     last_left: Option<EntryId>,
+    sub_agents: SubAgentRows,
 }
 
 #[derive(Clone, Debug)]
@@ -56,6 +58,8 @@ pub enum OutlineKind {
     Answer,
     /// Summary of a branch that was left.
     Summary,
+    /// Sub-agent with its task and its last answer; no point to continue from.
+    SubAgent,
 }
 
 /// Row of an outline.
@@ -142,6 +146,9 @@ impl SessionOutline {
             | EntryKind::Custom(_) => NodeKind::Note,
         };
         let parent = entry.parent.as_ref().and_then(|parent| self.by_id.get(parent)).copied();
+        if let EntryKind::Custom(custom) = &entry.kind {
+            self.sub_agents.add(self.nodes.len(), custom);
+        }
         self.by_id.insert(entry.id.clone(), self.nodes.len());
         self.nodes.push(Node { id: entry.id.clone(), parent, kind });
     }
@@ -162,6 +169,12 @@ impl SessionOutline {
     #[must_use]
     pub fn contains(&self, id: &EntryId) -> bool {
         self.by_id.contains_key(id)
+    }
+
+    /// Whether an entry is the beginning of a sub-agent, from which a conversation cannot continue.
+    #[must_use]
+    pub fn is_sub_agent(&self, id: &EntryId) -> bool {
+        self.by_id.get(id).is_some_and(|at| self.sub_agents.begins_at(*at))
     }
 
     /// Returns the entry after which the branch of an edited prompt begins: the one before the prompt and the
@@ -239,7 +252,7 @@ impl SessionOutline {
     }
 
     /// Returns the rows of the tree, each after the row that it continues. Continuations of one row are
-    /// indented if there are several.
+    /// indented if there are several. Sub-agents are indented below the row that started them.
     #[must_use]
     pub fn rows(&self) -> Vec<OutlineRow> {
         // For each node, its nearest shown ancestor.
@@ -258,7 +271,23 @@ impl SessionOutline {
         }
         let present: HashSet<&EntryId> =
             self.ancestors(self.nodes.len().checked_sub(1)).map(|node| &node.id).collect();
+        let mut beside = self.sub_agents.by_row(&above);
+        let mut push_beside = |rows: &mut Vec<OutlineRow>, row: Option<usize>, depth: usize| {
+            for sub_agent in beside.remove(&row).unwrap_or_default() {
+                let Some(Node { id, .. }) = self.nodes.get(sub_agent.at) else { continue };
+                rows.push(OutlineRow {
+                    id: id.clone(),
+                    kind: OutlineKind::SubAgent,
+                    text: first_line(&sub_agent.text(), MAX_TEXT_CHARS),
+                    depth: depth + sub_agent.depth,
+                    label: self.labels.get(id).cloned(),
+                    is_present: present.contains(id),
+                    is_leaf: false,
+                });
+            }
+        };
         let mut rows: Vec<OutlineRow> = Vec::new();
+        push_beside(&mut rows, None, 0);
         let mut open: Vec<(usize, usize)> = Vec::new();
         let mut push = |open: &mut Vec<(usize, usize)>, parent: Option<usize>, depth: usize| {
             let next = children.remove(&parent).unwrap_or_default();
@@ -278,6 +307,7 @@ impl SessionOutline {
                     is_leaf: false,
                 });
             }
+            push_beside(&mut rows, Some(at), depth);
             push(&mut open, Some(at), depth);
         }
         let last = self
@@ -370,6 +400,48 @@ mod tests {
                 (1, "another way", true, true, None),
             ]
         );
+    }
+
+    #[test]
+    fn sub_agents_are_indented_below_the_row_that_started_them() {
+        use crate::service::{SubAgentEntry, SubAgentStep};
+        let step = |agent: &str, step: SubAgentStep| {
+            EntryKind::Custom(SubAgentEntry { agent: agent.to_owned(), step }.stored())
+        };
+        let began = |parent: &str, task: &str| SubAgentStep::Began {
+            parent: parent.to_owned(),
+            call_id: "c".into(),
+            task: task.to_owned(),
+        };
+        let says = |text: &str| message(Message::user_text(text));
+        let answers = |text: &str| message(Message::assistant(vec![Block::text(text)]));
+        let outline = SessionOutline::from_entries([
+            entry("a", None, says("find it")),
+            entry("b", Some("a"), step("main.1", began("main", "look here"))),
+            entry("c", Some("b"), step("main.1.1", began("main.1", "look deeper"))),
+            entry("d", Some("c"), step("main.1", SubAgentStep::Said { text: "It is\nthere.".into() })),
+            entry("e", Some("d"), answers("found")),
+            // A later process gives the name to another sub-agent.
+            entry("f", Some("e"), says("again")),
+            entry("g", Some("f"), step("main.1", began("main", "look again"))),
+        ]);
+        let rows = outline.rows();
+        let shown: Vec<_> =
+            rows.iter().map(|row| (row.depth, row.kind, row.text.as_str(), row.is_present)).collect();
+        let (prompt, answer, sub_agent) = (OutlineKind::Prompt, OutlineKind::Answer, OutlineKind::SubAgent);
+        assert_eq!(
+            shown,
+            [
+                (0, prompt, "find it", true),
+                (1, sub_agent, "main.1: look here → It is there.", true),
+                (2, sub_agent, "main.1.1: look deeper (no answer)", true),
+                (0, answer, "found", true),
+                (0, prompt, "again", true),
+                (1, sub_agent, "main.1: look again (no answer)", true),
+            ]
+        );
+        assert!(outline.is_sub_agent(&"c".into()) && !outline.is_sub_agent(&"d".into()));
+        assert_eq!(rows.iter().find(|row| row.is_leaf).map(|row| row.text.as_str()), Some("again"));
     }
 
     #[test]

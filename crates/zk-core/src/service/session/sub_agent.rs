@@ -1,9 +1,13 @@
+mod rows;
+
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Audience, CustomEntry, Entry, EntryKind};
 use crate::model::CallId;
+
+pub(crate) use rows::SubAgentRows;
 
 /// Source and kind of the entries about sub-agents, and version of their data.
 const SOURCE: &str = "spawn";

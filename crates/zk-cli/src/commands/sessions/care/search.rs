@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 use zk_chat::age;
 use zk_core::service::visible_line;
-use zk_session::{SearchFilter, SearchHit, SearchResults, SessionHits, SnippetPart, SqliteStore, TextKind};
+use zk_session::{SearchFilter, SearchHit, SearchResults, SessionHits, SqliteStore, TextKind};
 use zk_tui::Style;
 
 use super::super::list::time_ms;
@@ -66,7 +66,7 @@ fn session_lines(session: &SessionHits, with_directory: bool) -> Vec<(Style, Str
     let head = format!("{}  {}  {title}{}", session.id, age(session.updated), visible_line(&directory));
     let mut lines = vec![(Style::BOLD, head)];
     lines.extend(
-        session.hits.iter().map(|hit| (Style::PLAIN, format!("  {}: {}", hit_place(hit), excerpt(hit)))),
+        session.hits.iter().map(|hit| (Style::PLAIN, format!("  {}: {}", hit_place(hit), hit.excerpt()))),
     );
     lines.push((Style::DIM, format!("  zk --resume {}", session.id)));
     lines
@@ -80,24 +80,6 @@ fn hit_place(hit: &SearchHit) -> String {
         TextKind::Result if !tool.is_empty() => format!("entry {}, result of {tool}", hit.entry),
         kind => format!("entry {}, {}", hit.entry, kind.name()),
     }
-}
-
-/// Returns the excerpt of a hit in one line, with the matching words marked.
-fn excerpt(hit: &SearchHit) -> String {
-    let line = |part: &SnippetPart| {
-        let mut text: String = part.text.split_whitespace().collect::<Vec<_>>().join(" ");
-        if part.is_match {
-            text = format!("«{text}»");
-        }
-        if part.text.starts_with(char::is_whitespace) {
-            text.insert(0, ' ');
-        }
-        if part.text.trim().len() < part.text.trim_start().len() {
-            text.push(' ');
-        }
-        text
-    };
-    visible_line(hit.snippet.iter().map(line).collect::<String>().trim())
 }
 
 fn as_json(words: &str, found: &SearchResults) -> Value {
