@@ -22,6 +22,7 @@
 
 mod agent_legs;
 mod bell;
+mod child_runs;
 mod clock;
 mod error;
 mod file;

@@ -1,8 +1,9 @@
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
-use zk_core::model::{AgentError, Budget, Model, Spent, Usage};
-use zk_core::service::{Entry, Request};
+use zk_core::model::{AgentError, Budget, Model, RunId, Spent, Usage};
+use zk_core::service::{ChildBudget, Entry, Request, RunBudget};
 
 use super::Quote;
 use super::quote::request_bytes;
@@ -28,6 +29,8 @@ struct State {
     budget: Budget,
     spent: Spent,
     held: Vec<(u64, Spent)>,
+    /// Parts that child runs may spend, by run.
+    allotted: BTreeMap<RunId, Spent>,
     /// Whether a person refused to raise the budget, or no person was present. No further question is asked
     /// until the next run.
     is_refused: bool,
@@ -37,20 +40,83 @@ impl State {
     fn reserved_total(&self) -> Spent {
         self.held.iter().fold(Spent::default(), |sum, (_, one)| sum + *one)
     }
+
+    /// Returns the amount that is spent, or allotted to child runs.
+    fn committed(&self) -> Spent {
+        self.allotted.values().fold(self.spent, |sum, one| sum + *one)
+    }
 }
 
 impl Ledger {
     pub(crate) fn new(budget: Budget) -> Option<Arc<Self>> {
-        let state = State { budget, spent: Spent::default(), held: Vec::new(), is_refused: false };
-        let ledger = || {
-            Arc::new(Self {
-                first: budget,
-                state: Mutex::new(state),
-                freed: Notify::new(),
-                asking: tokio::sync::Mutex::default(),
-            })
-        };
-        (!budget.is_unlimited()).then(ledger)
+        (!budget.is_unlimited()).then(|| Self::with_state(budget, Spent::default(), BTreeMap::new()))
+    }
+
+    fn with_state(budget: Budget, spent: Spent, allotted: BTreeMap<RunId, Spent>) -> Arc<Self> {
+        let state = State { budget, spent, held: Vec::new(), allotted, is_refused: false };
+        Arc::new(Self {
+            first: budget,
+            state: Mutex::new(state),
+            freed: Notify::new(),
+            asking: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// Creates the ledger of a leg from what the session records of its run. Unless a person set a budget for the run, it
+    /// has that of its worker.
+    pub(crate) fn of_run(of_worker: Option<Budget>, run: Option<&RunBudget>) -> Arc<Self> {
+        let budget = run.and_then(|run| run.limit).or(of_worker).unwrap_or_default();
+        let spent = run.map(|run| run.spent + run.spent_by_children()).unwrap_or_default();
+        let children = run.iter().flat_map(|run| &run.children);
+        let allotted = children.filter_map(|(child, part)| match part {
+            ChildBudget::Reserved(most) => Some((child.clone(), *most)),
+            ChildBudget::Returned(_) => None,
+        });
+        Self::with_state(budget, spent, allotted.collect())
+    }
+
+    /// Allots half of the rest to a child run; returns it with whether it is new. `None` if the half would not pay an
+    /// answer.
+    pub(crate) fn allot(&self, child: &RunId) -> Option<(Allotment, bool)> {
+        let mut state = lock(&self.state);
+        let budget = state.budget;
+        if budget.is_unlimited() {
+            return Some((Allotment(None), false));
+        }
+        if let Some(known) = state.allotted.get(child) {
+            return Some((Allotment(Some((budget, *known))), false));
+        }
+        let used = state.committed() + state.reserved_total();
+        let usd = budget.usd.map_or(0.0, |most| (most - used.usd) / 2.0);
+        let tokens = budget.tokens.map_or(0, |most| most.saturating_sub(used.tokens) / 2);
+        let is_too_little = budget.usd.is_some_and(|_| usd <= 0.0)
+            || budget.tokens.is_some_and(|_| tokens < u64::from(MIN_ANSWER_TOKENS));
+        if is_too_little {
+            return None;
+        }
+        let most = Spent { usd, tokens };
+        state.allotted.insert(child.clone(), most);
+        Some((Allotment(Some((budget, most))), true))
+    }
+
+    /// Forgets the part of a child that was not started.
+    pub(crate) fn drop_allotment(&self, child: &RunId) {
+        lock(&self.state).allotted.remove(child);
+        self.freed.notify_waiters();
+    }
+
+    pub(crate) fn has_allotment(&self, child: &RunId) -> bool {
+        lock(&self.state).allotted.contains_key(child)
+    }
+
+    /// Charges what an ended child has spent, and takes back the rest of its part.
+    pub(crate) fn return_allotment(&self, child: &RunId, spent: Spent) {
+        let mut state = lock(&self.state);
+        if state.allotted.remove(child).is_some() {
+            state.spent += spent;
+        }
+        drop(state);
+        self.freed.notify_waiters();
     }
 
     /// Sets the amount spent to that of a restored conversation.
@@ -80,7 +146,7 @@ impl Ledger {
         lock(&self.state).budget
     }
 
-    pub(super) fn set_budget(&self, budget: Budget) {
+    pub(crate) fn set_budget(&self, budget: Budget) {
         lock(&self.state).budget = budget;
         self.freed.notify_waiters();
     }
@@ -88,13 +154,13 @@ impl Ledger {
     /// Whether `wanted` fits the rest of the budget.
     pub(super) fn has_room(&self, wanted: Spent) -> bool {
         let state = lock(&self.state);
-        state.budget.allows(state.spent + wanted)
+        state.budget.allows(state.committed() + wanted)
     }
 
     /// Returns the budget raised by its first amount, or by as much as `wanted` needs if that is more.
     pub(super) fn raised_budget(&self, wanted: Spent) -> Budget {
         let state = lock(&self.state);
-        let needed = state.spent + wanted;
+        let needed = state.committed() + wanted;
         let usd = state.budget.usd.map(|most| {
             if needed.usd > most { needed.usd.max(most + self.first.usd.unwrap_or_default()) } else { most }
         });
@@ -103,6 +169,23 @@ impl Ledger {
             if needed.tokens > most { needed.tokens.max(most.saturating_add(step)) } else { most }
         });
         Budget { usd, tokens }
+    }
+}
+
+/// Part of a budget for a child run; `None` without a limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allotment(Option<(Budget, Spent)>);
+
+impl Allotment {
+    /// Returns the amount, if there is a limit.
+    pub(crate) fn most(self) -> Option<Spent> {
+        self.0.map(|(_, most)| most)
+    }
+
+    /// Returns the part as the budget of the child.
+    pub(crate) fn budget(self) -> Budget {
+        let Some((of_parent, most)) = self.0 else { return Budget::default() };
+        Budget { usd: of_parent.usd.map(|_| most.usd), tokens: of_parent.tokens.map(|_| most.tokens) }
     }
 }
 
@@ -154,7 +237,7 @@ impl BudgetChain {
     }
 
     pub(crate) fn is_unlimited(&self) -> bool {
-        self.0.is_empty()
+        self.0.iter().all(|ledger| ledger.budget().is_unlimited())
     }
 
     /// Returns the size of a request in bytes of text; 0 if no budget is set.
@@ -175,7 +258,7 @@ impl BudgetChain {
         let least = quote.max_cost(MIN_ANSWER_TOKENS.min(max_tokens));
         let (mut granted, mut shortened_by) = (max_tokens, None);
         for (ledger, state) in self.0.iter().zip(&states) {
-            let (held, budget, spent) = (state.reserved_total(), state.budget, state.spent);
+            let (held, budget, spent) = (state.reserved_total(), state.budget, state.committed());
             let shortage = |wanted| Shortage { ledger: ledger.clone(), budget, spent, wanted };
             if !budget.allows(spent + least) {
                 return ReserveOutcome::Short(shortage(least));
@@ -234,8 +317,8 @@ impl Reservation {
     pub(crate) fn check_again(&self) -> Result<(), AgentError> {
         for ledger in &self.budgets.0 {
             let state = lock(&ledger.state);
-            if !state.budget.allows(state.spent + state.reserved_total()) {
-                let (budget, spent) = (state.budget, state.spent);
+            if !state.budget.allows(state.committed() + state.reserved_total()) {
+                let (budget, spent) = (state.budget, state.committed());
                 return Err(AgentError::Budget { budget, spent, wanted: self.most });
             }
         }

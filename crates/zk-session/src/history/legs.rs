@@ -1,10 +1,10 @@
 //! State of a run that outlives its worker, rebuilt from the log of its session.
 
-use zk_core::model::{EntryId, RunId, SessionId};
+use zk_core::model::{EntryId, RunId, SessionId, Spent};
 use zk_core::service::{
     ANSWER_ENTRY, CustomEntry, Entry, EntryKind, LegAnswer, LiveEntries, Mail, MailKind, OpenTurn,
-    QUESTION_ENTRY, SessionStore, StoreError, StoredCall, StoredCallState, StoredQuestion, UiAnswer,
-    UnfinishedRun,
+    QUESTION_ENTRY, RUN_BUDGET_ENTRY, RunBudget, SessionStore, StoreError, StoredCall, StoredCallState,
+    StoredQuestion, UiAnswer, UnfinishedRun,
 };
 
 use super::loaded::Loaded;
@@ -112,6 +112,16 @@ pub(crate) fn take_unfinished(run: &RunId, live: &LiveEntries, loaded: &mut Load
     let begin = entries.iter().rposition(is_start).unwrap_or_default();
     let answered = |entry: &&Entry| matches!(&entry.kind, EntryKind::Message { usage: Some(_), .. });
     let turns = entries.iter().skip(begin).filter(answered).count() + usize::from(open_turn.is_some());
+    let mut budget = RunBudget::default();
+    for entry in entries.iter().skip(begin) {
+        if let Some(step) = agent_entry(entry, RUN_BUDGET_ENTRY).and_then(|entry| entry.data.read().ok()) {
+            budget.apply(step);
+        }
+        if let Some(turn) = entry.kind.usage() {
+            let tokens = turn.usage.read() + turn.usage.output;
+            budget.spent += Spent { usd: turn.cost.unwrap_or_default(), tokens };
+        }
+    }
     // Questions of other runs, such as those of an imported session, approve nothing in this one.
     let mut questions = questions(entries);
     questions.retain(|(_, asked)| asked.run_id == *run);
@@ -121,6 +131,7 @@ pub(crate) fn take_unfinished(run: &RunId, live: &LiveEntries, loaded: &mut Load
         ended,
         open_turn: open_turn.as_ref().map(stored_turn),
         answers: valid_answers(entries, &questions),
+        budget,
         questions,
     })
 }
