@@ -256,6 +256,21 @@ impl Runs {
         Ok(plan)
     }
 
+    /// Submits a run of a schedule now, beside those of its times. Equal keys give one run; without a key, each call gives
+    /// one.
+    ///
+    /// # Errors
+    /// [`RunsError`], also for a key that is no name.
+    pub async fn submit_scheduled(&self, plan: &Schedule, key: Option<&str>) -> Result<Job, RunsError> {
+        let key = match key {
+            Some(key) => EngineName::new(key)?,
+            None => EngineName::new(RunId::fresh().as_str())?,
+        };
+        let job = plan.job_named(&format!("hook-{key}"))?;
+        self.engine.submit(job.clone()).await?;
+        Ok(job)
+    }
+
     /// Finds the run whose id has the prefix `start`.
     ///
     /// # Errors

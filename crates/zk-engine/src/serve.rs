@@ -140,8 +140,8 @@ impl Worker<'_> {
         });
         let taken = taken.await?;
         let count = taken.len();
-        for Taken { job, token } in taken {
-            let lease = Lease::new(token).with_draining(self.draining.clone());
+        for Taken { job, token, attempt } in taken {
+            let lease = Lease::new(token).with_attempt(attempt).with_draining(self.draining.clone());
             self.keeper.add_lease(job.run().clone(), lease.clone(), before + self.take.lease);
             let (engine, legs, keeper) = (self.engine.clone(), self.legs.clone(), self.keeper.clone());
             self.running.spawn(async move {
