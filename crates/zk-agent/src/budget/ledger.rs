@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
@@ -29,8 +28,8 @@ struct State {
     budget: Budget,
     spent: Spent,
     held: Vec<(u64, Spent)>,
-    /// Parts that child runs may spend, by run.
-    allotted: BTreeMap<RunId, Spent>,
+    /// Budget that a person set for the run, and the parts of child runs.
+    of_run: RunBudget,
     /// Whether a person refused to raise the budget, or no person was present. No further question is asked
     /// until the next run.
     is_refused: bool,
@@ -41,19 +40,19 @@ impl State {
         self.held.iter().fold(Spent::default(), |sum, (_, one)| sum + *one)
     }
 
-    /// Returns the amount that is spent, or allotted to child runs.
+    /// Returns the amount that is spent, or that child runs have.
     fn committed(&self) -> Spent {
-        self.allotted.values().fold(self.spent, |sum, one| sum + *one)
+        self.spent + self.of_run.of_children()
     }
 }
 
 impl Ledger {
     pub(crate) fn new(budget: Budget) -> Option<Arc<Self>> {
-        (!budget.is_unlimited()).then(|| Self::with_state(budget, Spent::default(), BTreeMap::new()))
+        (!budget.is_unlimited()).then(|| Self::with_state(budget, RunBudget::default()))
     }
 
-    fn with_state(budget: Budget, spent: Spent, allotted: BTreeMap<RunId, Spent>) -> Arc<Self> {
-        let state = State { budget, spent, held: Vec::new(), allotted, is_refused: false };
+    fn with_state(budget: Budget, of_run: RunBudget) -> Arc<Self> {
+        let state = State { budget, spent: of_run.spent, held: Vec::new(), of_run, is_refused: false };
         Arc::new(Self {
             first: budget,
             state: Mutex::new(state),
@@ -65,26 +64,35 @@ impl Ledger {
     /// Creates the ledger of a leg from what the session records of its run. Unless a person set a budget for the run, it
     /// has that of its worker.
     pub(crate) fn of_run(of_worker: Option<Budget>, run: Option<&RunBudget>) -> Arc<Self> {
-        let budget = run.and_then(|run| run.limit).or(of_worker).unwrap_or_default();
-        let spent = run.map(|run| run.spent + run.spent_by_children()).unwrap_or_default();
-        let children = run.iter().flat_map(|run| &run.children);
-        let allotted = children.filter_map(|(child, part)| match part {
-            ChildBudget::Reserved(most) => Some((child.clone(), *most)),
-            ChildBudget::Returned(_) => None,
-        });
-        Self::with_state(budget, spent, allotted.collect())
+        let run = run.cloned().unwrap_or_default();
+        Self::with_state(run.limit.or(of_worker).unwrap_or_default(), run)
     }
 
-    /// Allots half of the rest to a child run; returns it with whether it is new. `None` if the half would not pay an
-    /// answer.
-    pub(crate) fn allot(&self, child: &RunId) -> Option<(Allotment, bool)> {
+    /// Returns the budget of the run, for its session.
+    pub(crate) fn stored(&self) -> RunBudget {
+        lock(&self.state).of_run.clone()
+    }
+
+    /// Sets the budget that a person gave the run.
+    pub(crate) fn set_for_run(&self, budget: Budget) {
+        lock(&self.state).of_run.limit = Some(budget);
+        self.set_budget(budget);
+    }
+
+    /// Allots half of the rest to a child run; returns it as the child's budget, with whether it is new. `None` if the
+    /// half would not pay an answer.
+    pub(crate) fn allot(&self, child: &RunId) -> Option<(Budget, bool)> {
         let mut state = lock(&self.state);
         let budget = state.budget;
         if budget.is_unlimited() {
-            return Some((Allotment(None), false));
+            return Some((Budget::default(), false));
         }
-        if let Some(known) = state.allotted.get(child) {
-            return Some((Allotment(Some((budget, *known))), false));
+        let as_budget = |part: Spent| Budget {
+            usd: budget.usd.map(|_| part.usd),
+            tokens: budget.tokens.map(|_| part.tokens),
+        };
+        if let Some(known) = state.of_run.children.get(child) {
+            return Some((as_budget(known.amount()), false));
         }
         let used = state.committed() + state.reserved_total();
         let usd = budget.usd.map_or(0.0, |most| (most - used.usd) / 2.0);
@@ -94,29 +102,28 @@ impl Ledger {
         if is_too_little {
             return None;
         }
-        let most = Spent { usd, tokens };
-        state.allotted.insert(child.clone(), most);
-        Some((Allotment(Some((budget, most))), true))
+        let part = Spent { usd, tokens };
+        state.of_run.children.insert(child.clone(), ChildBudget::Reserved(part));
+        Some((as_budget(part), true))
     }
 
     /// Forgets the part of a child that was not started.
     pub(crate) fn drop_allotment(&self, child: &RunId) {
-        lock(&self.state).allotted.remove(child);
+        lock(&self.state).of_run.children.remove(child);
         self.freed.notify_waiters();
     }
 
-    pub(crate) fn has_allotment(&self, child: &RunId) -> bool {
-        lock(&self.state).allotted.contains_key(child)
-    }
-
-    /// Charges what an ended child has spent, and takes back the rest of its part.
-    pub(crate) fn return_allotment(&self, child: &RunId, spent: Spent) {
-        let mut state = lock(&self.state);
-        if state.allotted.remove(child).is_some() {
-            state.spent += spent;
-        }
-        drop(state);
+    /// Replaces the part of an ended child by what it has spent; returns whether it had one.
+    pub(crate) fn return_allotment(&self, child: &RunId, spent: Spent) -> bool {
+        let is_returned = match lock(&self.state).of_run.children.get_mut(child) {
+            Some(part @ ChildBudget::Reserved(_)) => {
+                *part = ChildBudget::Returned(spent);
+                true
+            }
+            Some(ChildBudget::Returned(_)) | None => false,
+        };
         self.freed.notify_waiters();
+        is_returned
     }
 
     /// Sets the amount spent to that of a restored conversation.
@@ -146,7 +153,7 @@ impl Ledger {
         lock(&self.state).budget
     }
 
-    pub(crate) fn set_budget(&self, budget: Budget) {
+    pub(super) fn set_budget(&self, budget: Budget) {
         lock(&self.state).budget = budget;
         self.freed.notify_waiters();
     }
@@ -169,23 +176,6 @@ impl Ledger {
             if needed.tokens > most { needed.tokens.max(most.saturating_add(step)) } else { most }
         });
         Budget { usd, tokens }
-    }
-}
-
-/// Part of a budget for a child run; `None` without a limit.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Allotment(Option<(Budget, Spent)>);
-
-impl Allotment {
-    /// Returns the amount, if there is a limit.
-    pub(crate) fn most(self) -> Option<Spent> {
-        self.0.map(|(_, most)| most)
-    }
-
-    /// Returns the part as the budget of the child.
-    pub(crate) fn budget(self) -> Budget {
-        let Some((of_parent, most)) = self.0 else { return Budget::default() };
-        Budget { usd: of_parent.usd.map(|_| most.usd), tokens: of_parent.tokens.map(|_| most.tokens) }
     }
 }
 
@@ -237,7 +227,7 @@ impl BudgetChain {
     }
 
     pub(crate) fn is_unlimited(&self) -> bool {
-        self.0.iter().all(|ledger| ledger.budget().is_unlimited())
+        self.0.is_empty()
     }
 
     /// Returns the size of a request in bytes of text; 0 if no budget is set.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, Budget, MailId, Message, MessageId, RunId, Spent};
 use zk_core::service::{
-    ChildRuns, ChildState, Leg, Mailbox, RUN_BUDGET_ENTRY, RunBudgetStep, StoreError, UnfinishedRun,
+    ChildRuns, ChildState, Leg, Mailbox, RUN_BUDGET_ENTRY, StoreError, StoredRunBudget, UnfinishedRun,
     WithinLeg,
 };
 
@@ -93,14 +93,16 @@ impl RunState {
     }
 
     async fn return_allotment(&self, run: RunId, spent: Spent) -> Result<(), AgentError> {
-        let Some(ledger) = self.cx.service::<LegLedger>().filter(|ledger| ledger.0.has_allotment(&run))
-        else {
+        let Some(ledger) = self.cx.service::<LegLedger>() else { return Ok(()) };
+        if !ledger.0.return_allotment(&run, spent) {
             return Ok(());
-        };
-        let step = RunBudgetStep::Returned { run: run.clone(), spent };
-        self.store_entry(RUN_BUDGET_ENTRY, &step).await.map_err(|error| self.mail_error(&error))?;
-        ledger.0.return_allotment(&run, spent);
-        Ok(())
+        }
+        self.store_budget(&ledger.0).await.map_err(|error| self.mail_error(&error))
+    }
+
+    async fn store_budget(&self, ledger: &Ledger) -> Result<(), StoreError> {
+        let stored = StoredRunBudget { of: self.shared.id.clone(), budget: ledger.stored() };
+        self.store_entry(RUN_BUDGET_ENTRY, &stored).await.map(drop)
     }
 
     /// Queues the result of a child as a message that interrupts no call.
@@ -119,9 +121,9 @@ impl RunState {
         id: &MailId,
     ) -> Result<(), StoreError> {
         mailbox.take(id);
-        self.store_entry(RUN_BUDGET_ENTRY, &RunBudgetStep::Set { budget }).await?;
         if let Some(ledger) = self.cx.service::<LegLedger>() {
-            ledger.0.set_budget(budget);
+            ledger.0.set_for_run(budget);
+            self.store_budget(&ledger.0).await?;
         }
         Ok(())
     }

@@ -7,8 +7,8 @@ use zk_core::events::SpawnBefore;
 use zk_core::kernel::EmitError;
 use zk_core::model::{Budget, Display, RunId, ToolError, ToolErrorKind, ToolOutput, TurnId};
 use zk_core::service::{
-    ChildRun, ChildRuns, ChildRunsError, Leg, NewEntry, RUN_BUDGET_ENTRY, RunBudgetStep, SessionLog, ToolCx,
-    WithinLeg,
+    ChildRun, ChildRuns, ChildRunsError, Leg, NewEntry, RUN_BUDGET_ENTRY, SessionLog, StoredRunBudget,
+    ToolCx, WithinLeg,
 };
 
 use super::tool::{Args, SpawnTool};
@@ -115,18 +115,18 @@ async fn reserve_allotment(
         )
     };
     let (allotment, is_new) = ledger.0.allot(child).ok_or_else(used_up)?;
-    let Some((most, true)) = allotment.most().map(|most| (most, is_new)) else {
-        return Ok(allotment.budget());
-    };
-    let failed =
-        |why: String| ToolError::failed(format!("the session cannot record the budget of a run: {why}"));
-    let log = cx.cx.service::<dyn SessionLog>().ok_or_else(|| failed("there is none".to_owned()))?;
-    let step = RunBudgetStep::Reserved { run: child.clone(), most };
-    let data = serde_json::to_value(step).map_err(|error| failed(error.to_string()))?;
-    let entry = NewEntry::hidden(RUN_BUDGET_ENTRY, BUDGET_VERSION, data);
-    log.append_synced(&parent.bus.scope("zk-agent"), entry).await.map_err(|error| {
+    if !is_new {
+        return Ok(allotment);
+    }
+    let failed = |why: String| {
         ledger.0.drop_allotment(child);
-        failed(error.to_string())
-    })?;
-    Ok(allotment.budget())
+        ToolError::failed(format!("the session cannot record the budget of a run: {why}"))
+    };
+    let log = cx.cx.service::<dyn SessionLog>().ok_or_else(|| failed("there is none".to_owned()))?;
+    let stored = StoredRunBudget { of: cx.cx.run_id().into(), budget: ledger.0.stored() };
+    let data = serde_json::to_value(stored).map_err(|error| failed(error.to_string()))?;
+    let entry = NewEntry::hidden(RUN_BUDGET_ENTRY, BUDGET_VERSION, data);
+    let stored = log.append_synced(&parent.bus.scope("zk-agent"), entry).await;
+    stored.map_err(|error| failed(error.to_string()))?;
+    Ok(allotment)
 }

@@ -67,11 +67,11 @@ pub use session::{
     Entry, EntryData, EntryKind, EntryVisitor, LeftSession, Leg, LegAnswer, LiveEntries, Lock,
     MAX_MAIL_BYTES, Mail, MailKind, Mailbox, MessageVisitor, NewEntry, NewSession, OpenSession, OpenTurn,
     OutlineKind, OutlineRow, ParkedCall, ParkedQuestion, QUESTION_ENTRY, RUN_BUDGET_ENTRY, RunBudget,
-    RunBudgetStep, RunStatus, SKILL_TAG, SKILL_TOOL, SessionFilter, SessionInfo, SessionLog, SessionOutline,
-    SessionScan, SessionSnapshot, SessionStore, SideCallOf, StoreError, StoredCall, StoredCallState,
-    StoredConversation, StoredQuestion, SubAgentEntry, SubAgentStep, SubAgentTexts, UnfinishedRun,
-    Unreadable, WINDOW_OWNER, WithinLeg, check_leaf, count_branches, entry_labels, first_line,
-    has_skill_text, is_remember_line, present_branch,
+    RunStatus, SKILL_TAG, SKILL_TOOL, SessionFilter, SessionInfo, SessionLog, SessionOutline, SessionScan,
+    SessionSnapshot, SessionStore, SideCallOf, StoreError, StoredCall, StoredCallState, StoredConversation,
+    StoredQuestion, StoredRunBudget, SubAgentEntry, SubAgentStep, SubAgentTexts, UnfinishedRun, Unreadable,
+    WINDOW_OWNER, WithinLeg, check_leaf, count_branches, entry_labels, first_line, has_skill_text,
+    is_remember_line, present_branch,
 };
 #[cfg(feature = "typed")]
 pub use tool::FnTool;

@@ -192,7 +192,7 @@ async fn a_child_spends_a_part_of_its_parents_budget_and_an_empty_one_parks() {
     let parent = found(&desk, &job).await;
     assert_eq!((parent.phase, &parent.wait), (RunPhase::Parked, &Some(Wait::Budget)), "{parent:?}");
     let stored = desk.stored(&job).await;
-    assert!(stored.contains("\"step\":\"set\"") && stored.contains("\"step\":\"returned\""), "{stored}");
+    assert!(stored.contains("\"limit\":{\"tokens\":44000}") && stored.contains("\"returned\""), "{stored}");
     assert!(stored.contains("\"tokens\":3000"), "the child returned the rest: {stored}");
     assert!(stored.contains("too little of the budget"), "{stored}");
     let children = children_of(&desk, &job).await;

@@ -23,7 +23,7 @@ pub use left_session::LeftSession;
 pub use leg::{
     ANSWER_ENTRY, ChildBudget, ChildRun, ChildRuns, ChildRunsError, ChildState, Leg, LegAnswer,
     MAX_MAIL_BYTES, Mail, MailKind, Mailbox, OpenTurn, ParkedCall, ParkedQuestion, QUESTION_ENTRY,
-    RUN_BUDGET_ENTRY, RunBudget, RunBudgetStep, StoredCall, StoredCallState, StoredQuestion, UnfinishedRun,
+    RUN_BUDGET_ENTRY, RunBudget, StoredCall, StoredCallState, StoredQuestion, StoredRunBudget, UnfinishedRun,
     WithinLeg,
 };
 pub use listing::{Lock, SessionFilter, SessionInfo, Unreadable};

@@ -4,60 +4,47 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{Budget, RunId, Spent};
 
-/// Kind of the plugin entry that holds a [`RunBudgetStep`].
+/// Kind of the plugin entry that holds a [`StoredRunBudget`]. The last one of a run counts.
 pub const RUN_BUDGET_ENTRY: &str = "run-budget";
 
-/// Change of the budget of a run that outlives its worker, in its session.
+/// Budget of a run in its session, whole after each change. A session may have several runs in turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "step", rename_all = "snake_case")]
-pub enum RunBudgetStep {
-    /// A person set the budget of the run.
-    Set {
-        /// The whole budget, not an addition.
-        budget: Budget,
-    },
-    /// A part of it was reserved for a child run.
-    Reserved {
-        /// Id of the child.
-        run: RunId,
-        /// Amount that the child may spend.
-        most: Spent,
-    },
-    /// A child ended and returned the rest of its part.
-    Returned {
-        /// Id of the child.
-        run: RunId,
-        /// Amount that the child has spent.
-        spent: Spent,
-    },
+pub struct StoredRunBudget {
+    /// Run that has the budget.
+    pub of: RunId,
+    /// The budget.
+    #[serde(flatten)]
+    pub budget: RunBudget,
 }
 
-/// Budget of a run that outlives its worker, as its session records it.
+/// Budget of a run that outlives its worker.
 ///
 /// ```
 /// use zk_core::model::{Budget, Spent};
-/// use zk_core::service::{RunBudget, RunBudgetStep};
+/// use zk_core::service::{ChildBudget, RunBudget};
 ///
-/// let (run, tokens) = (|| "r_child".into(), |tokens| Spent { usd: 0.0, tokens });
-/// let mut budget = RunBudget::default();
-/// budget.apply(RunBudgetStep::Set { budget: Budget::tokens(1_000) });
-/// budget.apply(RunBudgetStep::Reserved { run: run(), most: tokens(400) });
-/// assert_eq!(budget.held().tokens, 400);
-/// budget.apply(RunBudgetStep::Returned { run: run(), spent: tokens(150) });
-/// assert_eq!((budget.held().tokens, budget.spent_by_children().tokens), (0, 150));
+/// let mut budget = RunBudget { limit: Some(Budget::tokens(1_000)), ..RunBudget::default() };
+/// budget.children.insert("r_child".into(), ChildBudget::Reserved(Spent { usd: 0.0, tokens: 400 }));
+/// assert_eq!(budget.of_children().tokens, 400);
+/// budget.children.insert("r_child".into(), ChildBudget::Returned(Spent { usd: 0.0, tokens: 150 }));
+/// assert_eq!(budget.of_children().tokens, 150);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunBudget {
-    /// The whole budget, once it was set for the run.
+    /// The whole budget, if a person set one for the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Budget>,
-    /// Amount that the run itself has spent.
-    pub spent: Spent,
-    /// Children that a part was reserved for, with the amount that each may spend, or has spent.
+    /// Children that a part was reserved for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub children: BTreeMap<RunId, ChildBudget>,
+    /// Amount that the run itself has spent, which its turns record.
+    #[serde(skip)]
+    pub spent: Spent,
 }
 
 /// Part of a budget that a child run has or had.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ChildBudget {
     /// The child may spend this much.
     Reserved(Spent),
@@ -65,41 +52,20 @@ pub enum ChildBudget {
     Returned(Spent),
 }
 
-impl RunBudget {
-    /// Applies a change. A part is reserved once, and returned once.
-    pub fn apply(&mut self, step: RunBudgetStep) {
-        match step {
-            RunBudgetStep::Set { budget } => self.limit = Some(budget),
-            RunBudgetStep::Reserved { run, most } => {
-                self.children.entry(run).or_insert(ChildBudget::Reserved(most));
-            }
-            RunBudgetStep::Returned { run, spent } => {
-                if let Some(child @ ChildBudget::Reserved(_)) = self.children.get_mut(&run) {
-                    *child = ChildBudget::Returned(spent);
-                }
-            }
+impl ChildBudget {
+    /// Returns the amount that the parent cannot spend.
+    #[must_use]
+    pub fn amount(&self) -> Spent {
+        match self {
+            Self::Reserved(amount) | Self::Returned(amount) => *amount,
         }
     }
+}
 
-    /// Returns the amount that is reserved for children that have not ended.
+impl RunBudget {
+    /// Returns the amount that is reserved for children or was spent by them.
     #[must_use]
-    pub fn held(&self) -> Spent {
-        self.sum(|child| match child {
-            ChildBudget::Reserved(most) => Some(*most),
-            ChildBudget::Returned(_) => None,
-        })
-    }
-
-    /// Returns the amount that ended children have spent.
-    #[must_use]
-    pub fn spent_by_children(&self) -> Spent {
-        self.sum(|child| match child {
-            ChildBudget::Reserved(_) => None,
-            ChildBudget::Returned(spent) => Some(*spent),
-        })
-    }
-
-    fn sum(&self, amount: impl Fn(&ChildBudget) -> Option<Spent>) -> Spent {
-        self.children.values().filter_map(amount).fold(Spent::default(), |sum, one| sum + one)
+    pub fn of_children(&self) -> Spent {
+        self.children.values().fold(Spent::default(), |sum, child| sum + child.amount())
     }
 }
