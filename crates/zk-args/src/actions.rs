@@ -39,6 +39,9 @@ pub struct DoctorArgs {
     /// Mend without asking
     #[arg(long, requires = "fix")]
     pub yes: bool,
+    /// Check runs instead: the engine, its workers and leases, and runs that make no progress
+    #[arg(long, conflicts_with = "fix")]
+    pub fleet: bool,
 }
 
 /// Options of `zk shell`.

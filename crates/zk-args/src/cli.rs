@@ -189,7 +189,7 @@ pub struct Cli {
     pub command: Option<CliCommand>,
 }
 
-fn amount(text: &str) -> Result<f64, String> {
+pub(crate) fn amount(text: &str) -> Result<f64, String> {
     let amount =
         text.trim_start_matches('$').parse::<f64>().ok().filter(|amount| *amount > 0.0 && amount.is_finite());
     amount.ok_or_else(|| "it must be an amount of US dollars above 0, such as 2.50".to_owned())

@@ -93,6 +93,7 @@ impl Exit {
             | AgentError::ContextExceeded(_)
             | AgentError::Aborted
             | AgentError::HandedOver
+            | AgentError::AwaitsChildren { .. }
             | AgentError::Fenced
             | AgentError::Output(_) => Self::Failed,
         }

@@ -1,14 +1,18 @@
 //! Commands about the conversations of this machine, and about runs that outlive their worker.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCompleter;
 
+use zk_core::model::Budget;
+
 use crate::candidates;
+use crate::cli::amount;
 
 /// Commands below `zk fleet`.
-#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+#[derive(Clone, Debug, PartialEq, Subcommand)]
 pub enum FleetAction {
     /// Submit a run for a worker: it outlives this terminal and the worker
     Submit(SubmitArgs),
@@ -40,6 +44,27 @@ pub enum FleetAction {
     },
     /// Answer the question at which a run is parked: exactly this call may run, once
     Approve(ApproveArgs),
+    /// Submit the session of a failed or cancelled run again, as a new run
+    Retry {
+        /// The run's id, or the beginning of it
+        run: String,
+    },
+    /// Set the whole budget of a run: one that waits for it goes on
+    Raise {
+        /// The run's id, or the beginning of it
+        run: String,
+        /// Budget of the run.
+        #[command(flatten)]
+        budget: BudgetArgs,
+    },
+    /// Show the runs that are not over and the workers, again and again; once, where nobody watches
+    Top {
+        /// Show them once
+        #[arg(long)]
+        once: bool,
+    },
+    /// Serve the runs over HTTP on this machine: list, events, submit, steer, abort, approve; each token sees its tenant
+    Serve(FleetServeArgs),
     /// Ask workers to end: their runs go on with other workers
     Drain {
         /// Name of the worker; all workers without
@@ -88,7 +113,7 @@ impl FleetAction {
 }
 
 /// Place of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Args)]
 pub struct PlacementArgs {
     /// Queue of the run; workers take from all queues, or from those that they name
     #[arg(long, value_name = "NAME")]
@@ -102,10 +127,33 @@ pub struct PlacementArgs {
     /// Id of the run: what is submitted again under it is submitted once
     #[arg(long, value_name = "ID")]
     pub run: Option<String>,
+    /// Budget of the run; that of the worker's settings without
+    #[command(flatten)]
+    pub budget: BudgetArgs,
+}
+
+/// Budget of a run: what it may spend with its child runs before it waits for you.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Args)]
+pub struct BudgetArgs {
+    /// Most US dollars that the run may spend with its children; then it waits for `zk fleet raise`
+    #[arg(long, value_name = "USD", value_parser = amount)]
+    pub budget_usd: Option<f64>,
+    /// Most tokens of all kinds that the run may take with its children
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub budget_tokens: Option<u64>,
+}
+
+impl BudgetArgs {
+    /// Returns the budget, if one was given.
+    #[must_use]
+    pub fn budget(&self) -> Option<Budget> {
+        let budget = Budget { usd: self.budget_usd, tokens: self.budget_tokens };
+        (!budget.is_unlimited()).then_some(budget)
+    }
 }
 
 /// Run that `zk fleet submit` submits.
-#[derive(Clone, Debug, PartialEq, Eq, Args)]
+#[derive(Clone, Debug, PartialEq, Args)]
 pub struct SubmitArgs {
     /// Prompt of the run
     pub text: String,
@@ -162,6 +210,18 @@ pub struct ScheduleArgs {
     pub workspace: Option<String>,
 }
 
+/// Options of `zk fleet serve`.
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+pub struct FleetServeArgs {
+    /// Address of this machine to listen at
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    pub listen: SocketAddr,
+    /// File with a line `TENANT TOKEN` for each client, `*` for all runs; made with one token if it is missing. Without
+    /// it, auth/fleet-tokens of zk's state, or the variable ZK_FLEET_TOKEN with a token for all runs
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+}
+
 /// Options of `zk worker`.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub struct WorkerArgs {
@@ -183,7 +243,7 @@ pub struct WorkerArgs {
 }
 
 /// Session that `zk handoff` makes a run.
-#[derive(Clone, Debug, PartialEq, Eq, Args)]
+#[derive(Clone, Debug, PartialEq, Args)]
 pub struct HandoffArgs {
     /// Prompt of the run; a session that was interrupted goes on without
     pub text: Option<String>,

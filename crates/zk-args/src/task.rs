@@ -62,7 +62,7 @@ pub struct Task {
 }
 
 /// Work that a command line asks for.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 #[expect(missing_docs, reason = "each job is described at its command, in `CliCommand`")]
 pub enum Job {
     /// A run without a person, or a conversation.

@@ -1,11 +1,15 @@
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use zk_agent::{Agent, RunOptions};
 use zk_core::model::AgentError;
-use zk_core::service::{HandoverCause, Job, Lease, LegEnd, LegFailure, Legs, RunStatus, Wait};
+use zk_core::service::{ChildRuns, HandoverCause, Job, Lease, LegEnd, LegFailure, Legs, RunStatus, Wait};
+
+use crate::child_runs::{LegChildren, tell_parent};
+use crate::leg_session::STORE_PAUSE;
+use crate::runs::Runs;
 
 /// Time that the running calls of a drained leg get to end.
 const DRAIN_GRACE: Duration = Duration::from_millis(500);
@@ -14,6 +18,7 @@ const DRAIN_GRACE: Duration = Duration::from_millis(500);
 /// goes to another worker.
 pub struct AgentLegs {
     opener: Arc<dyn LegOpener>,
+    runs: Option<Runs>,
 }
 
 impl fmt::Debug for AgentLegs {
@@ -49,7 +54,13 @@ impl AgentLegs {
     /// Creates an executor for agents that `opener` opens.
     #[must_use]
     pub fn new(opener: Arc<dyn LegOpener>) -> Self {
-        Self { opener }
+        Self { opener, runs: None }
+    }
+
+    /// Lets the runs of legs start runs of their own, in these.
+    #[must_use]
+    pub fn with_runs(self, runs: Runs) -> Self {
+        Self { runs: Some(runs), ..self }
     }
 }
 
@@ -87,14 +98,23 @@ async fn drive_run(agent: &Agent, job: &Job, lease: &Lease) -> Result<(), AgentE
 #[async_trait]
 impl Legs for AgentLegs {
     async fn leg(&self, job: &Job, lease: Lease) -> LegEnd {
-        let opened = match self.opener.open(job, &lease).await {
-            Ok(opened) => opened,
-            Err(end) => return end,
+        let end = match self.opener.open(job, &lease).await {
+            Ok(opened) => {
+                if let Some(runs) = &self.runs {
+                    let children = LegChildren::new(runs.clone(), job.clone());
+                    opened.agent().bus().scope("runs").provide_service::<dyn ChildRuns>(Arc::new(children));
+                }
+                let ended = drive_run(opened.agent(), job, &lease).await;
+                opened.report(job, &ended);
+                opened.close().await;
+                leg_end_of(&ended)
+            }
+            Err(end) => end,
         };
-        let ended = drive_run(opened.agent(), job, &lease).await;
-        opened.report(job, &ended);
-        opened.close().await;
-        leg_end_of(&ended)
+        if let Some(runs) = &self.runs {
+            tell_parent(runs, job, &end).await;
+        }
+        end
     }
 }
 
@@ -103,6 +123,12 @@ fn leg_end_of(ended: &Result<(), AgentError>) -> LegEnd {
         Ok(()) => LegEnd::Done(RunStatus::Completed),
         Err(AgentError::HandedOver) => LegEnd::Handover(HandoverCause::Draining),
         Err(AgentError::Fenced) => LegEnd::Handover(HandoverCause::Fenced),
+        // The engine or the store could not be asked about the children.
+        Err(AgentError::AwaitsChildren { children }) if children.is_empty() => {
+            LegEnd::Parked(Wait::Until(SystemTime::now() + STORE_PAUSE))
+        }
+        Err(AgentError::AwaitsChildren { children }) => LegEnd::Parked(Wait::Children(children.clone())),
+        Err(AgentError::Budget { .. }) => LegEnd::Parked(Wait::Budget),
         Err(AgentError::Aborted) => LegEnd::Done(RunStatus::Aborted),
         Err(AgentError::Parked { question: Some(question), .. }) => {
             LegEnd::Parked(Wait::Answer(question.clone()))

@@ -16,7 +16,7 @@ use zk_session::ConversationSession;
 use crate::agent_legs::LegAgent;
 
 /// Pause before the next leg of a run whose session cannot be opened now, such as one that a person has attached to.
-const STORE_PAUSE: Duration = Duration::from_secs(10);
+pub(crate) const STORE_PAUSE: Duration = Duration::from_secs(10);
 
 /// Reason for which a leg has no session to go on with, for the log of the worker.
 #[derive(Debug, thiserror::Error)]

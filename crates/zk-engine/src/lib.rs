@@ -24,6 +24,7 @@
 
 mod agent_legs;
 mod bell;
+mod child_runs;
 mod clock;
 mod error;
 mod file;

@@ -7,8 +7,8 @@ use rusqlite::Transaction;
 use tokio_util::sync::CancellationToken;
 use zk_core::model::RunId;
 use zk_core::service::{
-    Engine, EngineError, EngineName, EngineRun, Job, Legs, RunFilter, Schedule, StateFiles, Take,
-    UnreadableEntry,
+    Engine, EngineError, EngineHealth, EngineName, EngineRun, Job, Legs, RunFilter, Schedule, StateFiles,
+    Take, UnreadableEntry, WorkerHealth,
 };
 
 use crate::file::EngineFile;
@@ -169,6 +169,24 @@ impl Engine for LocalEngine {
             let mut found = rows::list_unreadable(conn)?;
             found.extend(schedules::list_unreadable(conn)?);
             Ok(found)
+        })
+        .await
+    }
+
+    async fn health(&self) -> Result<EngineHealth, EngineError> {
+        let engine = self.clone();
+        self.read_transaction("look at the engine", move |conn| {
+            let (legs, expired_leases) = rows::count_legs(conn)?;
+            let mut workers = Vec::new();
+            for name in schedules::list_workers(conn)? {
+                let is_alive = !is_free(&**engine.files(), &engine.lock_path(&name));
+                let is_draining = schedules::is_draining(conn, &name)?;
+                let legs = legs.get(name.as_str()).copied().unwrap_or_default();
+                workers.push(WorkerHealth { name, is_alive, is_draining, legs });
+            }
+            let version = format!("local engine on SQLite {}", rusqlite::version());
+            let place = engine.path().display().to_string();
+            Ok(EngineHealth { version, place, clock: None, workers, expired_leases })
         })
         .await
     }

@@ -1,5 +1,6 @@
 //! Queries and changes of runs, each within a transaction of the caller.
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, named_params, params};
@@ -275,14 +276,40 @@ pub(crate) fn take_runs(conn: &Connection, take: &Take, most: usize) -> Changed<
     let mut taken = Vec::with_capacity(ready.len());
     for (run, job) in ready {
         last += 1;
-        conn.prepare_cached(
+        let attempt: i64 = conn.prepare_cached(
             "UPDATE runs SET phase = 'running', token = ?6, legs = legs + 1, worker = ?2, lease_until = ?3, lease_ms = ?4,
-                 is_woken = 0, wait = NULL, until_ms = NULL, changed_ms = ?5 WHERE run = ?1",
+                 is_woken = 0, wait = NULL, until_ms = NULL, changed_ms = ?5 WHERE run = ?1
+             RETURNING legs",
         )?
-        .execute(params![run, take.worker.as_str(), lease_now.saturating_add(lease), lease, date, last])?;
-        taken.push(TakenLeg { job, token: u64::try_from(last).unwrap_or_default() });
+        .query_row(
+            params![run, take.worker.as_str(), lease_now.saturating_add(lease), lease, date, last],
+            |row| row.get(0),
+        )?;
+        let (token, attempt) =
+            (u64::try_from(last).unwrap_or_default(), u64::try_from(attempt).unwrap_or_default());
+        taken.push(TakenLeg { job, token, attempt });
     }
     Ok(Ok(taken))
+}
+
+/// Counts the running legs of each worker, and those whose lease has expired.
+pub(crate) fn count_legs(conn: &Connection) -> rusqlite::Result<(BTreeMap<String, u64>, u64)> {
+    let mut select = conn.prepare(
+        "SELECT worker, lease_until <= ?1 OR lease_until > ?1 + lease_ms FROM runs WHERE phase = 'running'",
+    )?;
+    let rows = select.query_map([lease_now_ms()], |row| {
+        Ok((
+            row.get::<_, Option<String>>(0)?.unwrap_or_default(),
+            row.get::<_, Option<bool>>(1)?.unwrap_or(true),
+        ))
+    })?;
+    let (mut legs, mut expired) = (BTreeMap::new(), 0);
+    for row in rows.collect::<rusqlite::Result<Vec<_>>>()? {
+        let (worker, is_expired) = row;
+        *legs.entry(worker).or_default() += 1;
+        expired += u64::from(is_expired);
+    }
+    Ok((legs, expired))
 }
 
 /// Renews the lease of a leg.

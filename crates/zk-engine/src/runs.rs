@@ -2,7 +2,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use zk_core::model::{Message, Role, RunId, SessionId};
+use zk_core::model::{Budget, Message, Role, RunId, SessionId};
 use zk_core::service::{
     Durability, Engine, EngineError, EngineName, EngineRun, Entry, EntryKind, Job, Mail, MailKind,
     NewSession, Redactor, RunFilter, RunPhase, Schedule, ScheduleTimes, ScheduledJob, SessionStore,
@@ -45,7 +45,7 @@ impl fmt::Debug for Runs {
 }
 
 /// Placement of a run, by names that its worker resolves.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Placement {
     /// Id of the run; `None` for a fresh id. A run with this id is submitted only once.
     pub run: Option<RunId>,
@@ -57,6 +57,10 @@ pub struct Placement {
     pub queue: Option<EngineName>,
     /// Priority; runs with a larger one begin first.
     pub priority: i8,
+    /// Budget of the run; that of its worker without.
+    pub budget: Option<Budget>,
+    /// Tenant of the run.
+    pub tenant: Option<EngineName>,
 }
 
 /// Error of [`Runs`].
@@ -85,6 +89,14 @@ pub enum RunsError {
     /// The run waits for no answer of a person.
     #[error("run `{run}` waits for no answer: it is {phase}")]
     NotParked {
+        /// Id of the run.
+        run: RunId,
+        /// Phase of the run.
+        phase: RunPhase,
+    },
+    /// The run did not fail.
+    #[error("run `{run}` is {phase}: only a run that failed or was cancelled is tried again")]
+    NotFailed {
         /// Id of the run.
         run: RunId,
         /// Phase of the run.
@@ -199,8 +211,11 @@ impl Runs {
     }
 
     async fn submit_session(&self, session: SessionId, placement: Placement) -> Result<Job, RunsError> {
-        let Placement { run, preset, workspace, queue, priority } = placement;
+        let Placement { run, preset, workspace, queue, priority, budget, tenant } = placement;
         let mut job = Job::new(run.unwrap_or_else(RunId::fresh), session)?.with_priority(priority);
+        if let Some(tenant) = tenant {
+            job = job.with_tenant(tenant);
+        }
         if let Some(preset) = preset {
             job = job.with_preset(preset);
         }
@@ -209,6 +224,11 @@ impl Runs {
         }
         if let Some(queue) = queue {
             job = job.with_queue(queue);
+        }
+        if let Some(budget) = budget {
+            // The first leg takes it before it asks a model.
+            let mail = Mail { id: format!("budget:{}", job.run()).into(), kind: MailKind::Budget { budget } };
+            self.store.post_mail(job.session(), &mail).await?;
         }
         self.engine.submit(job.clone()).await?;
         Ok(job)
@@ -234,6 +254,21 @@ impl Runs {
             return Err(error.into());
         }
         Ok(plan)
+    }
+
+    /// Submits a run of a schedule now, beside those of its times. Equal keys give one run; without a key, each call gives
+    /// one.
+    ///
+    /// # Errors
+    /// [`RunsError`], also for a key that is no name.
+    pub async fn submit_scheduled(&self, plan: &Schedule, key: Option<&str>) -> Result<Job, RunsError> {
+        let key = match key {
+            Some(key) => EngineName::new(key)?,
+            None => EngineName::new(RunId::fresh().as_str())?,
+        };
+        let job = plan.job_named(&format!("hook-{key}"))?;
+        self.engine.submit(job.clone()).await?;
+        Ok(job)
     }
 
     /// Finds the run whose id has the prefix `start`.
@@ -289,6 +324,46 @@ impl Runs {
         };
         answer_question(&*self.store, run.job.session(), question, answer).await?;
         self.wake_parked(run).await
+    }
+
+    /// Sets the budget of a run, in place of the one that it has, and wakes the run if it is parked.
+    ///
+    /// # Errors
+    /// [`EngineError::Finished`] for a run that is over; the store's errors.
+    pub async fn set_budget(&self, run: &EngineRun, budget: Budget) -> Result<(), RunsError> {
+        if run.phase.is_finished() {
+            return Err(finished_error(run).into());
+        }
+        self.store.post_mail(run.job.session(), &Mail::new(MailKind::Budget { budget })).await?;
+        self.wake_parked(run).await
+    }
+
+    /// Submits the session of a failed or cancelled run as a new run in its place. Its children and its budget are not
+    /// those of the new run.
+    ///
+    /// # Errors
+    /// [`RunsError::NotFailed`]; those of [`Runs::hand_off`].
+    pub async fn retry(&self, run: &EngineRun) -> Result<Job, RunsError> {
+        match run.phase {
+            RunPhase::Failed | RunPhase::Cancelled => {}
+            phase @ (RunPhase::Queued | RunPhase::Running | RunPhase::Parked | RunPhase::Done) => {
+                return Err(RunsError::NotFailed { run: run.job.run().clone(), phase });
+            }
+        }
+        let placement = Placement {
+            run: None,
+            preset: run.job.preset().cloned(),
+            workspace: run.job.workspace().cloned(),
+            queue: run.job.queue().cloned(),
+            priority: run.job.priority(),
+            budget: None,
+            tenant: run.job.tenant().cloned(),
+        };
+        self.hand_off(run.job.session(), None, placement).await
+    }
+
+    pub(crate) fn redact(&self, text: &str) -> String {
+        self.redactor.redact(text).into_owned()
     }
 
     /// Wakes a parked run. A queued run reads its mail by itself.

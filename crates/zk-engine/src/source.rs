@@ -66,6 +66,8 @@ pub struct TakenLeg {
     pub job: Job,
     /// Token of the leg's lease.
     pub token: u64,
+    /// Number of the leg in its run, from 1.
+    pub attempt: u64,
 }
 
 /// Outcome of the renewal of a lease.

@@ -108,8 +108,8 @@ impl Worker {
         let before = Instant::now();
         let taken = self.source.take_legs(&self.take, room).await?;
         let count = taken.len();
-        for TakenLeg { job, token } in taken {
-            let lease = Lease::new(token).with_draining(self.draining.clone());
+        for TakenLeg { job, token, attempt } in taken {
+            let lease = Lease::new(token).with_attempt(attempt).with_draining(self.draining.clone());
             let leg = LegId { run: job.run().clone(), token };
             self.keeper.add_lease(leg.run.clone(), lease.clone(), before + self.take.lease);
             let (source, legs, keeper) = (self.source.clone(), self.legs.clone(), self.keeper.clone());

@@ -35,6 +35,8 @@ pub(crate) const OTHER_ERROR: &str = "_OTHER";
 pub(crate) const UNKNOWN_TOOL: &str = "_unknown";
 
 pub(crate) const RUN: &str = "zk.run.id";
+pub(crate) const LEG_TOKEN: &str = "zk.leg.token";
+pub(crate) const LEG_ATTEMPT: &str = "zk.leg.attempt";
 pub(crate) const STATUS: &str = "zk.run.status";
 pub(crate) const DEPTH: &str = "zk.agent.depth";
 pub(crate) const TURN: &str = "zk.turn.number";

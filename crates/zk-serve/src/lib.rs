@@ -3,6 +3,7 @@
 //! | item | what it is |
 //! |---|---|
 //! | [`acp`] | the Agent Client Protocol, by which editors drive zk (feature `acp`, on by default) |
+//! | [`fleet`] | `zk fleet serve`: runs that outlive their worker, over HTTP |
 //! | [`LineReader`], [`LineWriter`] | messages as lines, bounded in both directions |
 //! | `print` | the lines of a run without a person: its events, and what it comes to |
 //! | [`rpc`] | `zk rpc`: JSON-RPC for programs of any language, whose clients share conversations |
@@ -26,6 +27,8 @@
 #[cfg(feature = "acp")]
 pub mod acp;
 mod agent_sdk;
+pub mod fleet;
+mod http;
 mod lines;
 pub mod print;
 pub mod rpc;

@@ -49,8 +49,18 @@ const IN_CHAT: [&str; 11] = [
 ];
 
 /// Crates that `zk-serve` may depend on.
-const IN_SERVE: [&str; 8] =
-    ["zk-agent", "zk-chat", "zk-core", "zk-hooks", "zk-permission", "zk-stores", "zk-transcripts", "zk-view"];
+const IN_SERVE: [&str; 10] = [
+    "zk-agent",
+    "zk-chat",
+    "zk-core",
+    "zk-engine",
+    "zk-hooks",
+    "zk-permission",
+    "zk-session",
+    "zk-stores",
+    "zk-transcripts",
+    "zk-view",
+];
 
 /// Crates that `zk-shell` may depend on: a front-end on the conversation and on the terminal of the shell.
 const IN_SHELL: [&str; 6] = ["zk-agent", "zk-chat", "zk-core", "zk-exec", "zk-tui", "zk-view"];

@@ -1,8 +1,8 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
-use zk_core::model::{AgentError, Budget, Model, Spent, Usage};
-use zk_core::service::{Entry, Request};
+use zk_core::model::{AgentError, Budget, Model, RunId, Spent, Usage};
+use zk_core::service::{ChildBudget, Entry, Request, RunBudget};
 
 use super::Quote;
 use super::quote::request_bytes;
@@ -28,6 +28,8 @@ struct State {
     budget: Budget,
     spent: Spent,
     held: Vec<(u64, Spent)>,
+    /// Budget that a person set for the run, and the parts of child runs.
+    of_run: RunBudget,
     /// Whether a person refused to raise the budget, or no person was present. No further question is asked
     /// until the next run.
     is_refused: bool,
@@ -37,20 +39,91 @@ impl State {
     fn reserved_total(&self) -> Spent {
         self.held.iter().fold(Spent::default(), |sum, (_, one)| sum + *one)
     }
+
+    /// Returns the amount that is spent, or that child runs have.
+    fn committed(&self) -> Spent {
+        self.spent + self.of_run.of_children()
+    }
 }
 
 impl Ledger {
     pub(crate) fn new(budget: Budget) -> Option<Arc<Self>> {
-        let state = State { budget, spent: Spent::default(), held: Vec::new(), is_refused: false };
-        let ledger = || {
-            Arc::new(Self {
-                first: budget,
-                state: Mutex::new(state),
-                freed: Notify::new(),
-                asking: tokio::sync::Mutex::default(),
-            })
+        (!budget.is_unlimited()).then(|| Self::with_state(budget, RunBudget::default()))
+    }
+
+    fn with_state(budget: Budget, of_run: RunBudget) -> Arc<Self> {
+        let state = State { budget, spent: of_run.spent, held: Vec::new(), of_run, is_refused: false };
+        Arc::new(Self {
+            first: budget,
+            state: Mutex::new(state),
+            freed: Notify::new(),
+            asking: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// Creates the ledger of a leg from what the session records of its run. Unless a person set a budget for the run, it
+    /// has that of its worker.
+    pub(crate) fn of_run(of_worker: Option<Budget>, run: Option<&RunBudget>) -> Arc<Self> {
+        let run = run.cloned().unwrap_or_default();
+        Self::with_state(run.limit.or(of_worker).unwrap_or_default(), run)
+    }
+
+    /// Returns the budget of the run, for its session.
+    pub(crate) fn stored(&self) -> RunBudget {
+        lock(&self.state).of_run.clone()
+    }
+
+    /// Sets the budget that a person gave the run.
+    pub(crate) fn set_for_run(&self, budget: Budget) {
+        lock(&self.state).of_run.limit = Some(budget);
+        self.set_budget(budget);
+    }
+
+    /// Allots half of the rest to a child run; returns it as the child's budget, with whether it is new. `None` if the
+    /// half would not pay an answer.
+    pub(crate) fn allot(&self, child: &RunId) -> Option<(Budget, bool)> {
+        let mut state = lock(&self.state);
+        let budget = state.budget;
+        if budget.is_unlimited() {
+            return Some((Budget::default(), false));
+        }
+        let as_budget = |part: Spent| Budget {
+            usd: budget.usd.map(|_| part.usd),
+            tokens: budget.tokens.map(|_| part.tokens),
         };
-        (!budget.is_unlimited()).then(ledger)
+        if let Some(known) = state.of_run.children.get(child) {
+            return Some((as_budget(known.amount()), false));
+        }
+        let used = state.committed() + state.reserved_total();
+        let usd = budget.usd.map_or(0.0, |most| (most - used.usd) / 2.0);
+        let tokens = budget.tokens.map_or(0, |most| most.saturating_sub(used.tokens) / 2);
+        let is_too_little = budget.usd.is_some_and(|_| usd <= 0.0)
+            || budget.tokens.is_some_and(|_| tokens < u64::from(MIN_ANSWER_TOKENS));
+        if is_too_little {
+            return None;
+        }
+        let part = Spent { usd, tokens };
+        state.of_run.children.insert(child.clone(), ChildBudget::Reserved(part));
+        Some((as_budget(part), true))
+    }
+
+    /// Forgets the part of a child that was not started.
+    pub(crate) fn drop_allotment(&self, child: &RunId) {
+        lock(&self.state).of_run.children.remove(child);
+        self.freed.notify_waiters();
+    }
+
+    /// Replaces the part of an ended child by what it has spent; returns whether it had one.
+    pub(crate) fn return_allotment(&self, child: &RunId, spent: Spent) -> bool {
+        let is_returned = match lock(&self.state).of_run.children.get_mut(child) {
+            Some(part @ ChildBudget::Reserved(_)) => {
+                *part = ChildBudget::Returned(spent);
+                true
+            }
+            Some(ChildBudget::Returned(_)) | None => false,
+        };
+        self.freed.notify_waiters();
+        is_returned
     }
 
     /// Sets the amount spent to that of a restored conversation.
@@ -88,13 +161,13 @@ impl Ledger {
     /// Whether the budget still allows to spend `wanted`.
     pub(super) fn has_room(&self, wanted: Spent) -> bool {
         let state = lock(&self.state);
-        state.budget.allows(state.spent + wanted)
+        state.budget.allows(state.committed() + wanted)
     }
 
     /// Returns the budget raised by its first amount, or by as much as `wanted` needs if that is more.
     pub(super) fn raised_budget(&self, wanted: Spent) -> Budget {
         let state = lock(&self.state);
-        let needed = state.spent + wanted;
+        let needed = state.committed() + wanted;
         let usd = state.budget.usd.map(|most| {
             if needed.usd > most { needed.usd.max(most + self.first.usd.unwrap_or_default()) } else { most }
         });
@@ -175,7 +248,7 @@ impl BudgetChain {
         let least = quote.max_cost(MIN_ANSWER_TOKENS.min(max_tokens));
         let (mut granted, mut shortened_by) = (max_tokens, None);
         for (ledger, state) in self.0.iter().zip(&states) {
-            let (held, budget, spent) = (state.reserved_total(), state.budget, state.spent);
+            let (held, budget, spent) = (state.reserved_total(), state.budget, state.committed());
             let shortage = |wanted| Shortage { ledger: ledger.clone(), budget, spent, wanted };
             if !budget.allows(spent + least) {
                 return ReserveOutcome::Short(shortage(least));
@@ -234,8 +307,8 @@ impl Reservation {
     pub(crate) fn check_again(&self) -> Result<(), AgentError> {
         for ledger in &self.budgets.0 {
             let state = lock(&ledger.state);
-            if !state.budget.allows(state.spent + state.reserved_total()) {
-                let (budget, spent) = (state.budget, state.spent);
+            if !state.budget.allows(state.committed() + state.reserved_total()) {
+                let (budget, spent) = (state.budget, state.committed());
                 return Err(AgentError::Budget { budget, spent, wanted: self.most });
             }
         }

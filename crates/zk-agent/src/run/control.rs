@@ -297,6 +297,7 @@ pub(crate) fn concerns_model(error: &AgentError) -> bool {
         | AgentError::Budget { .. }
         | AgentError::Parked { .. }
         | AgentError::HandedOver
+        | AgentError::AwaitsChildren { .. }
         | AgentError::Fenced
         | AgentError::Stuck { .. }
         | AgentError::Unguarded { .. }

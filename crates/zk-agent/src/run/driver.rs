@@ -10,6 +10,8 @@ use zk_core::model::{AgentError, Message, Role};
 use zk_core::service::{CustomEntry, Leg, QUERY_CONTEXT, RunStatus, TurnCwd, UnfinishedRun};
 
 use super::control::Control;
+use super::leg::end_turn;
+use super::leg_children::add_leg_services;
 use super::shared::RunShared;
 use crate::agent::AgentInner;
 use crate::budget::{BudgetChain, Estimator, Ledger};
@@ -58,27 +60,24 @@ impl Driver {
         let system = options.system.clone().map_or_else(|| agent.system.clone(), Arc::from);
         let tools = options.tools.clone().unwrap_or_else(|| agent.tools.clone());
         agent.ledger.iter().for_each(|ledger| ledger.begin_run());
+        let ledger = options.leg.as_ref().map(|_| {
+            // The budget is that of the run, which its legs share.
+            Ledger::of_run(agent.behavior.budget, unfinished.as_ref().map(|run| &run.budget))
+        });
         let own = options.behavior.budget.and_then(Ledger::new);
-        let budgets = BudgetChain::new(own.into_iter().chain(agent.ledger.clone()), lineage.budgets());
+        let of_agent = ledger.clone().or_else(|| agent.ledger.clone());
+        let budgets = BudgetChain::new(own.into_iter().chain(of_agent), lineage.budgets());
         let limits = RunLimits {
             tools: tools.clone(),
             allowed_tools: behavior.allowed_tools.clone(),
             tool_budgets: behavior.tool_budgets.clone(),
         };
         let control = Control::new(agent.clone(), shared.clone(), model.clone(), tools, budgets.clone());
-        let cx =
-            control.run_cx(context).with_service(Arc::new(lineage)).with_service(Arc::new(budgets.clone()));
+        let cx = control.run_cx(context).with_service(Arc::new(budgets.clone()));
+        let unfinished_run = unfinished.as_deref();
+        let cx = add_leg_services(cx, options.leg.is_some(), unfinished_run, ledger.as_ref(), &lineage);
+        let cx = cx.with_service(Arc::new(lineage));
         let cx = cx.with_service(Arc::new(TurnCwd(cwd.clone()))).with_service(Arc::new(limits));
-        let cx = match &options.leg {
-            Some(_) => {
-                let (questions, answers) = match &unfinished {
-                    Some(run) => (run.questions.clone(), run.answers.clone()),
-                    None => (Vec::new(), Vec::new()),
-                };
-                cx.with_service(Arc::new(Leg::new(questions, answers)))
-            }
-            None => cx,
-        };
         let cx = match &session {
             Some(session) => cx.with_service(Arc::new(session.clone())),
             None => cx,
@@ -111,10 +110,13 @@ impl Driver {
         }
         // Starts tasks that plugins spawned before there was a runtime.
         self.state.agent.bus.warm_up();
-        let (scopes, conducted) = match self.install_plugins_and_gates() {
+        let (scopes, mut conducted) = match self.install_plugins_and_gates() {
             Ok(scopes) => (scopes, self.run_phases().await),
             Err(error) => (Vec::new(), Err(error)),
         };
+        if let Err(error @ AgentError::Budget { .. }) = conducted {
+            conducted = Err(self.state.wait_for_budget(error).await);
+        }
         // A stopped run ends as stopped, whatever its error was.
         let result = match conducted.map_err(|error| self.state.leaving_error(error)) {
             Err(error @ (AgentError::Fenced | AgentError::HandedOver)) => Err(error),
@@ -296,6 +298,14 @@ impl Driver {
                         machine = before;
                     }
                 }
+                Next::Stop(Stop::Done) if self.options.leg.is_some() => {
+                    let max_turns = self.state.behavior.max_turns;
+                    let has_turns_left = max_turns.is_none_or(|most| machine.turns() < most);
+                    if !Box::pin(self.state.take_results_of_children(has_turns_left)).await? {
+                        return self.check_output();
+                    }
+                    machine = before;
+                }
                 Next::Stop(Stop::Done) => return self.check_output(),
                 Next::Stop(Stop::Aborted) => return Err(AgentError::Aborted),
                 Next::Stop(Stop::Parked | Stop::Handover) => {
@@ -393,6 +403,7 @@ impl Driver {
                 | AgentError::Budget { .. }
                 | AgentError::Parked { .. }
                 | AgentError::HandedOver
+                | AgentError::AwaitsChildren { .. }
                 | AgentError::Fenced
                 | AgentError::Stuck { .. }
                 | AgentError::Unguarded { .. }
@@ -402,7 +413,11 @@ impl Driver {
         };
         if let Some(leg) = self.state.cx.service::<Leg>()
             && let Err(
-                AgentError::Parked { question: Some(_), .. } | AgentError::HandedOver | AgentError::Fenced,
+                AgentError::Parked { question: Some(_), .. }
+                | AgentError::AwaitsChildren { .. }
+                | AgentError::Budget { .. }
+                | AgentError::HandedOver
+                | AgentError::Fenced,
             ) = &result
         {
             leg.end_with_more();
@@ -467,26 +482,6 @@ impl Driver {
         // Emitting this event does not fail: a failing handler is reported and ignored.
         self.state.cx.emit(before).await.map(|before| before.entries).unwrap_or_default()
     }
-}
-
-/// Reports the end of a turn to the machine; returns the error that ends the leg, if the turn stays open.
-fn end_turn(
-    machine: &mut Machine,
-    ended: Result<bool, AgentError>,
-) -> Result<Option<AgentError>, AgentError> {
-    match ended {
-        Ok(ended) => machine.turn_done(ended),
-        Err(error @ AgentError::Parked { question: Some(_), .. }) => {
-            machine.turn_left_open(Stop::Parked);
-            return Ok(Some(error));
-        }
-        Err(error @ AgentError::HandedOver) => {
-            machine.turn_left_open(Stop::Handover);
-            return Ok(Some(error));
-        }
-        Err(error) => return Err(error),
-    }
-    Ok(None)
 }
 
 /// Makes a failed closing event the result of a run that was successful so far.

@@ -15,6 +15,7 @@ use super::shared::Leaving;
 use super::state::RunState;
 use crate::tools::LeftOpen;
 use crate::turn::Turn;
+use crate::{Machine, Stop};
 
 /// Version of the data of stored questions and answers.
 const QUESTION_VERSION: u32 = 1;
@@ -91,6 +92,11 @@ impl RunState {
                     mailbox.take(&mail.id);
                     self.shared.abort(reason.as_deref());
                 }
+                MailKind::Result { text, .. } => self.queue_result(text, &mail.id),
+                MailKind::Budget { budget } => {
+                    let set = self.set_run_budget(budget, &*mailbox, &mail.id).await;
+                    set.map_err(|error| self.mail_error(&error))?;
+                }
                 MailKind::Answer { question, answer } => {
                     mailbox.take(&mail.id);
                     if let Some(answer) = leg.add_answer(&question, answer) {
@@ -122,7 +128,11 @@ impl RunState {
         self.store_entry(ANSWER_ENTRY, answer).await.map(drop)
     }
 
-    async fn store_entry(&self, kind: &str, data: &impl serde::Serialize) -> Result<EntryId, StoreError> {
+    pub(super) async fn store_entry(
+        &self,
+        kind: &str,
+        data: &impl serde::Serialize,
+    ) -> Result<EntryId, StoreError> {
         let Some(log) = self.cx.service::<dyn SessionLog>() else {
             return Err(StoreError::Refused("this conversation has no session".to_owned()));
         };
@@ -132,12 +142,32 @@ impl RunState {
         log.append_synced(&scope, NewEntry::hidden(kind, QUESTION_VERSION, data)).await
     }
 
-    fn mail_error(&self, error: &StoreError) -> AgentError {
+    pub(super) fn mail_error(&self, error: &StoreError) -> AgentError {
         match error {
             StoreError::Fenced { .. } => AgentError::Fenced,
             error => AgentError::Usage(format!("the mail of the session cannot be taken: {error}")),
         }
     }
+}
+
+/// Reports the end of a turn to the machine; returns the error that ends the leg, if the turn stays open.
+pub(super) fn end_turn(
+    machine: &mut Machine,
+    ended: Result<bool, AgentError>,
+) -> Result<Option<AgentError>, AgentError> {
+    match ended {
+        Ok(ended) => machine.turn_done(ended),
+        Err(error @ AgentError::Parked { question: Some(_), .. }) => {
+            machine.turn_left_open(Stop::Parked);
+            return Ok(Some(error));
+        }
+        Err(error @ AgentError::HandedOver) => {
+            machine.turn_left_open(Stop::Handover);
+            return Ok(Some(error));
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(None)
 }
 
 /// Whether an error was caused by another worker that has the session now.

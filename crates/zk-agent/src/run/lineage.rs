@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use zk_core::kernel::Cx;
+use zk_core::service::{Leg, WithinLeg};
 
 use crate::budget::BudgetChain;
 use crate::{ToolBudget, ToolSet};
@@ -20,6 +21,8 @@ pub(crate) struct Lineage {
     runs: Vec<Arc<str>>,
     /// Budgets of the run that started this one, and of that run's ancestors.
     budgets: Option<Arc<BudgetChain>>,
+    /// Whether the run is inside of a call of a leg.
+    is_within_leg: bool,
 }
 
 impl Lineage {
@@ -31,7 +34,12 @@ impl Lineage {
     pub(crate) fn of_child_run(cx: &Cx) -> Self {
         let mut runs = Self::of(cx).map(|above| above.runs.clone()).unwrap_or_default();
         runs.push(cx.run_id().into());
-        Self { runs, budgets: cx.service::<BudgetChain>() }
+        let is_within_leg = cx.service::<Leg>().is_some() || cx.service::<WithinLeg>().is_some();
+        Self { runs, budgets: cx.service::<BudgetChain>(), is_within_leg }
+    }
+
+    pub(crate) fn is_within_leg(&self) -> bool {
+        self.is_within_leg
     }
 
     pub(crate) fn budgets(&self) -> Option<&BudgetChain> {

@@ -17,7 +17,7 @@ use crate::agent::AgentInner;
 use crate::{Run, RunOutcome};
 
 /// Source of the messages that notify a parent of ended sub-agents.
-pub(super) const SOURCE: &str = "sub-agents";
+pub(crate) const SOURCE: &str = "sub-agents";
 
 /// Maximum size of a sub-agent's answer in the notice of its end, in bytes.
 pub(super) const MAX_NOTICE_BYTES: usize = 16 << 10;

@@ -10,6 +10,7 @@ mod mailbox;
 mod own_model;
 mod pinned;
 mod record;
+mod run_child;
 mod subagents;
 mod tool;
 
@@ -24,6 +25,8 @@ use zk_core::service::{
 
 pub use definition::AgentDefinition;
 pub use subagents::{SubagentError, SubagentInfo, SubagentState, Subagents};
+
+pub(crate) use launch::SOURCE as SUB_AGENTS;
 
 use limits::SpawnCount;
 use pinned::RunningChildren;

@@ -17,6 +17,7 @@ use super::handed::HandedContext;
 use super::launch::{EndGuard, Launch};
 use super::limits::{Place, SpawnCount, count_calls, limit_output};
 use super::own_model::{OwnModel, Rerun};
+use super::run_child::run_starter;
 use super::subagents::{Beginning, Subagents};
 use super::{AgentDefinition, IsolationKind, SpawnOptions, agents_tool, record};
 use crate::RunOptions;
@@ -30,16 +31,16 @@ const ABOUT: &str =
 
 /// Arguments of the tool `spawn`.
 #[derive(Debug, Deserialize)]
-struct Args {
+pub(super) struct Args {
     #[serde(default)]
-    task: String,
-    agent: Option<String>,
+    pub(super) task: String,
+    pub(super) agent: Option<String>,
     #[serde(default)]
-    background: bool,
+    pub(super) background: bool,
     #[serde(default)]
-    context: HandedContext,
-    turns: Option<u32>,
-    isolation: Option<IsolationKind>,
+    pub(super) context: HandedContext,
+    pub(super) turns: Option<u32>,
+    pub(super) isolation: Option<IsolationKind>,
 }
 
 pub(super) fn spec(options: &SpawnOptions, has_isolation: bool) -> Arc<ToolSpec> {
@@ -106,6 +107,11 @@ impl Tool for SpawnTool {
         true
     }
 
+    /// A sub-agent in the background of a leg is a run whose id comes from its call, so that the call starts it once.
+    fn idempotency(&self, args: &Value) -> Option<String> {
+        args.get("background").and_then(Value::as_bool).unwrap_or(false).then(|| NAME.to_owned())
+    }
+
     fn kind(&self) -> Option<CallKind> {
         Some(CallKind::Delegate)
     }
@@ -123,6 +129,10 @@ impl Tool for SpawnTool {
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let args: Args = call.parse()?;
         let background = args.background;
+        self.check_task(&args)?;
+        if background && let Some(runs) = run_starter(cx)? {
+            return self.start_run(&*runs, args, cx).await;
+        }
         let launch = self.prepare_launch(args, cx).await?;
         if !background {
             return match launch.copy {
@@ -143,17 +153,21 @@ impl Tool for SpawnTool {
 }
 
 impl SpawnTool {
-    /// Creates the sub-agent for a call, and its run, which has not begun.
-    async fn prepare_launch(&self, args: Args, cx: &ToolCx) -> Result<Launch, ToolError> {
-        let Args { task, agent, background, context, turns, isolation } = args;
-        if task.trim().is_empty() {
+    fn check_task(&self, args: &Args) -> Result<(), ToolError> {
+        if args.task.trim().is_empty() {
             return Err(ToolError::invalid(
                 "`task` is empty; say what the sub-agent is to do, it knows nothing of this conversation",
             ));
         }
-        if background && !self.options.background {
+        if args.background && !self.options.background {
             return Err(ToolError::invalid("sub-agents do not work in the background here"));
         }
+        Ok(())
+    }
+
+    /// Creates the sub-agent for a call, and its run, which has not begun.
+    async fn prepare_launch(&self, args: Args, cx: &ToolCx) -> Result<Launch, ToolError> {
+        let Args { task, agent, background, context, turns, isolation } = args;
         let parent = self.parent.upgrade().ok_or_else(|| ToolError::failed("the parent agent is gone"))?;
         let definition = match agent.as_deref() {
             None | Some("") => None,

@@ -51,6 +51,7 @@ fn describe(error: &AgentError, phrases: &ProgramPhrases, sign_in: SignIn) -> St
         AgentError::Hook(error) => hook_error(error),
         AgentError::Parked { .. }
         | AgentError::HandedOver
+        | AgentError::AwaitsChildren { .. }
         | AgentError::Fenced
         | AgentError::Stuck { .. }
         | AgentError::Unguarded { .. }

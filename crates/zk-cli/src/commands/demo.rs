@@ -59,7 +59,14 @@ async fn repair(app: &AppContext, screen: &SharedScreen, stop: &CancellationToke
     let bus = compose::bus(
         app,
         &session,
-        HostOptions { ui: None, questions: None, allow_all: true, is_listed: false, view: view.clone() },
+        HostOptions {
+            ui: None,
+            questions: None,
+            allow_all: true,
+            is_listed: false,
+            view: view.clone(),
+            lease: None,
+        },
     )
     .await?;
     let painting = Painting::begin(&view, screen);

@@ -30,7 +30,7 @@ pub(crate) use models::models;
 pub(crate) use policy::policy;
 #[cfg(feature = "acp")]
 pub(crate) use serve::acp;
-pub(crate) use serve::{agent_sdk, exec_server, rpc, rpc_schema, serve_sessions, web, worker};
+pub(crate) use serve::{agent_sdk, exec_server, rpc, rpc_schema, serve_fleet, serve_sessions, web, worker};
 pub(crate) use sessions::replay::{bug_command, replay};
 pub(crate) use sessions::{attach, fleet, handoff, memory, redo, runs, sessions, turn_diff, undo};
 pub(crate) use trust::trust;

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use zk_core::service::{Questions, Ui};
+use zk_core::service::{Lease, Questions, Ui};
 use zk_view::ViewDriver;
 
 use crate::settings::Settings;
@@ -14,12 +14,14 @@ pub(crate) struct HostOptions {
     pub(crate) is_listed: bool,
     /// View of the conversation, which also records blocks in the session.
     pub(crate) view: ViewDriver,
+    /// Lease of the leg that the conversation is, if its run outlives this process.
+    pub(crate) lease: Option<Lease>,
 }
 
 impl HostOptions {
     /// Options of a host without a person to answer questions.
     pub(crate) fn unattended(settings: &Settings) -> Self {
         let allow_all = settings.permissions.allow_all;
-        Self { ui: None, questions: None, allow_all, is_listed: false, view: ViewDriver::new() }
+        Self { ui: None, questions: None, allow_all, is_listed: false, view: ViewDriver::new(), lease: None }
     }
 }

@@ -22,7 +22,9 @@ use zk_agent::{Agent, ErrorFormatter, RetryPolicy, Retrying};
 use zk_auth::OAuthRefresh;
 use zk_core::kernel::{Bus, Cx, HookError, HookOptions, Plugin, Reach};
 use zk_core::model::{AgentError, Model, ThinkingRequest};
-use zk_core::service::{Exec, OutsideExec, OutsideFiles, PluginSettings, Provider, Questions, Trust, Ui};
+use zk_core::service::{
+    Exec, Lease, OutsideExec, OutsideFiles, PluginSettings, Provider, Questions, Trust, Ui,
+};
 use zk_exec::{ContextName, Environment, LocalPlugin, ProcessExec, SandboxExec, Supervision};
 use zk_permission::{Mode, PermissionGate};
 use zk_protocols::ProtocolsPlugin;
@@ -202,6 +204,9 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     });
     zk_chat::tell_unused_skills(&app.work.machine.notices, bus);
     bus.scope("trust").provide_service::<dyn Trust>(app.work.machine.trust.clone());
+    if let Some(lease) = host.lease {
+        bus.scope("leg").provide_service(Arc::new(lease));
+    }
     if let Some(ui) = host.ui {
         bus.scope("terminal").provide_service::<dyn Ui>(ui);
     }
@@ -230,6 +235,12 @@ fn local(
 pub(crate) fn process_exec(settings: &Settings, children: Environment) -> ProcessExec {
     let exec = ProcessExec::supervised(children, Supervision::of_this_program());
     exec.limited(settings.limits.limits())
+}
+
+/// Whether sub-agents may work in the background: with a person, who goes on after an answer, and in a leg, where they
+/// are runs of their own. Any other run ends with its answer.
+fn has_background(bus: &Bus) -> bool {
+    bus.service::<Questions>().is_some() || bus.service::<Lease>().is_some()
 }
 
 /// Creates the executor of the person's own programs, such as hooks, on this host. It does not depend on the
@@ -407,7 +418,7 @@ pub(crate) fn agent(
         (None, Some(level)) if !thinking_is_overridden(&app.settings) => level,
         (Some(_) | None, _) => settings.program.thinking,
     };
-    let (spawn, of_agents) = agents::options(app, provider.name(), bus.service::<Questions>().is_some());
+    let (spawn, of_agents) = agents::options(app, provider.name(), has_background(bus));
     let names: Vec<&str> = spawn.agents.iter().map(|agent| &*agent.name).collect();
     parts::install(app, bus, provider.clone(), parts::named_parts(app, of_agents, &names));
     let mut builder = Agent::builder(provider)

@@ -89,7 +89,7 @@ impl LegOpener for WorkerAgents {
             Err(OpeningError::Store(error)) => return Err(self.refuse(job, &error.into())),
             Err(error) => return Err(self.fail(job, &error.to_string(), LegFailure::Session)),
         };
-        let host = HostOptions::unattended(&app.settings);
+        let host = HostOptions { lease: Some(lease.clone()), ..HostOptions::unattended(&app.settings) };
         match Box::pin(unattended::open(&app, &session, host)).await {
             Ok((agent, bus)) => {
                 self.log(job, &format!("leg with token {} begins", lease.token()));

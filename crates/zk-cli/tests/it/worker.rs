@@ -257,3 +257,72 @@ fn runs_are_scheduled_handed_off_and_aborted() {
     assert!(aborted.stdout.contains("is cancelled"), "{}", aborted.stdout);
     assert_eq!(phase(&person), "cancelled");
 }
+
+/// A run delegates to a run of its own, and what a person sees of both.
+#[test]
+fn a_run_starts_a_run_of_its_own_and_is_told_its_result() {
+    let server = server(Script::answering(|asked: &Asked| {
+        let text = format!("{:?}", asked.messages);
+        match (text.contains("Do all."), text.contains("as a run of its own"), text.contains("left is done"))
+        {
+            (true, false, _) => Turn::new().call("spawn", json!({"task": "Do left.", "background": true})),
+            (true, true, false) => Turn::new().text("I wait."),
+            (true, true, true) => Turn::new().text("all is done"),
+            (false, ..) => Turn::new().text("left is done"),
+        }
+    }));
+    let person = Person::asking(&server);
+    let id = submit(&person, &["Do all."]);
+    let top = person.run(&["fleet", "top"]);
+    assert!(top.stdout.contains("1 queued") && top.stdout.contains(&id), "{}{}", top.stdout, top.stderr);
+    let waiting = person.run(&["doctor", "--fleet"]);
+    assert!(waiting.stdout.contains("local engine on SQLite"), "{}{}", waiting.stdout, waiting.stderr);
+    assert!(waiting.stdout.contains("start `zk worker`"), "{}", waiting.stdout);
+    let served = person.run(&["worker", "--once"]);
+    assert_eq!(served.code, 0, "{}", served.stderr);
+    let all = runs(&person);
+    assert_eq!(all.len(), 2, "{all:?}\n{}", served.stderr);
+    assert!(all.iter().all(|run| run["phase"] == "done"), "{all:?}\n{}", served.stderr);
+    assert_eq!(all[1]["job"]["parent"]["run"], id.as_str(), "{all:?}");
+    let watched = person.run(&["fleet", "watch", &id]);
+    assert!(watched.stdout.contains("all is done"), "{}", watched.stdout);
+    let healthy = person.run(&["doctor", "--fleet"]);
+    assert_eq!(healthy.code, 0, "{}", healthy.stdout);
+    assert!(healthy.stdout.contains("nothing waits"), "{}", healthy.stdout);
+}
+
+/// A budget that is used up parks a run; a failed one is tried again; a run is continued where it worked.
+#[test]
+fn a_run_waits_for_a_budget_and_is_tried_again() {
+    let server = server(Script::answering(|_: &Asked| Turn::new().text("done it")));
+    let person = Person::asking(&server);
+    let fails = |args: &[&str], words: &str| {
+        let ended = person.run(args);
+        assert_ne!(ended.code, 0, "{args:?}: {}", ended.stdout);
+        assert!(ended.stderr.contains(words), "{args:?}: {}", ended.stderr);
+    };
+    let id = submit(&person, &["Do it.", "--budget-tokens", "10"]);
+    assert_eq!(person.run(&["worker", "--once"]).code, 0);
+    assert_eq!(phase(&person), "parked", "{}", run(&person));
+    let listed = person.run(&["fleet", "ls"]);
+    assert!(listed.stdout.contains(&format!("zk fleet raise {id}")), "{}", listed.stdout);
+    fails(&["fleet", "raise", &id], "--budget-usd");
+    fails(&["fleet", "retry", &id], "only a run that failed");
+    let raised = person.run(&["fleet", "raise", &id, "--budget-tokens", "1000000"]);
+    assert_eq!(raised.code, 0, "{}", raised.stderr);
+    assert_eq!(person.run(&["worker", "--once"]).code, 0);
+    assert_eq!(phase(&person), "done", "{}", run(&person));
+
+    let elsewhere = person.home().join("elsewhere");
+    std::fs::create_dir_all(&elsewhere).unwrap();
+    fails(&["--cwd", elsewhere.to_str().unwrap(), "attach", &id], "go there");
+    let aborted = submit(&person, &["Never."]);
+    assert_eq!(person.run(&["fleet", "abort", &aborted]).code, 0);
+    let again = person.run(&["fleet", "retry", &aborted]);
+    assert_eq!(again.code, 0, "{}", again.stderr);
+    assert_eq!(person.run(&["worker", "--once"]).code, 0);
+    assert_eq!(phase(&person), "done", "{}", run(&person));
+    fails(&["fleet", "schedule", "odd", "x", "--cron", "61 * * * *"], "no cron line");
+    let planned = person.run(&["fleet", "schedule", "early", "x", "--cron", "30 3 * * 1-5 Europe/Berlin"]);
+    assert!(planned.stdout.contains("30 3 * * 1-5 Europe/Berlin"), "{}{}", planned.stdout, planned.stderr);
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Budget, EntryId, Spent};
+use super::{Budget, EntryId, RunId, Spent};
 use crate::kernel::EmitError;
 
 /// Class of a provider error, for callers to match on instead of on text.
@@ -295,6 +295,12 @@ pub enum AgentError {
     /// The leg ended because its worker is to end; another leg goes on with the run.
     #[error("the run was handed over: another worker goes on with it")]
     HandedOver,
+    /// The model is done, and child runs of its run are not: another leg goes on with their results.
+    #[error("the run waits for {} of its own", match children.len() { 0 => "news of runs".to_owned(), 1 => "a run".to_owned(), count => format!("{count} runs") })]
+    AwaitsChildren {
+        /// Ids of the children that have not ended; none if the engine could not be asked about them.
+        children: Vec<RunId>,
+    },
     /// Another worker has the session under a newer lease, so this one wrote nothing more.
     #[error(
         "the session was taken over by another writer, so nothing more was written here; open it again to go on"
@@ -363,6 +369,7 @@ impl AgentError {
             | Self::Budget { .. }
             | Self::Parked { .. }
             | Self::HandedOver
+            | Self::AwaitsChildren { .. }
             | Self::Fenced
             | Self::Stuck { .. }
             | Self::Unguarded { .. }

@@ -62,14 +62,16 @@ pub use provider::{
 };
 pub use redact::{REDACTED, RedactedPieces, Redactor, looks_like_key};
 pub use session::{
-    ANSWER_ENTRY, Audience, COMPACTION_ENTRY, COMPACTION_VERSION, CompactionMark, CustomEntry, CutMark,
-    DebugDump, Durability, ENTRY_VERSION, Entry, EntryData, EntryKind, EntryVisitor, LeftSession, Leg,
-    LegAnswer, LiveEntries, Lock, MAX_MAIL_BYTES, Mail, MailKind, Mailbox, MessageVisitor, NewEntry,
-    NewSession, OpenSession, OpenTurn, OutlineKind, OutlineRow, ParkedCall, ParkedQuestion, QUESTION_ENTRY,
+    ANSWER_ENTRY, Audience, COMPACTION_ENTRY, COMPACTION_VERSION, ChildBudget, ChildRun, ChildRuns,
+    ChildRunsError, ChildState, CompactionMark, CustomEntry, CutMark, DebugDump, Durability, ENTRY_VERSION,
+    Entry, EntryData, EntryKind, EntryVisitor, LeftSession, Leg, LegAnswer, LiveEntries, Lock,
+    MAX_MAIL_BYTES, Mail, MailKind, Mailbox, MessageVisitor, NewEntry, NewSession, OpenSession, OpenTurn,
+    OutlineKind, OutlineRow, ParkedCall, ParkedQuestion, QUESTION_ENTRY, RUN_BUDGET_ENTRY, RunBudget,
     RunStatus, SKILL_TAG, SKILL_TOOL, SessionFilter, SessionInfo, SessionLog, SessionOutline, SessionScan,
     SessionSnapshot, SessionStore, SideCallOf, StoreError, StoredCall, StoredCallState, StoredConversation,
-    StoredQuestion, SubAgentEntry, SubAgentStep, SubAgentTexts, UnfinishedRun, Unreadable, WINDOW_OWNER,
-    check_leaf, count_branches, entry_labels, first_line, has_skill_text, is_remember_line, present_branch,
+    StoredQuestion, StoredRunBudget, SubAgentEntry, SubAgentStep, SubAgentTexts, UnfinishedRun, Unreadable,
+    WINDOW_OWNER, WithinLeg, check_leaf, count_branches, entry_labels, first_line, has_skill_text,
+    is_remember_line, present_branch,
 };
 #[cfg(feature = "typed")]
 pub use tool::FnTool;

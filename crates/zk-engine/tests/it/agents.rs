@@ -4,87 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
-use zk_agent::Agent;
 use zk_core::service::{
-    EngineError, EngineName, HandoverCause, Job, Lease, LegEnd, LegFailure, Redactor, RunFilter, RunPhase,
-    SessionStore, StoreError, Take,
+    EngineError, EngineName, HandoverCause, Job, Lease, LegEnd, LegFailure, RunFilter, RunPhase, Take,
 };
-use zk_engine::{AgentLegs, LegAgent, LegOpener, LocalEngine, Placement, Runs, RunsError};
+use zk_engine::{LocalEngine, Placement, RunsError};
 use zk_exec::LocalStateFiles;
-use zk_session::MemoryStore;
-use zk_testkit::{Asked, Script, ScriptedProvider, Turn};
+use zk_testkit::Turn;
 
-/// Opens agents with a scripted model and no tools but `idle`.
-struct Opener {
-    store: Arc<MemoryStore>,
-    script: Script,
-}
-
-struct Opened(Agent);
-
-#[async_trait]
-impl LegAgent for Opened {
-    fn agent(&self) -> &Agent {
-        &self.0
-    }
-
-    async fn close(self: Box<Self>) {
-        self.0.close().await;
-    }
-}
-
-#[async_trait]
-impl LegOpener for Opener {
-    async fn open(&self, job: &Job, lease: &Lease) -> Result<Box<dyn LegAgent>, LegEnd> {
-        let opened = match self.store.open_leased(job.session(), lease).await {
-            Ok(opened) => opened,
-            Err(StoreError::Fenced { .. }) => return Err(LegEnd::Handover(HandoverCause::Fenced)),
-            Err(_) => return Err(LegEnd::Failed(LegFailure::NoSession)),
-        };
-        let stored = zk_session::resume_leg(opened, job.run()).await.unwrap();
-        let agent = Agent::builder(Arc::new(ScriptedProvider::new(self.script.clone())))
-            .model_id("scripted")
-            .unguarded()
-            .resume(stored)
-            .build()
-            .unwrap();
-        Ok(Box::new(Opened(agent)))
-    }
-}
-
-struct Desk {
-    runs: Runs,
-    legs: Arc<AgentLegs>,
-    asks: Arc<AtomicUsize>,
-    dir: tempfile::TempDir,
-}
-
-impl Desk {
-    /// Creates a desk whose model answers with `answer`.
-    fn answering(answer: impl Fn(&Asked) -> Turn + Send + Sync + 'static) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let engine = LocalEngine::new(dir.path().join("engine"), Arc::new(LocalStateFiles::default()));
-        let (store, asks) = (Arc::new(MemoryStore::new()), Arc::new(AtomicUsize::new(0)));
-        let counted = asks.clone();
-        let script = Script::answering(move |asked: &Asked| {
-            counted.fetch_add(1, Ordering::SeqCst);
-            answer(asked)
-        });
-        let legs = Arc::new(AgentLegs::new(Arc::new(Opener { store: store.clone(), script })));
-        Self { runs: Runs::new(Arc::new(engine), store, Arc::new(Redactor::new())), legs, asks, dir }
-    }
-
-    async fn serve_once(&self) {
-        let take = Take { once: true, ..Take::new(EngineName::new("w").unwrap()) };
-        self.runs.engine().serve(take, self.legs.clone(), CancellationToken::new()).await.unwrap();
-    }
-
-    async fn phase_of(&self, job: &Job) -> RunPhase {
-        self.runs.engine().list(&RunFilter::run(job.run().clone())).await.unwrap().remove(0).phase
-    }
-}
+use super::desk::Desk;
 
 #[tokio::test]
 async fn a_submitted_prompt_is_answered_once() {
@@ -116,8 +44,7 @@ async fn a_session_goes_on_though_the_file_of_runs_was_lost() {
     let before = desk.runs.find(job.run().as_str()).await.unwrap().token;
     let (dir, lost) = (desk.dir.path().join("engine"), desk.dir.path().join("lost"));
     std::fs::rename(&dir, lost).unwrap();
-    let engine = LocalEngine::new(dir, Arc::new(LocalStateFiles::default()));
-    desk.runs = Runs::new(Arc::new(engine), desk.runs.store().clone(), Arc::new(Redactor::new()));
+    desk.move_to(LocalEngine::new(dir, Arc::new(LocalStateFiles::default())));
     let again = desk.runs.hand_off(job.session(), Some("Again."), Placement::default()).await.unwrap();
     desk.serve_once().await;
     let after = desk.runs.find(again.run().as_str()).await.unwrap();

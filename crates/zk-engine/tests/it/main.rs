@@ -3,7 +3,12 @@
 #[cfg(test)]
 mod agents;
 #[cfg(test)]
+mod children;
+#[cfg(test)]
 mod conform;
+#[cfg(test)]
 mod damaged;
+#[cfg(test)]
+mod desk;
 #[cfg(test)]
 mod kills;

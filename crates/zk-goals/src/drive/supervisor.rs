@@ -119,6 +119,7 @@ fn failure_of(error: &AgentError) -> SupervisorFailure {
         | AgentError::Budget { .. }
         | AgentError::Parked { .. }
         | AgentError::HandedOver
+        | AgentError::AwaitsChildren { .. }
         | AgentError::Fenced
         | AgentError::Stuck { .. }
         | AgentError::Unguarded { .. }

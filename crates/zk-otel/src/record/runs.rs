@@ -7,7 +7,7 @@ use opentelemetry_sdk::trace::Span;
 use zk_core::events::{AgentDone, AgentStart, SessionStart, SpawnBefore};
 use zk_core::kernel::Cx;
 use zk_core::model::{ModelRef, Usage};
-use zk_core::service::RunStatus;
+use zk_core::service::{Lease, Leg, RunStatus};
 
 use super::calls::CallTrace;
 use super::turns::TurnTrace;
@@ -85,7 +85,15 @@ impl Recorder {
             number_attribute(names::EARLIER_MESSAGES, event.messages as u64),
         ];
         let conversation = session.iter().map(|session| foreign_attribute(names::CONVERSATION, session));
-        let attributes = known.into_iter().chain(conversation);
+        // A leg of a run that outlives its worker is a span of its own.
+        let lease = cx.service::<Lease>().filter(|_| cx.service::<Leg>().is_some());
+        let leg = lease.iter().flat_map(|lease| {
+            [
+                number_attribute(names::LEG_TOKEN, lease.token()),
+                number_attribute(names::LEG_ATTEMPT, lease.attempt()),
+            ]
+        });
+        let attributes = known.into_iter().chain(conversation).chain(leg);
         let span = self.begin(
             parent.as_ref(),
             span(format!("invoke_agent {}", shorten(&agent)), SpanKind::Internal, attributes),

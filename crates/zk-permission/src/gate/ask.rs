@@ -7,7 +7,7 @@ use zk_core::kernel::{BoxError, Cx, Item};
 use zk_core::model::SessionId;
 use zk_core::service::{
     Approval, CallDecision, CallJudge, CallJudgement, CallOffer, Connections, Leg, ParkedQuestion, Question,
-    Questions, Tool, Ui, UiAnswer, Wider, WiderKind,
+    Questions, Tool, Ui, UiAnswer, Wider, WiderKind, WithinLeg,
 };
 
 use super::exact_rule::ExactRule;
@@ -60,7 +60,19 @@ impl Granted {
                 self.refusal_advice(judged)
             )
         };
-        let unasked = || Decided::refused(DecidedBy::Nobody, why(), "nobody was here to be asked");
+        let is_within_leg = cx.service::<WithinLeg>().is_some();
+        let unasked = || match is_within_leg {
+            true => Decided::refused(
+                DecidedBy::Nobody,
+                format!(
+                    "{}. A sub-agent inside of a call cannot wait for a person: say so in your answer. Delegated with `background`, \
+                     the task is a run of its own, which waits",
+                    why()
+                ),
+                "a sub-agent inside of a call cannot wait for a person",
+            ),
+            false => Decided::refused(DecidedBy::Nobody, why(), "nobody was here to be asked"),
+        };
         if leg.is_none() && questions.is_none() {
             return Ok(unasked());
         }

@@ -246,6 +246,7 @@ fn stop_reason(outcome: &RunOutcome) -> &str {
         Err(AgentError::Budget { .. }) => "budget",
         Err(AgentError::Parked { .. }) => "parked",
         Err(AgentError::HandedOver) => "handed_over",
+        Err(AgentError::AwaitsChildren { .. }) => "awaits_children",
         Err(AgentError::Fenced) => "fenced",
         Err(AgentError::Stuck { .. }) => "stuck",
         Err(AgentError::ContextExceeded(_)) => "context_exceeded",

@@ -1,14 +1,10 @@
-use std::convert::Infallible;
-
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
-use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
-use hyper::body::Bytes;
 use serde::Serialize;
-use zk_stores::wire::{PROTOCOL_VERSION, VERSION_HEADER, WireError};
 
-pub(super) type Body = UnsyncBoxBody<Bytes, Infallible>;
+use crate::http::Body;
+use zk_stores::wire::{PROTOCOL_VERSION, VERSION_HEADER, WireError};
 
 /// Answer with a JSON value.
 pub(super) fn json(value: &impl Serialize) -> Result<Response<Body>, WireError> {

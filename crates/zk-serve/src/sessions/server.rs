@@ -1,21 +1,14 @@
-use std::convert::Infallible;
 use std::fmt;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::AUTHORIZATION;
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use serde::de::DeserializeOwned;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 use tokio::time::{interval, timeout};
 use zk_core::model::SessionId;
 use zk_core::service::{
@@ -27,9 +20,10 @@ use zk_stores::wire::{
     VERSION_HEADER, WireError, operation,
 };
 
-use super::answer::{Body, answer, json, refusal};
+use super::answer::{answer, json, refusal};
 use super::held::{Held, HeldSessions};
 use super::stream::{Lines, lines};
+use crate::http::{Body, bearer_token, bind_loopback, serve_connections};
 use crate::rpc::token::{is_same, random_hex};
 
 /// Time after which a session is closed whose client has not renewed its lease.
@@ -38,11 +32,7 @@ const LEASE: Duration = Duration::from_secs(30);
 /// Interval between checks for leases that have ended.
 const LEASE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Most connections at once.
-const MAX_CONNECTIONS: usize = 256;
-
-/// Time limit for the head of a request, and for its body.
-const HEAD_LIMIT: Duration = Duration::from_secs(10);
+/// Time limit for the body of a request.
 const BODY_LIMIT: Duration = Duration::from_secs(60);
 
 /// Random bytes of a token.
@@ -64,12 +54,7 @@ impl SessionListener {
     /// # Errors
     /// When others reach the address, or it is in use.
     pub async fn bind(address: SocketAddr) -> io::Result<Self> {
-        if !address.ip().is_loopback() {
-            let why = format!("{address} can be reached from elsewhere: use 127.0.0.1 and a proxy with TLS");
-            return Err(io::Error::new(ErrorKind::InvalidInput, why));
-        }
-        let listener = TcpListener::bind(address).await?;
-        let address = listener.local_addr()?;
+        let (listener, address) = bind_loopback(address).await?;
         Ok(Self { listener, address })
     }
 
@@ -130,40 +115,18 @@ impl SessionServer {
     /// # Errors
     /// When no more connections can be accepted.
     pub async fn serve(self: &Arc<Self>, listener: &SessionListener) -> io::Result<()> {
-        let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        let mut connections = JoinSet::new();
+        let server = self.clone();
+        let serving = serve_connections(&listener.listener, move |request| server.clone().answer(request));
         let mut looks = interval(LEASE_CHECK_INTERVAL);
-        loop {
-            let accepted = tokio::select! {
-                accepted = async {
-                    let permit = room.clone().acquire_owned().await;
-                    (permit, listener.listener.accept().await)
-                } => accepted,
-                _ = looks.tick() => {
-                    self.held.end_leases().await;
-                    continue;
-                }
-            };
-            let (permit, stream) = match accepted {
-                (Ok(permit), Ok((stream, _))) => (permit, stream),
-                (Err(_), _) => return Ok(()),
-                // A connection that broke off early is no error of the listener.
-                (_, Err(error)) if error.kind() == ErrorKind::ConnectionAborted => continue,
-                (_, Err(error)) => return Err(error),
-            };
-            while connections.try_join_next().is_some() {}
-            let server = self.clone();
-            connections.spawn(async move {
-                let service = service_fn(move |request| {
-                    let server = server.clone();
-                    async move { Ok::<_, Infallible>(server.answer(request).await) }
-                });
-                let mut builder = http1::Builder::new();
-                builder.timer(TokioTimer::new()).header_read_timeout(HEAD_LIMIT);
-                // A connection that breaks off needs no answer.
-                let _ = builder.serve_connection(TokioIo::new(stream), service).await;
-                drop(permit);
-            });
+        let looking = async {
+            loop {
+                looks.tick().await;
+                self.held.end_leases().await;
+            }
+        };
+        tokio::select! {
+            served = serving => served,
+            never = looking => never,
         }
     }
 
@@ -384,8 +347,4 @@ where
 
 fn parse_body<T: DeserializeOwned>(body: &Bytes) -> Result<T, WireError> {
     serde_json::from_slice(body).map_err(|error| WireError::Invalid { why: error.to_string() })
-}
-
-fn bearer_token(headers: &HeaderMap) -> Option<&str> {
-    headers.get(AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")
 }

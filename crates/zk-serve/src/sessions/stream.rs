@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use zk_core::service::{Entry, EntryVisitor, StoreError};
 use zk_stores::wire::{StreamEnd, StreamLine};
 
-use super::answer::Body;
+use crate::http::Body;
 
 /// Maximum number of lines that wait for the client.
 const MAX_WAITING_LINES: usize = 256;

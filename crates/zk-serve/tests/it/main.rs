@@ -1,4 +1,6 @@
 //! Integration tests of the servers.
 
 #[cfg(test)]
+mod fleet;
+#[cfg(test)]
 mod sessions;

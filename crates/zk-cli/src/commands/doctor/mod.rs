@@ -1,6 +1,7 @@
 mod backends;
 mod endpoint;
 mod findings;
+mod fleet;
 mod kept_sessions;
 mod mend;
 mod parts;
@@ -30,6 +31,7 @@ pub(crate) fn run(app: &AppContext, args: DoctorArgs) -> Outcome<Exit> {
     if args.fix {
         mend::mend(&app.work.machine, args.yes)?;
     }
+    let of_fleet = args.fleet.then(|| fleet::check_fleet(&app.work.machine)).transpose()?;
     let mut screen = Screen::stdout(&app.work.machine.terminal());
     let mut healthy = true;
     let mut tell = |finding: Finding| {
@@ -41,6 +43,11 @@ pub(crate) fn run(app: &AppContext, args: DoctorArgs) -> Outcome<Exit> {
         healthy &= finding.health != Health::Failure;
         screen.prose(style, &format!("{word}  {}", finding.text));
     };
+    if let Some(findings) = of_fleet {
+        findings.into_iter().for_each(tell);
+        screen.finish()?;
+        return Ok(if healthy { Exit::Done } else { Exit::Failed });
+    }
     tell(fine(format!(
         "zk {}, working in {}",
         env!("CARGO_PKG_VERSION"),

@@ -4,6 +4,7 @@
 mod acp;
 mod agent_sdk;
 mod exec_server;
+mod fleet;
 mod rpc;
 mod serve_sessions;
 mod web;
@@ -13,6 +14,7 @@ mod worker;
 pub(crate) use acp::acp;
 pub(crate) use agent_sdk::agent_sdk;
 pub(crate) use exec_server::{exec_server, stdio_stream};
+pub(crate) use fleet::serve_fleet;
 pub(crate) use rpc::{rpc, rpc_schema};
 pub(crate) use serve_sessions::serve_sessions;
 pub(crate) use web::web;

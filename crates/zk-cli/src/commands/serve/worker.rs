@@ -9,7 +9,7 @@ use zk_tui::plain::{Screen, SharedScreen};
 
 use crate::app::{AppContext, runtime};
 use crate::args::fleet::WorkerArgs;
-use crate::commands::runs::{engine, engine_name, name};
+use crate::commands::runs::{engine, engine_name, name, runs};
 use crate::configure::canonical;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::WorkerAgents;
@@ -43,7 +43,8 @@ pub(crate) fn worker(app: &AppContext, args: &WorkerArgs) -> Outcome<Exit> {
     signals.arm_process(stop.clone(), || ());
     let engine = engine(machine)?;
     screen.line(Style::PLAIN, &format!("zk: {worker} serves {}", engine_name(machine)?));
-    let legs = AgentLegs::new(Arc::new(WorkerAgents::new(app.clone(), workspaces, screen.clone())));
+    let agents = Arc::new(WorkerAgents::new(app.clone(), workspaces, screen.clone()));
+    let legs = AgentLegs::new(agents).with_runs(runs(machine)?);
     runtime()?.block_on(engine.serve(take, Arc::new(legs), stop))?;
     screen.line(Style::PLAIN, &format!("zk: {worker} ends"));
     Ok(signals.seen().map_or(Exit::Done, exit_of))

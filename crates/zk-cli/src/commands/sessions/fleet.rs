@@ -8,8 +8,8 @@ use zk_goals::{FleetDir, FleetError, FleetRequest, FleetView, fleet_lines};
 use crate::app::AppContext;
 use crate::args::fleet::FleetAction;
 use crate::args::{Prompt, Resume};
-use crate::commands::runs;
 use crate::commands::{print, print_text};
+use crate::commands::{runs, serve_fleet};
 use crate::compose::sessions::goals;
 use crate::exit::{Exit, Explain, Failure, Outcome};
 use crate::mode;
@@ -53,6 +53,10 @@ pub(crate) fn fleet(app: &AppContext, action: Option<FleetAction>, json: bool) -
         FleetAction::Steer { run, text } => runs::steer(app, &run, &text),
         FleetAction::Abort { run } => runs::abort(app, &run),
         FleetAction::Approve(args) => runs::approve(app, &args),
+        FleetAction::Retry { run } => runs::retry(app, &run),
+        FleetAction::Raise { run, budget } => runs::raise(app, &run, budget.budget()),
+        FleetAction::Top { once } => runs::top(app, once),
+        FleetAction::Serve(args) => serve_fleet(app, &args),
         FleetAction::Drain { worker } => runs::drain(app, worker.as_deref()),
         FleetAction::Schedule(args) => runs::schedule(app, &args),
         FleetAction::Setup => runs::set_up(machine),

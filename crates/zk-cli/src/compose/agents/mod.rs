@@ -64,9 +64,9 @@ pub(crate) fn approve(work: &Workplace, file: &AgentFile) -> Result<(), String> 
     work.machine.trust.approve(&file.trust_item(&work.project)).map_err(|error| error.to_string())
 }
 
-/// Returns the options of sub-agents in a conversation with or without a person, and the models of their own that other providers have. For equal names the
+/// Returns the options of sub-agents in a conversation that goes on after an answer or ends with it, and the models of their own that other providers have. For equal names the
 /// order is: command line, project, person, plugins.
-pub(crate) fn options(app: &AppContext, provider: &str, is_attended: bool) -> (SpawnOptions, NamedParts) {
+pub(crate) fn options(app: &AppContext, provider: &str, goes_on: bool) -> (SpawnOptions, NamedParts) {
     let mut agents: Vec<AgentDefinition> = Vec::new();
     let mut models = NamedParts::new();
     let mut untrusted = Vec::new();
@@ -116,6 +116,6 @@ pub(crate) fn options(app: &AppContext, provider: &str, is_attended: bool) -> (S
     }
     let options = app.settings.agents.options();
     // A run without a person ends with its answer, so no agent continues in the background.
-    let background = options.background && is_attended;
+    let background = options.background && goes_on;
     (SpawnOptions { agents, background, ..options }, models)
 }

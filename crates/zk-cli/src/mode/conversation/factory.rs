@@ -188,7 +188,7 @@ impl ConversationFactory for ChatFactory {
         }
         on_shown(not_shown);
         let allow_all = app.settings.permissions.allow_all;
-        let options = HostOptions { ui: Some(ui), questions, allow_all, is_listed: true, view };
+        let options = HostOptions { ui: Some(ui), questions, allow_all, is_listed: true, view, lease: None };
         // The session's own plugins are installed later, since they are replaced with the session.
         let bus = match compose::bus(app, &Session::default(), options).await {
             Ok(bus) => bus,

@@ -15,6 +15,7 @@ use super::EngineName;
 #[derive(Clone, Debug)]
 pub struct Lease {
     token: u64,
+    attempt: u64,
     lost: CancellationToken,
     cancelled: CancellationToken,
     draining: CancellationToken,
@@ -26,6 +27,7 @@ impl Lease {
     pub fn new(token: u64) -> Self {
         Self {
             token,
+            attempt: 1,
             lost: CancellationToken::new(),
             cancelled: CancellationToken::new(),
             draining: CancellationToken::new(),
@@ -36,6 +38,18 @@ impl Lease {
     #[must_use]
     pub fn with_draining(self, draining: CancellationToken) -> Self {
         Self { draining, ..self }
+    }
+
+    /// Sets the number of the leg in its run, from 1.
+    #[must_use]
+    pub fn with_attempt(self, attempt: u64) -> Self {
+        Self { attempt, ..self }
+    }
+
+    /// Returns the number of the leg in its run, 1 unless the engine counts them.
+    #[must_use]
+    pub fn attempt(&self) -> u64 {
+        self.attempt
     }
 
     /// Returns the fencing token: a store refuses the writes of a leg with a smaller one.

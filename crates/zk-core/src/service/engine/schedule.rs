@@ -91,9 +91,16 @@ impl Schedule {
     /// # Errors
     /// [`EngineError::InvalidName`] when the name of the schedule leaves no room.
     pub fn job_at(&self, time: SystemTime) -> Result<Job, EngineError> {
-        let millis = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-        let run = RunId::from(format!("r_{}:{millis}", self.name));
-        let session = SessionId::from(format!("s_{}_{millis}", self.name));
+        self.job_named(&time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis().to_string())
+    }
+
+    /// Creates the job of the run with this key, which is part of its ids. Equal keys give equal jobs.
+    ///
+    /// # Errors
+    /// [`EngineError::InvalidName`] when the key is no name, or leaves no room.
+    pub fn job_named(&self, key: &str) -> Result<Job, EngineError> {
+        let run = RunId::from(format!("r_{}:{key}", self.name));
+        let session = SessionId::from(format!("s_{}_{key}", self.name));
         check_name(self.job.template.as_str())?;
         let mut job = Job::new(run, session)?.with_template(self.job.template.clone())?;
         if let Some(preset) = &self.job.preset {

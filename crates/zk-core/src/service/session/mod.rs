@@ -21,8 +21,10 @@ pub use entry::{ENTRY_VERSION, Entry, EntryKind, RunStatus, SideCallOf};
 pub use entry_data::EntryData;
 pub use left_session::LeftSession;
 pub use leg::{
-    ANSWER_ENTRY, Leg, LegAnswer, MAX_MAIL_BYTES, Mail, MailKind, Mailbox, OpenTurn, ParkedCall,
-    ParkedQuestion, QUESTION_ENTRY, StoredCall, StoredCallState, StoredQuestion, UnfinishedRun,
+    ANSWER_ENTRY, ChildBudget, ChildRun, ChildRuns, ChildRunsError, ChildState, Leg, LegAnswer,
+    MAX_MAIL_BYTES, Mail, MailKind, Mailbox, OpenTurn, ParkedCall, ParkedQuestion, QUESTION_ENTRY,
+    RUN_BUDGET_ENTRY, RunBudget, StoredCall, StoredCallState, StoredQuestion, StoredRunBudget, UnfinishedRun,
+    WithinLeg,
 };
 pub use listing::{Lock, SessionFilter, SessionInfo, Unreadable};
 pub use log::{

@@ -92,7 +92,14 @@ async fn drive(app: &AppContext, playback: &Playback, is_attended: bool) -> Outc
     session.open = Some(open.clone());
     let questions = is_attended.then(|| Arc::new(playback.questions().clone()));
     let allow_all = app.settings.permissions.allow_all;
-    let host = HostOptions { ui: None, questions, allow_all, is_listed: false, view: ViewDriver::new() };
+    let host = HostOptions {
+        ui: None,
+        questions,
+        allow_all,
+        is_listed: false,
+        view: ViewDriver::new(),
+        lease: None,
+    };
     let bus = compose::bus(&app, &session, host).await?;
     let driven = async {
         bus.install(playback).map_err(Failure::failed)?;

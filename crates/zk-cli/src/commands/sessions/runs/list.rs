@@ -75,14 +75,14 @@ fn lines_of(run: &EngineRun) -> Vec<String> {
     if let Some(wait) = &run.wait {
         let command = match wait {
             Wait::Answer(_) => format!(": zk fleet approve {id}"),
-            Wait::Budget => format!(": zk fleet raise {id} --usd AMOUNT"),
+            Wait::Budget => format!(": zk fleet raise {id} --budget-usd AMOUNT"),
             Wait::Mail | Wait::Until(_) | Wait::Children(_) => String::new(),
         };
         lines.push(format!("  waits for {wait}{command}"));
     }
     if let Some(failure) = &run.failure {
         lines.push(format!("  failed: {failure}"));
-        lines.push(format!("  `zk handoff --session {}` goes on with it as a new run", run.job.session()));
+        lines.push(format!("  `zk fleet retry {id}` goes on with it as a new run"));
     }
     if run.is_cancelling {
         lines.push("  is being cancelled".to_owned());

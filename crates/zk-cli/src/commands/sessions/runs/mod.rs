@@ -1,9 +1,12 @@
 //! Runs that outlive their worker: submitting, listing, watching and deciding.
 
+mod change;
 mod decide;
 mod list;
 mod place;
 mod question;
+mod schedule;
+mod top;
 mod watch;
 
 use std::sync::Arc;
@@ -17,9 +20,12 @@ use crate::commands::print;
 use crate::exit::{Exit, Explain, Failure, Outcome};
 use crate::sessions;
 
+pub(crate) use change::{raise, retry};
 pub(crate) use decide::{abort, approve, drain, steer};
 pub(crate) use list::{list, overview};
-pub(crate) use place::{attach, handoff, schedule, submit};
+pub(crate) use place::{attach, handoff, submit};
+pub(crate) use schedule::schedule;
+pub(crate) use top::top;
 pub(crate) use watch::watch;
 
 impl Explain for EngineError {
@@ -44,7 +50,9 @@ impl Explain for RunsError {
         match self {
             Self::Engine(error) => error.exit(),
             Self::Unknown(_) | Self::Ambiguous { .. } | Self::NoPrompt | Self::NothingToDo(_) => Exit::Usage,
-            Self::Store(_) | Self::NotParked { .. } | Self::Answer(_) => Exit::Failed,
+            Self::Store(_) | Self::NotParked { .. } | Self::NotFailed { .. } | Self::Answer(_) => {
+                Exit::Failed
+            }
         }
     }
 
@@ -55,9 +63,12 @@ impl Explain for RunsError {
             Self::Engine(EngineError::SessionTaken { run, .. }) => {
                 format!("{self}: `zk fleet abort {run}`, or `zk fleet steer {run} TEXT`")
             }
-            Self::Engine(_) | Self::Store(_) | Self::NoPrompt | Self::NotParked { .. } | Self::Answer(_) => {
-                self.to_string()
-            }
+            Self::Engine(_)
+            | Self::Store(_)
+            | Self::NoPrompt
+            | Self::NotParked { .. }
+            | Self::NotFailed { .. }
+            | Self::Answer(_) => self.to_string(),
         }
     }
 }
@@ -97,7 +108,7 @@ pub(crate) fn set_up(machine: &Machine) -> Outcome<Exit> {
 }
 
 /// The runs of this user, with the store of their sessions.
-fn runs(machine: &Machine) -> Outcome<Runs> {
+pub(crate) fn runs(machine: &Machine) -> Outcome<Runs> {
     let store = sessions::store(machine)?.into_inner();
     Ok(Runs::new(engine(machine)?, store, machine.redactor.clone()))
 }

@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{EntryId, MailId};
+use crate::model::{Budget, CallId, EntryId, MailId, RunId};
 use crate::service::{StoreError, UiAnswer};
 
 /// Maximum size of one piece of mail as JSON, in bytes.
@@ -17,7 +17,7 @@ pub const MAX_MAIL_BYTES: usize = 1 << 20;
 /// assert_eq!(Mail::from_json(&json)?, mail);
 /// # Ok::<(), zk_core::service::StoreError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mail {
     /// Id of the mail, which a steering message or follow-up also has as its message's id.
     pub id: MailId,
@@ -27,7 +27,7 @@ pub struct Mail {
 }
 
 /// Content of mail to a session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "mail", rename_all = "snake_case")]
 pub enum MailKind {
     /// A message that interrupts the run, delivered before its next turn.
@@ -53,15 +53,34 @@ pub enum MailKind {
         /// Answer of the person.
         answer: UiAnswer,
     },
+    /// The result of a child run, for the call that started it.
+    Result {
+        /// Id of the child.
+        run: RunId,
+        /// Call that started the child.
+        call: CallId,
+        /// Result of the child, or the reason for which it has none.
+        text: String,
+    },
+    /// A budget for the run, in place of the one that it has.
+    Budget {
+        /// The whole budget, not an addition.
+        budget: Budget,
+    },
 }
 
 impl Mail {
-    /// Creates mail with an id of its own; an answer has the id of its question, so that a second one is refused.
+    /// Creates mail with an id of its own; an answer has the id of its question, and a result that of its run, so that a
+    /// second one is refused.
     #[must_use]
     pub fn new(kind: MailKind) -> Self {
         let id = match &kind {
             MailKind::Answer { question, .. } => MailId::from(format!("answer:{question}")),
-            MailKind::Steer { .. } | MailKind::FollowUp { .. } | MailKind::Abort { .. } => MailId::fresh(),
+            MailKind::Result { run, .. } => MailId::from(format!("result:{run}")),
+            MailKind::Steer { .. }
+            | MailKind::FollowUp { .. }
+            | MailKind::Abort { .. }
+            | MailKind::Budget { .. } => MailId::fresh(),
         };
         Self { id, kind }
     }

@@ -1,11 +1,15 @@
 //! Runs that outlive their workers: legs, open turns, questions with answers, and mail.
 
+mod budget;
+mod children;
 mod mail;
 mod open_turn;
 mod question;
 
+pub use budget::{ChildBudget, RUN_BUDGET_ENTRY, RunBudget, StoredRunBudget};
+pub use children::{ChildRun, ChildRuns, ChildRunsError, ChildState};
 pub use mail::{MAX_MAIL_BYTES, Mail, MailKind, Mailbox};
 pub use open_turn::{OpenTurn, StoredCall, StoredCallState, UnfinishedRun};
 pub use question::{
-    ANSWER_ENTRY, Leg, LegAnswer, ParkedCall, ParkedQuestion, QUESTION_ENTRY, StoredQuestion,
+    ANSWER_ENTRY, Leg, LegAnswer, ParkedCall, ParkedQuestion, QUESTION_ENTRY, StoredQuestion, WithinLeg,
 };

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{LegAnswer, StoredQuestion};
+use super::{LegAnswer, RunBudget, StoredQuestion};
 use crate::model::{CallId, EntryId, Message, RunId, ToolResult, TurnId, TurnUsage};
 use crate::service::RunStatus;
 
@@ -21,6 +21,8 @@ pub struct UnfinishedRun {
     pub questions: Vec<(EntryId, StoredQuestion)>,
     /// Stored answers to questions of parked runs.
     pub answers: Vec<LegAnswer>,
+    /// Budget of the run, and what it has spent of it.
+    pub budget: RunBudget,
 }
 
 /// Stored answer of a model whose calls have no results in the conversation yet.

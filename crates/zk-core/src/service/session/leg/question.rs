@@ -111,6 +111,11 @@ fn lock<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
     list.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Marker of a run inside of a call of a leg: `cx.service::<WithinLeg>()`. Its turns are not stored, so that it cannot be
+/// parked: a question of its calls is refused when nobody is here.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WithinLeg;
+
 /// Reason for which a gate parks a call, with the question that would let it through.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParkedCall {

@@ -1,0 +1,132 @@
+//! Sub-agents that are runs of their own: in a leg, those in the background.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use zk_core::events::SpawnBefore;
+use zk_core::kernel::EmitError;
+use zk_core::model::{Budget, Display, RunId, ToolError, ToolErrorKind, ToolOutput, TurnId};
+use zk_core::service::{
+    ChildRun, ChildRuns, ChildRunsError, Leg, NewEntry, RUN_BUDGET_ENTRY, SessionLog, StoredRunBudget,
+    ToolCx, WithinLeg,
+};
+
+use super::tool::{Args, SpawnTool};
+use crate::agent::AgentInner;
+use crate::run::LegLedger;
+
+/// Version of the data of entries about the budget of a run.
+const BUDGET_VERSION: u32 = 1;
+
+/// Returns the starter of runs, if sub-agents in the background of this run are runs of their own.
+///
+/// # Errors
+/// Inside of a call of a leg, where a sub-agent in the background would end with the leg.
+pub(super) fn run_starter(cx: &ToolCx) -> Result<Option<Arc<dyn ChildRuns>>, ToolError> {
+    if cx.cx.service::<WithinLeg>().is_some() {
+        return Err(ToolError::invalid(
+            "a sub-agent inside of a call starts none in the background here; delegate without `background`",
+        ));
+    }
+    if cx.cx.service::<Leg>().is_none() {
+        return Ok(None);
+    }
+    let none = || ToolError::invalid("sub-agents do not work in the background of this worker's runs");
+    cx.cx.service::<dyn ChildRuns>().ok_or_else(none).map(Some)
+}
+
+impl SpawnTool {
+    /// Submits the task as a run of its own, whose result comes as mail.
+    pub(super) async fn start_run(
+        &self,
+        runs: &dyn ChildRuns,
+        args: Args,
+        cx: &ToolCx,
+    ) -> Result<ToolOutput, ToolError> {
+        let Args { task, agent, context, turns, isolation, .. } = args;
+        if agent.is_some_and(|agent| !agent.is_empty()) || isolation.is_some() {
+            return Err(ToolError::invalid(
+                "a sub-agent in the background is a run of its own here, with this agent's tools and directory: leave out `agent` \
+                 and `isolation`, or delegate without `background`",
+            ));
+        }
+        let parent = self.parent.upgrade().ok_or_else(|| ToolError::failed("the parent agent is gone"))?;
+        let (history, run, model) = {
+            let state = parent.state();
+            (state.history.clone(), state.current.upgrade(), state.model.reference())
+        };
+        let turn =
+            run.and_then(|run| run.present_turn().1).ok_or_else(|| ToolError::failed("there is no turn"))?;
+        let begins_with = context.messages(&history, turns)?;
+        let child = runs.run_of(&turn, &cx.call_id);
+        let before = SpawnBefore {
+            child: child.to_string(),
+            call_id: cx.call_id.clone(),
+            depth: parent.bus.origin().depth + 1,
+            prompt: task.clone(),
+            model,
+            background: true,
+        };
+        cx.cx.emit(before).await.map_err(|error| match error {
+            EmitError::Cancelled { .. } => ToolError::new(ToolErrorKind::Aborted, error.to_string()),
+            EmitError::Hook(_) => ToolError::failed(error.to_string()),
+        })?;
+        let allotment = reserve_allotment(&parent, &child, cx).await?;
+        let max_depth = self.options.max_depth;
+        let call = (turn, cx.call_id.clone());
+        let started = start((runs, call), (task, begins_with), cx, (max_depth, allotment)).await;
+        let run = started.map_err(|error| match error {
+            ChildRunsError::TooDeep { .. } | ChildRunsError::TooMany { .. } => {
+                ToolError::new(ToolErrorKind::Denied, error.to_string())
+            }
+            ChildRunsError::Failed(why) => ToolError::failed(format!("no run was started: {why}")),
+        })?;
+        let text = format!(
+            "{run} works on it as a run of its own. You are told its result once, also after your answer."
+        );
+        let details = json!({"child": run, "background": true});
+        let line = Display::Line { text: format!("{run} as a run of its own") };
+        Ok(ToolOutput { details: Some(details), ..ToolOutput::text(text).with_display(line) })
+    }
+}
+
+async fn start(
+    (runs, (turn, call)): (&dyn ChildRuns, (TurnId, zk_core::model::CallId)),
+    (task, begins_with): (String, Vec<Arc<zk_core::model::Message>>),
+    cx: &ToolCx,
+    (max_depth, allotment): (u32, Budget),
+) -> Result<RunId, ChildRunsError> {
+    let cwd = cx.cwd.clone();
+    runs.start(ChildRun { turn, call, task, begins_with, cwd, max_depth, allotment }).await
+}
+
+/// Reserves a part of the run's budget for a child, and records it before the child can spend any. A child that has a
+/// part already keeps it.
+async fn reserve_allotment(
+    parent: &Arc<AgentInner>,
+    child: &RunId,
+    cx: &ToolCx,
+) -> Result<Budget, ToolError> {
+    let Some(ledger) = cx.cx.service::<LegLedger>() else { return Ok(Budget::default()) };
+    let used_up = || {
+        ToolError::new(
+            ToolErrorKind::Denied,
+            "too little of the budget is left for another run; do this task yourself",
+        )
+    };
+    let (allotment, is_new) = ledger.0.allot(child).ok_or_else(used_up)?;
+    if !is_new {
+        return Ok(allotment);
+    }
+    let failed = |why: String| {
+        ledger.0.drop_allotment(child);
+        ToolError::failed(format!("the session cannot record the budget of a run: {why}"))
+    };
+    let log = cx.cx.service::<dyn SessionLog>().ok_or_else(|| failed("there is none".to_owned()))?;
+    let stored = StoredRunBudget { of: cx.cx.run_id().into(), budget: ledger.0.stored() };
+    let data = serde_json::to_value(stored).map_err(|error| failed(error.to_string()))?;
+    let entry = NewEntry::hidden(RUN_BUDGET_ENTRY, BUDGET_VERSION, data);
+    let stored = log.append_synced(&parent.bus.scope("zk-agent"), entry).await;
+    stored.map_err(|error| failed(error.to_string()))?;
+    Ok(allotment)
+}

@@ -1,0 +1,205 @@
+//! Runs that a run starts: their results, cancellation and budgets.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use zk_core::model::{Budget, RunId, Usage};
+use zk_core::service::{EngineName, EngineRun, Job, Lease, LegEnd, Legs, RunFilter, RunPhase, Take, Wait};
+use zk_engine::Placement;
+use zk_testkit::{Asked, Turn};
+
+use super::desk::Desk;
+
+/// Text of the prompt, the results and the messages of a request.
+fn text_of(asked: &Asked) -> String {
+    format!("{:?}", asked.messages)
+}
+
+fn delegate(tasks: &[&str]) -> Turn {
+    tasks.iter().fold(Turn::new(), |turn, task| turn.call("spawn", json!({"task": task, "background": true})))
+}
+
+async fn children_of(desk: &Desk, parent: &Job) -> Vec<EngineRun> {
+    let filter = RunFilter { parent: Some(parent.run().clone()), ..RunFilter::default() };
+    desk.runs.engine().list(&filter).await.unwrap()
+}
+
+async fn found(desk: &Desk, job: &Job) -> EngineRun {
+    desk.runs.find(job.run().as_str()).await.unwrap()
+}
+
+/// Answers of a parent that delegates both halves, and of its children.
+fn halves(asked: &Asked) -> Turn {
+    let text = text_of(asked);
+    if text.contains("Do all.") {
+        return match (text.contains("left is done"), text.contains("right is done")) {
+            _ if !text.contains("as a run of its own") => delegate(&["Do left.", "Do right."]),
+            (true, true) => Turn::new().text("all is done"),
+            (false, false) => Turn::new().text("I wait."),
+            halves => Turn::new().text(format!("only one half: {halves:?}")),
+        };
+    }
+    Turn::new().text(if text.contains("Do left.") { "left is done" } else { "right is done" })
+}
+
+#[tokio::test]
+async fn results_of_children_come_once() {
+    let desk = Desk::answering(halves);
+    let job = desk.runs.submit("/project", "Do all.", Placement::default()).await.unwrap();
+    desk.serve_once().await;
+    let parent = found(&desk, &job).await;
+    assert_eq!(parent.phase, RunPhase::Done, "{parent:?}");
+    let children = children_of(&desk, &job).await;
+    assert_eq!(children.len(), 2);
+    let calls: BTreeSet<_> = children.iter().map(|run| run.job.parent().unwrap().call.clone()).collect();
+    assert_eq!(calls.len(), 2, "each child answers a call of its own");
+    for child in &children {
+        assert_eq!(child.phase, RunPhase::Done);
+        assert!(desk.stored(&child.job).await.contains("is done"), "a child has a session of its own");
+    }
+    let stored = desk.stored(&job).await;
+    assert!(stored.contains("all is done"), "{stored}");
+    for half in ["left", "right"] {
+        assert_eq!(stored.matches(&format!("is done. Its answer:\\n{half} is done")).count(), 1, "{stored}");
+    }
+    // Two turns of the parent before it parks, at most one for each result, and one of each child.
+    let run_ends = stored.matches("\"run_end\"").count();
+    assert!(run_ends <= 1, "{run_ends} ends of one run: {stored}");
+}
+
+/// A parent parks without a worker until the last child has ended, also if its worker dies between the two.
+#[tokio::test]
+async fn a_parent_parks_on_its_children_and_a_repeated_call_starts_no_second_run() {
+    let desk = Desk::answering(halves);
+    let job = desk.runs.submit("/project", "Do all.", Placement::default()).await.unwrap();
+    // The leg is driven without the engine, as if its worker died before it could say how the leg ended.
+    let end = desk.legs.leg(&job, Lease::new(1)).await;
+    let children: Vec<RunId> =
+        children_of(&desk, &job).await.iter().map(|run| run.job.run().clone()).collect();
+    assert_eq!(end, LegEnd::Parked(Wait::Children(children.clone())));
+    let again = desk.legs.leg(&job, Lease::new(2)).await;
+    assert_eq!(again, LegEnd::Parked(Wait::Children(children)));
+    assert_eq!(children_of(&desk, &job).await.len(), 2);
+    desk.serve_once().await;
+    assert_eq!(desk.phase_of(&job).await, RunPhase::Done);
+    // The children run once.
+    assert!(children_of(&desk, &job).await.iter().all(|run| run.legs == 1));
+}
+
+#[tokio::test]
+async fn a_child_that_fails_or_is_cancelled_is_told_too() {
+    let desk = Desk::answering(|asked| {
+        let text = text_of(asked);
+        if text.contains("Do all.") {
+            return match text.contains("as a run of its own") {
+                false => delegate(&["Do left."]),
+                true => Turn::new().text(if text.contains("was cancelled") {
+                    "it was cancelled"
+                } else {
+                    "I wait."
+                }),
+            };
+        }
+        Turn::new().hang()
+    });
+    let job = desk.runs.submit("/project", "Do all.", Placement::default()).await.unwrap();
+    let end = desk.legs.leg(&job, Lease::new(1)).await;
+    assert!(matches!(end, LegEnd::Parked(Wait::Children(_))), "{end:?}");
+    let child = children_of(&desk, &job).await.remove(0);
+    desk.runs.engine().cancel(child.job.run()).await.unwrap();
+    desk.serve_once().await;
+    assert_eq!(desk.phase_of(&job).await, RunPhase::Done);
+    assert!(desk.stored(&job).await.contains("it was cancelled"));
+}
+
+/// The whole tree: a parent that waits, a child that waits, and a grandchild that runs.
+#[tokio::test]
+async fn a_cancellation_reaches_all_descendants() {
+    let desk = Desk::answering(|asked| {
+        let text = text_of(asked);
+        match (text.contains("Do all."), text.contains("Do left."), text.contains("as a run of its own")) {
+            (true, _, false) => delegate(&["Do left."]),
+            (_, true, false) => delegate(&["Do the corner."]),
+            (_, _, true) => Turn::new().text("I wait."),
+            (false, false, false) => Turn::new().hang(),
+        }
+    });
+    let job = desk.runs.submit("/project", "Do all.", Placement::default()).await.unwrap();
+    let (engine, legs, stop) = (desk.runs.engine().clone(), desk.legs.clone(), CancellationToken::new());
+    let (take, stopped) = (Take::new(EngineName::new("w").unwrap()), stop.clone());
+    let serving = tokio::spawn(async move { engine.serve(take, legs, stopped).await });
+    let all = async || desk.runs.engine().list(&RunFilter::default()).await.unwrap();
+    loop {
+        let phases: Vec<RunPhase> = all().await.iter().map(|run| run.phase).collect();
+        if phases == [RunPhase::Parked, RunPhase::Parked, RunPhase::Running] {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    desk.runs.engine().cancel(job.run()).await.unwrap();
+    while !all().await.iter().all(|run| run.phase == RunPhase::Cancelled) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    stop.cancel();
+    serving.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn runs_are_as_deep_as_they_may_be() {
+    let desk = Desk::answering(|asked| {
+        let text = text_of(asked);
+        if text.contains("deep at most") {
+            return Turn::new().text("the bottom");
+        }
+        match text.contains("as a run of its own") {
+            false => delegate(&["Go deeper."]),
+            true => Turn::new().text("I wait."),
+        }
+    });
+    desk.runs.submit("/project", "Go deep.", Placement::default()).await.unwrap();
+    desk.serve_once().await;
+    let runs = desk.runs.engine().list(&RunFilter::default()).await.unwrap();
+    assert_eq!(runs.len(), 4, "the first one and three below: {runs:?}");
+    assert!(runs.iter().all(|run| run.phase == RunPhase::Done), "{runs:?}");
+}
+
+fn spending(turn: Turn, tokens: u64) -> Turn {
+    turn.usage(Usage { input: tokens - 100, output: 100, ..Usage::default() })
+}
+
+/// A child has half of the rest, its parent gets back what it has left, and what is used up parks.
+#[tokio::test]
+async fn a_child_spends_a_part_of_its_parents_budget_and_an_empty_one_parks() {
+    let desk = Desk::answering(|asked| {
+        let text = text_of(asked);
+        if !text.contains("Do all.") {
+            return spending(Turn::new().text("left is done"), 3_000);
+        }
+        let turn = match (text.contains("left is done"), text.contains("too little of the budget")) {
+            (false, _) if !text.contains("as a run of its own") => delegate(&["Do left."]),
+            (false, _) => Turn::new().text("I wait."),
+            (true, false) => delegate(&["Do right."]),
+            (true, true) => Turn::new().text("all is done"),
+        };
+        spending(turn, 20_000)
+    });
+    let placement = Placement { budget: Some(Budget::tokens(44_000)), ..Placement::default() };
+    let job = desk.runs.submit("/project", "Do all.", placement).await.unwrap();
+    desk.serve_once().await;
+    // Two turns of the parent and one of the child leave nothing for another child or turn.
+    let parent = found(&desk, &job).await;
+    assert_eq!((parent.phase, &parent.wait), (RunPhase::Parked, &Some(Wait::Budget)), "{parent:?}");
+    let stored = desk.stored(&job).await;
+    assert!(stored.contains("\"limit\":{\"tokens\":44000}") && stored.contains("\"returned\""), "{stored}");
+    assert!(stored.contains("\"tokens\":3000"), "the child returned the rest: {stored}");
+    assert!(stored.contains("too little of the budget"), "{stored}");
+    let children = children_of(&desk, &job).await;
+    let [child] = children.as_slice() else { panic!("{children:?}") };
+    assert!(desk.stored(&child.job).await.contains("\"tokens\":12000"), "half of what the first turn left");
+    desk.runs.set_budget(&parent, Budget::tokens(100_000)).await.unwrap();
+    desk.serve_once().await;
+    assert_eq!(desk.phase_of(&job).await, RunPhase::Done);
+    assert!(desk.stored(&job).await.contains("all is done"));
+}

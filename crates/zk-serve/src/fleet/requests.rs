@@ -1,0 +1,170 @@
+use serde::{Deserialize, Serialize};
+use zk_core::model::{Budget, RunId};
+use zk_core::service::{
+    EngineError, EngineName, EngineRun, Job, RunFilter, RunPhase, StoredQuestion, UiAnswer, Wait,
+};
+use zk_engine::{Placement, Runs};
+use zk_session::open_questions;
+
+use super::access::FleetAccess;
+use super::error::FleetError;
+
+/// Most runs in one list.
+const MAX_LISTED_RUNS: usize = 500;
+
+/// Run that a client submits.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SubmitRequest {
+    prompt: String,
+    run: Option<EngineName>,
+    preset: Option<EngineName>,
+    workspace: Option<EngineName>,
+    queue: Option<EngineName>,
+    #[serde(default)]
+    priority: i8,
+    budget: Option<Budget>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SteerRequest {
+    text: String,
+}
+
+/// Answer to the question of a run.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ApproveRequest {
+    digest: Option<String>,
+    #[serde(default)]
+    no: bool,
+    message: Option<String>,
+}
+
+/// Run with the question that it waits with.
+#[derive(Debug, Serialize)]
+pub(super) struct ShownRun {
+    #[serde(flatten)]
+    run: EngineRun,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    question: Option<StoredQuestion>,
+}
+
+/// Requests of one client, with the runs that its token gives access to.
+pub(super) struct Client<'a> {
+    pub(super) runs: &'a Runs,
+    pub(super) access: &'a FleetAccess,
+}
+
+impl Client<'_> {
+    /// Returns the tenant whose runs the client sees; `None` for all.
+    fn tenant(&self) -> Result<Option<EngineName>, FleetError> {
+        match self.access {
+            FleetAccess::All => Ok(None),
+            FleetAccess::Tenant(tenant) => Ok(Some(tenant.clone())),
+            FleetAccess::Hook(_) => Err(FleetError::Forbidden),
+        }
+    }
+
+    pub(super) async fn list(&self, query: &str) -> Result<Vec<EngineRun>, FleetError> {
+        let mut filter =
+            RunFilter { tenant: self.tenant()?, limit: Some(MAX_LISTED_RUNS), ..RunFilter::default() };
+        for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
+            let invalid = || FleetError::Invalid(format!("`{name}` has no such value"));
+            match name {
+                "phase" => {
+                    let phase: RunPhase = serde_json::from_value(value.into()).map_err(|_| invalid())?;
+                    filter.phases.push(phase);
+                }
+                "queue" => filter.queue = Some(EngineName::new(value)?),
+                "limit" => {
+                    let limit: usize = value.parse().map_err(|_| invalid())?;
+                    filter.limit = Some(limit.min(MAX_LISTED_RUNS));
+                }
+                _ => return Err(FleetError::Invalid(format!("there is no parameter `{name}`"))),
+            }
+        }
+        Ok(self.runs.engine().list(&filter).await?)
+    }
+
+    /// Returns a run that the client has access to. The run of another tenant is unknown.
+    pub(super) async fn find(&self, id: &str) -> Result<EngineRun, FleetError> {
+        let filter = RunFilter { tenant: self.tenant()?, ..RunFilter::run(id.into()) };
+        let found = self.runs.engine().list(&filter).await?.into_iter().next();
+        found.ok_or_else(|| FleetError::NoRun(id.to_owned()))
+    }
+
+    pub(super) async fn show(&self, id: &str) -> Result<ShownRun, FleetError> {
+        let run = self.find(id).await?;
+        let question = self.question(&run).await?;
+        Ok(ShownRun { run, question })
+    }
+
+    async fn question(&self, run: &EngineRun) -> Result<Option<StoredQuestion>, FleetError> {
+        let Some(Wait::Answer(entry)) = &run.wait else { return Ok(None) };
+        let entries = self.runs.store().read_live(run.job.session()).await?.entries;
+        let open = open_questions(&entries).into_iter().find(|(open, _)| open == entry);
+        Ok(open.map(|(_, question)| question))
+    }
+
+    /// Submits a run in the directory of the server, or in the workspace that it names.
+    pub(super) async fn submit(
+        &self,
+        request: SubmitRequest,
+        cwd: &std::path::Path,
+    ) -> Result<Job, FleetError> {
+        let SubmitRequest { prompt, run, preset, workspace, queue, priority, budget } = request;
+        let tenant = self.tenant()?;
+        let run = run.map(|run| RunId::from(run.as_str()));
+        if let Some(run) = &run {
+            let known = self.runs.engine().list(&RunFilter::run(run.clone())).await?.into_iter().next();
+            if known.is_some_and(|known| tenant.is_some() && known.job.tenant() != tenant.as_ref()) {
+                return Err(EngineError::OtherJob(run.clone()).into());
+            }
+        }
+        let placement = Placement { run, preset, workspace, queue, priority, budget, tenant };
+        Ok(self.runs.submit(cwd, &prompt, placement).await?)
+    }
+
+    pub(super) async fn steer(&self, id: &str, request: SteerRequest) -> Result<EngineRun, FleetError> {
+        self.runs.steer(&self.find(id).await?, &request.text).await?;
+        self.find(id).await
+    }
+
+    pub(super) async fn abort(&self, id: &str) -> Result<EngineRun, FleetError> {
+        let run = self.find(id).await?;
+        self.runs.engine().cancel(run.job.run()).await?;
+        self.find(id).await
+    }
+
+    /// Answers the question of a run. A yes names the digest of the call that was read.
+    pub(super) async fn approve(&self, id: &str, request: ApproveRequest) -> Result<EngineRun, FleetError> {
+        let run = self.find(id).await?;
+        let asked = self.question(&run).await?;
+        let question = asked.ok_or_else(|| FleetError::NoQuestion(id.to_owned()))?;
+        let answer = match (request.no, request.digest) {
+            (true, _) => UiAnswer::No { message: request.message },
+            (false, Some(digest)) if digest.eq_ignore_ascii_case(&question.digest) => UiAnswer::Once,
+            (false, Some(_)) => return Err(FleetError::OtherDigest(question.digest)),
+            (false, None) => {
+                return Err(FleetError::Invalid("give the `digest` of the call, or `no`".to_owned()));
+            }
+        };
+        self.runs.answer(&run, answer).await?;
+        self.find(id).await
+    }
+
+    /// Submits a run of a schedule now. Equal keys give one run.
+    pub(super) async fn hook(&self, name: &str, key: Option<&str>) -> Result<Job, FleetError> {
+        match self.access {
+            FleetAccess::All => {}
+            FleetAccess::Hook(hook) if hook.as_str() == name => {}
+            FleetAccess::Hook(_) | FleetAccess::Tenant(_) => return Err(FleetError::Forbidden),
+        }
+        let plans = self.runs.engine().schedules().await?;
+        let plan = plans.into_iter().find(|plan| plan.name.as_str() == name);
+        let plan = plan.ok_or_else(|| FleetError::NoSchedule(name.to_owned()))?;
+        Ok(self.runs.submit_scheduled(&plan, key).await?)
+    }
+}
