@@ -1,1 +1,17 @@
-//! Runs in Temporal.
+//! Engine of durable runs on Temporal.
+
+mod changes;
+mod engine;
+mod flow;
+mod flows;
+mod legs;
+mod location;
+mod order;
+mod runs;
+mod schedules;
+mod serve;
+mod server;
+mod workers;
+
+pub use engine::TemporalEngine;
+pub use location::{LocationError, TemporalLocation};

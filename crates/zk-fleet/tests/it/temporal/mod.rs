@@ -1,0 +1,4 @@
+//! Tests of the engine on Temporal. They need the program `temporal`: from PATH, or from `ZK_TEMPORAL`.
+
+mod conform;
+mod server;
