@@ -15,7 +15,8 @@ use zk_core::model::RunId;
 use zk_core::service::{Job, RunPhase, Wait};
 
 use super::order::{
-    CHILDREN_TYPE, LEG_TYPE, LegOrder, LegReport, Order, PROGRESS_MEMO, Step, TELL_TYPE, date_ms, notes_queue,
+    CHILDREN_TYPE, LEG_TYPE, LegOrder, LegReport, Order, PROGRESS_MEMO, Step, TELL_TYPE, date_ms, date_of,
+    notes_queue,
 };
 
 /// Longest time of a leg. Heartbeats tell of a death long before.
@@ -52,6 +53,8 @@ activity!(TellParent(RunId) -> (), TELL_TYPE);
 #[workflow]
 pub struct RunFlow {
     order: Order,
+    /// Begin of the first leg.
+    since: Option<SystemTime>,
     is_woken: bool,
     has_ended_child: bool,
 }
@@ -62,7 +65,8 @@ type Context = WorkflowContext<RunFlow>;
 impl RunFlow {
     #[init]
     pub fn new(_ctx: &WorkflowContextView, order: Order) -> Self {
-        Self { order, is_woken: false, has_ended_child: false }
+        let since = order.progress.since_ms.map(date_of);
+        Self { order, since, is_woken: false, has_ended_child: false }
     }
 
     #[run(name = "zk-run")]
@@ -89,7 +93,7 @@ impl RunFlow {
                 return end(ctx, &job).await;
             }
             if legs >= ctx.state(|flow| flow.order.legs_per_execution) {
-                let order = ctx.state(|flow| flow.order.clone());
+                let order = ctx.state(RunFlow::next_order);
                 ctx.continue_as_new(order, ContinueAsNewOptions::default())?;
             }
         }
@@ -107,9 +111,16 @@ impl RunFlow {
 }
 
 impl RunFlow {
+    /// Returns the input of the next execution.
+    fn next_order(&self) -> Order {
+        let mut order = self.order.clone();
+        order.progress.since_ms = self.since.map(date_ms);
+        order
+    }
+
     fn begin_leg(&mut self, now: SystemTime) -> u64 {
         self.is_woken = false;
-        self.order.progress.since_ms.get_or_insert(date_ms(now));
+        self.since.get_or_insert(now);
         self.order.progress.begin_leg(now)
     }
 

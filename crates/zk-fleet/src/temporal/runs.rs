@@ -169,7 +169,9 @@ fn described_run(described: DescribeWorkflowExecutionResponse) -> Option<FoundRu
         (None, _) => RunPhase::Failed,
     };
     let began = from_wire(info.start_time, UNIX_EPOCH);
-    let submitted = progress.since_ms.map_or(began, date_of);
+    // The start of a run's first execution is known of open ones alone; later executions know about when it was.
+    let original = from_wire(extended.original_start_time, began);
+    let submitted = progress.since_ms.map_or(began, date_of).min(original);
     let is_leg_due = leg.is_some() && held.is_none();
     let worker = held.and_then(|leg| EngineName::new(&leg.last_worker_identity).ok()).or(progress.worker);
     // A leg that no worker has is counted from its begin.
