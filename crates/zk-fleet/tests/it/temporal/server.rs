@@ -56,6 +56,20 @@ impl Server {
         self.dir.path().to_path_buf()
     }
 
+    /// Returns the size of a run's history, as the server counts it.
+    #[expect(clippy::disallowed_methods, reason = "the client of the server is a program of its own")]
+    pub(super) fn history_bytes(&self, place: u32, run: &str) -> u64 {
+        let address = format!("127.0.0.1:{}", self.port);
+        let described = Command::new(&self.program)
+            .args(["workflow", "describe", "--output", "json", "--address", &address])
+            .args(["--namespace", &format!("n{place}"), "--workflow-id", &format!("zk:{run}")])
+            .output()
+            .unwrap();
+        let described: serde_json::Value = serde_json::from_slice(&described.stdout).unwrap();
+        let size = &described["workflowExecutionInfo"]["historySizeBytes"];
+        size.as_str().unwrap().parse().unwrap()
+    }
+
     /// Kills the server, and starts it anew on the same data.
     pub(super) async fn kill_and_restart(&mut self) {
         self.child.kill().unwrap();
