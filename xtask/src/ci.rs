@@ -45,21 +45,13 @@ pub(crate) fn run_long(workspace: &Workspace) -> Result<()> {
     }
     println!("\n==> inline tools with a real model");
     real_model(workspace)?;
-    println!("\n==> sessions in PostgreSQL");
-    let postgres = [
-        "test",
-        "--package",
-        "zk-stores",
-        "--features",
-        "postgres",
-        "--test",
-        "it",
-        "--locked",
-        "postgres",
-        "--",
-    ];
-    // Says that it is skipped where PostgreSQL is not installed.
-    Run::cargo(&[&postgres[..], &["--nocapture"]].concat(), workspace.root()).wait()?;
+    println!("\n==> sessions and runs in PostgreSQL");
+    for package in ["zk-stores", "zk-fleet"] {
+        let test = ["test", "--package", package, "--features", "postgres", "--test", "it", "--locked"];
+        // Says that it is skipped where PostgreSQL is not installed.
+        let args = [&test[..], &["postgres", "--", "--nocapture"]].concat();
+        Run::cargo(&args, workspace.root()).wait()?;
+    }
     println!("\n==> runs on a Temporal server");
     temporal(workspace)?;
     println!("\n==> advisories");
@@ -141,6 +133,12 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
             cargo(&["clippy", "--package", name, "--no-default-features", "--locked", "--", "-D", "warnings"])
                 .wait()
         })
+    })?;
+    step("engines beyond one machine", &mut || {
+        let lint = ["clippy", "--package", "zk-fleet", "--features", "postgres", "--all-targets", "--locked"];
+        cargo(&[&lint[..], &["--", "-D", "warnings"]].concat()).wait()?;
+        cargo(&["check", "--package", "zk-fleet", "--features", "postgres,worker", "--bins", "--locked"])
+            .wait()
     })?;
     step("packages", &mut || package(workspace))?;
     step("tests", &mut || cargo(&["test", "--workspace", "--locked"]).wait())?;

@@ -47,6 +47,8 @@ pub enum FleetAction {
     },
     /// Submit a run again and again by the clock; without a name, list the schedules
     Schedule(ScheduleArgs),
+    /// Prepare the database of the engine that the settings name, once
+    Setup,
     /// Stop the run of a conversation: its autonomous goal pauses. One without a process leaves the list
     Stop {
         /// The id, or the beginning of it or of the session's
@@ -64,6 +66,25 @@ pub enum FleetAction {
         /// The id, or the beginning of it or of the session's
         id: String,
     },
+}
+
+impl FleetAction {
+    /// Whether the action works with the runs of an engine, not with the conversations of this machine.
+    #[must_use]
+    pub fn needs_engine(&self) -> bool {
+        match self {
+            Self::Submit(_)
+            | Self::Ls { .. }
+            | Self::Watch { .. }
+            | Self::Steer { .. }
+            | Self::Abort { .. }
+            | Self::Approve(_)
+            | Self::Drain { .. }
+            | Self::Schedule(_)
+            | Self::Setup => true,
+            Self::Stop { .. } | Self::Answer { .. } | Self::Attach { .. } => false,
+        }
+    }
 }
 
 /// Place of a run.
@@ -127,6 +148,9 @@ pub struct ScheduleArgs {
     /// Time of each day in UTC, such as 03:30
     #[arg(long, value_name = "HH:MM", group = "when")]
     pub daily: Option<String>,
+    /// Times as a cron line, such as "30 3 * * 1-5", in UTC unless it ends with a zone such as Europe/Berlin
+    #[arg(long, value_name = "LINE", group = "when")]
+    pub cron: Option<String>,
     /// Remove the schedule; its runs stay
     #[arg(long, group = "what")]
     pub remove: bool,

@@ -168,6 +168,17 @@ pub enum Job {
     Policy(PolicyAction),
 }
 
+impl Job {
+    /// Whether the job works with the runs of the engine that the settings name.
+    #[must_use]
+    pub fn needs_engine(&self) -> bool {
+        match self {
+            Self::Fleet { action: Some(action), .. } => action.needs_engine(),
+            _ => matches!(self, Self::Worker(_) | Self::Attach(_) | Self::Handoff(_)),
+        }
+    }
+}
+
 /// Prompt for a run without a person, or for a conversation.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Prompt {

@@ -30,6 +30,7 @@ pub(crate) fn is_transient(error: &EngineError) -> bool {
         | EngineError::OtherJob(_)
         | EngineError::Finished { .. }
         | EngineError::NameTaken(_)
+        | EngineError::SessionTaken { .. }
         | EngineError::TooNew { .. }
         | EngineError::Lost { .. }
         | EngineError::Damaged { .. } => false,

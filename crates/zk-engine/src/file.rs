@@ -34,6 +34,13 @@ const TABLES: &str = "
         name TEXT PRIMARY KEY, plan TEXT NOT NULL, next_ms INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;";
 
+/// Additions to files of earlier versions, which go on using them: the session of a run, derived from its job, also of
+/// a job that an earlier version wrote.
+const ADDITIONS: &str = "
+    ALTER TABLE runs ADD COLUMN session TEXT GENERATED ALWAYS AS
+        (CASE WHEN json_valid(job) THEN json_extract(job, '$.session') END) VIRTUAL;
+    CREATE INDEX runs_by_session ON runs(session) WHERE phase IN ('queued', 'running', 'parked');";
+
 /// The open file of an engine.
 pub(crate) struct EngineFile {
     path: PathBuf,
@@ -83,7 +90,7 @@ impl EngineFile {
             Self { path: path.to_path_buf(), conn, identity: file_identity(path).map_err(failed)? };
         match found {
             (0, 0) => file.create_tables(version)?,
-            (FILE_FORMAT, APPLICATION_ID) => {}
+            (FILE_FORMAT, APPLICATION_ID) => file.add_missing()?,
             (found, APPLICATION_ID) if found > FILE_FORMAT => {
                 return Err(EngineError::TooNew { found, known: FILE_FORMAT });
             }
@@ -117,7 +124,31 @@ impl EngineFile {
             return Err(EngineError::Damaged { path: self.path.clone(), why });
         }
         let pragmas = format!("PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={FILE_FORMAT};");
-        tx.execute_batch(TABLES).and_then(|()| tx.execute_batch(&pragmas)).map_err(fail)?;
+        tx.execute_batch(TABLES)
+            .and_then(|()| tx.execute_batch(ADDITIONS))
+            .and_then(|()| tx.execute_batch(&pragmas))
+            .map_err(fail)?;
+        tx.commit().map_err(fail)
+    }
+
+    /// Adds to a file of an earlier version what it has not yet.
+    fn add_missing(&mut self) -> Result<(), EngineError> {
+        let fail = |error: rusqlite::Error| engine_error("update the tables of runs", &self.path, &error);
+        let has_all = |conn: &Connection| -> rusqlite::Result<bool> {
+            conn.query_row(
+                "SELECT EXISTS(SELECT 1 FROM sqlite_schema WHERE name = 'runs_by_session')",
+                [],
+                |row| row.get(0),
+            )
+        };
+        if has_all(&self.conn).map_err(fail)? {
+            return Ok(());
+        }
+        let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
+        // Another process may have added it meanwhile.
+        if !has_all(&tx).map_err(fail)? {
+            tx.execute_batch(ADDITIONS).map_err(fail)?;
+        }
         tx.commit().map_err(fail)
     }
 

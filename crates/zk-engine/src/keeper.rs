@@ -2,6 +2,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use zk_core::model::RunId;
 use zk_core::service::{EngineError, Lease};
@@ -12,6 +13,8 @@ use crate::source::{LegId, LegSource, Renewal};
 #[derive(Default)]
 pub(crate) struct Keeper {
     held: Mutex<HashMap<RunId, Held>>,
+    /// Notified when a lease is added.
+    added: Notify,
 }
 
 struct Held {
@@ -23,6 +26,7 @@ impl Keeper {
     /// Adds a lease that holds until `until`.
     pub(crate) fn add_lease(&self, run: RunId, lease: Lease, until: Instant) {
         self.lock().insert(run, Held { lease, until });
+        self.added.notify_waiters();
     }
 
     /// Removes the lease of a leg that ended.
@@ -36,6 +40,17 @@ impl Keeper {
     /// Returns the number of running legs.
     pub(crate) fn count_legs(&self) -> usize {
         self.lock().len()
+    }
+
+    /// Waits until there is a leg, without waking up meanwhile.
+    async fn wait_for_legs(&self) {
+        loop {
+            let added = self.added.notified();
+            if self.count_legs() > 0 {
+                return;
+            }
+            added.await;
+        }
     }
 
     /// Signals to legs that their runs are being cancelled.
@@ -52,6 +67,7 @@ impl Keeper {
     pub(crate) async fn renew_leases(self: Arc<Self>, source: Arc<dyn LegSource>, lease: Duration) {
         let pause = lease / 3;
         loop {
+            self.wait_for_legs().await;
             tokio::time::sleep(pause).await;
             if self.count_legs() > 0 {
                 // The next round repeats a failed renewal; a lease that ends until then is lost.
@@ -84,6 +100,7 @@ impl Keeper {
     pub(crate) async fn expire_leases(self: Arc<Self>, lease: Duration) {
         let pause = (lease / 10).max(Duration::from_millis(20));
         loop {
+            self.wait_for_legs().await;
             tokio::time::sleep(pause).await;
             let now = Instant::now();
             self.lock().values().filter(|held| held.until <= now).for_each(|held| held.lease.lost().cancel());
@@ -92,5 +109,52 @@ impl Keeper {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{Future, poll_fn};
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Counts how often a task is polled within a time.
+    async fn count_polls(task: impl Future<Output = ()>, time: Duration) -> usize {
+        let (polls, mut task) = (AtomicUsize::new(0), pin!(task));
+        let counted = poll_fn(|context| {
+            polls.fetch_add(1, Ordering::Relaxed);
+            task.as_mut().poll(context)
+        });
+        // A timer of the task itself would be counted; that of the limit is polled apart from it.
+        tokio::select! {
+            () = counted => {}
+            () = tokio::time::sleep(time) => {}
+        }
+        polls.load(Ordering::Relaxed)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_worker_has_no_timers_for_leases() {
+        let lease = Duration::from_secs(10);
+        let keeper = Arc::new(Keeper::default());
+        // The end of the limit polls the task once more.
+        let idle = count_polls(keeper.clone().expire_leases(lease), Duration::from_secs(600)).await;
+        assert!(idle <= 2, "{idle} polls in ten minutes without a leg");
+        keeper.add_lease("r_1".into(), Lease::new(1), Instant::now() + lease);
+        let busy = count_polls(keeper.clone().expire_leases(lease), Duration::from_secs(60)).await;
+        assert!(busy >= 30, "{busy} polls in a minute with a leg");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_leg_that_comes_later_is_told_of_the_end_of_its_lease() {
+        let keeper = Arc::new(Keeper::default());
+        let task = tokio::spawn(keeper.clone().expire_leases(Duration::from_secs(10)));
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let lease = Lease::new(1);
+        keeper.add_lease("r_1".into(), lease.clone(), Instant::now() + Duration::from_secs(10));
+        lease.lost().cancelled().await;
+        task.abort();
     }
 }

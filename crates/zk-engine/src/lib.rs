@@ -5,7 +5,7 @@
 //! | [`LocalEngine`] | the `dyn Engine` of one machine: runs, leases, schedules in one file, for several worker processes |
 //! | [`AgentLegs`] | the `dyn Legs` of agents: a leg resumes a session under its lease, and ends done, parked or handed over |
 //! | [`SessionLeg`] | agent of a leg with its session, and the directory and the failures of that session |
-//! | [`EngineLocation`], [`EngineKind`] | place of an engine in the settings, and the kinds beyond this machine that a program adds |
+//! | [`EngineLocation`], [`EngineKind`], [`ChosenEngine`] | place of an engine in the settings, and the kinds beyond this machine that a program adds |
 //! | [`LegSource`], [`serve_legs`], [`settle_leg`] | worker of any engine: stored runs behind the loop that takes them, renews leases and ends legs |
 //! | [`Runs`] | runs with their sessions: submit, steer, answer, hand off, schedule |
 //!
@@ -35,6 +35,7 @@ mod rows;
 mod runs;
 mod schedules;
 mod serve;
+mod settings;
 mod settle;
 mod source;
 mod worker;
@@ -42,8 +43,9 @@ mod worker;
 pub use agent_legs::{AgentLegs, LegAgent, LegOpener};
 pub use leg_session::{LegSessionError, SessionLeg, session_directory};
 pub use local::LocalEngine;
-pub use location::{EngineKind, EngineLocation, EngineLocationError};
+pub use location::{ChosenEngine, EngineKind, EngineLocation, EngineLocationError};
 pub use runs::{Placement, Runs, RunsError};
+pub use settings::FleetSettings;
 pub use settle::{MAX_LEG_DEATHS, Settlement, settle_leg};
 pub use source::{LegId, LegSource, Looked, Renewal, TakenLeg};
 pub use worker::serve_legs;

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use zk_core::model::RunId;
 use zk_core::service::{
     Engine, EngineError, EngineName, EngineRun, Job, Legs, RunFilter, Schedule, StateFiles, Take,
+    UnreadableEntry,
 };
 
 use crate::file::EngineFile;
@@ -161,6 +162,15 @@ impl Engine for LocalEngine {
     async fn list(&self, filter: &RunFilter) -> Result<Vec<EngineRun>, EngineError> {
         let filter = filter.clone();
         self.read_transaction("list the runs", move |conn| rows::list_runs(conn, &filter)).await
+    }
+
+    async fn unreadable(&self) -> Result<Vec<UnreadableEntry>, EngineError> {
+        self.read_transaction("list the runs", |conn| {
+            let mut found = rows::list_unreadable(conn)?;
+            found.extend(schedules::list_unreadable(conn)?);
+            Ok(found)
+        })
+        .await
     }
 
     async fn schedule(&self, plan: Schedule) -> Result<(), EngineError> {

@@ -1,6 +1,6 @@
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use zk_core::service::{Engine, EngineError};
@@ -104,6 +104,64 @@ pub trait EngineKind: Send + Sync {
     /// # Errors
     /// When the server cannot be used, or has been prepared for another version.
     async fn set_up(&self, address: &str) -> Result<String, EngineError>;
+}
+
+/// Engine that the settings of a program chose; the one of this machine until then. Clones share the choice.
+#[derive(Clone, Default)]
+pub struct ChosenEngine(Arc<OnceLock<Chosen>>);
+
+struct Chosen {
+    location: EngineLocation,
+    /// Kind of the location; `None` for the engine of this machine, and for a kind that the program does not have.
+    kind: Option<Arc<dyn EngineKind>>,
+}
+
+impl fmt::Debug for ChosenEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChosenEngine").field("location", self.location()).finish()
+    }
+}
+
+impl ChosenEngine {
+    /// Chooses the engine at `location`, of one of these kinds. The first choice counts.
+    pub fn choose(&self, location: EngineLocation, kinds: &[Arc<dyn EngineKind>]) {
+        self.0.get_or_init(|| {
+            let has_scheme = |kind: &&Arc<dyn EngineKind>| {
+                location.scheme().is_some_and(|scheme| kind.schemes().contains(&scheme))
+            };
+            let kind = kinds.iter().find(has_scheme).cloned();
+            Chosen { location, kind }
+        });
+    }
+
+    /// Returns the place of the chosen engine.
+    #[must_use]
+    pub fn location(&self) -> &EngineLocation {
+        self.0.get().map_or(&EngineLocation::Local, |chosen| &chosen.location)
+    }
+
+    /// Whether the program has the kind of the chosen engine.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.0.get().is_none_or(|chosen| chosen.location == EngineLocation::Local || chosen.kind.is_some())
+    }
+
+    /// Returns the address of an engine beyond this machine and its kind; `None` for the engine of this machine.
+    ///
+    /// # Errors
+    /// When the program does not have the kind.
+    pub fn remote(&self) -> Result<Option<(&str, &dyn EngineKind)>, EngineError> {
+        match self.0.get() {
+            None | Some(Chosen { location: EngineLocation::Local, .. }) => Ok(None),
+            Some(Chosen { location: EngineLocation::Remote(address), kind: Some(kind) }) => {
+                Ok(Some((address, &**kind)))
+            }
+            Some(Chosen { location, kind: None }) => Err(EngineError::Failed {
+                doing: "use the engine of the settings",
+                why: format!("this program has no engine for {location}"),
+            }),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,9 +3,10 @@
 use std::time::SystemTime;
 
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, named_params, params};
-use zk_core::model::RunId;
+use zk_core::model::{RunId, SessionId};
 use zk_core::service::{
-    EngineError, EngineName, EngineRun, JOB_FORMAT, Job, LegEnd, LegFailure, RunFilter, RunPhase, Take, Wait,
+    EngineError, EngineName, EngineRun, JOB_FORMAT, Job, LegEnd, LegFailure, RunFilter, RunPhase, Take,
+    UnreadableEntry, UnreadableKind, Wait,
 };
 
 use crate::clock::{date_ms, date_of, duration_ms, lease_now_ms};
@@ -46,6 +47,9 @@ pub(crate) fn submit_run(conn: &Connection, job: &Job) -> Changed<()> {
         Some(_) => return Ok(Err(EngineError::OtherJob(job.run().clone()))),
         None => {}
     }
+    if let Some((run, phase)) = unfinished_run_of(conn, job.session())? {
+        return Ok(Err(EngineError::SessionTaken { session: job.session().clone(), run, phase }));
+    }
     let parent = job.parent().map(|parent| parent.run.as_str());
     let is_orphan: bool = match parent {
         None => false,
@@ -76,6 +80,17 @@ pub(crate) fn submit_run(conn: &Connection, job: &Job) -> Changed<()> {
         ],
     )?;
     Ok(Ok(()))
+}
+
+/// Returns the unfinished run of a session, also one whose job this version cannot read.
+fn unfinished_run_of(conn: &Connection, session: &SessionId) -> rusqlite::Result<Option<(RunId, RunPhase)>> {
+    conn.prepare_cached(
+        "SELECT run, phase FROM runs WHERE session = ?1 AND phase IN ('queued', 'running', 'parked')",
+    )?
+    .query_row([session.as_str()], |row| {
+        Ok((RunId::from(row.get::<_, String>(0)?), parse_phase(1, &row.get::<_, String>(1)?)?))
+    })
+    .optional()
 }
 
 pub(crate) fn wake_run(conn: &Connection, run: &RunId) -> Changed<()> {
@@ -159,9 +174,11 @@ fn end_run(
         })
         .optional()?;
     let Some(wait) = wait.flatten() else { return Ok(()) };
-    match from_json::<Wait>(0, &wait)? {
-        Wait::Children(children) if are_finished(conn, &children)? => queue_run(conn, &parent),
-        Wait::Children(_) | Wait::Answer(_) | Wait::Mail | Wait::Until(_) => Ok(()),
+    match from_json::<Wait>(0, &wait) {
+        Ok(Wait::Children(children)) if are_finished(conn, &children)? => queue_run(conn, &parent),
+        Ok(Wait::Children(_) | Wait::Answer(_) | Wait::Mail | Wait::Until(_) | Wait::Budget) => Ok(()),
+        // A newer version wrote the wait: the parent looks for itself.
+        Err(_) => queue_run(conn, &parent),
     }
 }
 
@@ -175,16 +192,29 @@ fn are_finished(conn: &Connection, runs: &[RunId]) -> rusqlite::Result<bool> {
     )
 }
 
-/// Whether [`take`] would change anything. Needs no write lock.
-pub(crate) fn is_work_due(conn: &Connection) -> rusqlite::Result<bool> {
-    conn.prepare_cached(
-        "SELECT EXISTS(SELECT 1 FROM runs WHERE phase = 'queued')
-             OR EXISTS(SELECT 1 FROM runs WHERE phase = 'parked' AND until_ms <= ?1)
+/// Condition of a run that this worker takes, of the queues in `?2`.
+macro_rules! is_ready {
+    () => {
+        "phase = 'queued' AND format <= ?1 AND (?2 = '[]' OR queue IN (SELECT value FROM json_each(?2)))"
+    };
+}
+
+fn queues_of(take: &Take) -> rusqlite::Result<String> {
+    to_json(&take.queues.iter().map(EngineName::as_str).collect::<Vec<_>>())
+}
+
+/// Whether [`take_runs`] would change anything for this worker. Needs no write lock.
+pub(crate) fn is_work_due(conn: &Connection, take: &Take) -> rusqlite::Result<bool> {
+    conn.prepare_cached(concat!(
+        "SELECT EXISTS(SELECT 1 FROM runs WHERE ",
+        is_ready!(),
+        ")
+             OR EXISTS(SELECT 1 FROM runs WHERE phase = 'parked' AND until_ms <= ?3)
              OR EXISTS(SELECT 1 FROM runs WHERE phase = 'running'
-                 AND (lease_until <= ?2 OR lease_until > ?2 + lease_ms))
-             OR EXISTS(SELECT 1 FROM schedules WHERE next_ms <= ?1)",
-    )?
-    .query_row(params![now_ms(), lease_now_ms()], |row| row.get(0))
+                 AND (lease_until <= ?4 OR lease_until > ?4 + lease_ms))
+             OR EXISTS(SELECT 1 FROM schedules WHERE next_ms <= ?3)"
+    ))?
+    .query_row(params![JOB_FORMAT, queues_of(take)?, now_ms(), lease_now_ms()], |row| row.get(0))
 }
 
 /// Takes up to `most` runs for legs of this worker.
@@ -216,17 +246,24 @@ pub(crate) fn take_runs(conn: &Connection, take: &Take, most: usize) -> Changed<
             }
         }
     }
-    let queues: Vec<&str> = take.queues.iter().map(EngineName::as_str).collect();
-    let mut ready = conn.prepare_cached(
-        "SELECT run, job FROM runs WHERE phase = 'queued' AND format <= ?1
-         AND (?2 = '[]' OR queue IN (SELECT value FROM json_each(?2)))
-         ORDER BY priority DESC, seq LIMIT ?3",
-    )?;
-    let ready = ready
-        .query_map(params![JOB_FORMAT, to_json(&queues)?, i64::try_from(most).unwrap_or(i64::MAX)], |row| {
-            Ok((row.get::<_, String>(0)?, from_json::<Job>(1, &row.get::<_, String>(1)?)?))
+    let mut ready = conn.prepare_cached(concat!(
+        "SELECT run, job FROM runs WHERE ",
+        is_ready!(),
+        " ORDER BY priority DESC, seq LIMIT ?3"
+    ))?;
+    let found = ready
+        .query_map(params![JOB_FORMAT, queues_of(take)?, i64::try_from(most).unwrap_or(i64::MAX)], |row| {
+            Ok((row.get::<_, String>(0)?, from_json::<Job>(1, &row.get::<_, String>(1)?)))
         })?
         .collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut ready = Vec::with_capacity(found.len());
+    for (run, job) in found {
+        match job {
+            Ok(job) => ready.push((run, job)),
+            // One damaged entry keeps no other run from its leg.
+            Err(_) => end_run(conn, &run.into(), RunPhase::Failed, Some(&LegFailure::Unreadable))?,
+        }
+    }
     if ready.is_empty() {
         return Ok(Ok(Vec::new()));
     }
@@ -322,7 +359,7 @@ fn park_run(conn: &Connection, run: &RunId, wait: &Wait) -> rusqlite::Result<()>
     let until = match wait {
         Wait::Until(time) => Some(date_ms(*time)),
         Wait::Children(runs) if are_finished(conn, runs)? => return queue_run(conn, run),
-        Wait::Answer(_) | Wait::Mail | Wait::Children(_) => None,
+        Wait::Answer(_) | Wait::Mail | Wait::Children(_) | Wait::Budget => None,
     };
     conn.execute(
         "UPDATE runs SET phase = 'parked', wait = ?2, until_ms = ?3, changed_ms = ?4 WHERE run = ?1",
@@ -344,6 +381,7 @@ pub(crate) fn list_runs(conn: &Connection, filter: &RunFilter) -> rusqlite::Resu
         ":prefix": filter.run_prefix,
         ":queue": filter.queue.as_ref().map(EngineName::as_str),
         ":tenant": filter.tenant.as_ref().map(EngineName::as_str),
+        ":session": filter.session.as_ref().map(SessionId::as_str),
         ":parent": filter.parent.as_ref().map(RunId::as_str),
         ":phases": phases,
         ":limit": limit,
@@ -353,15 +391,34 @@ pub(crate) fn list_runs(conn: &Connection, filter: &RunFilter) -> rusqlite::Resu
         "SELECT job, phase, wait, worker, token, legs, failure, is_cancelled, submitted_ms, changed_ms FROM runs
          WHERE (:run IS NULL OR run = :run) AND (:prefix IS NULL OR substr(run, 1, length(:prefix)) = :prefix)
              AND (:queue IS NULL OR queue = :queue) AND (:tenant IS NULL OR tenant = :tenant)
-             AND (:parent IS NULL OR parent = :parent)
+             AND (:parent IS NULL OR parent = :parent) AND (:session IS NULL OR session = :session)
              AND (:phases = '[]' OR phase IN (SELECT value FROM json_each(:phases)))
              AND format <= :format
          ORDER BY seq DESC LIMIT :limit",
     )?;
-    let rows = select.query_map(named, run_of_row)?;
-    let mut runs = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+    let rows = select.query_map(named, |row| Ok(run_of_row(row)))?;
+    let rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut runs: Vec<EngineRun> = rows.into_iter().filter_map(Result::ok).collect();
     runs.reverse();
     Ok(runs)
+}
+
+/// Lists the runs that [`list_runs`] leaves out, because this version cannot read them.
+pub(crate) fn list_unreadable(conn: &Connection) -> rusqlite::Result<Vec<UnreadableEntry>> {
+    let columns = "job, phase, wait, worker, token, legs, failure, is_cancelled, submitted_ms, changed_ms";
+    let mut select = conn.prepare(&format!("SELECT {columns}, run, format FROM runs ORDER BY seq"))?;
+    let rows = select.query_map([], |row| {
+        let (id, format): (String, i64) = (row.get(10)?, row.get(11)?);
+        let why = match run_of_row(row) {
+            _ if format > i64::from(JOB_FORMAT) => {
+                format!("a newer zk wrote it (format {format}, this zk reads up to {JOB_FORMAT})")
+            }
+            Ok(_) => return Ok(None),
+            Err(error) => error.to_string(),
+        };
+        Ok(Some(UnreadableEntry { kind: UnreadableKind::Run, id, why }))
+    })?;
+    rows.filter_map(Result::transpose).collect()
 }
 
 fn run_of_row(row: &Row<'_>) -> rusqlite::Result<EngineRun> {

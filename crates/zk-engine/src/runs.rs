@@ -96,18 +96,6 @@ pub enum RunsError {
     /// A session has nothing left to do.
     #[error("session `{0}` has nothing left to do: add a prompt for the run")]
     NothingToDo(SessionId),
-    /// Another run has the session.
-    #[error(
-        "session `{session}` has a run already: `{run}` is {phase}; end it first, or tell it what to do next"
-    )]
-    HasRun {
-        /// Id of the session.
-        session: SessionId,
-        /// Id of the run.
-        run: RunId,
-        /// Phase of the run.
-        phase: RunPhase,
-    },
 }
 
 impl Runs {
@@ -157,8 +145,8 @@ impl Runs {
     /// Submits a run that goes on with a stored session; `prompt` is added to it first.
     ///
     /// # Errors
-    /// [`RunsError::NothingToDo`] for a session that ends with an answer and gets no prompt; [`RunsError::HasRun`] for one that
-    /// an unfinished run has; the store's errors, also for a session that is in use.
+    /// [`RunsError::NothingToDo`] for a session that ends with an answer and gets no prompt; [`EngineError::SessionTaken`] for
+    /// one that an unfinished run has; the store's errors, also for a session that is in use.
     pub async fn hand_off(
         &self,
         session: &SessionId,
@@ -169,12 +157,12 @@ impl Runs {
             let is_same = known.session() == session;
             return if is_same { Ok(known) } else { Err(EngineError::OtherJob(known.run().clone()).into()) };
         }
-        let mut others = self.engine.list(&RunFilter::unfinished()).await?.into_iter();
-        if let Some(EngineRun { job, phase, .. }) = others.find(|run| run.job.session() == session) {
-            return Err(RunsError::HasRun { session: session.clone(), run: job.run().clone(), phase });
-        }
+        self.check_free(session).await?;
         let open = self.store.open(session).await?;
+        // Of two that come at the same moment, the second may open the session once the first has its run.
+        let is_free = self.check_free(session).await;
         let ready = match prompt {
+            _ if is_free.is_err() => is_free,
             Some(prompt) => match self.prompt_entry(prompt) {
                 Ok(entry) => {
                     open.append(vec![entry], Durability::Disk).await.map(drop).map_err(RunsError::from)
@@ -192,6 +180,15 @@ impl Runs {
         ready?;
         closed?;
         self.submit_session(session.clone(), placement).await
+    }
+
+    /// Checks that no unfinished run has the session, so that a refused hand-off adds no prompt to it. The engine checks it
+    /// again when the run is submitted.
+    async fn check_free(&self, session: &SessionId) -> Result<(), RunsError> {
+        let of_session = RunFilter { session: Some(session.clone()), ..RunFilter::unfinished() };
+        let Some(taken) = self.engine.list(&of_session).await?.into_iter().next() else { return Ok(()) };
+        let (session, run) = (session.clone(), taken.job.run().clone());
+        Err(EngineError::SessionTaken { session, run, phase: taken.phase }.into())
     }
 
     /// Returns the job of the run that the placement names, in whichever phase it is: a run is submitted only once.

@@ -1,12 +1,15 @@
 //! Queries and changes of schedules and workers, each within a transaction of the caller.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, OptionalExtension, params};
-use zk_core::service::{EngineError, EngineName, Schedule};
+use zk_core::service::{EngineError, EngineName, Schedule, UnreadableEntry, UnreadableKind};
 
 use crate::clock::date_ms;
 use crate::rows;
+
+/// Pause before a worker tries again to read a schedule that it cannot read.
+const UNREADABLE_PAUSE: Duration = Duration::from_secs(60);
 
 fn conversion_error<E: Into<Box<dyn std::error::Error + Send + Sync>>>(error: E) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into())
@@ -33,8 +36,21 @@ pub(crate) fn remove_schedule(conn: &Connection, name: &EngineName) -> rusqlite:
 
 pub(crate) fn list_schedules(conn: &Connection) -> rusqlite::Result<Vec<Schedule>> {
     let mut select = conn.prepare("SELECT plan FROM schedules ORDER BY name")?;
-    let plans = select.query_map([], |row| parse_schedule(&row.get::<_, String>(0)?))?;
-    plans.collect()
+    let plans = select.query_map([], |row| row.get::<_, String>(0))?;
+    let texts = plans.collect::<rusqlite::Result<Vec<_>>>()?;
+    Ok(texts.iter().filter_map(|text| parse_schedule(text).ok()).collect())
+}
+
+/// Lists the schedules that [`list_schedules`] leaves out, because this version cannot read them.
+pub(crate) fn list_unreadable(conn: &Connection) -> rusqlite::Result<Vec<UnreadableEntry>> {
+    let mut select = conn.prepare("SELECT name, plan FROM schedules ORDER BY name")?;
+    let rows = select.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))?;
+    let rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+    let entry = |(id, plan): (String, String)| {
+        let why = parse_schedule(&plan).err()?.to_string();
+        Some(UnreadableEntry { kind: UnreadableKind::Schedule, id, why })
+    };
+    Ok(rows.into_iter().filter_map(entry).collect())
 }
 
 fn parse_schedule(text: &str) -> rusqlite::Result<Schedule> {
@@ -44,12 +60,20 @@ fn parse_schedule(text: &str) -> rusqlite::Result<Schedule> {
 /// Submits a run for each schedule that is due.
 pub(crate) fn submit_due(conn: &Connection) -> rusqlite::Result<Result<(), EngineError>> {
     let now = SystemTime::now();
-    let mut select = conn.prepare_cached("SELECT plan, next_ms FROM schedules WHERE next_ms <= ?1")?;
+    let mut select = conn.prepare_cached("SELECT name, plan, next_ms FROM schedules WHERE next_ms <= ?1")?;
     let due = select.query_map([date_ms(now)], |row| {
-        Ok((parse_schedule(&row.get::<_, String>(0)?)?, row.get::<_, i64>(1)?))
+        Ok((row.get::<_, String>(0)?, parse_schedule(&row.get::<_, String>(1)?), row.get::<_, i64>(2)?))
     })?;
     for row in due.collect::<rusqlite::Result<Vec<_>>>()? {
-        let (plan, time) = row;
+        let (name, plan, time) = row;
+        let Ok(plan) = plan else {
+            // One schedule of a newer version keeps no other from its runs.
+            conn.execute(
+                "UPDATE schedules SET next_ms = ?2 WHERE name = ?1",
+                params![name, date_ms(now + UNREADABLE_PAUSE)],
+            )?;
+            continue;
+        };
         conn.execute(
             "UPDATE schedules SET next_ms = ?2 WHERE name = ?1",
             params![plan.name.as_str(), date_ms(plan.times.next(now))],

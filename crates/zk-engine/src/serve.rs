@@ -51,12 +51,12 @@ struct LocalSource {
 #[async_trait]
 impl LegSource for LocalSource {
     async fn look(&self, take: &Take) -> Result<Looked, EngineError> {
-        let worker = take.worker.clone();
+        let take = take.clone();
         let looked = self.engine.read_transaction("look for work", move |conn| {
             Ok(Looked {
-                is_draining: schedules::is_draining(conn, &worker)?,
-                is_due: rows::is_work_due(conn)?,
-                cancelled: rows::cancelled_legs(conn, &worker)?,
+                is_draining: schedules::is_draining(conn, &take.worker)?,
+                is_due: rows::is_work_due(conn, &take)?,
+                cancelled: rows::cancelled_legs(conn, &take.worker)?,
             })
         });
         looked.await

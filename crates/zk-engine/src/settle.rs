@@ -53,7 +53,7 @@ fn is_too_large(wait: &Wait) -> bool {
     let is_long = serde_json::to_string(wait).map_or(true, |text| text.len() > MAX_JOB_BYTES / 2);
     match wait {
         Wait::Children(runs) => is_long || runs.len() > MAX_WAITED_CHILDREN,
-        Wait::Answer(_) | Wait::Mail | Wait::Until(_) => is_long,
+        Wait::Answer(_) | Wait::Mail | Wait::Until(_) | Wait::Budget => is_long,
     }
 }
 

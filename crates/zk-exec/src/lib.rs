@@ -69,7 +69,7 @@ pub use overlay::OverlaidFiles;
 pub use plugin::{LocalExec, LocalPlugin};
 #[cfg(feature = "pty")]
 pub use process::{PersonCommand, PersonTerminal, copy_terminal_size};
-pub use process::{ProcessExec, Supervision, run_supervisor};
+pub use process::{ProcessExec, Supervision, replace_process, run_supervisor};
 pub use reads::{ReadSandbox, ReadSandboxNotice, git_read_variables};
 #[cfg(feature = "remote")]
 pub use remote::{

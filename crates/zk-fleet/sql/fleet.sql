@@ -22,6 +22,7 @@ create table zk_fleet.queues (
 create table zk_fleet.runs (
     seq bigint generated always as identity primary key,
     run text not null unique,
+    session text not null,
     job text not null,
     queue integer not null references zk_fleet.queues (number),
     tenant text,
@@ -45,6 +46,8 @@ create table zk_fleet.runs (
     changed timestamptz not null default clock_timestamp()
 ) with (fillfactor = 70);
 create index runs_unfinished on zk_fleet.runs (queue, phase) where phase in ('queued', 'running', 'parked');
+-- A session has one unfinished run: two would write into each other's turns.
+create unique index runs_of_session on zk_fleet.runs (session) where phase in ('queued', 'running', 'parked');
 create index runs_until on zk_fleet.runs (until) where phase = 'parked' and until is not null;
 create index runs_by_parent on zk_fleet.runs (parent) where parent is not null;
 create index runs_finished on zk_fleet.runs (changed) where phase in ('done', 'failed', 'cancelled');
@@ -192,11 +195,12 @@ begin
 end;
 $$;
 
--- Adds a run: `new`, `same` for a job that is known, `other` if the run has another job.
+-- Adds a run: `new`, `same` for a job that is known, `other` if the run has another job, `taken` with the unfinished run that
+-- has the session already.
 create function zk_fleet.submit_run(
-    p_run text, p_format integer, p_job text, p_queue text, p_tenant text, p_parent text, p_priority integer
+    p_run text, p_session text, p_format integer, p_job text, p_queue text, p_tenant text, p_parent text,
+    p_priority integer, out outcome text, out holder text, out holder_phase text
 )
-    returns text
     language plpgsql
 as $$
 declare
@@ -205,23 +209,31 @@ declare
     v_known text;
     v_is_orphan boolean := false;
 begin
-    select job into v_known from zk_fleet.runs where run = p_run;
-    if not found then
+    loop
+        select job into v_known from zk_fleet.runs where run = p_run;
+        if found then
+            outcome := case when v_known = p_job then 'same' else 'other' end;
+            return;
+        end if;
+        select run, phase into holder, holder_phase from zk_fleet.runs
+            where session = p_session and phase in ('queued', 'running', 'parked');
+        if found then
+            outcome := 'taken';
+            return;
+        end if;
         if p_parent is not null then
             -- A cancellation of the parent waits for this child, and finds it.
             select phase = 'cancelled' or is_cancelled into v_is_orphan from zk_fleet.runs where run = p_parent for share;
         end if;
         v_queue := zk_fleet.queue_number(p_queue, p_priority, p_format);
-        insert into zk_fleet.runs (run, job, queue, tenant, parent, phase)
-            values (p_run, p_job, v_queue, p_tenant, p_parent, case when v_is_orphan then 'cancelled' else 'queued' end)
-            on conflict (run) do nothing returning seq into v_seq;
-        if v_seq is null then
-            select job into v_known from zk_fleet.runs where run = p_run;
-        end if;
-    end if;
-    if v_seq is null then
-        return case when v_known = p_job then 'same' else 'other' end;
-    end if;
+        insert into zk_fleet.runs (run, session, job, queue, tenant, parent, phase)
+            values (p_run, p_session, p_job, v_queue, p_tenant, p_parent,
+                case when v_is_orphan then 'cancelled' else 'queued' end)
+            on conflict do nothing returning seq into v_seq;
+        exit when v_seq is not null;
+        -- Another statement submitted this run, or one of its session, at the same moment: look again.
+    end loop;
+    outcome := 'new';
     if v_is_orphan is not true then
         update zk_fleet.runs set task = (
             select s.task_id from absurd.spawn_task(
@@ -230,7 +242,6 @@ begin
         ) where seq = v_seq;
         perform zk_fleet.ring();
     end if;
-    return 'new';
 end;
 $$;
 
@@ -408,7 +419,7 @@ $$;
 create function zk_fleet.take_runs(
     p_worker text, p_lease integer, p_queues text[], p_format integer, p_most integer, p_max_deaths integer
 )
-    returns table (taken_job text, taken_token bigint)
+    returns table (taken_run text, taken_job text, taken_token bigint)
     language plpgsql
 as $$
 declare
@@ -458,6 +469,7 @@ begin
                         worker = p_worker, is_woken = false, wait = null, until = null, wake_event = null,
                         changed = clock_timestamp()
                     where seq = r.seq;
+                taken_run := r.run;
                 taken_job := r.job;
                 taken_token := v_token;
                 v_left := v_left - 1;
@@ -546,20 +558,65 @@ begin
 end;
 $$;
 
--- Submits the run of a schedule, unless another worker did, and sets its next time.
-create function zk_fleet.fire_schedule(
-    p_name text, p_plan text, p_due timestamptz, p_next timestamptz,
-    p_run text, p_format integer, p_job text, p_queue text
-)
-    returns text
+-- Sets the next time of a schedule; false if another worker did, or the schedule is another by now.
+create function zk_fleet.pass_schedule(p_name text, p_plan text, p_due timestamptz, p_next timestamptz)
+    returns boolean
     language plpgsql
 as $$
 begin
     update zk_fleet.schedules set due = p_next where name = p_name and plan = p_plan and due = p_due;
-    if not found then
-        return 'same';
+    return found;
+end;
+$$;
+
+-- Sets the next time of a schedule and submits its run, unless another worker did.
+create function zk_fleet.fire_schedule(
+    p_name text, p_plan text, p_due timestamptz, p_next timestamptz,
+    p_run text, p_session text, p_format integer, p_job text, p_queue text, out outcome text
+)
+    language plpgsql
+as $$
+begin
+    outcome := 'same';
+    if zk_fleet.pass_schedule(p_name, p_plan, p_due, p_next) then
+        outcome := (zk_fleet.submit_run(p_run, p_session, p_format, p_job, p_queue, null, null, 0)).outcome;
     end if;
-    return zk_fleet.submit_run(p_run, p_format, p_job, p_queue, null, null, 0);
+end;
+$$;
+
+-- Workers with the number of their legs. Those whose connection is gone do not live.
+create function zk_fleet.list_workers(
+    out worker_name text, out is_alive boolean, out is_asked boolean, out legs bigint
+)
+    returns setof record
+    language plpgsql
+as $$
+begin
+    for worker_name, is_asked in select w.name, w.is_draining from zk_fleet.workers w order by w.name loop
+        is_alive := not pg_try_advisory_xact_lock_shared(31340, hashtext(worker_name));
+        select count(*) into legs from zk_fleet.runs r where r.phase = 'running' and r.worker = worker_name;
+        return next;
+    end loop;
+end;
+$$;
+
+-- Number of legs whose lease has ended and that no worker has taken over yet.
+create function zk_fleet.count_expired()
+    returns bigint
+    language plpgsql
+as $$
+declare
+    v_queue integer;
+    v_count bigint;
+    v_all bigint := 0;
+begin
+    for v_queue in select number from zk_fleet.queues loop
+        execute format(
+            'select count(*) from absurd.%I where state = ''running'' and claim_expires_at <= clock_timestamp()',
+            'r_' || zk_fleet.absurd_queue(v_queue)) into v_count;
+        v_all := v_all + v_count;
+    end loop;
+    return v_all;
 end;
 $$;
 

@@ -3,5 +3,8 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    zk_cli::Zk::builder().run()
+    let zk = zk_cli::Zk::builder();
+    #[cfg(feature = "postgres")]
+    let zk = zk.engine(zk_fleet::PostgresKind);
+    zk.run()
 }

@@ -7,10 +7,12 @@
 //! | [`check_provider`] | conformance checks for a provider |
 //! | [`check_store`] | conformance checks for a session store |
 //! | [`check_engine`] | conformance checks for an engine of durable runs |
+//! | [`check_kills`] | kills of worker processes at random moments, for any engine |
 //! | [`rules`] | rules by which providers reject requests, as pure functions |
 //! | `FakeMcpServer` | MCP server on two streams, with faults |
 //! | [`CountingHost`] | loopback server that counts its connections |
 //! | [`PostgresServer`] | PostgreSQL server of a test, where its programs are installed |
+//! | `LinkProxy` | proxy in front of a server, whose link a test stalls and cuts |
 //! | [`SimClock`] | date that tests move |
 //! | [`demo`] | project with failing tests, and a script that repairs it |
 //! | [`IdleTool`] | tool that does nothing, for figures of the rest |
@@ -35,6 +37,8 @@ mod conformance;
 pub mod demo;
 mod engine;
 mod host;
+#[cfg(feature = "server")]
+mod link;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod postgres;
@@ -51,8 +55,10 @@ mod tool;
 pub use clock::SimClock;
 #[cfg(feature = "server")]
 pub use conformance::{WireSamples, check_provider};
-pub use engine::{EngineOptions, StoredBytes, check_engine};
+pub use engine::{EngineOptions, Killed, StepLegs, StoredBytes, check_engine, check_kills};
 pub use host::CountingHost;
+#[cfg(feature = "server")]
+pub use link::LinkProxy;
 #[cfg(feature = "mcp")]
 pub use mcp::{FakeMcpEnd, FakeMcpEra, FakeMcpFault, FakeMcpScript, FakeMcpServer};
 pub use postgres::PostgresServer;

@@ -17,15 +17,18 @@ struct Part {
     variable: &'static str,
     /// Value of the variable; `None` for the number of rounds.
     value: Option<&'static str>,
+    /// Feature of the package beyond its default ones.
+    feature: Option<&'static str>,
 }
 
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 7] = [
     Part {
         title: "kills while entries are appended, the leaf moves, and sessions are forked, imported and raised to a new format",
         package: "zk-session",
         test: "tree_kill::a_killed_process",
         variable: "ZK_TREE_KILLS",
         value: None,
+        feature: None,
     },
     Part {
         title: "kills in the middle of calls, undos and redos",
@@ -33,6 +36,7 @@ const PARTS: [Part; 6] = [
         test: "kill::a_killed_process",
         variable: "ZK_UNDO_KILLS",
         value: None,
+        feature: None,
     },
     Part {
         title: "kills of workers that serve runs",
@@ -40,6 +44,15 @@ const PARTS: [Part; 6] = [
         test: "kills::killed_workers",
         variable: "ZK_ENGINE_KILLS",
         value: None,
+        feature: None,
+    },
+    Part {
+        title: "kills of workers that serve runs of PostgreSQL",
+        package: "zk-fleet",
+        test: "postgres::kills::killed_workers",
+        variable: "ZK_FLEET_KILLS",
+        value: None,
+        feature: Some("postgres"),
     },
     Part {
         title: "interleavings of an agent's, a shell's and a person's changes",
@@ -47,6 +60,7 @@ const PARTS: [Part; 6] = [
         test: "interleavings::",
         variable: "ZK_UNDO_INTERLEAVINGS",
         value: None,
+        feature: None,
     },
     Part {
         title: "power cuts and faults at every call to the disk of SQLite",
@@ -54,6 +68,7 @@ const PARTS: [Part; 6] = [
         test: "power::a_",
         variable: "ZK_DISK_FAULTS",
         value: Some("1"),
+        feature: None,
     },
     Part {
         title: "faults at every call to the disk of a file map",
@@ -61,6 +76,7 @@ const PARTS: [Part; 6] = [
         test: "disk::",
         variable: "ZK_DISK_FAULTS",
         value: Some("1"),
+        feature: None,
     },
 ];
 
@@ -69,8 +85,9 @@ pub(crate) fn run(workspace: &Workspace, rounds: u32) -> Result<()> {
     for part in PARTS {
         println!("\n==> {}", part.title);
         let rounds = rounds.to_string();
-        let args =
-            ["test", "--package", part.package, "--test", "it", "--locked", part.test, "--", "--nocapture"];
+        let mut args = vec!["test", "--package", part.package, "--test", "it", "--locked", part.test];
+        args.extend(part.feature.iter().flat_map(|feature| ["--features", *feature]));
+        args.extend(["--", "--nocapture"]);
         Run::cargo(&args, workspace.root())
             .env(part.variable, part.value.unwrap_or(&rounds))
             .env("RUST_BACKTRACE", "0")

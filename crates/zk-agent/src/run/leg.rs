@@ -128,7 +128,8 @@ impl RunState {
         };
         let data = serde_json::to_value(data).map_err(|error| StoreError::Failed(error.to_string()))?;
         let scope = self.agent.bus.scope("zk-agent");
-        log.append(&scope, NewEntry::hidden(kind, QUESTION_VERSION, data)).await
+        // The engine parks the run at this entry, and a person answers it: it has to survive a power cut.
+        log.append_synced(&scope, NewEntry::hidden(kind, QUESTION_VERSION, data)).await
     }
 
     fn mail_error(&self, error: &StoreError) -> AgentError {

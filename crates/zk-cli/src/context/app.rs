@@ -3,6 +3,7 @@ use std::sync::{Arc, OnceLock};
 
 use zk_agent::{AgentDefinition, RateLimits};
 use zk_core::service::Redactor;
+use zk_engine::ChosenEngine;
 use zk_exec::{LocalHostFiles, SshTunnel};
 use zk_permission::FileTrust;
 use zk_providers::select::GivenValues;
@@ -52,6 +53,8 @@ pub(crate) struct Machine {
     pub(crate) trust: Arc<FileTrust>,
     /// Store of the sessions.
     pub(crate) stores: ChosenStore,
+    /// Engine of the runs.
+    pub(crate) engine: ChosenEngine,
 }
 
 impl Machine {

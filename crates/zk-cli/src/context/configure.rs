@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use zk_agent::AgentDefinition;
 use zk_core::service::HostFiles;
+use zk_engine::{EngineKind, EngineLocation};
 use zk_exec::settings::at_home;
 use zk_providers::select::GivenValues;
 use zk_stores::StoreLocation;
@@ -90,11 +91,12 @@ impl AppContext {
         given: GivenValues,
         additions: Additions,
     ) -> Outcome<(Self, Vec<String>)> {
-        let store = additions.session_store.clone();
+        let (store, kinds) = (additions.session_store.clone(), additions.engines.clone());
         let read = Configured::read(&launch, &machine, &project, additions, None)?;
         let program = &read.settings.program;
         let open = |location: &StoreLocation| session_stores::open(location, program, &machine);
         machine.stores.choose(program.session_store.as_deref(), store, open);
+        choose_engine(&machine, read.settings.fleet.engine.as_deref(), &kinds)?;
         let Configured { settings, add_dirs, agents, warnings } = read;
         let work = Workplace { machine, cwd, add_dirs, project, scope: launch.scope };
         let (launch, shared) = (Some(Arc::new(launch)), Shared::default());
@@ -134,6 +136,17 @@ impl AppContext {
         let work = Workplace { add_dirs, ..self.work.clone() };
         Ok((Self { work, settings, shared, agents, ..self.clone() }, warnings))
     }
+}
+
+/// Chooses the engine that the settings name.
+fn choose_engine(machine: &Machine, set: Option<&str>, kinds: &[Arc<dyn EngineKind>]) -> Outcome<()> {
+    let location: EngineLocation =
+        set.unwrap_or("local").parse().map_err(|error| Failure::usage(format!("fleet.engine: {error}")))?;
+    if let EngineLocation::Remote(address) = &location {
+        machine.redactor.learn(address);
+    }
+    machine.engine.choose(location, kinds);
+    Ok(())
 }
 
 /// Returns the canonical path of an existing directory.

@@ -5,6 +5,7 @@ pub(crate) mod hardening;
 #[cfg(feature = "otel")]
 pub(crate) mod log;
 pub(crate) mod signals;
+pub(crate) mod worker_program;
 
 use std::ffi::OsString;
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use zk_core::kernel::Plugin;
 use zk_core::service::{Provider, SessionStore};
+use zk_engine::EngineKind;
 use zk_providers::Vendor;
 
 use crate::additions::Additions;
@@ -87,6 +88,14 @@ impl ZkBuilder {
     #[must_use]
     pub fn store(mut self, store: Arc<dyn SessionStore>) -> Self {
         self.additions.session_store = Some(store);
+        self
+    }
+
+    /// Adds a kind of engine for runs that outlive their worker, by the schemes of its addresses. Without it, a setting that
+    /// names such an address has `zk-worker` executed.
+    #[must_use]
+    pub fn engine(mut self, kind: impl EngineKind + 'static) -> Self {
+        self.additions.engines.push(Arc::new(kind));
         self
     }
 

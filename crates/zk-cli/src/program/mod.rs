@@ -11,6 +11,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use secrecy::ExposeSecret;
 use zk_core::service::Redactor;
+use zk_engine::ChosenEngine;
 use zk_exec::{LocalHostFiles, LocalStateFiles};
 use zk_permission::FileTrust;
 use zk_serve::SdkArgs;
@@ -113,6 +114,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         redactor: Arc::new(Redactor::new()),
         trust,
         stores: ChosenStore::default(),
+        engine: ChosenEngine::default(),
     };
     let of_edit = (machine.clone(), project.clone(), additions.clone());
     let read = AppContext::read((cwd, project), machine, launch, endpoint, additions);
@@ -123,6 +125,9 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     }
     #[cfg_attr(not(feature = "otel"), expect(unused_mut, reason = "only a log changes it"))]
     let (mut app, mut warnings) = read?;
+    if job.needs_engine() {
+        host::worker_program::take_over(&app)?;
+    }
     if !matches!(job, Job::Trust(_)) {
         warnings.extend(app.settings.untrusted_warnings(&app.work.project));
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use zk_agent::settings::{CallSettings, PartSettings, RunSettings, SpawnSettings};
 use zk_backends::settings::{BackendChoice, BackendSettings};
 use zk_compaction::settings::CompactionSettings;
+use zk_engine::FleetSettings;
 use zk_exec::settings::{DockerSettings, LimitSettings, SandboxSettings};
 use zk_goals::GoalSettings;
 use zk_mcp::settings::McpSettings;
@@ -74,6 +75,7 @@ sections! {
     undo: UndoSettings = "undo",
     memory: MemorySettings = "memory",
     goals: GoalSettings = "goals",
+    fleet: FleetSettings = "fleet",
     shell: ShellSettings = "shell",
     backends: BTreeMap<String, BackendSettings> = "backends",
     #[cfg(feature = "otel")]

@@ -54,6 +54,8 @@ mod emulator;
 #[cfg(test)]
 mod endings;
 #[cfg(test)]
+mod engines;
+#[cfg(test)]
 mod exec_server;
 mod extensions;
 #[cfg(test)]

@@ -30,9 +30,10 @@ pub use conversation::{
     Submitted, SwitchTarget, TITLE_PART, TreeMove, TurnCwd, TurnEnv, part_fallback,
 };
 pub use engine::{
-    Engine, EngineError, EngineName, EngineRun, HandoverCause, JOB_FORMAT, Job, JobParent, Lease, LegEnd,
-    LegFailure, Legs, MAX_CALL_ID_BYTES, MAX_ENGINE_NAME_BYTES, MAX_JOB_BYTES, MAX_WAITED_CHILDREN,
-    MIN_SCHEDULE_INTERVAL, RunFilter, RunPhase, Schedule, ScheduleTimes, ScheduledJob, Take, Wait,
+    CronError, CronLine, Engine, EngineError, EngineHealth, EngineName, EngineRun, HandoverCause, JOB_FORMAT,
+    Job, JobParent, Lease, LegEnd, LegFailure, Legs, MAX_CALL_ID_BYTES, MAX_ENGINE_NAME_BYTES, MAX_JOB_BYTES,
+    MAX_WAITED_CHILDREN, MIN_SCHEDULE_INTERVAL, RunFilter, RunPhase, Schedule, ScheduleTimes, ScheduledJob,
+    Take, UnreadableEntry, UnreadableKind, Wait, WorkerHealth,
 };
 pub use exec::{
     Attendance, Connections, Denial, DeniedAct, EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit,

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 use zk_agent::Agent;
 use zk_core::service::{
-    EngineName, HandoverCause, Job, Lease, LegEnd, LegFailure, Redactor, RunFilter, RunPhase, SessionStore,
-    StoreError, Take,
+    EngineError, EngineName, HandoverCause, Job, Lease, LegEnd, LegFailure, Redactor, RunFilter, RunPhase,
+    SessionStore, StoreError, Take,
 };
 use zk_engine::{AgentLegs, LegAgent, LegOpener, LocalEngine, Placement, Runs, RunsError};
 use zk_exec::LocalStateFiles;
@@ -133,7 +133,10 @@ async fn a_session_has_one_unfinished_run() {
     let entries = async || desk.runs.store().read(job.session()).await.unwrap().entries.len();
     let before = entries().await;
     let refused = desk.runs.hand_off(job.session(), Some("More."), Placement::default()).await;
-    assert!(matches!(&refused, Err(RunsError::HasRun { run, .. }) if run == job.run()), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(RunsError::Engine(EngineError::SessionTaken { run, .. })) if run == job.run()),
+        "{refused:?}"
+    );
     assert_eq!(entries().await, before, "a refused prompt is not stored");
     let same = Placement { run: Some(job.run().clone()), ..Placement::default() };
     assert_eq!(desk.runs.hand_off(job.session(), Some("More."), same.clone()).await.unwrap(), job);
@@ -142,6 +145,31 @@ async fn a_session_has_one_unfinished_run() {
     let ended = entries().await;
     assert_eq!(desk.runs.hand_off(job.session(), Some("More."), same).await.unwrap(), job);
     assert_eq!(entries().await, ended, "a run is submitted once, so its prompt is not stored again");
+}
+
+/// Both see a session without a run before either has submitted one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_hand_offs_at_the_same_moment_one_passes() {
+    let desk = Desk::answering(|_| Turn::new().text("done it"));
+    let job = desk.runs.submit("/project", "Do it.", Placement::default()).await.unwrap();
+    desk.serve_once().await;
+    for round in 0..10 {
+        let start = Arc::new(tokio::sync::Barrier::new(2));
+        let hand_off = |text: &'static str| {
+            let (runs, session, start) = (desk.runs.clone(), job.session().clone(), start.clone());
+            tokio::spawn(async move {
+                start.wait().await;
+                runs.hand_off(&session, Some(text), Placement::default()).await
+            })
+        };
+        let (one, other) = (hand_off("One."), hand_off("Other."));
+        let both = [one.await.unwrap(), other.await.unwrap()];
+        let passed = both.iter().filter(|handed| handed.is_ok()).count();
+        assert_eq!(passed, 1, "round {round}: {both:?}");
+        let unfinished = desk.runs.engine().list(&RunFilter::unfinished()).await.unwrap();
+        assert_eq!(unfinished.len(), 1, "round {round}: {both:?}");
+        desk.serve_once().await;
+    }
 }
 
 #[tokio::test]

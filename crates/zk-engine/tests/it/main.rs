@@ -4,5 +4,6 @@
 mod agents;
 #[cfg(test)]
 mod conform;
+mod damaged;
 #[cfg(test)]
 mod kills;

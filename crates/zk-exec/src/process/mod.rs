@@ -31,6 +31,7 @@ use launch::Launch;
 use local::LocalProcess;
 #[cfg(feature = "pty")]
 pub use person_terminal::{PersonCommand, PersonTerminal, copy_terminal_size};
+pub use spawn::replace_process;
 use spawner::Spawner;
 use started::{Started, Tree, Waiter};
 use supervision::supervised;

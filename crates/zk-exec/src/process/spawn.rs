@@ -1,8 +1,9 @@
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::ends::ChildEnds;
@@ -39,6 +40,18 @@ pub(super) fn person_command(program: &OsStr) -> Command {
 /// Builds a command without environment, standard streams or descriptors, in a process group of its own.
 pub(super) fn bare(program: &OsStr, life: Life) -> Command {
     in_session(program, life, Session::Inherited, None)
+}
+
+/// Replaces this process by another program of the person, with the same environment, directory and streams. Returns only
+/// if that fails.
+///
+/// ```
+/// let error = zk_exec::replace_process("/no/such/program".as_ref(), ["--help".into()]);
+/// assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+/// ```
+#[expect(clippy::disallowed_methods, reason = "no process is started: this one goes on as another program")]
+pub fn replace_process(program: &Path, args: impl IntoIterator<Item = OsString>) -> io::Error {
+    Command::new(program).args(args).exec()
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the one spawn function the ban leads to")]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Mutex, Notify};
+use tokio_postgres::config::Host;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Row};
@@ -56,6 +57,16 @@ impl Connection {
         }
     }
 
+    /// Returns the hosts and the database, without user and password.
+    pub(super) fn place(&self) -> String {
+        let hosts = self.config.get_hosts().iter().map(|host| match host {
+            Host::Unix(dir) => dir.display().to_string(),
+            Host::Tcp(name) => name.clone(),
+        });
+        let hosts: Vec<String> = hosts.collect();
+        format!("{}/{}", hosts.join(","), self.config.get_dbname().unwrap_or_default())
+    }
+
     /// Waits for news from the database. Only the connection of a worker gets any.
     pub(super) async fn wait_for_news(&self) {
         self.news.notified().await;
@@ -101,11 +112,14 @@ impl Connection {
     /// Connects, and begins to serve under the name of the worker; false if another connection has it.
     pub(super) async fn begin_worker(&self, worker: &EngineName) -> Result<bool, EngineError> {
         const DOING: &str = "begin to serve";
+        let begin = async {
+            let client = self.connect(DOING).await?;
+            let has_name = call_with_name(&client, DOING, "SELECT zk_fleet.begin_worker($1)", worker).await?;
+            Ok::<_, EngineError>(has_name.then_some(client))
+        };
         let mut held = self.client.lock().await;
-        let client = self.connect(DOING).await?;
-        let has_name = call_with_name(&client, DOING, "SELECT zk_fleet.begin_worker($1)", worker).await?;
-        *held = has_name.then(|| client);
-        Ok(has_name)
+        *held = within_limit(DOING, begin).await?;
+        Ok(held.is_some())
     }
 
     /// Returns the open connection, or makes one.
@@ -115,6 +129,13 @@ impl Connection {
             return Ok(client.clone());
         }
         *held = None;
+        let client = within_limit(doing, self.connect_again(doing)).await?;
+        *held = Some(client.clone());
+        Ok(client)
+    }
+
+    /// Connects, and takes the name of the worker again.
+    async fn connect_again(&self, doing: &'static str) -> Result<Arc<Client>, EngineError> {
         let client = self.connect(doing).await?;
         if let Some(worker) = &self.worker {
             const DOING: &str = "hold the name of the worker";
@@ -123,7 +144,6 @@ impl Connection {
                 return Err(failed(DOING, "another connection to PostgreSQL still has it"));
             }
         }
-        *held = Some(client.clone());
         Ok(client)
     }
 
@@ -134,8 +154,6 @@ impl Connection {
         if self.worker.is_some() {
             let listened = client.batch_execute("LISTEN zk_fleet").await;
             listened.map_err(|error| database_error(doing, &error))?;
-            // Something may have happened in the meantime.
-            self.news.notify_one();
         }
         Ok(Arc::new(client))
     }
@@ -189,11 +207,17 @@ pub(super) async fn connect(
                 news.notify_one();
             }
         }
-        if let Some(news) = news.upgrade() {
-            news.notify_one();
-        }
     });
     Ok(client)
+}
+
+/// Limits the time for the steps of connecting.
+async fn within_limit<T>(
+    doing: &'static str,
+    connecting: impl Future<Output = Result<T, EngineError>>,
+) -> Result<T, EngineError> {
+    let connected = tokio::time::timeout(ANSWER_LIMIT, connecting).await;
+    connected.unwrap_or_else(|_| Err(failed(doing, "PostgreSQL does not answer")))
 }
 
 /// Calls a function of the database with the name of a worker, which returns whether the worker has its name.

@@ -7,7 +7,7 @@ use zk_core::service::EngineError;
 use super::connection::{config, connect, database_error, failed};
 
 /// Version of Absurd that this crate ships and knows.
-const ABSURD_VERSION: &str = "0.5.1";
+pub(super) const ABSURD_VERSION: &str = "0.5.1";
 const ABSURD_SQL: &str = include_str!("../../sql/absurd-0.5.1.sql");
 
 /// Version of zk's own schema beside Absurd.

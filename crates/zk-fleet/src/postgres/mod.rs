@@ -1,6 +1,7 @@
 //! Runs in PostgreSQL, on Absurd's stored procedures.
 
 mod connection;
+mod health;
 mod install;
 mod rows;
 mod source;
@@ -12,12 +13,15 @@ use async_trait::async_trait;
 use tokio_postgres::types::Type;
 use tokio_util::sync::CancellationToken;
 use zk_core::model::RunId;
-use zk_core::service::{Engine, EngineError, EngineName, EngineRun, Job, Legs, RunFilter, Schedule, Take};
+use zk_core::service::{
+    Engine, EngineError, EngineHealth, EngineName, EngineRun, Job, Legs, RunFilter, Schedule, Take,
+    UnreadableEntry,
+};
 use zk_engine::{EngineKind, serve_legs};
 
 pub use self::install::Installed;
 
-use self::connection::Connection;
+use self::connection::{Connection, failed};
 use self::rows::{column, phase_of, queue_of, to_json};
 use self::source::{PostgresSource, STORED_FORMAT};
 
@@ -76,9 +80,10 @@ impl Engine for PostgresEngine {
             .0
             .query_one(
                 DOING,
-                "SELECT zk_fleet.submit_run($1, $2, $3, $4, $5, $6, $7) AS outcome",
+                "SELECT * FROM zk_fleet.submit_run($1, $2, $3, $4, $5, $6, $7, $8)",
                 &[
                     (&job.run().as_str(), Type::TEXT),
+                    (&job.session().as_str(), Type::TEXT),
                     (&STORED_FORMAT, Type::INT4),
                     (&to_json(DOING, &job)?, Type::TEXT),
                     (&queue_of(&job), Type::TEXT),
@@ -89,8 +94,14 @@ impl Engine for PostgresEngine {
             )
             .await?;
         match column::<&str>(DOING, &row, "outcome")? {
+            "new" | "same" => Ok(()),
             "other" => Err(EngineError::OtherJob(job.run().clone())),
-            _ => Ok(()),
+            "taken" => Err(EngineError::SessionTaken {
+                session: job.session().clone(),
+                run: RunId::from(column::<&str>(DOING, &row, "holder")?),
+                phase: phase_of(DOING, column(DOING, &row, "holder_phase")?)?,
+            }),
+            other => Err(failed(DOING, format!("`{other}` is no outcome of a submission"))),
         }
     }
 
@@ -117,6 +128,14 @@ impl Engine for PostgresEngine {
 
     async fn list(&self, filter: &RunFilter) -> Result<Vec<EngineRun>, EngineError> {
         rows::list_runs(&self.0, filter, STORED_FORMAT).await
+    }
+
+    async fn unreadable(&self) -> Result<Vec<UnreadableEntry>, EngineError> {
+        rows::list_unreadable(&self.0, STORED_FORMAT).await
+    }
+
+    async fn health(&self) -> Result<EngineHealth, EngineError> {
+        health::read_health(&self.0).await
     }
 
     async fn schedule(&self, plan: Schedule) -> Result<(), EngineError> {

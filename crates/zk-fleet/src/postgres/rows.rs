@@ -6,12 +6,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 use tokio_postgres::types::{Json, Type};
-use zk_core::model::RunId;
-use zk_core::service::{EngineError, EngineName, EngineRun, Job, RunFilter, RunPhase, Schedule, Take};
+use zk_core::model::{RunId, SessionId};
+use zk_core::service::{
+    EngineError, EngineName, EngineRun, Job, RunFilter, RunPhase, Schedule, Take, UnreadableEntry,
+    UnreadableKind,
+};
 
 use super::connection::{Connection, database_error, failed};
 
-/// Retention of values in a row: text of JSON that another program may have changed.
+/// Parses a value in a row, which another program may have changed.
 pub(super) fn from_json<T: DeserializeOwned>(doing: &'static str, text: &str) -> Result<T, EngineError> {
     serde_json::from_str(text).map_err(|error| failed(doing, format!("a row is damaged: {error}")))
 }
@@ -51,13 +54,12 @@ pub(super) async fn list_runs(
     let rows = connection
         .query(
             "list the runs",
-            "SELECT r.job, r.phase, r.wait, r.worker, r.token, r.legs, r.failure, r.is_cancelled, r.submitted, r.changed
-             FROM zk_fleet.runs r JOIN zk_fleet.queues q ON q.number = r.queue
+            "SELECT r.* FROM zk_fleet.runs r JOIN zk_fleet.queues q ON q.number = r.queue
              WHERE ($1::text IS NULL OR r.run = $1) AND ($2::text IS NULL OR starts_with(r.run, $2))
                  AND ($3::text IS NULL OR q.name = $3) AND ($4::text IS NULL OR r.tenant = $4)
                  AND ($5::text IS NULL OR r.parent = $5) AND (cardinality($6::text[]) = 0 OR r.phase = ANY ($6))
-                 AND q.format <= $7
-             ORDER BY r.seq DESC LIMIT $8",
+                 AND q.format <= $7 AND ($8::text IS NULL OR r.session = $8)
+             ORDER BY r.seq DESC LIMIT $9",
             &[
                 (&filter.run.as_ref().map(RunId::as_str), Type::TEXT),
                 (&filter.run_prefix, Type::TEXT),
@@ -66,11 +68,43 @@ pub(super) async fn list_runs(
                 (&filter.parent.as_ref().map(RunId::as_str), Type::TEXT),
                 (&phases, Type::TEXT_ARRAY),
                 (&format, Type::INT4),
+                (&filter.session.as_ref().map(SessionId::as_str), Type::TEXT),
                 (&filter.limit.map(|limit| i64::try_from(limit).unwrap_or(i64::MAX)), Type::INT8),
             ],
         )
         .await?;
-    rows.iter().rev().map(run_of_row).collect()
+    // Those that cannot be read are listed apart.
+    Ok(rows.iter().rev().filter_map(|row| run_of_row(row).ok()).collect())
+}
+
+/// Lists runs and schedules that cannot be read.
+pub(super) async fn list_unreadable(
+    connection: &Connection,
+    format: i32,
+) -> Result<Vec<UnreadableEntry>, EngineError> {
+    const DOING: &str = "list what cannot be read";
+    let mut found = Vec::new();
+    let statement = "SELECT r.*, q.format FROM zk_fleet.runs r JOIN zk_fleet.queues q ON q.number = r.queue ORDER BY r.seq";
+    for row in &connection.query(DOING, statement, &[]).await? {
+        let stored: i32 = column(DOING, row, "format")?;
+        let why = match run_of_row(row) {
+            _ if stored > format => {
+                format!("a newer zk wrote it (format {stored}, this zk reads up to {format})")
+            }
+            Ok(_) => continue,
+            Err(error) => error.to_string(),
+        };
+        found.push(UnreadableEntry { kind: UnreadableKind::Run, id: column(DOING, row, "run")?, why });
+    }
+    for row in
+        &connection.query(DOING, "SELECT name, plan FROM zk_fleet.schedules ORDER BY name", &[]).await?
+    {
+        if let Err(error) = from_json::<Schedule>(DOING, column(DOING, row, "plan")?) {
+            let id = column(DOING, row, "name")?;
+            found.push(UnreadableEntry { kind: UnreadableKind::Schedule, id, why: error.to_string() });
+        }
+    }
+    Ok(found)
 }
 
 fn run_of_row(row: &Row) -> Result<EngineRun, EngineError> {
@@ -128,5 +162,12 @@ pub(super) async fn put_schedule(connection: &Connection, plan: &Schedule) -> Re
 pub(super) async fn list_schedules(connection: &Connection) -> Result<Vec<Schedule>, EngineError> {
     const DOING: &str = "list the schedules";
     let rows = connection.query(DOING, "SELECT plan FROM zk_fleet.schedules ORDER BY name", &[]).await?;
-    rows.iter().map(|row| from_json(DOING, column(DOING, row, "plan")?)).collect()
+    // Those that cannot be read are listed apart.
+    rows.iter()
+        .map(|row| column(DOING, row, "plan"))
+        .filter_map(|plan| match plan {
+            Ok(text) => from_json(DOING, text).ok().map(Ok),
+            Err(error) => Some(Err(error)),
+        })
+        .collect()
 }

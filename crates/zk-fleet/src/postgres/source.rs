@@ -1,6 +1,7 @@
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
+use tokio_postgres::Row;
 use tokio_postgres::types::{Json, Type};
 use zk_core::model::RunId;
 use zk_core::service::{
@@ -8,11 +9,14 @@ use zk_core::service::{
 };
 use zk_engine::{LegId, LegSource, Looked, MAX_LEG_DEATHS, Renewal, Settlement, TakenLeg, settle_leg};
 
-use super::connection::{Connection, failed};
+use super::connection::{Connection, Param, failed};
 use super::rows::{column, from_json, queue_of, server_time, to_json, token_of, token_to_sql};
 
 /// Polling interval of the database, which a notification ends early.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Pause before a schedule that cannot be read is looked at again.
+const UNREADABLE_PAUSE: Duration = Duration::from_secs(3600);
 
 /// Newest format of jobs as the database stores it.
 pub(super) const STORED_FORMAT: i32 = JOB_FORMAT.cast_signed();
@@ -37,38 +41,57 @@ impl PostgresSource {
     async fn fire_schedules(&self) -> Result<(), EngineError> {
         const DOING: &str = "submit the runs of schedules";
         let statement =
-            "SELECT plan, due FROM zk_fleet.schedules WHERE due <= clock_timestamp() ORDER BY due";
+            "SELECT name, plan, due FROM zk_fleet.schedules WHERE due <= clock_timestamp() ORDER BY due";
         let due = self.connection.query(DOING, statement, &[]).await?;
         if due.is_empty() {
             return Ok(());
         }
         let now = server_time(&self.connection).await?;
         for row in &due {
-            let (text, time): (&str, SystemTime) = (column(DOING, row, "plan")?, column(DOING, row, "due")?);
-            let plan: Schedule = from_json(DOING, text)?;
-            let job = plan.job_at(time)?;
-            let outcome = self
-                .connection
-                .query_one(
-                    DOING,
-                    "SELECT zk_fleet.fire_schedule($1, $2, $3, $4, $5, $6, $7, $8) AS outcome",
-                    &[
-                        (&plan.name.as_str(), Type::TEXT),
-                        (&text, Type::TEXT),
-                        (&time, Type::TIMESTAMPTZ),
-                        (&plan.times.next(now), Type::TIMESTAMPTZ),
-                        (&job.run().as_str(), Type::TEXT),
-                        (&STORED_FORMAT, Type::INT4),
-                        (&to_json(DOING, &job)?, Type::TEXT),
-                        (&queue_of(&job), Type::TEXT),
-                    ],
-                )
-                .await?;
-            if column::<&str>(DOING, &outcome, "outcome")? == "other" {
+            let (name, text, time): (&str, &str, SystemTime) =
+                (column(DOING, row, "name")?, column(DOING, row, "plan")?, column(DOING, row, "due")?);
+            let planned = from_json::<Schedule>(DOING, text).and_then(|plan| Ok((plan.job_at(time)?, plan)));
+            let next = planned.as_ref().map_or(now + UNREADABLE_PAUSE, |(_, plan)| plan.times.next(now));
+            let of_schedule: [Param<'_>; 4] = [
+                (&name, Type::TEXT),
+                (&text, Type::TEXT),
+                (&time, Type::TIMESTAMPTZ),
+                (&next, Type::TIMESTAMPTZ),
+            ];
+            let Ok((job, _)) = &planned else {
+                // One schedule of a newer version keeps no other from its runs.
+                let statement = "SELECT zk_fleet.pass_schedule($1, $2, $3, $4)";
+                self.connection.query(DOING, statement, &of_schedule).await?;
+                continue;
+            };
+            let json = to_json(DOING, job)?;
+            let of_run: [Param<'_>; 5] = [
+                (&job.run().as_str(), Type::TEXT),
+                (&job.session().as_str(), Type::TEXT),
+                (&STORED_FORMAT, Type::INT4),
+                (&json, Type::TEXT),
+                (&queue_of(job), Type::TEXT),
+            ];
+            let statement = "SELECT zk_fleet.fire_schedule($1, $2, $3, $4, $5, $6, $7, $8, $9) AS outcome";
+            let row =
+                self.connection.query_one(DOING, statement, &[&of_schedule[..], &of_run].concat()).await?;
+            if column::<&str>(DOING, &row, "outcome")? == "other" {
                 return Err(EngineError::OtherJob(job.run().clone()));
             }
         }
         Ok(())
+    }
+
+    /// Returns the leg of a taken row. One damaged row keeps no other run from its leg: its own run fails.
+    async fn leg_of_row(&self, row: &Row) -> Result<Option<TakenLeg>, EngineError> {
+        const DOING: &str = "take runs";
+        let token = token_of(column(DOING, row, "taken_token")?);
+        if let Ok(job) = from_json(DOING, column(DOING, row, "taken_job")?) {
+            return Ok(Some(TakenLeg { job, token }));
+        }
+        let run = RunId::from(column::<&str>(DOING, row, "taken_run")?);
+        self.end_leg(&LegId { run, token }, &LegEnd::Failed(LegFailure::Unreadable)).await?;
+        Ok(None)
     }
 }
 
@@ -116,13 +139,11 @@ impl LegSource for PostgresSource {
                 ],
             )
             .await?;
-        let leg = |row| {
-            Ok(TakenLeg {
-                job: from_json(DOING, column(DOING, row, "taken_job")?)?,
-                token: token_of(column(DOING, row, "taken_token")?),
-            })
-        };
-        rows.iter().map(leg).collect()
+        let mut taken = Vec::with_capacity(rows.len());
+        for row in &rows {
+            taken.extend(self.leg_of_row(row).await?);
+        }
+        Ok(taken)
     }
 
     async fn renew_leases(
@@ -212,7 +233,7 @@ impl From<Settlement> for LegChange {
                     Wait::Until(time) => {
                         Some(time.duration_since(SystemTime::now()).unwrap_or_default().as_secs_f64())
                     }
-                    Wait::Answer(_) | Wait::Mail | Wait::Children(_) => None,
+                    Wait::Answer(_) | Wait::Mail | Wait::Children(_) | Wait::Budget => None,
                 };
                 Self { kind: "park", wait: Some(wait), seconds, ..change }
             }

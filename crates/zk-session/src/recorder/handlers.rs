@@ -31,36 +31,11 @@ const SUB_AGENT_SOURCE: &str = "spawn";
 #[async_trait]
 impl SessionLog for Log {
     async fn append(&self, scope: &Scope, entry: NewEntry) -> Result<EntryId, StoreError> {
-        let mut state = self.state.lock().await;
-        self.await_appends(&mut state).await?;
-        // Entries whose append failed before come first.
-        self.start_append(&mut state, Vec::new(), Durability::Process).await?;
-        self.await_appends(&mut state).await?;
-        if state.lost {
-            return Err(StoreError::Failed("this conversation is not stored".to_owned()));
-        }
-        let mut entry = EntryKind::Custom(entry.by(scope.source()));
-        if let Some(redactor) = scope.bus().and_then(|bus| bus.service::<Redactor>()) {
-            entry = redact_entry(entry, &redactor);
-        }
-        let mail = self.queue().mail_taken_by(&[]);
-        let appended =
-            self.session.append_taking(vec![entry.clone()], mail.clone(), Durability::Process).await;
-        if let Err(error @ StoreError::Fenced { .. }) = appended {
-            self.lose_session();
-            return Err(error);
-        }
-        let ids = appended?;
-        self.queue().forget_mail(&mail);
-        state.stored = true;
-        state.answered |= !is_prompt(&entry);
-        drop(state);
-        if let (EntryKind::Custom(entry), Some(bus)) = (entry, scope.bus()) {
-            // The entry is stored; a failure of an observer is reported by the bus.
-            let _ = bus.cx().emit(SessionEntry { entry }).await;
-        }
-        let none = || StoreError::Failed("the store gave no id to an entry".to_owned());
-        ids.into_iter().next().ok_or_else(none)
+        self.append_custom(scope, entry, Durability::Process).await
+    }
+
+    async fn append_synced(&self, scope: &Scope, entry: NewEntry) -> Result<EntryId, StoreError> {
+        self.append_custom(scope, entry, Durability::Disk).await
     }
 
     async fn entries(&self, scope: &Scope) -> Result<Vec<CustomEntry>, StoreError> {
@@ -99,6 +74,46 @@ impl SessionLog for Log {
         });
         // Unreadable entries are reported when the whole session is shown.
         self.session.scan(visit).await.map(drop)
+    }
+}
+
+impl Log {
+    /// Appends the entry of a plugin after all earlier entries, and announces it.
+    async fn append_custom(
+        &self,
+        scope: &Scope,
+        entry: NewEntry,
+        durability: Durability,
+    ) -> Result<EntryId, StoreError> {
+        let mut state = self.state.lock().await;
+        self.await_appends(&mut state).await?;
+        // Entries whose append failed before come first.
+        self.start_append(&mut state, Vec::new(), Durability::Process).await?;
+        self.await_appends(&mut state).await?;
+        if state.lost {
+            return Err(StoreError::Failed("this conversation is not stored".to_owned()));
+        }
+        let mut entry = EntryKind::Custom(entry.by(scope.source()));
+        if let Some(redactor) = scope.bus().and_then(|bus| bus.service::<Redactor>()) {
+            entry = redact_entry(entry, &redactor);
+        }
+        let mail = self.queue().mail_taken_by(&[]);
+        let appended = self.session.append_taking(vec![entry.clone()], mail.clone(), durability).await;
+        if let Err(error @ StoreError::Fenced { .. }) = appended {
+            self.lose_session();
+            return Err(error);
+        }
+        let ids = appended?;
+        self.queue().forget_mail(&mail);
+        state.stored = true;
+        state.answered |= !is_prompt(&entry);
+        drop(state);
+        if let (EntryKind::Custom(entry), Some(bus)) = (entry, scope.bus()) {
+            // The entry is stored; a failure of an observer is reported by the bus.
+            let _ = bus.cx().emit(SessionEntry { entry }).await;
+        }
+        let none = || StoreError::Failed("the store gave no id to an entry".to_owned());
+        ids.into_iter().next().ok_or_else(none)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Conformance checks for engines of durable runs, also for those of other authors.
 
+mod kills;
 mod legs;
 mod runs;
 mod waits;
@@ -14,6 +15,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use zk_core::model::{RunId, SessionId};
 use zk_core::service::{Engine, EngineError, EngineName, EngineRun, Job, Legs, RunFilter, RunPhase, Take};
+
+pub use kills::{Killed, StepLegs, check_kills};
 
 use crate::report::Conformance;
 use legs::FnLegs;
@@ -71,6 +74,7 @@ where
 {
     let mut suite = EngineSuite { make, options, place: 0, found: Conformance::default() };
     suite.check("a run is submitted once", runs::check_single_submission).await;
+    suite.check("a session has one unfinished run", runs::check_one_run_of_session).await;
     suite.check("runs begin by priority, then in order", runs::check_start_order).await;
     suite.check("a filter lists the runs that it describes", runs::check_filters).await;
     suite.check("an unknown run is an error", runs::check_unknown_run).await;

@@ -29,6 +29,32 @@ pub(super) async fn check_single_submission(case: EngineCase) -> Outcome {
     ensure_equal("the phase", &case.listed_run(job.run()).await?.phase, &RunPhase::Done)
 }
 
+pub(super) async fn check_one_run_of_session(case: EngineCase) -> Outcome {
+    let of_session = |run: &str| Job::new(run.into(), "s_shared".into()).map_err(failed("make a job"));
+    let (first, second) = (of_session("r_1")?, of_session("r_2")?);
+    // Both processes submit at the same moment: exactly one run has the session.
+    let both = tokio::join!(case.engine.submit(first.clone()), case.other.submit(second.clone()));
+    let (winner, loser) = match both {
+        (Ok(()), Err(EngineError::SessionTaken { run, .. })) => ((first, run), second),
+        (Err(EngineError::SessionTaken { run, .. }), Ok(())) => ((second, run), first),
+        other => return Err(format!("two runs of a session at once: {other:?}")),
+    };
+    let (winner, named) = winner;
+    ensure_equal("the run of the error", &named, winner.run())?;
+    case.other.submit(winner.clone()).await.map_err(failed("submit the same run again"))?;
+    let filter = RunFilter { session: Some("s_shared".into()), ..RunFilter::default() };
+    let found = case.other.list(&filter).await.map_err(failed("list"))?;
+    ensure_equal("runs of the session", &found.len(), &1)?;
+    case.serve_once("w", FnLegs::completing()).await?;
+    case.other.submit(loser.clone()).await.map_err(failed("submit a run of a session that is free"))?;
+    let filter = RunFilter { session: Some("s_other".into()), ..RunFilter::default() };
+    ensure_equal(
+        "runs of another session",
+        &case.other.list(&filter).await.map_err(failed("list"))?.len(),
+        &0,
+    )
+}
+
 pub(super) async fn check_start_order(case: EngineCase) -> Outcome {
     for (run, priority) in [("r_1", 0), ("r_2", 0), ("r_3", 5), ("r_4", -5), ("r_5", 0)] {
         let job = job(run)?.with_priority(priority);

@@ -2,14 +2,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use zk_core::service::{Engine, EngineName, Take};
+use zk_core::service::{EngineName, Take};
 use zk_engine::AgentLegs;
 use zk_tui::Style;
 use zk_tui::plain::{Screen, SharedScreen};
 
 use crate::app::{AppContext, runtime};
 use crate::args::fleet::WorkerArgs;
-use crate::commands::runs::{engine, name};
+use crate::commands::runs::{engine, engine_name, name};
 use crate::configure::canonical;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::WorkerAgents;
@@ -42,7 +42,7 @@ pub(crate) fn worker(app: &AppContext, args: &WorkerArgs) -> Outcome<Exit> {
     let signals = signals::watch(|| ()).map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
     signals.arm_process(stop.clone(), || ());
     let engine = engine(machine)?;
-    screen.line(Style::PLAIN, &format!("zk: {worker} serves {}", engine.path().display()));
+    screen.line(Style::PLAIN, &format!("zk: {worker} serves {}", engine_name(machine)?));
     let legs = AgentLegs::new(Arc::new(WorkerAgents::new(app.clone(), workspaces, screen.clone())));
     runtime()?.block_on(engine.serve(take, Arc::new(legs), stop))?;
     screen.line(Style::PLAIN, &format!("zk: {worker} ends"));

@@ -55,6 +55,7 @@ pub(crate) fn fleet(app: &AppContext, action: Option<FleetAction>, json: bool) -
         FleetAction::Approve(args) => runs::approve(app, &args),
         FleetAction::Drain { worker } => runs::drain(app, worker.as_deref()),
         FleetAction::Schedule(args) => runs::schedule(app, &args),
+        FleetAction::Setup => runs::set_up(machine),
         FleetAction::Stop { id } => {
             let view = dir.find(&id)?;
             if !view.state.is_alive() {

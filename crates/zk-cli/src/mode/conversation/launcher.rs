@@ -71,9 +71,10 @@ impl Launcher {
                 (cwd, root)
             }
         };
-        let Additions { providers, mut plugins, session_store } = self.app.settings.additions.clone();
+        let Additions { providers, mut plugins, session_store, engines } =
+            self.app.settings.additions.clone();
         plugins.extend(request.plugins.iter().cloned());
-        let additions = Additions { providers, plugins, session_store };
+        let additions = Additions { providers, plugins, session_store, engines };
         let (mut app, mut warnings) =
             AppContext::read(place, machine, launch, self.app.given.clone(), additions)?;
         self.check_pinned(&app, &request.bundle_dirs)?;

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use super::{EngineName, MAX_ENGINE_NAME_BYTES, RunPhase};
-use crate::model::RunId;
+use crate::model::{RunId, SessionId};
 
 /// Error of an [`Engine`](super::Engine).
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +29,18 @@ pub enum EngineError {
         /// Id of the run.
         run: RunId,
         /// Last phase of the run.
+        phase: RunPhase,
+    },
+    /// Another unfinished run has the session: two runs would write into each other's turns.
+    #[error(
+        "session `{session}` has a run already: `{run}` is {phase}; end it first, or tell it what to do next"
+    )]
+    SessionTaken {
+        /// Id of the session.
+        session: SessionId,
+        /// Id of the run that has it.
+        run: RunId,
+        /// Phase of that run.
         phase: RunPhase,
     },
     /// Another worker of this name is serving.

@@ -1,4 +1,6 @@
+mod cron;
 mod error;
+mod health;
 mod job;
 mod lease;
 mod name;
@@ -6,12 +8,17 @@ mod phase;
 mod run;
 mod schedule;
 
+pub use cron::{CronError, CronLine};
 pub use error::EngineError;
+pub use health::{EngineHealth, WorkerHealth};
 pub use job::{JOB_FORMAT, Job, JobParent, MAX_JOB_BYTES};
 pub use lease::{Lease, Take};
 pub use name::{EngineName, MAX_CALL_ID_BYTES, MAX_ENGINE_NAME_BYTES};
 pub use phase::RunPhase;
-pub use run::{EngineRun, HandoverCause, LegEnd, LegFailure, MAX_WAITED_CHILDREN, RunFilter, Wait};
+pub use run::{
+    EngineRun, HandoverCause, LegEnd, LegFailure, MAX_WAITED_CHILDREN, RunFilter, UnreadableEntry,
+    UnreadableKind, Wait,
+};
 pub use schedule::{MIN_SCHEDULE_INTERVAL, Schedule, ScheduleTimes, ScheduledJob};
 
 use std::sync::Arc;
@@ -41,10 +48,12 @@ use crate::model::RunId;
 /// ```
 #[async_trait]
 pub trait Engine: Send + Sync {
-    /// Adds a run. A job that is submitted again changes nothing.
+    /// Adds a run. A job that is submitted again changes nothing. A session has at most one unfinished run, also of two
+    /// that are submitted at the same moment, and of jobs in a format that this version cannot read.
     ///
     /// # Errors
-    /// [`EngineError::OtherJob`] when the run exists with another job, and when the engine cannot be used.
+    /// [`EngineError::OtherJob`] when the run exists with another job, [`EngineError::SessionTaken`], and when the engine
+    /// cannot be used.
     async fn submit(&self, job: Job) -> Result<(), EngineError>;
 
     /// Wakes a parked run: its next leg begins soon. A run that is queued stays so; a running one has another leg if
@@ -61,11 +70,28 @@ pub trait Engine: Send + Sync {
     /// [`EngineError::UnknownRun`], and when the engine cannot be used.
     async fn cancel(&self, run: &RunId) -> Result<(), EngineError>;
 
-    /// Lists runs in the order of their submission.
+    /// Lists runs in the order of their submission. Those that cannot be read are in [`Engine::unreadable`].
     ///
     /// # Errors
     /// When the engine cannot be used.
     async fn list(&self, filter: &RunFilter) -> Result<Vec<EngineRun>, EngineError>;
+
+    /// Lists the entries that this version cannot read; none by default.
+    ///
+    /// # Errors
+    /// When the engine cannot be used.
+    async fn unreadable(&self) -> Result<Vec<UnreadableEntry>, EngineError> {
+        Ok(Vec::new())
+    }
+
+    /// Returns the state of the engine itself, for a diagnosis; by default only that it can list runs.
+    ///
+    /// # Errors
+    /// When the engine cannot be reached or used.
+    async fn health(&self) -> Result<EngineHealth, EngineError> {
+        self.list(&RunFilter { limit: Some(1), ..RunFilter::default() }).await?;
+        Ok(EngineHealth::default())
+    }
 
     /// Adds or replaces a schedule, by its name.
     ///

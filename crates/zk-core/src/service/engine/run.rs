@@ -4,7 +4,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::{EngineName, Job, RunPhase};
-use crate::model::{EntryId, RunId};
+use crate::model::{EntryId, RunId, SessionId};
 use crate::service::RunStatus;
 
 /// Maximum number of child runs that a parked run can wait for in [`Wait::Children`].
@@ -35,6 +35,8 @@ pub enum Wait {
     Until(SystemTime),
     /// The end of all these runs, at most [`MAX_WAITED_CHILDREN`].
     Children(Vec<RunId>),
+    /// A larger budget, by mail in the session's store: the run has used up its own.
+    Budget,
 }
 
 impl fmt::Display for Wait {
@@ -43,6 +45,7 @@ impl fmt::Display for Wait {
             Self::Answer(_) => f.write_str("an answer"),
             Self::Mail => f.write_str("a message"),
             Self::Until(_) => f.write_str("a time"),
+            Self::Budget => f.write_str("a larger budget"),
             Self::Children(runs) if runs.len() == 1 => f.write_str("a child run"),
             Self::Children(runs) => write!(f, "{} child runs", runs.len()),
         }
@@ -90,6 +93,9 @@ pub enum LegFailure {
     /// The leg panicked.
     #[error("the leg broke off by a defect of zk; the worker's log says where")]
     Panicked,
+    /// The engine's entry of the run cannot be read.
+    #[error("the engine's entry of the run cannot be read; submit its session anew")]
+    Unreadable,
     /// The worker died in each of this many legs.
     #[error("{0} legs in a row died with their workers")]
     Deaths(u32),
@@ -126,6 +132,36 @@ pub struct EngineRun {
     pub changed: SystemTime,
 }
 
+/// Entry of an engine that this version of zk cannot read, because a newer one wrote it or it is damaged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnreadableEntry {
+    /// Kind of the entry.
+    pub kind: UnreadableKind,
+    /// Id of the run, or name of the schedule.
+    pub id: String,
+    /// Reason for which it cannot be read.
+    pub why: String,
+}
+
+/// Kind of an [`UnreadableEntry`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnreadableKind {
+    /// A run.
+    Run,
+    /// A schedule.
+    Schedule,
+}
+
+impl fmt::Display for UnreadableKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Run => "run",
+            Self::Schedule => "schedule",
+        })
+    }
+}
+
 /// Filter for listing runs. The default lists all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunFilter {
@@ -137,6 +173,8 @@ pub struct RunFilter {
     pub queue: Option<EngineName>,
     /// Tenant of the runs to list.
     pub tenant: Option<EngineName>,
+    /// Session of the runs to list.
+    pub session: Option<SessionId>,
     /// Parent run of the runs to list.
     pub parent: Option<RunId>,
     /// Phases of the runs to list; empty for all.

@@ -3,11 +3,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::name::check_name;
-use super::{EngineError, EngineName, Job};
+use super::{CronLine, EngineError, EngineName, Job};
 use crate::model::{RunId, SessionId};
 
 /// Shortest time between two runs of a schedule.
 pub const MIN_SCHEDULE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Length of a year without a leap day.
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Number of minutes in a day.
 const DAY_MINUTES: u64 = 24 * 60;
@@ -25,13 +28,15 @@ pub struct Schedule {
 }
 
 /// Times of a schedule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScheduleTimes {
     /// At a regular interval of this length, at least [`MIN_SCHEDULE_INTERVAL`].
     Every(Duration),
     /// Daily, at this minute after midnight, UTC.
     DailyAt(u16),
+    /// At the times of a cron line, UTC.
+    Cron(CronLine),
 }
 
 /// Job of each run of a schedule.
@@ -62,12 +67,14 @@ impl ScheduleTimes {
     /// assert_eq!(ScheduleTimes::DailyAt(720).next(noon), noon + Duration::from_secs(86_400));
     /// ```
     #[must_use]
-    pub fn next(self, now: SystemTime) -> SystemTime {
+    pub fn next(&self, now: SystemTime) -> SystemTime {
         match self {
-            Self::Every(pause) => now.checked_add(pause.max(MIN_SCHEDULE_INTERVAL)).unwrap_or(now),
+            Self::Every(pause) => now.checked_add((*pause).max(MIN_SCHEDULE_INTERVAL)).unwrap_or(now),
+            // A line whose last time has passed is looked at again in a year, and submits nothing until then.
+            Self::Cron(line) => line.next(now).unwrap_or(now + YEAR),
             Self::DailyAt(minute) => {
                 let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-                let minute = u64::from(minute) % DAY_MINUTES;
+                let minute = u64::from(*minute) % DAY_MINUTES;
                 let midnight = seconds - seconds % (DAY_MINUTES * 60);
                 let today = midnight + minute * 60;
                 let next = if today > seconds { today } else { today + DAY_MINUTES * 60 };

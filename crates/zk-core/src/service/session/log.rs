@@ -26,6 +26,15 @@ pub trait SessionLog: Send + Sync {
     /// [`StoreError`]; no entry was added then.
     async fn append(&self, scope: &Scope, entry: NewEntry) -> Result<EntryId, StoreError>;
 
+    /// Appends an entry that another machine may act on: once this returns, it survives a power cut too. By default as
+    /// durable as [`append`](Self::append) makes it.
+    ///
+    /// # Errors
+    /// [`StoreError`]; no entry was added then.
+    async fn append_synced(&self, scope: &Scope, entry: NewEntry) -> Result<EntryId, StoreError> {
+        self.append(scope, entry).await
+    }
+
     /// Returns all entries of this plugin on the current branch, oldest first, including the entries that
     /// `session:loaded` left out.
     ///

@@ -1,7 +1,14 @@
 //! The engine in a PostgreSQL server that each test starts.
 
 mod conform;
+mod kills;
+mod links;
+mod sizes;
 
+use std::time::Duration;
+
+use async_trait::async_trait;
+use zk_core::service::{Job, Lease, LegEnd, Legs, RunStatus};
 use zk_fleet::PostgresEngine;
 use zk_testkit::PostgresServer;
 
@@ -39,4 +46,29 @@ impl std::ops::Deref for Server {
     fn deref(&self) -> &PostgresServer {
         &self.server
     }
+}
+
+/// Legs that complete at once.
+pub(crate) struct Completing;
+
+#[async_trait]
+impl Legs for Completing {
+    async fn leg(&self, _: &Job, _: Lease) -> LegEnd {
+        LegEnd::Done(RunStatus::Completed)
+    }
+}
+
+/// Job of a run with a session of its own.
+pub(crate) fn job(run: &str) -> Job {
+    Job::new(run.into(), format!("s_{run}").as_str().into()).unwrap()
+}
+
+/// Waits until `holds`.
+pub(crate) async fn wait_for(holds: impl AsyncFn() -> bool) {
+    let waited = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), waited).await.expect("nothing came of it within a minute");
 }

@@ -1,6 +1,6 @@
 use std::io::IsTerminal;
 
-use zk_core::service::{Engine, EngineRun, RunPhase, StoredQuestion, UiAnswer};
+use zk_core::service::{EngineRun, RunPhase, StoredQuestion, UiAnswer};
 use zk_tui::term::print_stderr;
 
 use super::question::{describe_question, question_lines, question_of};

@@ -1,7 +1,9 @@
 use zk_chat::age;
-use zk_core::service::{Engine, EngineRun, RunFilter, RunPhase, Wait};
+use zk_core::service::{Engine, EngineRun, RunFilter, RunPhase, UnreadableEntry, Wait, visible_line};
+use zk_engine::EngineLocation;
+use zk_tui::term::print_stderr;
 
-use super::engine;
+use super::{engine, local_engine};
 use crate::app::{AppContext, runtime};
 use crate::commands::{print, print_text};
 use crate::exit::{Exit, Failure, Outcome};
@@ -13,12 +15,16 @@ const MAX_OVERVIEW_RUNS: usize = 20;
 pub(crate) fn list(app: &AppContext, active: bool, json: bool) -> Outcome<Exit> {
     let machine = &app.work.machine;
     let filter = if active { RunFilter::unfinished() } else { RunFilter::default() };
-    let runs = runtime()?.block_on(engine(machine)?.list(&filter))?;
+    let engine = engine(machine)?;
+    let (runs, unreadable) = runtime()?
+        .block_on(async { Ok::<_, Failure>((engine.list(&filter).await?, engine.unreadable().await?)) })?;
     if json {
+        unreadable.iter().for_each(|entry| print_stderr(&unreadable_line(entry)));
         let text = serde_json::to_string_pretty(&runs).map_err(Failure::failed)?;
         return print_text(machine, &text);
     }
     let mut lines: Vec<String> = runs.iter().flat_map(lines_of).collect();
+    lines.extend(unreadable.iter().map(unreadable_line));
     if lines.is_empty() {
         lines.push("there are no runs; `zk fleet submit \"what to do\"` submits one".to_owned());
     }
@@ -27,18 +33,29 @@ pub(crate) fn list(app: &AppContext, active: bool, json: bool) -> Outcome<Exit> 
 
 /// Describes the unfinished runs for the list of conversations; empty if no run was ever submitted.
 pub(crate) fn overview(app: &AppContext) -> Outcome<Vec<String>> {
-    let engine = engine(&app.work.machine)?;
+    let machine = &app.work.machine;
+    if let location @ EngineLocation::Remote(_) = machine.engine.location() {
+        return Ok(vec![format!("runs are in {location}: `zk fleet ls` lists them")]);
+    }
+    let engine = local_engine(machine)?;
     if !engine.path().exists() {
         return Ok(Vec::new());
     }
     let filter = RunFilter { limit: Some(MAX_OVERVIEW_RUNS + 1), ..RunFilter::unfinished() };
-    let runs = runtime()?.block_on(engine.list(&filter))?;
+    let (runs, unreadable) = runtime()?
+        .block_on(async { Ok::<_, Failure>((engine.list(&filter).await?, engine.unreadable().await?)) })?;
     let first = runs.len().saturating_sub(MAX_OVERVIEW_RUNS);
     let mut lines: Vec<String> = runs.iter().skip(first).flat_map(lines_of).collect();
     if first > 0 {
         lines.push("more: `zk fleet ls --active`".to_owned());
     }
+    lines.extend(unreadable.iter().map(unreadable_line));
     Ok(lines)
+}
+
+fn unreadable_line(entry: &UnreadableEntry) -> String {
+    let (id, why) = (visible_line(&entry.id), visible_line(&entry.why));
+    format!("{id}  unreadable {}: {why}", entry.kind)
 }
 
 fn lines_of(run: &EngineRun) -> Vec<String> {
@@ -58,6 +75,7 @@ fn lines_of(run: &EngineRun) -> Vec<String> {
     if let Some(wait) = &run.wait {
         let command = match wait {
             Wait::Answer(_) => format!(": zk fleet approve {id}"),
+            Wait::Budget => format!(": zk fleet raise {id} --usd AMOUNT"),
             Wait::Mail | Wait::Until(_) | Wait::Children(_) => String::new(),
         };
         lines.push(format!("  waits for {wait}{command}"));

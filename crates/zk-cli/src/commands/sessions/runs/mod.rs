@@ -8,11 +8,12 @@ mod watch;
 
 use std::sync::Arc;
 
-use zk_core::service::{EngineError, EngineName};
-use zk_engine::{LocalEngine, Runs, RunsError};
+use zk_core::service::{Engine, EngineError, EngineName};
+use zk_engine::{EngineLocation, LocalEngine, Runs, RunsError};
 use zk_exec::LocalStateFiles;
 
-use crate::app::{AppContext, Machine};
+use crate::app::{AppContext, Machine, runtime};
+use crate::commands::print;
 use crate::exit::{Exit, Explain, Failure, Outcome};
 use crate::sessions;
 
@@ -28,6 +29,7 @@ impl Explain for EngineError {
                 Exit::Usage
             }
             Self::Finished { .. }
+            | Self::SessionTaken { .. }
             | Self::TooNew { .. }
             | Self::Full { .. }
             | Self::Lost { .. }
@@ -42,7 +44,7 @@ impl Explain for RunsError {
         match self {
             Self::Engine(error) => error.exit(),
             Self::Unknown(_) | Self::Ambiguous { .. } | Self::NoPrompt | Self::NothingToDo(_) => Exit::Usage,
-            Self::Store(_) | Self::NotParked { .. } | Self::Answer(_) | Self::HasRun { .. } => Exit::Failed,
+            Self::Store(_) | Self::NotParked { .. } | Self::Answer(_) => Exit::Failed,
         }
     }
 
@@ -50,7 +52,7 @@ impl Explain for RunsError {
         match self {
             Self::Unknown(_) | Self::Ambiguous { .. } => format!("{self}; `zk fleet ls` lists them"),
             Self::NothingToDo(_) => format!("{self}: `zk handoff \"what to do next\"`"),
-            Self::HasRun { run, .. } => {
+            Self::Engine(EngineError::SessionTaken { run, .. }) => {
                 format!("{self}: `zk fleet abort {run}`, or `zk fleet steer {run} TEXT`")
             }
             Self::Engine(_) | Self::Store(_) | Self::NoPrompt | Self::NotParked { .. } | Self::Answer(_) => {
@@ -60,17 +62,44 @@ impl Explain for RunsError {
     }
 }
 
-/// The engine of this user.
-pub(crate) fn engine(machine: &Machine) -> Outcome<LocalEngine> {
+/// The engine of this machine.
+fn local_engine(machine: &Machine) -> Outcome<LocalEngine> {
     let no_place = || Failure::usage("there is no place for runs: set HOME or ZK_HOME");
     let dir = machine.dirs.engine().ok_or_else(no_place)?;
     Ok(LocalEngine::new(dir, Arc::new(LocalStateFiles::new(machine.host_files.clone()))))
 }
 
+/// The engine that the settings name.
+pub(crate) fn engine(machine: &Machine) -> Outcome<Arc<dyn Engine>> {
+    Ok(match machine.engine.remote()? {
+        Some((address, kind)) => kind.open(address)?,
+        None => Arc::new(local_engine(machine)?),
+    })
+}
+
+/// Name of the engine's place in messages, without credentials.
+pub(crate) fn engine_name(machine: &Machine) -> Outcome<String> {
+    Ok(match machine.engine.location() {
+        EngineLocation::Local => local_engine(machine)?.path().display().to_string(),
+        location @ EngineLocation::Remote(_) => location.to_string(),
+    })
+}
+
+/// Prepares the server of the engine that the settings name.
+pub(crate) fn set_up(machine: &Machine) -> Outcome<Exit> {
+    let done = match machine.engine.remote()? {
+        Some((address, kind)) => runtime()?.block_on(kind.set_up(address))?,
+        None => {
+            "the engine of this machine needs no preparation; `fleet.engine` names another one".to_owned()
+        }
+    };
+    print(machine, &[done])
+}
+
 /// The runs of this user, with the store of their sessions.
 fn runs(machine: &Machine) -> Outcome<Runs> {
     let store = sessions::store(machine)?.into_inner();
-    Ok(Runs::new(Arc::new(engine(machine)?), store, machine.redactor.clone()))
+    Ok(Runs::new(engine(machine)?, store, machine.redactor.clone()))
 }
 
 /// Parses a name on the command line, such as a queue's.

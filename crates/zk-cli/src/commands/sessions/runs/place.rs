@@ -1,8 +1,9 @@
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use zk_core::model::RunId;
-use zk_core::service::{Engine, Job, RunPhase, Schedule, ScheduleTimes};
-use zk_engine::Placement;
+use zk_core::service::{CronError, EngineRun, Job, RunPhase, Schedule, ScheduleTimes, visible_line};
+use zk_engine::{Placement, Runs};
 
 use super::{engine, name, preset, runs};
 use crate::app::{AppContext, runtime};
@@ -63,6 +64,7 @@ fn submitted_lines(job: &Job) -> Vec<String> {
 pub(crate) fn attach(app: &AppContext, run: &str) -> Outcome<Exit> {
     let runs = runs(&app.work.machine)?;
     let found = runtime()?.block_on(runs.find(run))?;
+    check_directory(app, &runs, &found)?;
     let (id, session) = (found.job.run(), found.job.session().to_string());
     match found.phase {
         RunPhase::Queued | RunPhase::Running => {
@@ -76,6 +78,25 @@ pub(crate) fn attach(app: &AppContext, run: &str) -> Outcome<Exit> {
     }
     let resume = Some(Resume::Id(session));
     mode::run(app, Prompt { resume, ..Prompt::default() })
+}
+
+/// Checks that this is the directory that a run worked in: its relative paths, rules and trust mean another one elsewhere.
+fn check_directory(app: &AppContext, runs: &Runs, run: &EngineRun) -> Outcome<()> {
+    let id = run.job.run();
+    if let Some(workspace) = run.job.workspace() {
+        return Err(Failure::usage(format!(
+            "{id} works in the workspace `{workspace}` of its worker: `zk fleet watch {id}` shows it, and `zk fleet steer {id} TEXT` \
+             talks to it"
+        )));
+    }
+    let nothing = Box::new(|_, _| ControlFlow::Break(()));
+    let scanned = runtime()?.block_on(runs.store().scan(run.job.session(), nothing));
+    let cwd = scanned.map_err(store_failure)?.info.cwd;
+    if cwd == app.work.cwd {
+        return Ok(());
+    }
+    let place = visible_line(&cwd.display().to_string());
+    Err(Failure::usage(format!("{id} worked in {place}: go there, then `zk attach {id}`")))
 }
 
 /// Adds, removes or lists schedules.
@@ -113,9 +134,10 @@ pub(crate) fn schedule(app: &AppContext, args: &ScheduleArgs) -> Outcome<Exit> {
 }
 
 fn schedule_row(plan: &Schedule) -> String {
-    let times = match plan.times {
+    let times = match &plan.times {
         ScheduleTimes::Every(pause) => format!("every {} s", pause.as_secs()),
         ScheduleTimes::DailyAt(minute) => format!("daily at {:02}:{:02} UTC", minute / 60, minute % 60),
+        ScheduleTimes::Cron(line) => format!("at `{line}`"),
     };
     format!("{}  {times}  prompt in session {}", plan.name, plan.job.template)
 }
@@ -128,6 +150,12 @@ fn schedule_times(args: &ScheduleArgs) -> Outcome<ScheduleTimes> {
             (hour < 24 && minute < 60).then_some(hour * 60 + minute)
         });
         return minute.map(ScheduleTimes::DailyAt).ok_or_else(|| wrong(text, "HH:MM, such as 03:30"));
+    }
+    if let Some(line) = &args.cron {
+        return line
+            .parse()
+            .map(ScheduleTimes::Cron)
+            .map_err(|error: CronError| Failure::usage(error.to_string()));
     }
     let text = args.every.as_deref().unwrap_or_default();
     let units = [("s", 1), ("m", 60), ("h", 3600), ("d", 86_400)];

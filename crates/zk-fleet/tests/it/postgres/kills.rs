@@ -1,0 +1,130 @@
+//! Worker processes that are killed at random moments, with a clock that is wrong, and a server that dies meanwhile. Each worker
+//! is this test program, started again.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use zk_core::service::{Engine, EngineError, EngineName, RunFilter, Take};
+use zk_fleet::PostgresEngine;
+use zk_testkit::{StepLegs, check_kills};
+
+use super::Server;
+
+/// Environment variable that makes the test program a worker: its name, the directory of runs, the address.
+const PART: &str = "ZK_FLEET_TEST_WORKER";
+/// Environment variable with the number of kills of a long test.
+const KILLS: &str = "ZK_FLEET_KILLS";
+
+const WORKERS: usize = 3;
+const LEASE: Duration = Duration::from_secs(1);
+
+/// Program that starts another one with a wrong clock.
+const FAKETIME: &str = "/usr/bin/faketime";
+
+/// Starts a worker; those with odd numbers are an hour ahead of the server, where `faketime` is installed.
+#[expect(clippy::disallowed_methods, reason = "the worker is this test program")]
+fn spawn_worker(server: &Server, database: &str, runs: &Path, number: usize) -> std::io::Result<Child> {
+    let own = std::env::current_exe()?;
+    let mut command = if number % 2 == 1 && Path::new(FAKETIME).exists() {
+        let mut command = Command::new(FAKETIME);
+        command.args(["-f", "+1h"]).arg(own);
+        command
+    } else {
+        Command::new(own)
+    };
+    command
+        .args(["--exact", "postgres::kills::part_worker", "--nocapture"])
+        .env(PART, format!("w{number}={}={}", runs.display(), server.address(database)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+}
+
+/// Body of the worker process. Does nothing without the environment variable.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn part_worker() {
+    #[expect(clippy::disallowed_methods, reason = "how the starting test says what to do")]
+    let Ok(part) = std::env::var(PART) else { return };
+    let (name, rest) = part.split_once('=').unwrap();
+    let (runs, address) = rest.split_once('=').unwrap();
+    let take = Take { lease: LEASE, max_legs: 3, ..Take::new(EngineName::new(name).unwrap()) };
+    let legs = Arc::new(StepLegs::new(runs, || Duration::from_millis(fastrand::u64(1..25))));
+    let engine = PostgresEngine::new(address).unwrap();
+    loop {
+        // The server may not have noticed that the worker before is gone, or may be starting.
+        match engine.serve(take.clone(), legs.clone(), CancellationToken::new()).await {
+            Err(EngineError::NameTaken(_) | EngineError::Failed { .. }) => {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            ended => return ended.unwrap(),
+        }
+    }
+}
+
+/// Returns the number of kills, by default 100.
+#[expect(clippy::disallowed_methods, reason = "how a whole campaign is asked for")]
+fn kill_count() -> usize {
+    std::env::var(KILLS).ok().and_then(|text| text.parse().ok()).unwrap_or(100)
+}
+
+/// No run is lost or finished without its steps, and each leg has a larger token than the leg before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_workers_lose_no_run() {
+    let Some(server) = Server::start() else { return };
+    server.prepare("kills").await;
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, mut random) = (server.engine("kills"), fastrand::Rng::with_seed(11));
+    let spawn = |number| spawn_worker(&server, "kills", dir.path(), number);
+    let killed =
+        check_kills(&engine, dir.path(), (WORKERS, kill_count()), spawn, |below| random.u64(..below));
+    let killed = killed.await.unwrap();
+    println!("{killed:?}");
+    assert!(killed.cut_legs > 0, "no leg was cut off");
+    // What Absurd holds agrees with the list: no task is left that a worker could take.
+    let left = server.sql("kills", "SELECT count(*) FROM absurd.t_zk_1 WHERE state <> 'completed'").unwrap();
+    assert_eq!(left.trim(), "0");
+}
+
+/// A server that dies in the middle of legs costs no run and no step.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_server_loses_no_run() {
+    let Some(server) = Server::start() else { return };
+    server.prepare("server").await;
+    let dir = tempfile::tempdir().unwrap();
+    let engine = server.engine("server");
+    let worker = Arc::new(StepLegs::new(dir.path(), || Duration::from_millis(40)));
+    let stop = CancellationToken::new();
+    let take = Take { lease: LEASE, ..Take::new(EngineName::new("w").unwrap()) };
+    let (serving, stopped) = (server.engine("server"), stop.clone());
+    let serving = tokio::spawn(async move { serving.serve(take, worker, stopped).await });
+    for round in 0..3 {
+        let id = |index: usize| format!("r_{round}_{index}");
+        for index in 0..4 {
+            engine.submit(super::job(&id(index))).await.unwrap();
+        }
+        super::wait_for(async || {
+            engine.list(&RunFilter::default()).await.is_ok_and(|runs| runs.iter().any(|run| run.legs > 0))
+        })
+        .await;
+        server.control("restart").unwrap();
+        super::wait_for(async || {
+            for run in engine.list(&RunFilter::unfinished()).await.unwrap_or_default() {
+                let _ = engine.wake(run.job.run()).await;
+            }
+            engine.list(&RunFilter::unfinished()).await.is_ok_and(|runs| runs.is_empty())
+        })
+        .await;
+    }
+    stop.cancel();
+    serving.await.unwrap().unwrap();
+    let listed = engine.list(&RunFilter::default()).await.unwrap();
+    assert_eq!(listed.len(), 12);
+    for run in listed {
+        let text = std::fs::read_to_string(dir.path().join(run.job.run().as_str())).unwrap();
+        assert_eq!(text.lines().filter(|line| *line == "step").count(), 6, "{run:?}\n{text}");
+    }
+}
