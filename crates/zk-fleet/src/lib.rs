@@ -5,7 +5,8 @@
 //! | `PostgresEngine` | runs in PostgreSQL, on Absurd's stored procedures (feature `postgres`) |
 //! | `PostgresKind` | the kind of its addresses, for a program on `zk-cli` (feature `postgres`) |
 //! | `TemporalEngine` | runs on a Temporal server (feature `temporal`) |
-//! | `TemporalLocation` | its addresses, `temporal://HOST:PORT/NAMESPACE` (feature `temporal`) |
+//! | `TemporalKind` | the kind of its addresses, for a program on `zk-cli` (feature `temporal`) |
+//! | `TemporalLocation` | an address `temporal://HOST:PORT/NAMESPACE` (feature `temporal`) |
 //! | `zk-worker` | zk with the engines of this crate (feature `worker`) |
 //!
 //! # What this crate must never know
@@ -21,4 +22,4 @@ mod temporal;
 #[cfg(feature = "postgres")]
 pub use postgres::{Installed, PostgresEngine, PostgresKind};
 #[cfg(feature = "temporal")]
-pub use temporal::{LocationError, TemporalEngine, TemporalLocation};
+pub use temporal::{LocationError, TemporalEngine, TemporalKind, TemporalLocation};

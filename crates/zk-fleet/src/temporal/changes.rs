@@ -17,8 +17,9 @@ use super::engine::{TemporalEngine, is_missing};
 use super::order::{
     CHILD_SIGNAL, JOB_MEMO, Order, Progress, RUN_TYPE, WAKE_SIGNAL, Work, task_queue, workflow_id,
 };
-use super::runs::{self, FoundRun};
+use super::runs::{self, FoundRun, Presence};
 use super::server::{Server, execution, fresh_id, named_queue, to_payload, to_payloads, workflow_type};
+use super::sessions;
 
 /// Longest time for one step of a workflow, after which another worker repeats it.
 pub(super) const STEP_LIMIT: Duration = Duration::from_secs(5);
@@ -31,7 +32,12 @@ const MAX_FAIRNESS_BYTES: usize = 64;
 
 /// Adds a run, once.
 pub(super) async fn submit(server: &Server, engine: &TemporalEngine, job: Job) -> Result<(), EngineError> {
+    // A run that is there already needs no session, and may be over.
+    if runs::presence(server, job.run()).await? != Presence::Missing {
+        return same_job(server, &job).await;
+    }
     let is_orphan = is_parent_cancelled(server, &job).await?;
+    sessions::take(server, &job).await?;
     let work = Work::Job(job.clone());
     let order = Order {
         work: work.clone(),
@@ -63,11 +69,11 @@ pub(super) async fn submit(server: &Server, engine: &TemporalEngine, job: Job) -
     match server.calls().start_workflow_execution(request.into_request()).await {
         Ok(_) => {}
         Err(status) if status.code() == Code::AlreadyExists => {
-            let known = runs::find(server, job.run()).await?;
-            return match known {
-                Some(known) if known.run.job == job => Ok(()),
-                Some(_) | None => Err(EngineError::OtherJob(job.run().clone())),
-            };
+            let same = same_job(server, &job).await;
+            if same.is_err() {
+                sessions::give_back(server, &job).await;
+            }
+            return same;
         }
         Err(status) => return Err(server.error("submit the run", &status)),
     }
@@ -76,6 +82,14 @@ pub(super) async fn submit(server: &Server, engine: &TemporalEngine, job: Job) -
         cancel(server, job.run()).await?;
     }
     Ok(())
+}
+
+/// Whether the run that is there has this job.
+async fn same_job(server: &Server, job: &Job) -> Result<(), EngineError> {
+    match runs::find(server, job.run()).await? {
+        Some(known) if known.run.job == *job => Ok(()),
+        Some(_) | None => Err(EngineError::OtherJob(job.run().clone())),
+    }
 }
 
 async fn is_parent_cancelled(server: &Server, job: &Job) -> Result<bool, EngineError> {
@@ -189,6 +203,7 @@ async fn cancel_one(server: &Server, found: &FoundRun) -> Result<(), EngineError
                 Err(status) if is_missing(status.code()) => {}
                 Err(status) => return Err(server.error("cancel the run", &status)),
             }
+            sessions::give_back(server, &found.run.job).await;
             match found.run.job.parent() {
                 Some(parent) => tell_parent(server, &parent.run).await,
                 None => Ok(()),
@@ -206,7 +221,7 @@ pub(super) async fn tell_parent(server: &Server, parent: &RunId) -> Result<(), E
     if found.run.phase == RunPhase::Parked {
         let is_due = match &found.run.wait {
             Some(Wait::Children(children)) => have_ended(server, children).await?,
-            Some(Wait::Answer(_) | Wait::Mail | Wait::Until(_)) | None => false,
+            Some(Wait::Answer(_) | Wait::Mail | Wait::Budget | Wait::Until(_)) | None => false,
         };
         if !is_due {
             return Ok(());
@@ -218,7 +233,7 @@ pub(super) async fn tell_parent(server: &Server, parent: &RunId) -> Result<(), E
 /// Whether all of these runs have ended. Unknown ones count as ended.
 pub(super) async fn have_ended(server: &Server, runs: &[RunId]) -> Result<bool, EngineError> {
     for run in runs {
-        if runs::find(server, run).await?.is_some_and(|found| !found.run.phase.is_finished()) {
+        if matches!(runs::presence(server, run).await?, Presence::Open(_)) {
             return Ok(false);
         }
     }

@@ -8,11 +8,14 @@ use temporalio_client::tonic::Code;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use zk_core::model::RunId;
-use zk_core::service::{Engine, EngineError, EngineName, EngineRun, Job, Legs, RunFilter, Schedule, Take};
+use zk_core::service::{
+    Engine, EngineError, EngineHealth, EngineName, EngineRun, Job, Legs, RunFilter, Schedule, Take,
+    UnreadableEntry,
+};
 
 use super::location::TemporalLocation;
 use super::server::Server;
-use super::{changes, runs, schedules, serve, workers};
+use super::{changes, health, runs, schedules, serve, workers};
 
 /// Number of legs after which a workflow continues as a new execution, unless set.
 const LEGS_PER_EXECUTION: u64 = 500;
@@ -103,6 +106,11 @@ impl TemporalEngine {
         self.legs_per_execution
     }
 
+    /// Checks that the server can keep runs, and returns its version.
+    pub(super) async fn check(&self) -> Result<String, EngineError> {
+        Ok(self.health().await?.version)
+    }
+
     async fn server(&self) -> Result<&Server, EngineError> {
         self.server.get_or_try_init(|| Server::connect(&self.target, None)).await
     }
@@ -125,6 +133,14 @@ impl Engine for TemporalEngine {
     async fn list(&self, filter: &RunFilter) -> Result<Vec<EngineRun>, EngineError> {
         let found = runs::list(self.server().await?, filter).await?;
         Ok(found.into_iter().map(|found| found.run).collect())
+    }
+
+    async fn unreadable(&self) -> Result<Vec<UnreadableEntry>, EngineError> {
+        health::list_unreadable(self.server().await?).await
+    }
+
+    async fn health(&self) -> Result<EngineHealth, EngineError> {
+        health::look(self.server().await?).await
     }
 
     async fn schedule(&self, plan: Schedule) -> Result<(), EngineError> {

@@ -165,7 +165,7 @@ async fn wait_for(ctx: &mut Context, wait: &Wait) -> Result<(), WorkflowTerminat
     loop {
         let (mut pause, mut is_parent) = (None, false);
         match wait {
-            Wait::Answer(_) | Wait::Mail => {}
+            Wait::Answer(_) | Wait::Mail | Wait::Budget => {}
             Wait::Until(time) => pause = Some(time.duration_since(now(ctx)).unwrap_or_default()),
             Wait::Children(runs) => {
                 (pause, is_parent) = (Some(CHILDREN_PAUSE), true);

@@ -18,11 +18,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use zk_core::model::RunId;
 use zk_core::service::{EngineName, HandoverCause, Lease, LegEnd, LegFailure, Legs, Take};
+use zk_engine::{Settlement, settle_leg};
 
 use super::changes;
 use super::engine::is_missing;
 use super::order::{CHILDREN_TYPE, LegOrder, LegReport, ReportedEnd, TELL_TYPE, notes_queue};
 use super::server::{Server, from_payloads, from_wire, named_queue, request_once, to_payloads};
+use super::sessions;
 
 /// Time of one poll of the server, which answers a second before it ends.
 const POLL_TIME: Duration = Duration::from_secs(30);
@@ -187,7 +189,10 @@ impl LegRunner {
             end = leg => end.unwrap_or(LegEnd::Failed(LegFailure::Panicked)),
             never = keeping => never,
         };
-        self.report_leg(&task, &end).await;
+        let is_taken = self.report_leg(&task, &end).await;
+        if is_taken && matches!(settle_leg(&end), Settlement::End(..)) {
+            sessions::give_back(&self.server, &order.job).await;
+        }
     }
 
     /// Reports to the server that the leg goes on, and tells the leg what becomes of its lease. Never returns.
@@ -222,13 +227,13 @@ impl LegRunner {
     }
 
     /// Reports the end of a leg. If that fails, the server misses the leg after a lease, and the next one continues
-    /// from the session.
-    async fn report_leg(&self, task: &PollActivityTaskQueueResponse, end: &LegEnd) {
-        self.report(task, &LegReport { worker: self.worker.clone(), end: ReportedEnd::from(end) }).await;
+    /// from the session. Returns whether the server took it.
+    async fn report_leg(&self, task: &PollActivityTaskQueueResponse, end: &LegEnd) -> bool {
+        self.report(task, &LegReport { worker: self.worker.clone(), end: ReportedEnd::from(end) }).await
     }
 
-    async fn report<T: serde::Serialize>(&self, task: &PollActivityTaskQueueResponse, result: &T) {
-        let Ok(result) = to_payloads(result) else { return };
+    async fn report<T: serde::Serialize>(&self, task: &PollActivityTaskQueueResponse, result: &T) -> bool {
+        let Ok(result) = to_payloads(result) else { return false };
         let request = RespondActivityTaskCompletedRequest {
             task_token: task.task_token.clone(),
             result,
@@ -238,12 +243,13 @@ impl LegRunner {
         };
         for _ in 0..REPORT_ATTEMPTS {
             match self.server.calls().respond_activity_task_completed(request.clone().into_request()).await {
-                Ok(_) => break,
+                Ok(_) => return true,
                 // Another worker has the run by now.
                 Err(status) if is_missing(status.code()) => break,
                 Err(_) => sleep(RETRY_PAUSE).await,
             }
         }
+        false
     }
 
     async fn run_note(&self, task: PollActivityTaskQueueResponse) {
@@ -252,10 +258,7 @@ impl LegRunner {
             CHILDREN_TYPE => {
                 let runs: Vec<RunId> = from_payloads(task.input.as_ref()).unwrap_or_default();
                 match changes::have_ended(&self.server, &runs).await {
-                    Ok(ended) => {
-                        self.report(&task, &ended).await;
-                        true
-                    }
+                    Ok(ended) => self.report(&task, &ended).await,
                     Err(_) => false,
                 }
             }
@@ -264,10 +267,7 @@ impl LegRunner {
                     Some(parent) => changes::tell_parent(&self.server, &parent).await,
                     None => Ok(()),
                 };
-                if told.is_ok() {
-                    self.report(&task, &()).await;
-                }
-                told.is_ok()
+                told.is_ok() && self.report(&task, &()).await
             }
             _ => false,
         };

@@ -4,6 +4,8 @@ mod changes;
 mod engine;
 mod flow;
 mod flows;
+mod health;
+mod kind;
 mod legs;
 mod location;
 mod order;
@@ -11,7 +13,9 @@ mod runs;
 mod schedules;
 mod serve;
 mod server;
+mod sessions;
 mod workers;
 
 pub use engine::TemporalEngine;
+pub use kind::TemporalKind;
 pub use location::{LocationError, TemporalLocation};

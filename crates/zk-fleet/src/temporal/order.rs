@@ -13,6 +13,8 @@ pub(super) const LEG_TYPE: &str = "zk-leg";
 pub(super) const CHILDREN_TYPE: &str = "zk-children-ended";
 pub(super) const TELL_TYPE: &str = "zk-tell-parent";
 pub(super) const WORKER_TYPE: &str = "zk-worker";
+pub(super) const SESSION_TYPE: &str = "zk-session";
+pub(super) const CLOCK_TYPE: &str = "zk-clock";
 
 /// Names of the signals to a run's workflow.
 pub(super) const WAKE_SIGNAL: &str = "wake";
@@ -57,8 +59,26 @@ pub(super) fn worker_of_id(id: &str) -> Option<EngineName> {
     EngineName::new(id.strip_prefix(PREFIX)?.strip_prefix("worker:")?).ok()
 }
 
+pub(super) fn session_id(session: &SessionId) -> String {
+    format!("{PREFIX}session:{session}")
+}
+
+/// Returns the task queue of holds, which nobody polls.
+pub(super) fn session_queue() -> String {
+    format!("{PREFIX}session:")
+}
+
 pub(super) fn schedule_id(name: &EngineName) -> String {
     format!("{PREFIX}{name}")
+}
+
+pub(super) fn name_of_schedule(id: &str) -> Option<String> {
+    id.strip_prefix(PREFIX).map(str::to_owned)
+}
+
+/// Returns the beginning of the ids of schedules that exist for a moment. No name of a schedule begins with it.
+pub(super) fn schedule_probe() -> String {
+    format!("{PREFIX}/probe")
 }
 
 /// Work of a run's workflow: a submitted job, or a schedule whose runs are named by the server.
@@ -251,4 +271,73 @@ pub(super) fn date_ms(date: SystemTime) -> u64 {
 
 pub(super) fn date_of(millis: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(millis)
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_core::service::{HandoverCause, RunStatus, ScheduleTimes, ScheduledJob};
+
+    use super::*;
+
+    fn report(end: &LegEnd) -> Option<LegReport> {
+        Some(LegReport { worker: EngineName::new("w").unwrap(), end: ReportedEnd::from(end) })
+    }
+
+    #[test]
+    fn tokens_grow_though_the_clock_does_not() {
+        let (mut progress, noon) = (Progress::default(), date_of(1_800_000_000_000));
+        let first = progress.begin_leg(noon);
+        let second = progress.begin_leg(noon - Duration::from_secs(3600));
+        assert_eq!((first, second, progress.legs), (1_800_000_000_000, 1_800_000_000_001, 2));
+        assert!(progress.begin_leg(noon + Duration::from_secs(1)) > second);
+    }
+
+    #[test]
+    fn the_end_of_a_leg_leads_to_the_next_step() {
+        let (park, pause) = (LegEnd::Parked(Wait::Mail), LegEnd::Handover(HandoverCause::Fenced));
+        let until = Wait::Until(date_of(10_000));
+        let failed = LegEnd::Failed(LegFailure::NoSession);
+        // End of the leg, whether the run is cancelled, whether it was woken, next step, last phase.
+        let table = [
+            (report(&LegEnd::Done(RunStatus::Completed)), true, false, Step::Over, Some(RunPhase::Done)),
+            (report(&failed), false, false, Step::Over, Some(RunPhase::Failed)),
+            (report(&LegEnd::Handover(HandoverCause::Draining)), false, false, Step::Leg, None),
+            (report(&pause), false, true, Step::Wait(until), None),
+            (report(&park), false, false, Step::Wait(Wait::Mail), None),
+            (report(&park), false, true, Step::Leg, None),
+            (report(&park), true, true, Step::Over, Some(RunPhase::Cancelled)),
+            (None, false, false, Step::Leg, None),
+            (None, true, false, Step::Over, Some(RunPhase::Cancelled)),
+        ];
+        for (end, is_cancelled, is_woken, step, phase) in table {
+            let mut progress = Progress::default();
+            let found = progress.end_leg(end.clone(), is_cancelled, is_woken, UNIX_EPOCH);
+            assert_eq!((found, progress.phase), (step, phase), "{end:?}");
+        }
+    }
+
+    #[test]
+    fn deaths_in_a_row_fail_a_run() {
+        let mut progress = Progress::default();
+        for _ in 1..MAX_LEG_DEATHS {
+            assert_eq!(progress.end_leg(None, false, false, UNIX_EPOCH), Step::Leg);
+        }
+        let mut healed = progress.clone();
+        healed.end_leg(report(&LegEnd::Handover(HandoverCause::Draining)), false, false, UNIX_EPOCH);
+        assert_eq!(healed.end_leg(None, false, false, UNIX_EPOCH), Step::Leg);
+        assert_eq!(progress.end_leg(None, false, false, UNIX_EPOCH), Step::Over);
+        assert_eq!(progress.failure, Some(LegFailure::Deaths(MAX_LEG_DEATHS)));
+    }
+
+    #[test]
+    fn a_scheduled_run_has_ids_of_its_time() {
+        let job = ScheduledJob { template: "s_t".into(), preset: None, workspace: None, queue: None };
+        let plan =
+            Schedule { name: EngineName::new("nightly").unwrap(), times: ScheduleTimes::DailyAt(210), job };
+        let id = format!("{}-2026-11-28T03:30:00Z", scheduled_id(&plan));
+        let job = Work::Schedule(plan).job(&id).unwrap();
+        assert_eq!(job.run().as_str(), "r_nightly-2026-11-28T03:30:00Z");
+        assert_eq!(job.session().as_str(), "s_nightly-2026-11-28T03:30:00Z");
+        assert_eq!(workflow_id(job.run()), id);
+    }
 }

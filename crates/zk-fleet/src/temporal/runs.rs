@@ -14,7 +14,8 @@ use zk_core::service::{EngineError, EngineName, EngineRun, RunFilter, RunPhase, 
 
 use super::engine::is_missing;
 use super::order::{
-    JOB_MEMO, LEG_TYPE, PROGRESS_MEMO, Progress, RUN_TYPE, Work, date_of, queue_of, task_queue, workflow_id,
+    JOB_MEMO, LEG_TYPE, PROGRESS_MEMO, Progress, RUN_TYPE, Work, date_of, queue_of, run_of_workflow,
+    task_queue, workflow_id,
 };
 use super::server::{Server, execution, from_memo, from_wire};
 
@@ -42,12 +43,19 @@ pub(super) struct FoundRun {
 
 /// Finds a run. Its state is the server's latest.
 pub(super) async fn find(server: &Server, run: &RunId) -> Result<Option<FoundRun>, EngineError> {
+    Ok(describe(server, run).await?.and_then(described_run))
+}
+
+async fn describe(
+    server: &Server,
+    run: &RunId,
+) -> Result<Option<DescribeWorkflowExecutionResponse>, EngineError> {
     let request = DescribeWorkflowExecutionRequest {
         namespace: server.namespace(),
         execution: execution(workflow_id(run)),
     };
     match server.calls().describe_workflow_execution(request.into_request()).await {
-        Ok(described) => Ok(described_run(described.into_inner())),
+        Ok(described) => Ok(Some(described.into_inner())),
         Err(status) if is_unknown(&status) => Ok(None),
         Err(status) => Err(server.error("look at the run", &status)),
     }
@@ -56,6 +64,25 @@ pub(super) async fn find(server: &Server, run: &RunId) -> Result<Option<FoundRun
 /// Whether the server has no such run. A namespace that does not exist is another matter.
 fn is_unknown(status: &Status) -> bool {
     is_missing(status.code()) && !status.message().to_lowercase().contains("namespace")
+}
+
+/// Whether the server has a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presence {
+    Missing,
+    Open(RunPhase),
+    Over,
+}
+
+/// Returns whether the server has a run, also one that this version cannot read.
+pub(super) async fn presence(server: &Server, run: &RunId) -> Result<Presence, EngineError> {
+    let Some(described) = describe(server, run).await? else { return Ok(Presence::Missing) };
+    let is_open = described
+        .workflow_execution_info
+        .as_ref()
+        .is_some_and(|info| info.status() == WorkflowExecutionStatus::Running);
+    let phase = described_run(described).map_or(RunPhase::Queued, |found| found.run.phase);
+    Ok(if is_open && !phase.is_finished() { Presence::Open(phase) } else { Presence::Over })
 }
 
 /// Lists runs in the order of their submission.
@@ -86,7 +113,7 @@ pub(super) async fn list(server: &Server, filter: &RunFilter) -> Result<Vec<Foun
         }
     }
     // The server lists the newest first.
-    found.sort_by(|one, other| other.run.submitted.cmp(&one.run.submitted));
+    found.sort_by_key(|found| std::cmp::Reverse(found.run.submitted));
     found.truncate(limit);
     found.reverse();
     Ok(found)
@@ -95,7 +122,7 @@ pub(super) async fn list(server: &Server, filter: &RunFilter) -> Result<Vec<Foun
 async fn look_at(server: &Server, info: WorkflowExecutionInfo) -> Result<Option<FoundRun>, EngineError> {
     if info.status() == WorkflowExecutionStatus::Running {
         let id = info.execution.map(|execution| execution.workflow_id).unwrap_or_default();
-        return match super::order::run_of_workflow(&id) {
+        return match run_of_workflow(&id) {
             Some(run) => find(server, &run).await,
             None => Ok(None),
         };
@@ -131,6 +158,7 @@ fn fits(run: &EngineRun, filter: &RunFilter) -> bool {
     let queue = job.queue().map_or(Take::DEFAULT_QUEUE, EngineName::as_str);
     filter.run_prefix.as_ref().is_none_or(|prefix| job.run().as_str().starts_with(prefix))
         && filter.queue.as_ref().is_none_or(|wanted| wanted.as_str() == queue)
+        && filter.session.as_ref().is_none_or(|session| job.session() == session)
         && filter.tenant.as_ref().is_none_or(|tenant| job.tenant() == Some(tenant))
         && filter.parent.as_ref().is_none_or(|parent| job.parent().is_some_and(|of| of.run == *parent))
         && (filter.phases.is_empty() || filter.phases.contains(&run.phase))
@@ -209,6 +237,35 @@ fn is_started(state: PendingActivityState) -> bool {
         PendingActivityState::Unspecified
         | PendingActivityState::Scheduled
         | PendingActivityState::Paused => false,
+    }
+}
+
+/// Lists the ids of the runs that this version cannot read.
+pub(super) async fn list_unreadable(server: &Server) -> Result<Vec<String>, EngineError> {
+    let (mut found, mut page) = (Vec::new(), Vec::new());
+    loop {
+        let request = ListWorkflowExecutionsRequest {
+            namespace: server.namespace(),
+            page_size: PAGE_RUNS,
+            next_page_token: page,
+            query: query_of(&RunFilter::default()).unwrap_or_default(),
+        };
+        let listed = server.calls().list_workflow_executions(request.into_request()).await;
+        let listed = listed.map_err(|status| server.error("list the runs", &status))?.into_inner();
+        for info in listed.executions {
+            let id = info.execution.as_ref().and_then(|execution| run_of_workflow(&execution.workflow_id));
+            let described = DescribeWorkflowExecutionResponse {
+                workflow_execution_info: Some(info),
+                ..DescribeWorkflowExecutionResponse::default()
+            };
+            if described_run(described).is_none() {
+                found.extend(id.map(|run| run.to_string()));
+            }
+        }
+        page = listed.next_page_token;
+        if page.is_empty() {
+            return Ok(found);
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use temporalio_client::tonic::{Code, IntoRequest};
 use temporalio_common::protos::temporal::api::common::v1::RetryPolicy;
 use temporalio_common::protos::temporal::api::enums::v1::{
-    ActivityExecutionStatus, ActivityIdConflictPolicy, ActivityIdReusePolicy,
+    ActivityExecutionStatus, ActivityIdConflictPolicy, ActivityIdReusePolicy, PendingActivityState,
 };
 use temporalio_common::protos::temporal::api::workflowservice::v1::{
     DescribeActivityExecutionRequest, ListActivityExecutionsRequest, PollActivityTaskQueueRequest,
@@ -165,7 +165,7 @@ pub(super) async fn drain(
     let mut asked = Vec::new();
     for name in names {
         let id = worker_id(&name);
-        if !is_held(server, &id).await? {
+        if hold_of(server, &id).await?.is_none() {
             continue;
         }
         let request = RequestCancelActivityExecutionRequest {
@@ -185,7 +185,8 @@ pub(super) async fn drain(
     Ok(asked)
 }
 
-async fn is_held(server: &Server, id: &str) -> Result<bool, EngineError> {
+/// Returns whether the worker that holds a name is to drain; `None` if nobody holds it.
+async fn hold_of(server: &Server, id: &str) -> Result<Option<bool>, EngineError> {
     let request = DescribeActivityExecutionRequest {
         namespace: server.namespace(),
         activity_id: id.to_owned(),
@@ -193,12 +194,24 @@ async fn is_held(server: &Server, id: &str) -> Result<bool, EngineError> {
     };
     match server.calls().describe_activity_execution(request.into_request()).await {
         Ok(found) => {
-            let status = found.into_inner().info.map(|info| info.status());
-            Ok(status == Some(ActivityExecutionStatus::Running))
+            let held =
+                found.into_inner().info.filter(|info| info.status() == ActivityExecutionStatus::Running);
+            Ok(held.map(|info| info.run_state() == PendingActivityState::CancelRequested))
         }
-        Err(status) if is_missing(status.code()) => Ok(false),
+        Err(status) if is_missing(status.code()) => Ok(None),
         Err(status) => Err(server.error("look at the worker", &status)),
     }
+}
+
+/// Lists the workers that hold their names, and whether each is to drain.
+pub(super) async fn list_held(server: &Server) -> Result<Vec<(EngineName, bool)>, EngineError> {
+    let mut held = Vec::new();
+    for name in list(server).await? {
+        if let Some(is_draining) = hold_of(server, &worker_id(&name)).await? {
+            held.push((name, is_draining));
+        }
+    }
+    Ok(held)
 }
 
 async fn list(server: &Server) -> Result<Vec<EngineName>, EngineError> {

@@ -53,7 +53,11 @@ async fn wait_for_phase(engine: &TemporalEngine, run: &str, phase: RunPhase) {
     }
 }
 
-fn start(engine: &TemporalEngine, worker: &str, legs: &Arc<Told>) -> (CancellationToken, tokio::task::JoinHandle<()>) {
+fn start(
+    engine: &TemporalEngine,
+    worker: &str,
+    legs: &Arc<Told>,
+) -> (CancellationToken, tokio::task::JoinHandle<()>) {
     let (engine, take, legs, stop) =
         (engine.clone(), Take::new(EngineName::new(worker).unwrap()), legs.clone(), CancellationToken::new());
     let stopped = stop.clone();
@@ -109,7 +113,11 @@ async fn figures_of_the_engine_on_temporal() {
     let before = Instant::now();
     second.abort();
     let next = begun.recv().await.unwrap().1;
-    println!("death of a worker to the next leg: {:?}, with a lease of {:?}", next - before, Take::DEFAULT_LEASE);
+    println!(
+        "death of a worker to the next leg: {:?}, with a lease of {:?}",
+        next - before,
+        Take::DEFAULT_LEASE
+    );
     drop(second_stop);
     third_stop.cancel();
     third.await.unwrap();
