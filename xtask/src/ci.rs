@@ -52,6 +52,8 @@ pub(crate) fn run_long(workspace: &Workspace) -> Result<()> {
         let args = [&test[..], &["postgres", "--", "--nocapture"]].concat();
         Run::cargo(&args, workspace.root()).wait()?;
     }
+    println!("\n==> runs on a Temporal server");
+    temporal(workspace)?;
     println!("\n==> advisories");
     advisories(workspace)?;
     println!("\n==> two builds of one commit");
@@ -70,6 +72,16 @@ fn real_model(workspace: &Workspace) -> Result<()> {
     let args =
         ["test", "--package", "zk-protocols", "--test", "it", "--locked", "real_server", "--", "--nocapture"];
     Run::cargo(&args, workspace.root()).wait()
+}
+
+/// Builds the engine on Temporal, whose SDK is too large for every build, and runs its tests, which print a line where there is
+/// no program `temporal`.
+fn temporal(workspace: &Workspace) -> Result<()> {
+    let package = ["--package", "zk-fleet", "--features", "temporal", "--locked"];
+    let clippy = [&["clippy"], &package[..], &["--all-targets", "--", "-D", "warnings"]].concat();
+    Run::cargo(&clippy, workspace.root()).wait()?;
+    let tests = [&["test"], &package[..], &["temporal", "--", "--nocapture"]].concat();
+    Run::cargo(&tests, workspace.root()).wait()
 }
 
 /// Compares the lock file with the advisories of RustSec, if they can be had.

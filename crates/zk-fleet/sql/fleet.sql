@@ -419,7 +419,7 @@ $$;
 create function zk_fleet.take_runs(
     p_worker text, p_lease integer, p_queues text[], p_format integer, p_most integer, p_max_deaths integer
 )
-    returns table (taken_run text, taken_job text, taken_token bigint)
+    returns table (taken_run text, taken_job text, taken_token bigint, taken_leg bigint)
     language plpgsql
 as $$
 declare
@@ -472,6 +472,7 @@ begin
                 taken_run := r.run;
                 taken_job := r.job;
                 taken_token := v_token;
+                taken_leg := r.legs + 1;
                 v_left := v_left - 1;
                 return next;
             end loop;

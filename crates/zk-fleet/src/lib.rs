@@ -4,6 +4,9 @@
 //! |---|---|
 //! | `PostgresEngine` | runs in PostgreSQL, on Absurd's stored procedures (feature `postgres`) |
 //! | `PostgresKind` | the kind of its addresses, for a program on `zk-cli` (feature `postgres`) |
+//! | `TemporalEngine` | runs on a Temporal server (feature `temporal`) |
+//! | `TemporalKind` | the kind of its addresses, for a program on `zk-cli` (feature `temporal`) |
+//! | `TemporalLocation` | an address `temporal://HOST:PORT/NAMESPACE` (feature `temporal`) |
 //! | `zk-worker` | zk with the engines of this crate (feature `worker`) |
 //!
 //! # What this crate must never know
@@ -18,3 +21,5 @@ mod temporal;
 
 #[cfg(feature = "postgres")]
 pub use postgres::{Installed, PostgresEngine, PostgresKind};
+#[cfg(feature = "temporal")]
+pub use temporal::{LocationError, TemporalEngine, TemporalKind, TemporalLocation};

@@ -87,7 +87,8 @@ impl PostgresSource {
         const DOING: &str = "take runs";
         let token = token_of(column(DOING, row, "taken_token")?);
         if let Ok(job) = from_json(DOING, column(DOING, row, "taken_job")?) {
-            return Ok(Some(TakenLeg { job, token }));
+            let attempt = token_of(column(DOING, row, "taken_leg")?);
+            return Ok(Some(TakenLeg { job, token, attempt }));
         }
         let run = RunId::from(column::<&str>(DOING, row, "taken_run")?);
         self.end_leg(&LegId { run, token }, &LegEnd::Failed(LegFailure::Unreadable)).await?;

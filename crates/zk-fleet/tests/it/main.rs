@@ -2,3 +2,5 @@
 
 #[cfg(all(test, feature = "postgres"))]
 mod postgres;
+#[cfg(all(test, feature = "temporal"))]
+mod temporal;

@@ -1,0 +1,241 @@
+//! Submission, wake-up and cancellation of runs.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Duration;
+
+use temporalio_client::tonic::{Code, IntoRequest};
+use temporalio_common::protos::temporal::api::common::v1::{Memo, Priority};
+use temporalio_common::protos::temporal::api::enums::v1::{WorkflowIdConflictPolicy, WorkflowIdReusePolicy};
+use temporalio_common::protos::temporal::api::workflowservice::v1::{
+    RequestCancelWorkflowExecutionRequest, SignalWorkflowExecutionRequest, StartWorkflowExecutionRequest,
+    TerminateWorkflowExecutionRequest,
+};
+use zk_core::model::RunId;
+use zk_core::service::{EngineError, EngineName, Job, RunFilter, RunPhase, Take, Wait};
+
+use super::engine::{TemporalEngine, is_missing};
+use super::order::{
+    CHILD_SIGNAL, JOB_MEMO, Order, Progress, RUN_TYPE, WAKE_SIGNAL, Work, task_queue, workflow_id,
+};
+use super::runs::{self, FoundRun, Presence};
+use super::server::{Server, execution, fresh_id, named_queue, to_payload, to_payloads, workflow_type};
+use super::sessions;
+
+/// Longest time for one step of a workflow, after which another worker repeats it.
+pub(super) const STEP_LIMIT: Duration = Duration::from_secs(5);
+
+/// Delay of the first step of a run that is cancelled right after its start.
+const NEVER: Duration = Duration::from_secs(3600);
+
+/// Maximum size in bytes of a fairness key.
+const MAX_FAIRNESS_BYTES: usize = 64;
+
+/// Adds a run, once.
+pub(super) async fn submit(server: &Server, engine: &TemporalEngine, job: Job) -> Result<(), EngineError> {
+    // A run that is there already needs no session, and may be over.
+    if runs::presence(server, job.run()).await? != Presence::Missing {
+        return same_job(server, &job).await;
+    }
+    let is_orphan = is_parent_cancelled(server, &job).await?;
+    sessions::take(server, &job).await?;
+    let work = Work::Job(job.clone());
+    let order = Order {
+        work: work.clone(),
+        lease_ms: u64::try_from(engine.lease().as_millis()).unwrap_or(u64::MAX),
+        legs_per_execution: engine.legs_per_execution(),
+        progress: Progress::default(),
+    };
+    let queue = job.queue().map_or(Take::DEFAULT_QUEUE, EngineName::as_str);
+    let request = StartWorkflowExecutionRequest {
+        namespace: server.namespace(),
+        workflow_id: workflow_id(job.run()),
+        workflow_type: workflow_type(RUN_TYPE),
+        task_queue: named_queue(&task_queue(queue)),
+        input: to_payloads(&order)?,
+        workflow_task_timeout: STEP_LIMIT.try_into().ok(),
+        identity: server.identity(),
+        request_id: fresh_id(),
+        workflow_id_reuse_policy: WorkflowIdReusePolicy::RejectDuplicate.into(),
+        workflow_id_conflict_policy: WorkflowIdConflictPolicy::Fail.into(),
+        memo: Some(Memo { fields: HashMap::from([(JOB_MEMO.to_owned(), to_payload(&work)?)]) }),
+        workflow_start_delay: if is_orphan { NEVER.try_into().ok() } else { None },
+        priority: Some(Priority {
+            priority_key: priority_key(job.priority()),
+            fairness_key: job.tenant().map(fairness_key).unwrap_or_default(),
+            fairness_weight: 0.0,
+        }),
+        ..StartWorkflowExecutionRequest::default()
+    };
+    match server.calls().start_workflow_execution(request.into_request()).await {
+        Ok(_) => {}
+        Err(status) if status.code() == Code::AlreadyExists => {
+            let same = same_job(server, &job).await;
+            if same.is_err() {
+                sessions::give_back(server, &job).await;
+            }
+            return same;
+        }
+        Err(status) => return Err(server.error("submit the run", &status)),
+    }
+    // A cancellation of the parent that looked for children before this start has not seen this one.
+    if is_orphan || is_parent_cancelled(server, &job).await? {
+        cancel(server, job.run()).await?;
+    }
+    Ok(())
+}
+
+/// Whether the run that is there has this job.
+async fn same_job(server: &Server, job: &Job) -> Result<(), EngineError> {
+    match runs::find(server, job.run()).await? {
+        Some(known) if known.run.job == *job => Ok(()),
+        Some(_) | None => Err(EngineError::OtherJob(job.run().clone())),
+    }
+}
+
+async fn is_parent_cancelled(server: &Server, job: &Job) -> Result<bool, EngineError> {
+    let Some(parent) = job.parent() else { return Ok(false) };
+    Ok(runs::find(server, &parent.run).await?.is_some_and(|parent| parent.is_cancelled))
+}
+
+/// Returns the server's priority, of which there are five: smaller numbers begin first.
+pub(super) fn priority_key(priority: i8) -> i32 {
+    match priority {
+        64.. => 1,
+        1..=63 => 2,
+        0 => 3,
+        -64..=-1 => 4,
+        ..=-65 => 5,
+    }
+}
+
+fn fairness_key(tenant: &EngineName) -> String {
+    // Names are ASCII.
+    tenant.as_str().chars().take(MAX_FAIRNESS_BYTES).collect()
+}
+
+/// Wakes a run.
+pub(super) async fn wake(server: &Server, run: &RunId) -> Result<(), EngineError> {
+    let found = runs::find(server, run).await?.ok_or_else(|| EngineError::UnknownRun(run.clone()))?;
+    if found.run.phase.is_finished() {
+        return Err(EngineError::Finished { run: run.clone(), phase: found.run.phase });
+    }
+    if found.is_leg_due {
+        return Ok(());
+    }
+    if send_signal(server, run, WAKE_SIGNAL).await? {
+        return Ok(());
+    }
+    let phase = runs::find(server, run).await?.map_or(RunPhase::Cancelled, |found| found.run.phase);
+    Err(EngineError::Finished { run: run.clone(), phase })
+}
+
+/// Sends a signal; false if the workflow has ended.
+async fn send_signal(server: &Server, run: &RunId, signal: &str) -> Result<bool, EngineError> {
+    let request = SignalWorkflowExecutionRequest {
+        namespace: server.namespace(),
+        workflow_execution: execution(workflow_id(run)),
+        signal_name: signal.to_owned(),
+        identity: server.identity(),
+        request_id: fresh_id(),
+        ..SignalWorkflowExecutionRequest::default()
+    };
+    match server.calls().signal_workflow_execution(request.into_request()).await {
+        Ok(_) => Ok(true),
+        Err(status) if is_missing(status.code()) => Ok(false),
+        Err(status) => Err(server.error("wake the run", &status)),
+    }
+}
+
+/// Cancels a run and all its descendants.
+pub(super) async fn cancel(server: &Server, run: &RunId) -> Result<(), EngineError> {
+    let top = runs::find(server, run).await?.ok_or_else(|| EngineError::UnknownRun(run.clone()))?;
+    let mut queue = VecDeque::from([top]);
+    let mut known = HashSet::from([run.clone()]);
+    let mut open: Option<Vec<FoundRun>> = None;
+    while let Some(found) = queue.pop_front() {
+        cancel_one(server, &found).await?;
+        // Read after the first run is cancelled: a later child sees that for itself.
+        let open = match &open {
+            Some(open) => open,
+            None => open.insert(runs::list(server, &RunFilter::unfinished()).await?),
+        };
+        let children = open
+            .iter()
+            .filter(|child| child.run.job.parent().is_some_and(|parent| parent.run == *found.run.job.run()));
+        for child in children {
+            if known.insert(child.run.job.run().clone()) {
+                queue.push_back(child.clone());
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn cancel_one(server: &Server, found: &FoundRun) -> Result<(), EngineError> {
+    let run = found.run.job.run();
+    match found.run.phase {
+        RunPhase::Done | RunPhase::Failed | RunPhase::Cancelled => Ok(()),
+        RunPhase::Running => {
+            let request = RequestCancelWorkflowExecutionRequest {
+                namespace: server.namespace(),
+                workflow_execution: execution(workflow_id(run)),
+                identity: server.identity(),
+                request_id: fresh_id(),
+                ..RequestCancelWorkflowExecutionRequest::default()
+            };
+            match server.calls().request_cancel_workflow_execution(request.into_request()).await {
+                Ok(_) => Ok(()),
+                Err(status) if is_missing(status.code()) => Ok(()),
+                Err(status) => Err(server.error("cancel the run", &status)),
+            }
+        }
+        // No worker need be there for it.
+        RunPhase::Queued | RunPhase::Parked => {
+            let request = TerminateWorkflowExecutionRequest {
+                namespace: server.namespace(),
+                workflow_execution: execution(workflow_id(run)),
+                reason: "cancelled".to_owned(),
+                identity: server.identity(),
+                ..TerminateWorkflowExecutionRequest::default()
+            };
+            match server.calls().terminate_workflow_execution(request.into_request()).await {
+                Ok(_) => {}
+                Err(status) if is_missing(status.code()) => {}
+                Err(status) => return Err(server.error("cancel the run", &status)),
+            }
+            sessions::give_back(server, &found.run.job).await;
+            match found.run.job.parent() {
+                Some(parent) => tell_parent(server, &parent.run).await,
+                None => Ok(()),
+            }
+        }
+    }
+}
+
+/// Tells a parent that a child has ended, unless it waits for others still.
+pub(super) async fn tell_parent(server: &Server, parent: &RunId) -> Result<(), EngineError> {
+    let Some(found) = runs::find(server, parent).await? else { return Ok(()) };
+    if found.run.phase.is_finished() {
+        return Ok(());
+    }
+    if found.run.phase == RunPhase::Parked {
+        let is_due = match &found.run.wait {
+            Some(Wait::Children(children)) => have_ended(server, children).await?,
+            Some(Wait::Answer(_) | Wait::Mail | Wait::Budget | Wait::Until(_)) | None => false,
+        };
+        if !is_due {
+            return Ok(());
+        }
+    }
+    send_signal(server, parent, CHILD_SIGNAL).await.map(drop)
+}
+
+/// Whether all of these runs have ended. Unknown ones count as ended.
+pub(super) async fn have_ended(server: &Server, runs: &[RunId]) -> Result<bool, EngineError> {
+    for run in runs {
+        if matches!(runs::presence(server, run).await?, Presence::Open(_)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,287 @@
+//! States of runs, as the server's data show them.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use temporalio_client::tonic::{IntoRequest, Status};
+use temporalio_common::protos::temporal::api::enums::v1::{PendingActivityState, WorkflowExecutionStatus};
+use temporalio_common::protos::temporal::api::workflow::v1::{PendingActivityInfo, WorkflowExecutionInfo};
+use temporalio_common::protos::temporal::api::workflowservice::v1::{
+    DescribeWorkflowExecutionRequest, DescribeWorkflowExecutionResponse, ListWorkflowExecutionsRequest,
+};
+use zk_core::model::RunId;
+use zk_core::service::{EngineError, EngineName, EngineRun, RunFilter, RunPhase, Take};
+
+use super::engine::is_missing;
+use super::order::{
+    JOB_MEMO, LEG_TYPE, PROGRESS_MEMO, Progress, RUN_TYPE, Work, date_of, queue_of, run_of_workflow,
+    task_queue, workflow_id,
+};
+use super::server::{Server, execution, from_memo, from_wire};
+
+/// Number of runs on a page of the server's list.
+const PAGE_RUNS: i32 = 500;
+
+/// Number of unfinished runs whose states are read at a time.
+const PARALLEL_LOOKS: usize = 16;
+
+/// Run with what its callers need besides the public state.
+#[derive(Clone, Debug)]
+pub(super) struct FoundRun {
+    pub(super) run: EngineRun,
+    /// Whether the workflow still has something to do that is no leg.
+    pub(super) is_busy: bool,
+    /// Activity of the present leg, if a worker has it.
+    pub(super) leg_activity: Option<String>,
+    /// Begin of that activity, by the server's clock.
+    pub(super) leg_since: SystemTime,
+    /// Whether a leg waits for a worker, so that the next one reads all mail.
+    pub(super) is_leg_due: bool,
+    /// Whether the run was, or is being, cancelled.
+    pub(super) is_cancelled: bool,
+}
+
+/// Finds a run. Its state is the server's latest.
+pub(super) async fn find(server: &Server, run: &RunId) -> Result<Option<FoundRun>, EngineError> {
+    Ok(describe(server, run).await?.and_then(described_run))
+}
+
+async fn describe(
+    server: &Server,
+    run: &RunId,
+) -> Result<Option<DescribeWorkflowExecutionResponse>, EngineError> {
+    let request = DescribeWorkflowExecutionRequest {
+        namespace: server.namespace(),
+        execution: execution(workflow_id(run)),
+    };
+    match server.calls().describe_workflow_execution(request.into_request()).await {
+        Ok(described) => Ok(Some(described.into_inner())),
+        Err(status) if is_unknown(&status) => Ok(None),
+        Err(status) => Err(server.error("look at the run", &status)),
+    }
+}
+
+/// Whether the server has no such run. A namespace that does not exist is another matter.
+fn is_unknown(status: &Status) -> bool {
+    is_missing(status.code()) && !status.message().to_lowercase().contains("namespace")
+}
+
+/// Whether the server has a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presence {
+    Missing,
+    Open(RunPhase),
+    Over,
+}
+
+/// Returns whether the server has a run, also one that this version cannot read.
+pub(super) async fn presence(server: &Server, run: &RunId) -> Result<Presence, EngineError> {
+    let Some(described) = describe(server, run).await? else { return Ok(Presence::Missing) };
+    let is_open = described
+        .workflow_execution_info
+        .as_ref()
+        .is_some_and(|info| info.status() == WorkflowExecutionStatus::Running);
+    let phase = described_run(described).map_or(RunPhase::Queued, |found| found.run.phase);
+    Ok(if is_open && !phase.is_finished() { Presence::Open(phase) } else { Presence::Over })
+}
+
+/// Lists runs in the order of their submission.
+pub(super) async fn list(server: &Server, filter: &RunFilter) -> Result<Vec<FoundRun>, EngineError> {
+    if let Some(run) = &filter.run {
+        let found = find(server, run).await?;
+        return Ok(found.into_iter().filter(|found| fits(&found.run, filter)).collect());
+    }
+    let Some(query) = query_of(filter) else { return Ok(Vec::new()) };
+    let limit = filter.limit.unwrap_or(usize::MAX);
+    let (mut found, mut page) = (Vec::new(), Vec::new());
+    loop {
+        let request = ListWorkflowExecutionsRequest {
+            namespace: server.namespace(),
+            page_size: PAGE_RUNS,
+            next_page_token: page,
+            query: query.clone(),
+        };
+        let listed = server.calls().list_workflow_executions(request.into_request()).await;
+        let listed = listed.map_err(|status| server.error("list the runs", &status))?.into_inner();
+        // The server's list may lag behind, and does not show who has a leg.
+        let looks = stream::iter(listed.executions).map(|info| look_at(server, info));
+        let runs: Vec<Option<FoundRun>> = looks.buffered(PARALLEL_LOOKS).try_collect().await?;
+        found.extend(runs.into_iter().flatten().filter(|found| fits(&found.run, filter)));
+        page = listed.next_page_token;
+        if page.is_empty() || found.len() >= limit {
+            break;
+        }
+    }
+    // The server lists the newest first.
+    found.sort_by_key(|found| std::cmp::Reverse(found.run.submitted));
+    found.truncate(limit);
+    found.reverse();
+    Ok(found)
+}
+
+async fn look_at(server: &Server, info: WorkflowExecutionInfo) -> Result<Option<FoundRun>, EngineError> {
+    if info.status() == WorkflowExecutionStatus::Running {
+        let id = info.execution.map(|execution| execution.workflow_id).unwrap_or_default();
+        return match run_of_workflow(&id) {
+            Some(run) => find(server, &run).await,
+            None => Ok(None),
+        };
+    }
+    Ok(described_run(DescribeWorkflowExecutionResponse {
+        workflow_execution_info: Some(info),
+        ..DescribeWorkflowExecutionResponse::default()
+    }))
+}
+
+/// Returns the query for the server's list; `None` if no run can fit.
+fn query_of(filter: &RunFilter) -> Option<String> {
+    let mut query = format!("WorkflowType = '{RUN_TYPE}' AND ExecutionStatus != 'ContinuedAsNew'");
+    if let Some(prefix) = &filter.run_prefix {
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
+        if !prefix.bytes().all(is_name) {
+            return None;
+        }
+        query += &format!(" AND WorkflowId STARTS_WITH '{}'", workflow_id(&RunId::from(&**prefix)));
+    }
+    if let Some(queue) = &filter.queue {
+        query += &format!(" AND TaskQueue = '{}'", task_queue(queue.as_str()));
+    }
+    // A run that is over may be open for a moment, until its parent was told.
+    if !filter.phases.is_empty() && filter.phases.iter().all(|phase| !phase.is_finished()) {
+        query += " AND ExecutionStatus = 'Running'";
+    }
+    Some(query)
+}
+
+fn fits(run: &EngineRun, filter: &RunFilter) -> bool {
+    let job = &run.job;
+    let queue = job.queue().map_or(Take::DEFAULT_QUEUE, EngineName::as_str);
+    filter.run_prefix.as_ref().is_none_or(|prefix| job.run().as_str().starts_with(prefix))
+        && filter.queue.as_ref().is_none_or(|wanted| wanted.as_str() == queue)
+        && filter.session.as_ref().is_none_or(|session| job.session() == session)
+        && filter.tenant.as_ref().is_none_or(|tenant| job.tenant() == Some(tenant))
+        && filter.parent.as_ref().is_none_or(|parent| job.parent().is_some_and(|of| of.run == *parent))
+        && (filter.phases.is_empty() || filter.phases.contains(&run.phase))
+}
+
+/// Reads a run; `None` for a workflow of another program, or of a newer zk.
+fn described_run(described: DescribeWorkflowExecutionResponse) -> Option<FoundRun> {
+    let info = described.workflow_execution_info?;
+    if info.r#type.as_ref().is_none_or(|kind| kind.name != RUN_TYPE) {
+        return None;
+    }
+    let id = &info.execution.as_ref()?.workflow_id;
+    let job = from_memo::<Work>(info.memo.as_ref(), JOB_MEMO)?.job(id).ok()?;
+    let progress: Progress = from_memo(info.memo.as_ref(), PROGRESS_MEMO).unwrap_or_default();
+    let extended = described.workflow_extended_info.unwrap_or_default();
+    let is_leg = |activity: &&PendingActivityInfo| {
+        activity.activity_type.as_ref().is_some_and(|kind| kind.name == LEG_TYPE)
+    };
+    let leg = described.pending_activities.iter().find(is_leg);
+    let held = leg.filter(|leg| is_started(leg.state()));
+    let has_note = leg.is_none() && !described.pending_activities.is_empty();
+    let has_task = described.pending_workflow_task.is_some();
+    let is_open = info.status() == WorkflowExecutionStatus::Running;
+    let phase = match (progress.phase, info.status()) {
+        (Some(phase), _) => phase,
+        (None, WorkflowExecutionStatus::Running) if held.is_some() => RunPhase::Running,
+        (None, WorkflowExecutionStatus::Running) if leg.is_some() || has_note || has_task => RunPhase::Queued,
+        (None, WorkflowExecutionStatus::Running) if progress.wait.is_some() => RunPhase::Parked,
+        (None, WorkflowExecutionStatus::Running | WorkflowExecutionStatus::ContinuedAsNew) => {
+            RunPhase::Queued
+        }
+        (None, WorkflowExecutionStatus::Completed) => RunPhase::Done,
+        (None, WorkflowExecutionStatus::Canceled | WorkflowExecutionStatus::Terminated) => {
+            RunPhase::Cancelled
+        }
+        (None, _) => RunPhase::Failed,
+    };
+    let began = from_wire(info.start_time, UNIX_EPOCH);
+    // The start of a run's first execution is known of open ones alone; later executions know about when it was.
+    let original = from_wire(extended.original_start_time, began);
+    let submitted = progress.since_ms.map_or(began, date_of).min(original);
+    let is_leg_due = leg.is_some() && held.is_none();
+    let worker = held.and_then(|leg| EngineName::new(&leg.last_worker_identity).ok()).or(progress.worker);
+    // A leg that no worker has is counted from its begin.
+    let legs = progress.legs.saturating_sub(u64::from(is_leg_due));
+    let run = EngineRun {
+        job,
+        phase,
+        wait: progress.wait.filter(|_| phase == RunPhase::Parked),
+        worker,
+        token: if legs == 0 { 0 } else { progress.token },
+        legs,
+        failure: progress.failure.filter(|_| phase == RunPhase::Failed),
+        is_cancelling: extended.cancel_requested && phase == RunPhase::Running,
+        submitted,
+        changed: from_wire(
+            info.close_time,
+            if progress.changed_ms > 0 { date_of(progress.changed_ms) } else { began },
+        ),
+    };
+    Some(FoundRun {
+        is_cancelled: extended.cancel_requested || phase == RunPhase::Cancelled,
+        run,
+        is_busy: is_open && (has_note || has_task),
+        leg_activity: held.map(|leg| leg.activity_id.clone()),
+        leg_since: from_wire(held.and_then(|leg| leg.last_started_time), UNIX_EPOCH),
+        is_leg_due,
+    })
+}
+
+fn is_started(state: PendingActivityState) -> bool {
+    match state {
+        PendingActivityState::Started
+        | PendingActivityState::CancelRequested
+        | PendingActivityState::PauseRequested => true,
+        PendingActivityState::Unspecified
+        | PendingActivityState::Scheduled
+        | PendingActivityState::Paused => false,
+    }
+}
+
+/// Lists the ids of the runs that this version cannot read.
+pub(super) async fn list_unreadable(server: &Server) -> Result<Vec<String>, EngineError> {
+    let (mut found, mut page) = (Vec::new(), Vec::new());
+    loop {
+        let request = ListWorkflowExecutionsRequest {
+            namespace: server.namespace(),
+            page_size: PAGE_RUNS,
+            next_page_token: page,
+            query: query_of(&RunFilter::default()).unwrap_or_default(),
+        };
+        let listed = server.calls().list_workflow_executions(request.into_request()).await;
+        let listed = listed.map_err(|status| server.error("list the runs", &status))?.into_inner();
+        for info in listed.executions {
+            let id = info.execution.as_ref().and_then(|execution| run_of_workflow(&execution.workflow_id));
+            let described = DescribeWorkflowExecutionResponse {
+                workflow_execution_info: Some(info),
+                ..DescribeWorkflowExecutionResponse::default()
+            };
+            if described_run(described).is_none() {
+                found.extend(id.map(|run| run.to_string()));
+            }
+        }
+        page = listed.next_page_token;
+        if page.is_empty() {
+            return Ok(found);
+        }
+    }
+}
+
+/// Returns the task queues of the newest unfinished runs.
+pub(super) async fn open_queues(server: &Server) -> Result<Vec<EngineName>, EngineError> {
+    let request = ListWorkflowExecutionsRequest {
+        namespace: server.namespace(),
+        page_size: PAGE_RUNS,
+        next_page_token: Vec::new(),
+        query: format!("WorkflowType = '{RUN_TYPE}' AND ExecutionStatus = 'Running'"),
+    };
+    let listed = server.calls().list_workflow_executions(request.into_request()).await;
+    let listed = listed.map_err(|status| server.error("list the queues", &status))?.into_inner();
+    let mut queues: Vec<EngineName> =
+        listed.executions.iter().filter_map(|info| queue_of(&info.task_queue)).collect();
+    queues.sort();
+    queues.dedup();
+    Ok(queues)
+}

@@ -1,0 +1,77 @@
+//! Workflows of runs with many legs, and locations that lead nowhere.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+use zk_core::model::SessionId;
+use zk_core::service::{
+    Engine, EngineError, EngineName, HandoverCause, Job, Lease, LegEnd, Legs, RunFilter, RunPhase, RunStatus,
+    Take,
+};
+use zk_fleet::TemporalEngine;
+
+use super::server::Server;
+
+/// Number of legs of the run.
+const LEGS: usize = 8;
+
+/// Legs that are handed over, until the last one.
+struct Handovers(AtomicUsize);
+
+#[async_trait]
+impl Legs for Handovers {
+    async fn leg(&self, _job: &Job, _lease: Lease) -> LegEnd {
+        if self.0.fetch_add(1, Ordering::SeqCst) + 1 == LEGS {
+            return LegEnd::Done(RunStatus::Completed);
+        }
+        LegEnd::Handover(HandoverCause::Draining)
+    }
+}
+
+fn once(worker: &str) -> Take {
+    Take { once: true, ..Take::new(EngineName::new(worker).unwrap()) }
+}
+
+/// A history that begins anew keeps the job, the tokens and the count of legs, and stays one run in lists.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_of_many_legs_is_one_run() {
+    let Some(server) = Server::start().await else { return };
+    let engine = server.engine(1).with_legs_per_execution(3);
+    let job = Job::new("r_many".into(), SessionId::fresh()).unwrap().with_priority(3);
+    engine.submit(job.clone()).await.unwrap();
+    let before = engine.list(&RunFilter::run(job.run().clone())).await.unwrap().pop().unwrap();
+    let legs = Arc::new(Handovers(AtomicUsize::new(0)));
+    engine.serve(once("w"), legs.clone(), CancellationToken::new()).await.unwrap();
+    let listed = engine.list(&RunFilter::default()).await.unwrap();
+    assert_eq!(listed.len(), 1, "{listed:?}");
+    let run = &listed[0];
+    assert_eq!((run.phase, run.legs, &run.job), (RunPhase::Done, LEGS as u64, &job), "{run:?}");
+    assert_eq!(run.submitted.duration_since(before.submitted).unwrap_or_default().as_secs(), 0);
+    assert!(run.token > LEGS as u64);
+    engine.submit(job).await.unwrap();
+    assert_eq!(engine.list(&RunFilter::default()).await.unwrap().len(), 1);
+}
+
+/// A server that is not there, and a namespace that does not exist, are errors that say what to do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_location_is_a_clear_error() {
+    let gone = TemporalEngine::new("temporal://127.0.0.1:9/zk".parse().unwrap());
+    let error = gone.list(&RunFilter::default()).await.unwrap_err().to_string();
+    assert!(error.contains("temporal://127.0.0.1:9/zk") && error.contains("running"), "{error}");
+    let Some(server) = Server::start().await else { return };
+    let missing = TemporalEngine::new(server.location(77).parse().unwrap());
+    let job = Job::new("r_1".into(), SessionId::fresh()).unwrap();
+    let legs = Arc::new(Handovers(AtomicUsize::new(0)));
+    let errors: [EngineError; 4] = [
+        missing.submit(job).await.unwrap_err(),
+        missing.wake(&"r_1".into()).await.unwrap_err(),
+        missing.list(&RunFilter::default()).await.unwrap_err(),
+        missing.serve(once("w"), legs, CancellationToken::new()).await.unwrap_err(),
+    ];
+    for error in errors {
+        let error = error.to_string();
+        assert!(error.contains("namespace create -n n77"), "{error}");
+    }
+}
