@@ -38,7 +38,7 @@ fn another_engine_is_served_by_the_program_that_has_it() {
         );
         assert!(!said.contains("secret-Zk71"), "{said}");
     }
-    // What is not about runs needs no engine.
+    // Conversations need no engine.
     let (code, said) = output(&person, &zk, &["fleet"]);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("runs are in postgres://127.0.0.1/zk"), "{said}");

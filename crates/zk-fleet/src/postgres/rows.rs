@@ -73,7 +73,7 @@ pub(super) async fn list_runs(
             ],
         )
         .await?;
-    // Those that cannot be read are listed apart.
+    // Rows that cannot be read are listed apart.
     Ok(rows.iter().rev().filter_map(|row| run_of_row(row).ok()).collect())
 }
 
@@ -162,7 +162,7 @@ pub(super) async fn put_schedule(connection: &Connection, plan: &Schedule) -> Re
 pub(super) async fn list_schedules(connection: &Connection) -> Result<Vec<Schedule>, EngineError> {
     const DOING: &str = "list the schedules";
     let rows = connection.query(DOING, "SELECT plan FROM zk_fleet.schedules ORDER BY name", &[]).await?;
-    // Those that cannot be read are listed apart.
+    // Rows that cannot be read are listed apart.
     rows.iter()
         .map(|row| column(DOING, row, "plan"))
         .filter_map(|plan| match plan {

@@ -84,7 +84,7 @@ async fn killed_workers_lose_no_run() {
     let killed = killed.await.unwrap();
     println!("{killed:?}");
     assert!(killed.cut_legs > 0, "no leg was cut off");
-    // What Absurd holds agrees with the list: no task is left that a worker could take.
+    // Absurd agrees with the list: no task is left that a worker could take.
     let left = server.sql("kills", "SELECT count(*) FROM absurd.t_zk_1 WHERE state <> 'completed'").unwrap();
     assert_eq!(left.trim(), "0");
 }
