@@ -106,7 +106,11 @@ impl FleetAction {
             | Self::Approve(_)
             | Self::Drain { .. }
             | Self::Schedule(_)
-            | Self::Setup => true,
+            | Self::Setup
+            | Self::Retry { .. }
+            | Self::Raise { .. }
+            | Self::Top { .. }
+            | Self::Serve(_) => true,
             Self::Stop { .. } | Self::Answer { .. } | Self::Attach { .. } => false,
         }
     }

@@ -28,7 +28,6 @@ mod child_runs;
 mod clock;
 mod error;
 mod file;
-mod keeper;
 mod leg_session;
 mod local;
 mod location;
@@ -37,8 +36,6 @@ mod runs;
 mod schedules;
 mod serve;
 mod settings;
-mod settle;
-mod source;
 mod worker;
 
 pub use agent_legs::{AgentLegs, LegAgent, LegOpener};
@@ -47,6 +44,6 @@ pub use local::LocalEngine;
 pub use location::{ChosenEngine, EngineKind, EngineLocation, EngineLocationError};
 pub use runs::{Placement, Runs, RunsError};
 pub use settings::FleetSettings;
-pub use settle::{MAX_LEG_DEATHS, Settlement, settle_leg};
-pub use source::{LegId, LegSource, Looked, Renewal, TakenLeg};
-pub use worker::serve_legs;
+pub use worker::{
+    LegId, LegSource, Looked, MAX_LEG_DEATHS, Renewal, Settlement, TakenLeg, serve_legs, settle_leg,
+};

@@ -11,8 +11,7 @@ use zk_core::service::{
 };
 
 use crate::clock::{date_ms, date_of, duration_ms, lease_now_ms};
-use crate::settle::{MAX_LEG_DEATHS, Settlement, settle_leg};
-use crate::source::{LegId, Renewal, TakenLeg};
+use crate::worker::{LegId, MAX_LEG_DEATHS, Renewal, Settlement, TakenLeg, settle_leg};
 
 /// Retention time of finished runs in the list, in milliseconds.
 const FINISHED_KEPT_MS: i64 = 30 * 24 * 3600 * 1000;

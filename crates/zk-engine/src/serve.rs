@@ -8,8 +8,7 @@ use zk_core::service::{EngineError, EngineName, LegEnd, Legs, StateLock, Take};
 use crate::bell::Bell;
 use crate::clock::duration_ms;
 use crate::local::LocalEngine;
-use crate::source::{LegId, LegSource, Looked, Renewal, TakenLeg};
-use crate::worker::serve_legs;
+use crate::worker::{LegId, LegSource, Looked, Renewal, TakenLeg, serve_legs};
 use crate::{rows, schedules};
 
 /// Serves legs until `stop` is cancelled or the worker is drained.

@@ -37,11 +37,9 @@ mod conformance;
 pub mod demo;
 mod engine;
 mod host;
-#[cfg(feature = "server")]
-mod link;
 #[cfg(feature = "mcp")]
 mod mcp;
-mod postgres;
+mod outside;
 mod provider;
 mod recorder;
 mod report;
@@ -57,11 +55,11 @@ pub use clock::SimClock;
 pub use conformance::{WireSamples, check_provider};
 pub use engine::{EngineOptions, Killed, StepLegs, StoredBytes, check_engine, check_kills};
 pub use host::CountingHost;
-#[cfg(feature = "server")]
-pub use link::LinkProxy;
 #[cfg(feature = "mcp")]
 pub use mcp::{FakeMcpEnd, FakeMcpEra, FakeMcpFault, FakeMcpScript, FakeMcpServer};
-pub use postgres::PostgresServer;
+#[cfg(feature = "server")]
+pub use outside::LinkProxy;
+pub use outside::PostgresServer;
 pub use provider::ScriptedProvider;
 pub use recorder::{Recorded, Recorder};
 pub use report::Conformance;

@@ -23,7 +23,7 @@ const RULES: [Rule; 2] = [
                 "tests that compare the judge's tables with programs",
             ),
             ("crates/zk-permission/src/program/tried/", "tests that run commands in a throw-away root"),
-            ("crates/zk-testkit/src/postgres.rs", "the server of a test's database"),
+            ("crates/zk-testkit/src/outside/postgres.rs", "the server of a test's database"),
             ("xtask/src/run.rs", "checks on the machine of whoever develops zk"),
             (OWN_PATH, "this list"),
         ],

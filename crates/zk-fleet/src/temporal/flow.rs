@@ -76,9 +76,9 @@ impl RunFlow {
         let mut legs = 0;
         loop {
             legs += 1;
-            let token = ctx.state_mut(|flow| flow.begin_leg(now(ctx)));
+            let (token, attempt) = ctx.state_mut(|flow| flow.begin_leg(now(ctx)));
             save(ctx)?;
-            let report = run_leg(ctx, LegOrder { job: job.clone(), token }).await;
+            let report = run_leg(ctx, LegOrder { job: job.clone(), token, attempt }).await;
             let is_cancelled = ctx.cancellation_token().is_cancelled();
             let step = ctx.state_mut(|flow| flow.end_leg(report.ok(), is_cancelled, now(ctx)));
             let is_over = match step {
@@ -118,10 +118,12 @@ impl RunFlow {
         order
     }
 
-    fn begin_leg(&mut self, now: SystemTime) -> u64 {
+    /// Begins a leg, and returns its token and its number in the run.
+    fn begin_leg(&mut self, now: SystemTime) -> (u64, u64) {
         self.is_woken = false;
         self.since.get_or_insert(now);
-        self.order.progress.begin_leg(now)
+        let token = self.order.progress.begin_leg(now);
+        (token, self.order.progress.legs)
     }
 
     fn end_leg(&mut self, report: Option<LegReport>, is_cancelled: bool, now: SystemTime) -> Step {

@@ -181,7 +181,7 @@ impl LegRunner {
             self.report_leg(&task, &LegEnd::Handover(HandoverCause::TooNew)).await;
             return;
         };
-        let lease = Lease::new(order.token).with_draining(self.draining.clone());
+        let lease = Lease::new(order.token).with_attempt(order.attempt).with_draining(self.draining.clone());
         let time = from_wire(task.heartbeat_timeout, Take::DEFAULT_LEASE);
         let keeping = self.keep_lease(&task.task_token, &lease, begun, time);
         let leg = AssertUnwindSafe(self.legs.leg(&order.job, lease.clone())).catch_unwind();

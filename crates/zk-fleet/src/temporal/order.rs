@@ -166,6 +166,8 @@ fn is_zero(count: &u32) -> bool {
 pub(super) struct LegOrder {
     pub(super) job: Job,
     pub(super) token: u64,
+    /// Number of the leg in its run, from 1.
+    pub(super) attempt: u64,
 }
 
 /// Result of the activity of a leg.

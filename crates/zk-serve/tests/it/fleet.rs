@@ -9,10 +9,11 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use zk_core::kernel::Source;
 use zk_core::model::{EntryId, Message};
 use zk_core::service::{
-    Approval, Durability, Engine, EngineName, EntryKind, Job, Lease, LegEnd, Legs, MailKind, NewEntry,
-    QUESTION_ENTRY, Question, Redactor, RunPhase, RunStatus, ScheduleTimes, SessionStore, StoredQuestion,
+    Approval, Durability, EngineName, EntryKind, Job, Lease, LegEnd, Legs, MailKind, NewEntry,
+    QUESTION_ENTRY, Question, Redactor, RunPhase, RunStatus, ScheduleTimes, StoredQuestion,
     Take, Wait,
 };
 use zk_engine::{LocalEngine, Placement, Runs};
@@ -179,7 +180,7 @@ async fn an_approval_names_the_call_that_was_read() {
         digest: "9f86d081".to_owned(),
         question: Question::Approve(Box::new(Approval::default())),
     };
-    let entry = NewEntry::hidden(QUESTION_ENTRY, 1, serde_json::to_value(&question).unwrap()).by("zk-agent");
+    let entry = NewEntry::hidden(QUESTION_ENTRY, 1, serde_json::to_value(&question).unwrap()).by(&Source::new("zk-agent"));
     let open = desk.runs.store().open(job.session()).await.unwrap();
     let ids = open.append(vec![EntryKind::Custom(entry)], Durability::Disk).await.unwrap();
     open.close().await.unwrap();

@@ -2,6 +2,7 @@
 
 mod address;
 mod connection;
+mod lease;
 mod rows;
 mod schema;
 mod session;
@@ -20,8 +21,9 @@ use zk_core::service::{
 
 pub use self::address::{PostgresAddressError, parse_postgres_address};
 use self::connection::{Connection, database_error};
+use self::lease::Lease;
 use self::rows::{INFO_COLUMNS, info_of};
-use self::session::{Lease, PostgresSession};
+use self::session::PostgresSession;
 use zk_session::is_valid_id;
 
 use crate::shared::{apply_filter, check_id, check_requested_id, check_same_id, not_found};

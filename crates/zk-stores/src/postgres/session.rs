@@ -15,75 +15,13 @@ use zk_core::service::{
 use zk_session::Digest;
 
 use super::connection::database_error;
-use super::rows::{self, ReadError, path_of};
+use super::lease::Lease;
+use super::rows::{self, ReadError};
 use super::{Inner, visit_all};
 use crate::shared::{closed_error, exists_error, millis};
 
 /// Attempts to learn the outcome of an append whose connection broke off.
 const OUTCOME_ATTEMPTS: usize = 3;
-
-/// Right to write a session.
-pub(super) struct Lease {
-    pub(super) token: i64,
-}
-
-impl Lease {
-    /// Takes the lease of a session, with its directory; `None` if there is no such session.
-    pub(super) async fn take(inner: &Inner, id: &SessionId) -> Result<Option<(Self, PathBuf)>, StoreError> {
-        let mut link = inner.connection.link().await?;
-        let client = link.client()?;
-        let seconds = inner.lease.as_secs_f64();
-        let pid = i64::from(std::process::id());
-        let query = "UPDATE zk_sessions SET lease_token = lease_token + 1, lease_pid = $2, is_leg = false, \
-            lease_until = clock_timestamp() + make_interval(secs => $3) \
-            WHERE id = $1 AND (lease_until IS NULL OR lease_until <= clock_timestamp()) RETURNING lease_token, cwd";
-        let taken = client.query_opt(query, &[&id.as_str(), &pid, &seconds]).await;
-        if let Some(row) = taken.map_err(|error| database_error("open a session", &error))? {
-            let token = row.try_get(0).map_err(|error| database_error("open a session", &error))?;
-            let cwd = row.try_get(1).map_err(|error| database_error("open a session", &error))?;
-            return Ok(Some((Self { token }, path_of(cwd))));
-        }
-        let query = "SELECT lease_pid FROM zk_sessions WHERE id = $1";
-        let row = client.query_opt(query, &[&id.as_str()]).await;
-        match row.map_err(|error| database_error("open a session", &error))? {
-            None => Ok(None),
-            Some(row) => Err(in_use(id, row.try_get(0).unwrap_or_default())),
-        }
-    }
-
-    /// Takes the lease of a session for a leg whose engine gave it `token`, also from a leg with an older one. `None` if there
-    /// is no such session.
-    pub(super) async fn take_for_leg(
-        inner: &Inner,
-        id: &SessionId,
-        token: i64,
-    ) -> Result<Option<(Self, PathBuf)>, StoreError> {
-        let fail = |error: tokio_postgres::Error| database_error("open a session for a leg", &error);
-        let mut link = inner.connection.link().await?;
-        let client = link.client()?;
-        let (seconds, pid) = (inner.lease.as_secs_f64(), i64::from(std::process::id()));
-        let query = "UPDATE zk_sessions SET leg_token = $2, is_leg = true, lease_token = lease_token + 1, lease_pid = $3, \
-            lease_until = clock_timestamp() + make_interval(secs => $4) WHERE id = $1 AND leg_token <= $2 \
-            AND (is_leg OR lease_until IS NULL OR lease_until <= clock_timestamp()) RETURNING lease_token, cwd";
-        let taken = client.query_opt(query, &[&id.as_str(), &token, &pid, &seconds]).await.map_err(fail)?;
-        if let Some(row) = taken {
-            let token = row.try_get(0).map_err(fail)?;
-            return Ok(Some((Self { token }, path_of(row.try_get(1).map_err(fail)?))));
-        }
-        let query = "SELECT leg_token, lease_pid FROM zk_sessions WHERE id = $1";
-        match client.query_opt(query, &[&id.as_str()]).await.map_err(fail)? {
-            None => Ok(None),
-            Some(row) if row.try_get::<_, i64>(0).map_err(fail)? > token => {
-                Err(StoreError::Fenced { id: id.clone() })
-            }
-            Some(row) => Err(in_use(id, row.try_get(1).unwrap_or_default())),
-        }
-    }
-}
-
-fn in_use(id: &SessionId, pid: i64) -> StoreError {
-    StoreError::InUse { id: id.clone(), pid: u32::try_from(pid).unwrap_or_default() }
-}
 
 /// Open session in a database.
 pub(super) struct PostgresSession(Arc<Shared>);
@@ -340,6 +278,63 @@ impl Shared {
         Ok(all.skip_while(|id| id != first).collect())
     }
 
+    /// Appends entries and takes mail, unless the outcome of an earlier append is unknown.
+    async fn append_under_lease(
+        &self,
+        kinds: Vec<EntryKind>,
+        mail: Vec<MailId>,
+        durability: Durability,
+    ) -> Result<Vec<EntryId>, StoreError> {
+        let mut is_in_doubt = self.is_in_doubt.lock().await;
+        self.check_open()?;
+        if *is_in_doubt {
+            return Err(StoreError::Failed(format!(
+                "the connection to PostgreSQL was lost in the middle of an append to `{}`; open the session again",
+                self.id
+            )));
+        }
+        if kinds.is_empty() && mail.is_empty() {
+            return Ok(Vec::new());
+        }
+        let branch = self.branch.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut first = None;
+        // If this call is cancelled, the outcome stays unknown.
+        *is_in_doubt = true;
+        let stored = self.store_append((kinds, &mail), durability, branch.as_ref(), &mut first).await;
+        let ids = match (stored, first) {
+            (Ok(ids), _) => ids,
+            (Err(ReadError::Database(error)), Some(first)) if error.as_db_error().is_none() => {
+                // The connection broke off, perhaps after the commit.
+                let mut outcome = Err(database_error("append", &error));
+                for _ in 0..OUTCOME_ATTEMPTS {
+                    match self.is_stored(&first).await {
+                        Ok(true) => {
+                            self.token.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).ok();
+                            outcome = self.ids_from(&first).await;
+                            break;
+                        }
+                        Ok(false) => {
+                            *is_in_doubt = false;
+                            break;
+                        }
+                        Err(_) => {}
+                    }
+                }
+                outcome?
+            }
+            (Err(error), _) => {
+                *is_in_doubt = false;
+                return Err(error.into_store("append"));
+            }
+        };
+        *is_in_doubt = false;
+        let mut noted = self.branch.lock().unwrap_or_else(PoisonError::into_inner);
+        if *noted == branch {
+            *noted = None;
+        }
+        Ok(ids)
+    }
+
     async fn read_all(&self) -> Result<(Vec<Entry>, Vec<String>), StoreError> {
         if self.token.load(Ordering::Acquire) == 0 {
             return Ok((Vec::new(), Vec::new()));
@@ -402,54 +397,11 @@ impl OpenSession for PostgresSession {
         mail: Vec<MailId>,
         durability: Durability,
     ) -> Result<Vec<EntryId>, StoreError> {
-        let mut is_in_doubt = self.0.is_in_doubt.lock().await;
-        self.0.check_open()?;
-        if *is_in_doubt {
-            return Err(StoreError::Failed(format!(
-                "the connection to PostgreSQL was lost in the middle of an append to `{}`; open the session again",
-                self.0.id
-            )));
-        }
-        if kinds.is_empty() && mail.is_empty() {
-            return Ok(Vec::new());
-        }
-        let branch = self.0.branch.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut first = None;
-        // If this call is cancelled, the outcome stays unknown.
-        *is_in_doubt = true;
-        let stored = self.0.store_append((kinds, &mail), durability, branch.as_ref(), &mut first).await;
-        let ids = match (stored, first) {
-            (Ok(ids), _) => ids,
-            (Err(ReadError::Database(error)), Some(first)) if error.as_db_error().is_none() => {
-                // The connection broke off, perhaps after the commit.
-                let mut outcome = Err(database_error("append", &error));
-                for _ in 0..OUTCOME_ATTEMPTS {
-                    match self.0.is_stored(&first).await {
-                        Ok(true) => {
-                            self.0.token.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).ok();
-                            outcome = self.0.ids_from(&first).await;
-                            break;
-                        }
-                        Ok(false) => {
-                            *is_in_doubt = false;
-                            break;
-                        }
-                        Err(_) => {}
-                    }
-                }
-                outcome?
-            }
-            (Err(error), _) => {
-                *is_in_doubt = false;
-                return Err(error.into_store("append"));
-            }
-        };
-        *is_in_doubt = false;
-        let mut noted = self.0.branch.lock().unwrap_or_else(PoisonError::into_inner);
-        if *noted == branch {
-            *noted = None;
-        }
-        Ok(ids)
+        // A caller may start an append and wait for its mail before it looks at the append again. The append holds the
+        // connection, so it goes on by itself.
+        let session = self.0.clone();
+        let append = tokio::spawn(async move { session.append_under_lease(kinds, mail, durability).await });
+        append.await.map_err(|error| StoreError::Failed(format!("the append broke off: {error}")))?
     }
 
     async fn mail(&self) -> Result<Vec<Mail>, StoreError> {

@@ -64,9 +64,20 @@ async fn postgres_conforms_fences_and_outlives_its_server() {
     stale.close().await.unwrap();
     assert!(matches!(first.open(&"s_1".into()).await, Err(StoreError::InUse { .. })));
 
+    // An append that its caller does not look at keeps nothing else waiting.
+    let mut appending = std::pin::pin!(add(&*taken, "waiting"));
+    tokio::select! {
+        biased;
+        ended = &mut appending => ended.unwrap(),
+        () = std::future::ready(()) => {}
+    }
+    let mail = tokio::time::timeout(Duration::from_secs(30), taken.mail()).await;
+    assert!(mail.expect("mail waits for an append that nobody looks at").unwrap().is_empty());
+    appending.await.unwrap();
+
     // A server that dies keeps what it acknowledged, and the store connects again.
     server.control("restart").unwrap();
-    let mut stored = vec!["one", "two"];
+    let mut stored = vec!["one", "two", "waiting"];
     for text in ["three", "four"] {
         match add(&*taken, text).await {
             Ok(()) => stored.push(text),

@@ -141,7 +141,7 @@ struct Worker(Child);
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // A process that ended by itself cannot be killed.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,7 +1,7 @@
 use std::time::{Duration, SystemTime};
 
 use zk_core::service::{
-    Engine, EngineError, EngineHealth, EngineRun, RunFilter, RunPhase, UnreadableEntry, WorkerHealth,
+    EngineError, EngineHealth, EngineRun, RunFilter, RunPhase, UnreadableEntry, WorkerHealth,
     visible_line,
 };
 

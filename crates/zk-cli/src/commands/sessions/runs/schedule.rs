@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use zk_core::service::{CronError, Engine, Schedule, ScheduleTimes};
+use zk_core::service::{CronError, Schedule, ScheduleTimes};
 use zk_engine::Placement;
 
 use super::{engine, name, preset, runs};

@@ -2,7 +2,7 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, SystemTime};
 
 use zk_chat::age;
-use zk_core::service::{Engine, EngineHealth, EngineRun, RunFilter, RunPhase, UnreadableEntry, visible_line};
+use zk_core::service::{EngineHealth, EngineRun, RunFilter, RunPhase, UnreadableEntry, visible_line};
 use zk_tui::Style;
 use zk_tui::plain::Screen;
 

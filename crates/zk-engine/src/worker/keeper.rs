@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use zk_core::model::RunId;
 use zk_core::service::{EngineError, Lease};
 
-use crate::source::{LegId, LegSource, Renewal};
+use super::source::{LegId, LegSource, Renewal};
 
 /// Leases of the legs that run in this process.
 #[derive(Default)]

@@ -1,3 +1,9 @@
+//! Worker of any engine: the loop that takes legs, renews their leases and ends them.
+
+mod keeper;
+mod settle;
+mod source;
+
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +15,9 @@ use tokio_util::sync::CancellationToken;
 use zk_core::service::{EngineError, Lease, LegEnd, LegFailure, Legs, Take};
 
 use crate::error::is_transient;
-use crate::keeper::Keeper;
-use crate::source::{LegId, LegSource, TakenLeg};
+use keeper::Keeper;
+pub use settle::{MAX_LEG_DEATHS, Settlement, settle_leg};
+pub use source::{LegId, LegSource, Looked, Renewal, TakenLeg};
 
 /// Number of failures in a row after which a worker gives up, at about one poll of its source a second.
 const MAX_FAILURES: u32 = 30;
