@@ -38,7 +38,12 @@ impl LegChildren {
         while depth <= most {
             let Some(parent) = above else { return Ok(()) };
             depth += 1;
-            let listed = self.runs.engine().list(&RunFilter::run(parent.run)).await.map_err(engine_failed)?;
+            let listed = self
+                .runs
+                .engine()
+                .list(&RunFilter::run(parent.run))
+                .await
+                .map_err(|error| engine_failed(&error))?;
             above = listed.into_iter().next().and_then(|run| run.job.parent().cloned());
         }
         Err(ChildRunsError::TooDeep { most })
@@ -46,7 +51,7 @@ impl LegChildren {
 
     async fn children(&self) -> Result<Vec<EngineRun>, ChildRunsError> {
         let filter = RunFilter { parent: Some(self.parent.run().clone()), ..RunFilter::default() };
-        self.runs.engine().list(&filter).await.map_err(engine_failed)
+        self.runs.engine().list(&filter).await.map_err(|error| engine_failed(&error))
     }
 
     /// Stores the session of a child with its prompt and budget, unless an earlier leg did.
@@ -112,10 +117,12 @@ impl ChildRuns for LegChildren {
         self.check_depth(child.max_depth).await?;
         let session = SessionId::from(format!("s_{}", self.digest(&child.turn, &child.call)));
         // The ids are checked before anything is stored.
-        let job = self.job(run.clone(), session.clone(), child.call.clone()).map_err(engine_failed)?;
+        let job = self
+            .job(run.clone(), session.clone(), child.call.clone())
+            .map_err(|error| engine_failed(&error))?;
         let stored = self.store_session(&session, &run, &child).await;
         stored.map_err(|error| ChildRunsError::Failed(error.to_string()))?;
-        self.runs.engine().submit(job).await.map_err(engine_failed)?;
+        self.runs.engine().submit(job).await.map_err(|error| engine_failed(&error))?;
         Ok(run)
     }
 
@@ -247,6 +254,6 @@ fn spent_of(entries: &[zk_core::service::Entry]) -> Spent {
     })
 }
 
-fn engine_failed(error: EngineError) -> ChildRunsError {
+fn engine_failed(error: &EngineError) -> ChildRunsError {
     ChildRunsError::Failed(error.to_string())
 }

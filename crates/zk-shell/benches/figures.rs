@@ -78,8 +78,8 @@ struct Figures {
 }
 
 impl Figures {
-    fn push(&mut self, figure: Figure) {
-        let Figure { name, measured, bar, is_least } = figure;
+    fn push(&mut self, figure: &Figure) {
+        let &Figure { name, measured, bar, is_least } = figure;
         let is_met = if is_least { measured >= bar } else { measured <= bar };
         self.is_missed |= !is_met;
         println!("{name:<36}{measured:>12.3}{bar:>12.3}{}", if is_met { "" } else { "  missed" });
@@ -215,12 +215,12 @@ fn echo(home: &Path, keys: usize, figures: &mut Figures) {
         }
     }
     times.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
-    figures.push(figure_with_maximum(
+    figures.push(&figure_with_maximum(
         "echo over bare, p50, ms",
         percentile(&times[1], 0.5) - percentile(&times[0], 0.5),
         0.3,
     ));
-    figures.push(figure_with_maximum(
+    figures.push(&figure_with_maximum(
         "echo over bare, p99, ms",
         percentile(&times[1], 0.99) - percentile(&times[0], 0.99),
         1.0,
@@ -250,13 +250,13 @@ fn throughput(home: &Path, megabytes: usize, figures: &mut Figures) {
             shell.leave();
         }
     }
-    figures.push(Figure {
+    figures.push(&Figure {
         name: "throughput of bare",
         measured: seconds[0] / seconds[1],
         bar: 0.9,
         is_least: true,
     });
-    figures.push(figure_with_maximum("memory at its peak, MB", peak as f64 / 1024.0, 20.0));
+    figures.push(&figure_with_maximum("memory at its peak, MB", peak as f64 / 1024.0, 20.0));
 }
 
 /// Time to the first prompt, in milliseconds; the bare shell and zk take turns.
@@ -271,7 +271,7 @@ fn first_prompt(home: &Path, starts: usize, figures: &mut Figures) {
         }
     }
     times.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
-    figures.push(figure_with_maximum(
+    figures.push(&figure_with_maximum(
         "first prompt over bare, p50, ms",
         percentile(&times[1], 0.5) - percentile(&times[0], 0.5),
         15.0,
@@ -286,7 +286,7 @@ fn wake_ups(home: &Path, idle: Duration, figures: &mut Figures) {
     let count = |shell: &Shell| shell.sum_status("voluntary_ctxt_switches:");
     let before = count(&shell);
     std::thread::sleep(idle);
-    figures.push(figure_with_maximum("wake-ups while idle", (count(&shell) - before) as f64, 0.0));
+    figures.push(&figure_with_maximum("wake-ups while idle", (count(&shell) - before) as f64, 0.0));
     shell.leave();
 }
 
@@ -349,5 +349,5 @@ fn context_delta(home: &Path, rounds: usize, figures: &mut Figures) {
     }
     shell.leave();
     times.sort_by(f64::total_cmp);
-    figures.push(figure_with_maximum("context of 1,000 commands, p50, ms", percentile(&times, 0.5), 5.0));
+    figures.push(&figure_with_maximum("context of 1,000 commands, p50, ms", percentile(&times, 0.5), 5.0));
 }

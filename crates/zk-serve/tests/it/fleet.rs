@@ -12,9 +12,8 @@ use tokio_util::sync::CancellationToken;
 use zk_core::kernel::Source;
 use zk_core::model::{EntryId, Message};
 use zk_core::service::{
-    Approval, Durability, EngineName, EntryKind, Job, Lease, LegEnd, Legs, MailKind, NewEntry,
-    QUESTION_ENTRY, Question, Redactor, RunPhase, RunStatus, ScheduleTimes, StoredQuestion,
-    Take, Wait,
+    Durability, EngineName, EntryKind, Job, Lease, LegEnd, Legs, MailKind, NewEntry, QUESTION_ENTRY,
+    Question, Redactor, RunPhase, RunStatus, ScheduleTimes, StoredQuestion, Take, Wait,
 };
 use zk_engine::{LocalEngine, Placement, Runs};
 use zk_exec::LocalStateFiles;
@@ -178,9 +177,10 @@ async fn an_approval_names_the_call_that_was_read() {
         tool: "shell".to_owned(),
         reason: "nobody is here".to_owned(),
         digest: "9f86d081".to_owned(),
-        question: Question::Approve(Box::new(Approval::default())),
+        question: Question::Approve(Box::default()),
     };
-    let entry = NewEntry::hidden(QUESTION_ENTRY, 1, serde_json::to_value(&question).unwrap()).by(&Source::new("zk-agent"));
+    let entry = NewEntry::hidden(QUESTION_ENTRY, 1, serde_json::to_value(&question).unwrap())
+        .by(&Source::new("zk-agent"));
     let open = desk.runs.store().open(job.session()).await.unwrap();
     let ids = open.append(vec![EntryKind::Custom(entry)], Durability::Disk).await.unwrap();
     open.close().await.unwrap();

@@ -1,8 +1,7 @@
 use std::time::{Duration, SystemTime};
 
 use zk_core::service::{
-    EngineError, EngineHealth, EngineRun, RunFilter, RunPhase, UnreadableEntry, WorkerHealth,
-    visible_line,
+    EngineError, EngineHealth, EngineRun, RunFilter, RunPhase, UnreadableEntry, WorkerHealth, visible_line,
 };
 
 use super::findings::{Finding, failure, fine, warning};
