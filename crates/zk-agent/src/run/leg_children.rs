@@ -12,7 +12,9 @@ use zk_core::service::{
 use super::state::RunState;
 use crate::budget::Ledger;
 use crate::run::Lineage;
-use crate::spawn::SUB_AGENTS;
+
+/// Source of the messages that notify a parent of ended sub-agents.
+pub(crate) const SUB_AGENTS: &str = "sub-agents";
 
 /// Ledger of a leg's run, as a service of its context.
 pub(crate) struct LegLedger(pub(crate) Arc<Ledger>);

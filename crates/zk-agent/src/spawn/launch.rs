@@ -14,10 +14,8 @@ use super::own_model::Rerun;
 use super::record;
 use super::subagents::{Ending, Handle, SubagentState, Subagents};
 use crate::agent::AgentInner;
+use crate::run::SUB_AGENTS;
 use crate::{Run, RunOutcome};
-
-/// Source of the messages that notify a parent of ended sub-agents.
-pub(crate) const SOURCE: &str = "sub-agents";
 
 /// Maximum size of a sub-agent's answer in the notice of its end, in bytes.
 pub(super) const MAX_NOTICE_BYTES: usize = 16 << 10;
@@ -119,7 +117,7 @@ impl Launch {
                 && let (Some(parent), Some(ending)) = (parent.upgrade(), handle.ending())
                 && handle.claim_report()
             {
-                parent.notify(&context, Message::injected(end_notice(&handle, &ending), SOURCE));
+                parent.notify(&context, Message::injected(end_notice(&handle, &ending), SUB_AGENTS));
             }
         });
         result.await.unwrap_or_else(|_| Err(ToolError::failed("the sub-agent ended without a result")))
@@ -141,7 +139,7 @@ impl Launch {
         handle.wait_until_unawaited().await;
         let context = handle.context().unwrap_or(context);
         if handle.claim_report() {
-            parent.notify(&context, Message::injected(notice, SOURCE));
+            parent.notify(&context, Message::injected(notice, SUB_AGENTS));
         }
     }
 }

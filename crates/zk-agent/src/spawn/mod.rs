@@ -26,8 +26,6 @@ use zk_core::service::{
 pub use definition::AgentDefinition;
 pub use subagents::{SubagentError, SubagentInfo, SubagentState, Subagents};
 
-pub(crate) use launch::SOURCE as SUB_AGENTS;
-
 use limits::SpawnCount;
 use pinned::RunningChildren;
 

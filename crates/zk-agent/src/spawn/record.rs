@@ -7,9 +7,10 @@ use zk_core::kernel::{Cx, Reach, Scope};
 use zk_core::model::{Message, ToolError};
 use zk_core::service::{Entry, EntryKind, NewEntry, SessionLog, SubAgentTexts};
 
-use super::launch::{MAX_NOTICE_BYTES, SOURCE, end_notice};
+use super::launch::{MAX_NOTICE_BYTES, end_notice};
 use super::subagents::Subagents;
 use crate::agent::AgentInner;
+use crate::run::SUB_AGENTS;
 
 /// Kind of the session entries about background sub-agents.
 const KIND: &str = "background-agent";
@@ -59,7 +60,7 @@ async fn append_step(parent: &Arc<AgentInner>, step: Step) -> Result<(), String>
     let Some(log) = log else { return Ok(()) };
     let data = serde_json::to_value(step).map_err(|error| error.to_string())?;
     let entry = NewEntry::hidden(KIND, VERSION, data);
-    let scope = parent.bus.scope(SOURCE);
+    let scope = parent.bus.scope(SUB_AGENTS);
     log.append(&scope, entry).await.map(drop).map_err(|error| error.to_string())
 }
 
@@ -81,8 +82,11 @@ pub(super) fn queue_notices_after_restore(agent: Weak<AgentInner>, subagents: Ar
             }
             None => Some(owed.notice),
         };
-        let messages: Vec<Message> =
-            owed.into_iter().filter_map(present).map(|notice| Message::injected(notice, SOURCE)).collect();
+        let messages: Vec<Message> = owed
+            .into_iter()
+            .filter_map(present)
+            .map(|notice| Message::injected(notice, SUB_AGENTS))
+            .collect();
         agent.state().next_prompt.extend(messages);
     });
 }
@@ -131,7 +135,7 @@ impl Restored {
                     }
                 }
             } else if let EntryKind::Message { message, .. } = &entry.kind
-                && message.injected_by.as_deref() == Some(SOURCE)
+                && message.injected_by.as_deref() == Some(SUB_AGENTS)
             {
                 let text = message.text();
                 open.retain(|agent, _| !text.starts_with(&format!("{} ", notice_start(agent))));
@@ -181,11 +185,11 @@ mod tests {
     use super::*;
 
     fn entries(steps: &[Result<Step, &str>]) -> Vec<Entry> {
-        let scope = Bus::new().scope(SOURCE);
+        let scope = Bus::new().scope(SUB_AGENTS);
         let kind = |step: &Result<Step, &str>| match step {
             Ok(step) => EntryKind::Custom(NewEntry::hidden(KIND, VERSION, json!(step)).by(scope.source())),
             Err(text) => {
-                EntryKind::Message { message: Message::injected(*text, SOURCE).shared(), usage: None }
+                EntryKind::Message { message: Message::injected(*text, SUB_AGENTS).shared(), usage: None }
             }
         };
         let entry = |kind| Entry { id: "e".into(), parent: None, time_ms: 0, kind };

@@ -13,12 +13,13 @@ use temporalio_common::protos::temporal::api::workflowservice::v1::{
 use zk_core::model::RunId;
 use zk_core::service::{EngineError, EngineName, Job, RunFilter, RunPhase, Take, Wait};
 
-use super::engine::{TemporalEngine, is_missing};
 use super::order::{
-    CHILD_SIGNAL, JOB_MEMO, Order, Progress, RUN_TYPE, WAKE_SIGNAL, Work, task_queue, workflow_id,
+    CHILD_SIGNAL, JOB_MEMO, Order, Progress, RUN_TYPE, RunTerms, WAKE_SIGNAL, Work, task_queue, workflow_id,
 };
 use super::runs::{self, FoundRun, Presence};
-use super::server::{Server, execution, fresh_id, named_queue, to_payload, to_payloads, workflow_type};
+use super::server::{
+    Server, execution, fresh_id, is_missing, named_queue, to_payload, to_payloads, workflow_type,
+};
 use super::sessions;
 
 /// Longest time for one step of a workflow, after which another worker repeats it.
@@ -31,7 +32,7 @@ const NEVER: Duration = Duration::from_secs(3600);
 const MAX_FAIRNESS_BYTES: usize = 64;
 
 /// Adds a run, once.
-pub(super) async fn submit(server: &Server, engine: &TemporalEngine, job: Job) -> Result<(), EngineError> {
+pub(super) async fn submit(server: &Server, terms: RunTerms, job: Job) -> Result<(), EngineError> {
     // A run that is there already needs no session, and may be over.
     if runs::presence(server, job.run()).await? != Presence::Missing {
         return same_job(server, &job).await;
@@ -39,12 +40,7 @@ pub(super) async fn submit(server: &Server, engine: &TemporalEngine, job: Job) -
     let is_orphan = is_parent_cancelled(server, &job).await?;
     sessions::take(server, &job).await?;
     let work = Work::Job(job.clone());
-    let order = Order {
-        work: work.clone(),
-        lease_ms: u64::try_from(engine.lease().as_millis()).unwrap_or(u64::MAX),
-        legs_per_execution: engine.legs_per_execution(),
-        progress: Progress::default(),
-    };
+    let order = terms.order(work.clone());
     let queue = job.queue().map_or(Take::DEFAULT_QUEUE, EngineName::as_str);
     let request = StartWorkflowExecutionRequest {
         namespace: server.namespace(),

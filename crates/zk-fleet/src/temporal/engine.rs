@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use secrecy::SecretString;
-use temporalio_client::tonic::Code;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use zk_core::model::RunId;
@@ -14,7 +13,8 @@ use zk_core::service::{
 };
 
 use super::location::TemporalLocation;
-use super::server::Server;
+use super::order::RunTerms;
+use super::server::{Server, Target};
 use super::{changes, health, runs, schedules, serve, workers};
 
 /// Number of legs after which a workflow continues as a new execution, unless set.
@@ -41,13 +41,6 @@ pub struct TemporalEngine {
     lease: Duration,
     legs_per_execution: u64,
     server: Arc<OnceCell<Server>>,
-}
-
-/// Location of an engine, with the key for it.
-#[derive(Clone)]
-pub(super) struct Target {
-    pub(super) location: TemporalLocation,
-    pub(super) api_key: Option<SecretString>,
 }
 
 impl fmt::Debug for TemporalEngine {
@@ -98,12 +91,8 @@ impl TemporalEngine {
         &self.target
     }
 
-    pub(super) fn lease(&self) -> Duration {
-        self.lease
-    }
-
-    pub(super) fn legs_per_execution(&self) -> u64 {
-        self.legs_per_execution
+    fn terms(&self) -> RunTerms {
+        RunTerms { lease: self.lease, legs_per_execution: self.legs_per_execution }
     }
 
     /// Checks that the server can keep runs, and returns its version.
@@ -119,7 +108,7 @@ impl TemporalEngine {
 #[async_trait]
 impl Engine for TemporalEngine {
     async fn submit(&self, job: Job) -> Result<(), EngineError> {
-        changes::submit(self.server().await?, self, job).await
+        changes::submit(self.server().await?, self.terms(), job).await
     }
 
     async fn wake(&self, run: &RunId) -> Result<(), EngineError> {
@@ -144,7 +133,7 @@ impl Engine for TemporalEngine {
     }
 
     async fn schedule(&self, plan: Schedule) -> Result<(), EngineError> {
-        schedules::put(self.server().await?, self, &plan).await
+        schedules::put(self.server().await?, self.terms(), &plan).await
     }
 
     async fn unschedule(&self, name: &EngineName) -> Result<bool, EngineError> {
@@ -167,9 +156,4 @@ impl Engine for TemporalEngine {
     ) -> Result<(), EngineError> {
         serve::serve(self.target(), take, legs, stop).await
     }
-}
-
-/// Whether a call failed because there is no such thing.
-pub(super) fn is_missing(code: Code) -> bool {
-    matches!(code, Code::NotFound)
 }

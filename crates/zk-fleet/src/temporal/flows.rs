@@ -13,9 +13,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use zk_core::service::EngineError;
 
-use super::engine::Target;
 use super::flow::RunFlow;
-use super::server::Server;
+use super::server::{Server, Target};
 
 /// Time for which the steps of a run are kept for the worker that made the last one.
 const STICKY_LIMIT: Duration = Duration::from_secs(1);

@@ -21,9 +21,8 @@ use zk_core::service::{EngineName, HandoverCause, Lease, LegEnd, LegFailure, Leg
 use zk_engine::{Settlement, settle_leg};
 
 use super::changes;
-use super::engine::is_missing;
 use super::order::{CHILDREN_TYPE, LegOrder, LegReport, ReportedEnd, TELL_TYPE, notes_queue};
-use super::server::{Server, from_payloads, from_wire, named_queue, request_once, to_payloads};
+use super::server::{Server, from_payloads, from_wire, is_missing, named_queue, request_once, to_payloads};
 use super::sessions;
 
 /// Time of one poll of the server, which answers a second before it ends.

@@ -134,6 +134,25 @@ pub struct Order {
     pub(super) progress: Progress,
 }
 
+/// Lease and length of the executions of new runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RunTerms {
+    pub(super) lease: Duration,
+    pub(super) legs_per_execution: u64,
+}
+
+impl RunTerms {
+    /// Creates the input of the workflow of a run that has no leg yet.
+    pub(super) fn order(self, work: Work) -> Order {
+        Order {
+            work,
+            lease_ms: u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX),
+            legs_per_execution: self.legs_per_execution,
+            progress: Progress::default(),
+        }
+    }
+}
+
 /// State of a run: in its memo for lists, and in the input of its next execution.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Progress {

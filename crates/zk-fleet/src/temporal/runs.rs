@@ -12,12 +12,11 @@ use temporalio_common::protos::temporal::api::workflowservice::v1::{
 use zk_core::model::RunId;
 use zk_core::service::{EngineError, EngineName, EngineRun, RunFilter, RunPhase, Take};
 
-use super::engine::is_missing;
 use super::order::{
     JOB_MEMO, LEG_TYPE, PROGRESS_MEMO, Progress, RUN_TYPE, Work, date_of, queue_of, run_of_workflow,
     task_queue, workflow_id,
 };
-use super::server::{Server, execution, from_memo, from_wire};
+use super::server::{Server, execution, from_memo, from_wire, is_missing};
 
 /// Number of runs on a page of the server's list.
 const PAGE_RUNS: i32 = 500;

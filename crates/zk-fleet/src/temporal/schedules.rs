@@ -20,13 +20,13 @@ use zk_core::service::{
 };
 
 use super::changes::STEP_LIMIT;
-use super::engine::{TemporalEngine, is_missing};
 use super::order::{
-    JOB_MEMO, Order, Progress, RUN_TYPE, Work, name_of_schedule, schedule_id, schedule_probe, scheduled_id,
-    scheduled_job, task_queue,
+    JOB_MEMO, Order, Progress, RUN_TYPE, RunTerms, Work, name_of_schedule, schedule_id, schedule_probe,
+    scheduled_id, scheduled_job, task_queue,
 };
 use super::server::{
-    Server, fresh_id, from_payloads, from_wire, named_queue, to_payload, to_payloads, workflow_type,
+    Server, fresh_id, from_payloads, from_wire, is_missing, named_queue, to_payload, to_payloads,
+    workflow_type,
 };
 
 /// Time of a run as the server appends it to the id; all are of this length.
@@ -42,12 +42,8 @@ const CRON_FIELDS: usize = 5;
 const PAGE_SCHEDULES: i32 = 100;
 
 /// Adds or replaces a schedule.
-pub(super) async fn put(
-    server: &Server,
-    engine: &TemporalEngine,
-    plan: &Schedule,
-) -> Result<(), EngineError> {
-    let schedule = stored(engine, plan)?;
+pub(super) async fn put(server: &Server, terms: RunTerms, plan: &Schedule) -> Result<(), EngineError> {
+    let schedule = stored(terms, plan)?;
     if let ScheduleTimes::Cron(line) = &plan.times {
         check_cron(server, &schedule, line).await?;
     }
@@ -76,17 +72,12 @@ pub(super) async fn put(
     updated.map(drop).map_err(|status| server.error("store the schedule", &status))
 }
 
-fn stored(engine: &TemporalEngine, plan: &Schedule) -> Result<StoredSchedule, EngineError> {
+fn stored(terms: RunTerms, plan: &Schedule) -> Result<StoredSchedule, EngineError> {
     // A schedule whose name leaves no room for ids is refused here, not when a run is due.
     let id = scheduled_id(plan);
     scheduled_job(plan, &format!("{id}{TIME_SUFFIX}"))?;
     let work = Work::Schedule(plan.clone());
-    let order = Order {
-        work: work.clone(),
-        lease_ms: u64::try_from(engine.lease().as_millis()).unwrap_or(u64::MAX),
-        legs_per_execution: engine.legs_per_execution(),
-        progress: Progress::default(),
-    };
+    let order = terms.order(work.clone());
     let queue = plan.job.queue.as_ref().map_or(Take::DEFAULT_QUEUE, EngineName::as_str);
     let run = NewWorkflowExecutionInfo {
         workflow_id: id,

@@ -11,12 +11,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use zk_core::service::{EngineError, EngineName, Legs, RunFilter, RunPhase, Take};
 
-use super::engine::Target;
 use super::flows::Flows;
 use super::legs::LegRunner;
 use super::order::{task_queue, workflow_id};
 use super::runs::{self, FoundRun};
-use super::server::{Server, request_once};
+use super::server::{Server, Target, request_once};
 use super::workers::HeldName;
 
 /// Pause between two looks for new queues, and for the end of work.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use temporalio_client::grpc::WorkflowService;
@@ -17,13 +17,20 @@ use temporalio_common::protos::temporal::api::enums::v1::TaskQueueKind;
 use temporalio_common::protos::temporal::api::taskqueue::v1::TaskQueue;
 use zk_core::service::EngineError;
 
-use super::engine::Target;
+use super::location::TemporalLocation;
 
 /// Longest time for the connection to a server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Identity of a process that does not serve.
 const CLIENT_IDENTITY: &str = "zk";
+
+/// Location of an engine, with the key for it.
+#[derive(Clone)]
+pub(super) struct Target {
+    pub(super) location: TemporalLocation,
+    pub(super) api_key: Option<SecretString>,
+}
 
 /// Connection to the namespace of an engine.
 #[derive(Clone)]
@@ -162,4 +169,9 @@ pub(super) fn from_wire<T, W: TryInto<T>>(value: Option<W>, default: T) -> T {
 /// Id that makes a repeated call count once.
 pub(super) fn fresh_id() -> String {
     format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..))
+}
+
+/// Whether a call failed because there is no such thing.
+pub(super) fn is_missing(code: Code) -> bool {
+    matches!(code, Code::NotFound)
 }

@@ -13,10 +13,11 @@ use temporalio_common::protos::temporal::api::workflowservice::v1::{
 use zk_core::model::{RunId, SessionId};
 use zk_core::service::{EngineError, Job, RunPhase};
 
-use super::engine::is_missing;
 use super::order::{CLOCK_TYPE, SESSION_TYPE, session_id, session_queue};
 use super::runs::{self, Presence};
-use super::server::{Server, activity_type, fresh_id, from_payloads, from_wire, named_queue, to_payloads};
+use super::server::{
+    Server, activity_type, fresh_id, from_payloads, from_wire, is_missing, named_queue, to_payloads,
+};
 
 /// Time after which a hold without a run has been left behind. Calls of a submission end long before.
 const MAX_SUBMISSION: Duration = Duration::from_secs(120);

@@ -17,9 +17,8 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use zk_core::service::{EngineError, EngineName};
 
-use super::engine::is_missing;
 use super::order::{WORKER_TYPE, worker_id, worker_of_id};
-use super::server::{Server, activity_type, fresh_id, named_queue, request_once, to_payloads};
+use super::server::{Server, activity_type, fresh_id, is_missing, named_queue, request_once, to_payloads};
 
 /// Longest time for which a worker may serve under one hold of its name.
 const MAX_SERVICE: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
