@@ -109,7 +109,7 @@ pub(super) async fn list_unreadable(
 
 fn run_of_row(row: &Row) -> Result<EngineRun, EngineError> {
     const DOING: &str = "read a run";
-    let json = |name| Ok::<_, EngineError>(column::<Option<Json<serde_json::Value>>>(DOING, row, name)?);
+    let json = |name| column::<Option<Json<serde_json::Value>>>(DOING, row, name);
     let damaged = |error: serde_json::Error| failed(DOING, format!("a row is damaged: {error}"));
     let worker: Option<&str> = column(DOING, row, "worker")?;
     Ok(EngineRun {
