@@ -6,7 +6,7 @@ use zk_core::kernel::Bus;
 use zk_core::service::Command;
 
 /// Names of zk's own commands. Command files cannot use them, and without a person they are not prompts.
-pub const OWN_COMMANDS: [&str; 45] = [
+pub const OWN_COMMANDS: [&str; 46] = [
     "add-dir",
     "agents",
     "back",
@@ -43,6 +43,7 @@ pub const OWN_COMMANDS: [&str; 45] = [
     "reload",
     "resume",
     "screen",
+    "search",
     "sessions",
     "show",
     "skills",
@@ -56,7 +57,7 @@ pub const OWN_COMMANDS: [&str; 45] = [
 
 /// Commands that are safe during a run: they only show something, or change the display, the permission mode
 /// or the next turn's model.
-const HARMLESS: [&str; 26] = [
+const HARMLESS: [&str; 27] = [
     "agents",
     "background",
     "btw",
@@ -76,6 +77,7 @@ const HARMLESS: [&str; 26] = [
     "permissions",
     "recap",
     "screen",
+    "search",
     "sessions",
     "show",
     "skills",
