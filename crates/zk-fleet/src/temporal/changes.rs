@@ -13,9 +13,7 @@ use temporalio_common::protos::temporal::api::workflowservice::v1::{
 use zk_core::model::RunId;
 use zk_core::service::{EngineError, EngineName, Job, RunFilter, RunPhase, Take, Wait};
 
-use super::order::{
-    CHILD_SIGNAL, JOB_MEMO, Order, Progress, RUN_TYPE, RunTerms, WAKE_SIGNAL, Work, task_queue, workflow_id,
-};
+use super::order::{CHILD_SIGNAL, JOB_MEMO, RUN_TYPE, RunTerms, WAKE_SIGNAL, Work, task_queue, workflow_id};
 use super::runs::{self, FoundRun, Presence};
 use super::server::{
     Server, execution, fresh_id, is_missing, named_queue, to_payload, to_payloads, workflow_type,

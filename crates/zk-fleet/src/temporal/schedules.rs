@@ -21,8 +21,8 @@ use zk_core::service::{
 
 use super::changes::STEP_LIMIT;
 use super::order::{
-    JOB_MEMO, Order, Progress, RUN_TYPE, RunTerms, Work, name_of_schedule, schedule_id, schedule_probe,
-    scheduled_id, scheduled_job, task_queue,
+    JOB_MEMO, Order, RUN_TYPE, RunTerms, Work, name_of_schedule, schedule_id, schedule_probe, scheduled_id,
+    scheduled_job, task_queue,
 };
 use super::server::{
     Server, fresh_id, from_payloads, from_wire, is_missing, named_queue, to_payload, to_payloads,
