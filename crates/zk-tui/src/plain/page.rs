@@ -6,6 +6,9 @@ use crate::term::{Modes, Reader, SafeText};
 /// Columns of a page for a program.
 const PAGE_COLUMNS: usize = 100;
 
+/// Control sequences that move the cursor to the first row and clear the screen.
+const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
+
 impl Screen {
     /// Writes a page in Markdown: drawn as wide as the terminal, or as plain text for a program.
     pub fn write_page(&mut self, markdown: &str) {
@@ -16,6 +19,13 @@ impl Screen {
         page.finish();
         for row in page.take_ready() {
             self.write_row(&row);
+        }
+    }
+
+    /// Begins a picture in the place of everything that is on the terminal; does nothing for a program.
+    pub fn clear(&mut self) {
+        if self.output_reader() == Reader::Terminal {
+            self.write_permanent(&SafeText::own(CLEAR));
         }
     }
 

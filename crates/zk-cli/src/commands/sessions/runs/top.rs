@@ -1,4 +1,4 @@
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::{Duration, SystemTime};
 
 use zk_chat::age;
@@ -18,9 +18,6 @@ const REFRESH_INTERVAL: Duration = Duration::from_secs(2);
 /// Most runs in a picture.
 const MAX_SHOWN_RUNS: usize = 40;
 
-/// Sequence that moves the cursor to the top of the terminal and clears it.
-const CLEAR_SCREEN: &str = "\x1b[H\x1b[2J";
-
 /// Shows the runs that are not over and the workers, until a signal; once without a terminal.
 pub(crate) fn top(app: &AppContext, once: bool) -> Outcome<Exit> {
     let machine = &app.work.machine;
@@ -36,7 +33,7 @@ pub(crate) fn top(app: &AppContext, once: bool) -> Outcome<Exit> {
             let (runs, unreadable) = (engine.list(&filter).await?, engine.unreadable().await?);
             let lines = picture(&engine.health().await?, &runs, &unreadable);
             if is_live {
-                std::io::stdout().lock().write_all(CLEAR_SCREEN.as_bytes()).map_err(Failure::failed)?;
+                screen.clear();
             }
             lines.iter().for_each(|line| screen.line(Style::PLAIN, line));
             if !is_live || screen.is_broken() {
