@@ -1,7 +1,7 @@
 //! Worker processes that are killed at random moments, with a clock that is wrong, and a server that dies meanwhile. Each worker
 //! is this test program, started again.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,20 +21,23 @@ const KILLS: &str = "ZK_FLEET_KILLS";
 const WORKERS: usize = 3;
 const LEASE: Duration = Duration::from_secs(1);
 
-/// Program that starts another one with a wrong clock.
-const FAKETIME: &str = "/usr/bin/faketime";
+/// Library that gives a program another clock, below a directory of `/usr/lib`. The program `faketime` would be another
+/// process, which a kill ends in the worker's place.
+const FAKETIME: &str = "faketime/libfaketimeMT.so.1";
+
+fn faketime() -> Option<PathBuf> {
+    let dirs = std::fs::read_dir("/usr/lib").ok()?.flatten();
+    dirs.map(|dir| dir.path().join(FAKETIME)).find(|library| library.exists())
+}
 
 /// Starts a worker; those with odd numbers are an hour ahead of the server, where `faketime` is installed.
 #[expect(clippy::disallowed_methods, reason = "the worker is this test program")]
 fn spawn_worker(server: &Server, database: &str, runs: &Path, number: usize) -> std::io::Result<Child> {
     let own = std::env::current_exe()?;
-    let mut command = if number % 2 == 1 && Path::new(FAKETIME).exists() {
-        let mut command = Command::new(FAKETIME);
-        command.args(["-f", "+1h"]).arg(own);
-        command
-    } else {
-        Command::new(own)
-    };
+    let mut command = Command::new(own);
+    if let Some(library) = faketime().filter(|_| number % 2 == 1) {
+        command.env("LD_PRELOAD", library).env("FAKETIME", "+1h");
+    }
     command
         .args(["--exact", "postgres::kills::part_worker", "--nocapture"])
         .env(PART, format!("w{number}={}={}", runs.display(), server.address(database)))
