@@ -36,7 +36,6 @@ fn a_process_in_the_background_writes_nothing_and_takes_the_terminal_back_when_i
         terminal.expect("pid=");
         let pid = Pid::from_raw(terminal.until(".").parse().unwrap()).unwrap();
         terminal.expect("Before.");
-        // A frame that is being written while the process is stopped comes once it goes on.
         terminal.expect("touch done");
         until("the command", || person.project().join("waits").exists());
         kill_process(pid, signal).unwrap();
@@ -46,7 +45,9 @@ fn a_process_in_the_background_writes_nothing_and_takes_the_terminal_back_when_i
         std::thread::sleep(Duration::from_millis(300));
         person.write("answered", "");
         let meanwhile = terminal.until("front-mark");
-        assert!(!meanwhile.contains("Afterwards") && !meanwhile.contains("Esc stops"), "{meanwhile:?}");
+        // A frame that was begun in front may be written once the process goes on, and no other one.
+        let frames = meanwhile.matches("Esc stops").count();
+        assert!(!meanwhile.contains("Afterwards") && frames <= 1, "{meanwhile:?}");
         if signal == Signal::TSTP {
             let is_on = |name: &str| meanwhile.split_whitespace().any(|mode| mode == name);
             assert!(["icanon", "echo", "isig"].into_iter().all(is_on), "{meanwhile}");
