@@ -3,6 +3,7 @@ use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
+use zk_core::model::public_parts;
 use zk_core::service::{Engine, EngineError};
 
 /// Place of an engine as a person writes it.
@@ -68,14 +69,7 @@ impl fmt::Display for EngineLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Local => f.write_str("local"),
-            Self::Remote(address) => {
-                let (scheme, rest) = address.split_once("//").unwrap_or(("", address));
-                let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-                let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-                // A query may contain a password too.
-                let path = path.split('?').next().unwrap_or_default();
-                write!(f, "{scheme}//{host}{path}")
-            }
+            Self::Remote(address) => f.write_str(&public_parts(address)),
         }
     }
 }

@@ -2,6 +2,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use zk_core::model::public_parts;
+
 /// Place of a store as a person writes it.
 ///
 /// ```
@@ -70,14 +72,7 @@ impl fmt::Display for StoreLocation {
             Self::Sqlite => f.write_str("sqlite"),
             Self::Memory => f.write_str("memory"),
             Self::Files(path) => write!(f, "files:{}", path.display()),
-            Self::Remote(address) | Self::Postgres(address) => {
-                let (scheme, rest) = address.split_once("//").unwrap_or(("", address));
-                let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-                let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-                // A query may contain a password too.
-                let path = path.split('?').next().unwrap_or_default();
-                write!(f, "{scheme}//{host}{path}")
-            }
+            Self::Remote(address) | Self::Postgres(address) => f.write_str(&public_parts(address)),
         }
     }
 }

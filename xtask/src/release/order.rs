@@ -37,8 +37,8 @@ const TRACE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Writes the list of functions that usual runs call, by which the linker puts them beside each other.
 ///
-/// The names have hashes of the compiler, the versions of the crates and the profile: after a change of these the list is
-/// written again.
+/// A name has a hash of the compiler, the profile, the version of its crate and all crates below it: after a change of one of
+/// these the list is written again.
 pub(crate) fn write(workspace: &Workspace) -> Result<()> {
     ensure!(exists("valgrind"), "the calls of a run are recorded by valgrind, which is not installed");
     let root = workspace.root();
@@ -79,10 +79,10 @@ fn recorder(traces: &Path, name: &str) -> Vec<String> {
 
 /// Records a run without a person, with an empty home.
 fn trace_run(program: &Path, traces: &Path) -> Result<()> {
-    let model = ScriptedModel::begin(REPLIES)?;
     let shop = Shop::open("")?;
     let program = program.display().to_string();
     for format in ["text", "stream-json"] {
+        let model = ScriptedModel::begin(REPLIES)?;
         let recorder = recorder(traces, format);
         let (tool, flags) = recorder.split_first().context("the recorder")?;
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();

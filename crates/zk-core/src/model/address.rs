@@ -16,6 +16,25 @@ pub fn is_public_address(address: IpAddr) -> bool {
         IpAddr::V6(address) => is_public_v6(address),
     }
 }
+
+/// Returns an address of the form `scheme://user:password@host/path?query` without the parts that may be secret: user,
+/// password and query.
+///
+/// ```
+/// use zk_core::model::public_parts;
+///
+/// assert_eq!(public_parts("postgres://zk:secret@db/zk?password=secret"), "postgres://db/zk");
+/// assert_eq!(public_parts("postgresql:///zk?host=/run"), "postgresql:///zk");
+/// ```
+#[must_use]
+pub fn public_parts(address: &str) -> String {
+    let (scheme, rest) = address.split_once("//").unwrap_or(("", address));
+    let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let path = path.split('?').next().unwrap_or_default();
+    format!("{scheme}//{host}{path}")
+}
+
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
     !(address.is_private()

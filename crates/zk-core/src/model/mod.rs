@@ -19,7 +19,7 @@ mod tool;
 mod usage;
 pub mod wire;
 
-pub use address::is_public_address;
+pub use address::{is_public_address, public_parts};
 pub use budget::{Budget, Spent};
 pub use content::{
     Block, Compaction, Document, Image, ProviderBlock, Text, Thinking, ToolCall, ToolContent, ToolResult,
