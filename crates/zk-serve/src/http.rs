@@ -26,19 +26,37 @@ const HEAD_LIMIT: Duration = Duration::from_secs(10);
 /// Body of an answer.
 pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// Binds a loopback address; a proxy in front adds TLS for other machines.
-pub(crate) async fn bind_loopback(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
-    if !address.ip().is_loopback() {
-        let why = format!("{address} can be reached from elsewhere: use 127.0.0.1 and a proxy with TLS");
-        return Err(io::Error::new(ErrorKind::InvalidInput, why));
+/// Address of this machine at which clients of an HTTP service connect; a proxy in front adds TLS for other machines.
+#[derive(Debug)]
+pub struct LoopbackListener {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl LoopbackListener {
+    /// Listens at a loopback address.
+    ///
+    /// # Errors
+    /// When others reach the address, or it is in use.
+    pub async fn bind(address: SocketAddr) -> io::Result<Self> {
+        if !address.ip().is_loopback() {
+            let why = format!("{address} can be reached from elsewhere: use 127.0.0.1 and a proxy with TLS");
+            return Err(io::Error::new(ErrorKind::InvalidInput, why));
+        }
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address })
     }
-    let listener = TcpListener::bind(address).await?;
-    let address = listener.local_addr()?;
-    Ok((listener, address))
+
+    /// The URL for clients.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
 }
 
 /// Answers requests until an error of the listener.
-pub(crate) async fn serve_connections<F, A>(listener: &TcpListener, answer: F) -> io::Result<()>
+pub(crate) async fn serve_connections<F, A>(listener: &LoopbackListener, answer: F) -> io::Result<()>
 where
     F: Fn(Request<Incoming>) -> A + Clone + Send + Sync + 'static,
     A: Future<Output = Response<Body>> + Send + 'static,
@@ -47,7 +65,7 @@ where
     let mut connections = JoinSet::new();
     loop {
         let permit = room.clone().acquire_owned().await;
-        let (permit, stream) = match (permit, listener.accept().await) {
+        let (permit, stream) = match (permit, listener.listener.accept().await) {
             (Ok(permit), Ok((stream, _))) => (permit, stream),
             (Err(_), _) => return Ok(()),
             // A connection that broke off early is no error of the listener.

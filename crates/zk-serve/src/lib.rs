@@ -5,6 +5,7 @@
 //! | [`acp`] | the Agent Client Protocol, by which editors drive zk (feature `acp`, on by default) |
 //! | [`fleet`] | `zk fleet serve`: runs that outlive their worker, over HTTP |
 //! | [`LineReader`], [`LineWriter`] | messages as lines, bounded in both directions |
+//! | [`LoopbackListener`] | an address of this machine at which an HTTP service listens |
 //! | `print` | the lines of a run without a person: its events, and what it comes to |
 //! | [`rpc`] | `zk rpc`: JSON-RPC for programs of any language, whose clients share conversations |
 //! | [`serve_agent_sdk`], [`SdkArgs`], [`SdkOptions`] | the protocol of the Claude Agent SDKs, in the place of their own program |
@@ -36,4 +37,5 @@ pub mod sessions;
 pub mod web;
 
 pub use agent_sdk::{NoticeSink, SdkArgs, SdkError, SdkOptions, serve_agent_sdk};
+pub use http::LoopbackListener;
 pub use lines::{LineError, LineReader, LineWriter, MAX_LINE_BYTES};

@@ -18,4 +18,4 @@ mod requests;
 mod server;
 
 pub use access::{FleetAccess, FleetTokens, FleetTokensError};
-pub use server::{FleetListener, FleetServer};
+pub use server::FleetServer;

@@ -1,6 +1,5 @@
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +11,6 @@ use hyper::body::{Bytes, Incoming};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use tokio::net::TcpListener;
 use tokio::time::timeout;
 use zk_engine::Runs;
 
@@ -20,7 +18,7 @@ use super::access::FleetTokens;
 use super::error::FleetError;
 use super::events::stream_events;
 use super::requests::Client;
-use crate::http::{Body, bearer_token, bind_loopback, serve_connections};
+use crate::http::{Body, LoopbackListener, bearer_token, serve_connections};
 
 /// Maximum size of the body of a request, in bytes.
 const MAX_BODY_BYTES: usize = 1 << 20;
@@ -28,38 +26,15 @@ const MAX_BODY_BYTES: usize = 1 << 20;
 /// Time limit for the body of a request.
 const BODY_LIMIT: Duration = Duration::from_secs(30);
 
-/// Address of this machine at which clients connect.
-#[derive(Debug)]
-pub struct FleetListener {
-    listener: TcpListener,
-    address: SocketAddr,
-}
-
-impl FleetListener {
-    /// Listens at a loopback address; a proxy in front adds TLS for other machines.
-    ///
-    /// # Errors
-    /// When others reach the address, or it is in use.
-    pub async fn bind(address: SocketAddr) -> io::Result<Self> {
-        let (listener, address) = bind_loopback(address).await?;
-        Ok(Self { listener, address })
-    }
-
-    /// The URL for clients.
-    #[must_use]
-    pub fn url(&self) -> String {
-        format!("http://{}", self.address)
-    }
-}
-
 /// Server of the runs of an engine and their sessions.
 ///
 /// ```no_run
 /// # async fn serve(runs: zk_engine::Runs) -> Result<(), Box<dyn std::error::Error>> {
-/// use zk_serve::fleet::{FleetListener, FleetServer, FleetTokens};
+/// use zk_serve::LoopbackListener;
+/// use zk_serve::fleet::{FleetServer, FleetTokens};
 ///
 /// let tokens = FleetTokens::parse("* a long random token")?;
-/// let listener = FleetListener::bind("127.0.0.1:0".parse()?).await?;
+/// let listener = LoopbackListener::bind("127.0.0.1:0".parse()?).await?;
 /// println!("{}", listener.url());
 /// FleetServer::new(runs, tokens, "/project".into()).serve(&listener).await?;
 /// # Ok(())
@@ -89,9 +64,9 @@ impl FleetServer {
     ///
     /// # Errors
     /// When no more connections can be accepted.
-    pub async fn serve(self: &Arc<Self>, listener: &FleetListener) -> io::Result<()> {
+    pub async fn serve(self: &Arc<Self>, listener: &LoopbackListener) -> io::Result<()> {
         let server = self.clone();
-        serve_connections(&listener.listener, move |request| {
+        serve_connections(listener, move |request| {
             let server = server.clone();
             async move { server.answer(request).await.unwrap_or_else(|error| refuse(&error)) }
         })

@@ -5,4 +5,4 @@ mod held;
 mod server;
 mod stream;
 
-pub use server::{SessionListener, SessionServer, new_token};
+pub use server::{SessionServer, new_token};

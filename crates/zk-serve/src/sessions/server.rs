@@ -1,6 +1,5 @@
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +7,6 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Bytes, Incoming};
 use serde::de::DeserializeOwned;
-use tokio::net::TcpListener;
 use tokio::time::{interval, timeout};
 use zk_core::model::SessionId;
 use zk_core::service::{
@@ -23,7 +21,7 @@ use zk_stores::wire::{
 use super::answer::{answer, json, refusal};
 use super::held::{Held, HeldSessions};
 use super::stream::{Lines, lines};
-use crate::http::{Body, bearer_token, bind_loopback, serve_connections};
+use crate::http::{Body, LoopbackListener, bearer_token, serve_connections};
 use crate::rpc::token::{is_same, random_hex};
 
 /// Time after which a session is closed whose client has not renewed its lease.
@@ -41,30 +39,6 @@ const TOKEN_BYTES: usize = 32;
 /// Random bytes in the name of a lease.
 const HANDLE_BYTES: usize = 16;
 
-/// Address of this machine at which clients connect.
-#[derive(Debug)]
-pub struct SessionListener {
-    listener: TcpListener,
-    address: SocketAddr,
-}
-
-impl SessionListener {
-    /// Listens at a loopback address; a proxy in front adds TLS for other machines.
-    ///
-    /// # Errors
-    /// When others reach the address, or it is in use.
-    pub async fn bind(address: SocketAddr) -> io::Result<Self> {
-        let (listener, address) = bind_loopback(address).await?;
-        Ok(Self { listener, address })
-    }
-
-    /// The URL for clients.
-    #[must_use]
-    pub fn url(&self) -> String {
-        format!("http://{}", self.address)
-    }
-}
-
 /// Creates a token that nobody guesses.
 ///
 /// # Errors
@@ -77,10 +51,11 @@ pub fn new_token() -> io::Result<String> {
 ///
 /// ```no_run
 /// # async fn serve(store: std::sync::Arc<dyn zk_core::service::SessionStore>) -> std::io::Result<()> {
-/// use zk_serve::sessions::{SessionListener, SessionServer};
+/// use zk_serve::LoopbackListener;
+/// use zk_serve::sessions::SessionServer;
 ///
 /// let server = SessionServer::new(store, "a long random token".to_owned());
-/// let listener = SessionListener::bind("127.0.0.1:0".parse().unwrap()).await?;
+/// let listener = LoopbackListener::bind("127.0.0.1:0".parse().unwrap()).await?;
 /// println!("{}", listener.url());
 /// server.serve(&listener).await
 /// # }
@@ -114,9 +89,9 @@ impl SessionServer {
     ///
     /// # Errors
     /// When no more connections can be accepted.
-    pub async fn serve(self: &Arc<Self>, listener: &SessionListener) -> io::Result<()> {
+    pub async fn serve(self: &Arc<Self>, listener: &LoopbackListener) -> io::Result<()> {
         let server = self.clone();
-        let serving = serve_connections(&listener.listener, move |request| server.clone().answer(request));
+        let serving = serve_connections(listener, move |request| server.clone().answer(request));
         let mut looks = interval(LEASE_CHECK_INTERVAL);
         let looking = async {
             loop {

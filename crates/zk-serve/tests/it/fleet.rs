@@ -17,7 +17,8 @@ use zk_core::service::{
 };
 use zk_engine::{LocalEngine, Placement, Runs};
 use zk_exec::LocalStateFiles;
-use zk_serve::fleet::{FleetListener, FleetServer, FleetTokens};
+use zk_serve::LoopbackListener;
+use zk_serve::fleet::{FleetServer, FleetTokens};
 use zk_session::MemoryStore;
 
 const ALL: &str = "token-for-all-of-them";
@@ -45,7 +46,7 @@ impl Desk {
         let runs = Runs::new(Arc::new(engine), Arc::new(MemoryStore::new()), Arc::new(Redactor::new()));
         let tokens = format!("* {ALL}\nacme {ACME}\nhook:nightly {HOOK}\n");
         let server = FleetServer::new(runs.clone(), FleetTokens::parse(&tokens).unwrap(), "/project".into());
-        let listener = FleetListener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let listener = LoopbackListener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.url().strip_prefix("http://").unwrap().parse().unwrap();
         let task = tokio::spawn(async move { server.serve(&listener).await.unwrap() });
         Self { address, runs, task, _dir: dir }

@@ -13,7 +13,8 @@ use zk_core::model::Message;
 use zk_core::service::{
     Durability, EntryKind, NewSession, OpenSession, SessionFilter, SessionStore, StoreError,
 };
-use zk_serve::sessions::{SessionListener, SessionServer};
+use zk_serve::LoopbackListener;
+use zk_serve::sessions::SessionServer;
 use zk_session::{MemoryStore, SqliteStore};
 use zk_stores::RemoteStore;
 use zk_testkit::{StoreOptions, check_store};
@@ -33,7 +34,7 @@ impl Running {
     }
 
     async fn start_at(address: SocketAddr, store: Arc<dyn SessionStore>, lease: Duration) -> Self {
-        let listener = SessionListener::bind(address).await.unwrap();
+        let listener = LoopbackListener::bind(address).await.unwrap();
         let url = listener.url();
         let server = SessionServer::with_lease(store, TOKEN.to_owned(), lease);
         let serving = server.clone();
@@ -167,7 +168,7 @@ async fn what_keeps_a_client_out_is_said() {
         let error = RemoteStore::new(address, None, Http::new()).unwrap_err().to_string();
         assert!(error.contains("the address of the session server"), "{error}");
     }
-    assert!(SessionListener::bind("0.0.0.0:0".parse().unwrap()).await.is_err());
+    assert!(LoopbackListener::bind("0.0.0.0:0".parse().unwrap()).await.is_err());
 }
 
 /// Server that gives one answer to everything.

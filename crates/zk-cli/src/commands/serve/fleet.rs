@@ -3,7 +3,8 @@ use std::path::Path;
 use tokio::signal::unix::{SignalKind, signal};
 use zk_core::service::StateFiles;
 use zk_exec::LocalStateFiles;
-use zk_serve::fleet::{FleetListener, FleetServer, FleetTokens};
+use zk_serve::LoopbackListener;
+use zk_serve::fleet::{FleetServer, FleetTokens};
 use zk_serve::sessions::new_token;
 use zk_tui::term::print_stderr;
 
@@ -41,7 +42,7 @@ pub(crate) fn serve_fleet(app: &AppContext, args: &FleetServeArgs) -> Outcome<Ex
     let server = FleetServer::new(runs(machine)?, tokens, app.work.cwd.clone());
     runtime()?.block_on(async {
         let cannot = |error| Failure::failed(format!("cannot listen at {}: {error}", args.listen));
-        let listener = FleetListener::bind(args.listen).await.map_err(cannot)?;
+        let listener = LoopbackListener::bind(args.listen).await.map_err(cannot)?;
         print_stderr(&format!(
             "zk: runs at {}, with the tokens in {place}; Ctrl-C ends the server",
             listener.url()

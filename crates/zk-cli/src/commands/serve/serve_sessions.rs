@@ -4,7 +4,8 @@ use std::path::Path;
 use tokio::signal::unix::{SignalKind, signal};
 use zk_core::service::StateFiles;
 use zk_exec::LocalStateFiles;
-use zk_serve::sessions::{SessionListener, SessionServer, new_token};
+use zk_serve::LoopbackListener;
+use zk_serve::sessions::{SessionServer, new_token};
 use zk_tui::term::print_stderr;
 
 use crate::app::{AppContext, runtime};
@@ -47,7 +48,7 @@ pub(crate) fn serve_sessions(
     let server = SessionServer::new(sessions::store(machine)?.into_inner(), token);
     runtime()?.block_on(async {
         let cannot = |error| Failure::failed(format!("cannot listen at {address}: {error}"));
-        let listener = SessionListener::bind(address).await.map_err(cannot)?;
+        let listener = LoopbackListener::bind(address).await.map_err(cannot)?;
         print_stderr(&format!(
             "zk: sessions at {}, with the token in {}; Ctrl-C ends the server",
             listener.url(),
