@@ -1,3 +1,4 @@
+use clap::builder::Resettable;
 use clap::error::Error;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 
@@ -10,6 +11,17 @@ impl<T> Deferred<T> {
     /// Returns the parsed value.
     pub fn into_inner(self) -> T {
         self.0
+    }
+}
+
+/// Builds the options of a command under the description that the command has: the one of their type is for readers of
+/// the code.
+fn keep_about(command: Command, augment: fn(Command) -> Command) -> Command {
+    let (about, long_about) = (command.get_about().cloned(), command.get_long_about().cloned());
+    let command = augment(command);
+    match about {
+        Some(about) => command.about(about).long_about(Resettable::from(long_about)),
+        None => command,
     }
 }
 
@@ -33,21 +45,21 @@ impl<T: FromArgMatches> FromArgMatches for Deferred<T> {
 
 impl<T: Args> Args for Deferred<T> {
     fn augment_args(command: Command) -> Command {
-        command.defer(T::augment_args)
+        command.defer(|command| keep_about(command, T::augment_args))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
-        command.defer(T::augment_args_for_update)
+        command.defer(|command| keep_about(command, T::augment_args_for_update))
     }
 }
 
 impl<T: Subcommand> Subcommand for Deferred<T> {
     fn augment_subcommands(command: Command) -> Command {
-        command.defer(T::augment_subcommands)
+        command.defer(|command| keep_about(command, T::augment_subcommands))
     }
 
     fn augment_subcommands_for_update(command: Command) -> Command {
-        command.defer(T::augment_subcommands_for_update)
+        command.defer(|command| keep_about(command, T::augment_subcommands_for_update))
     }
 
     fn has_subcommand(name: &str) -> bool {

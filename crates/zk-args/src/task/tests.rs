@@ -31,6 +31,18 @@ fn the_definition_is_consistent() {
 }
 
 #[test]
+fn a_command_whose_options_are_deferred_keeps_its_description() {
+    let abouts = |command: &clap::Command| -> Vec<(String, String)> {
+        let about = |one: &clap::Command| one.get_about().map(ToString::to_string).unwrap_or_default();
+        command.get_subcommands().map(|one| (one.get_name().to_owned(), about(one))).collect()
+    };
+    let mut command = Cli::command();
+    let declared = abouts(&command);
+    command.build();
+    assert_eq!(abouts(&command), declared);
+}
+
+#[test]
 fn print_is_a_flag_and_the_prompt_stands_alone() {
     for args in [["-p", "hello"], ["hello", "-p"]] {
         let prompt = prompt(&args);
