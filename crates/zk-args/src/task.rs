@@ -174,6 +174,7 @@ impl Job {
     pub fn needs_engine(&self) -> bool {
         match self {
             Self::Fleet { action: Some(action), .. } => action.needs_engine(),
+            Self::Doctor(args) => args.fleet,
             _ => matches!(self, Self::Worker(_) | Self::Attach(_) | Self::Handoff(_)),
         }
     }
