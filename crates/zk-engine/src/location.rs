@@ -166,6 +166,9 @@ mod tests {
     fn passwords_are_not_shown() {
         for (text, shown) in [
             ("postgres://zk:secret@db/zk?password=secret", "postgres://db/zk"),
+            ("postgres://zk:se/secret?@db/zk", "postgres://…"),
+            ("postgres://zk:x@secret@db/zk", "postgres://…"),
+            ("postgres://db/zk?password=x@secret", "postgres://…"),
             ("postgresql:///zk?host=/run", "postgresql:///zk"),
             ("temporal://u:secret@host:7233/space", "temporal://host:7233/space"),
         ] {

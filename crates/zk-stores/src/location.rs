@@ -91,6 +91,9 @@ mod tests {
     fn passwords_are_not_shown() {
         for (text, shown) in [
             ("postgres://zk:secret@db/zk?password=secret", "postgres://db/zk"),
+            ("postgres://zk:se/secret?@db/zk", "postgres://…"),
+            ("postgres://zk:x@secret@db/zk", "postgres://…"),
+            ("postgres://db/zk?password=x@secret", "postgres://…"),
             ("postgres:///zk?host=/run", "postgres:///zk"),
             ("https://u:secret@host:1/", "https://host:1/"),
         ] {

@@ -18,21 +18,27 @@ pub fn is_public_address(address: IpAddr) -> bool {
 }
 
 /// Returns an address of the form `scheme://user:password@host/path?query` without the parts that may be secret: user,
-/// password and query.
+/// password and query. Shows the scheme alone if it is not clear where the password ends.
 ///
 /// ```
 /// use zk_core::model::public_parts;
 ///
 /// assert_eq!(public_parts("postgres://zk:secret@db/zk?password=secret"), "postgres://db/zk");
 /// assert_eq!(public_parts("postgresql:///zk?host=/run"), "postgresql:///zk");
+/// assert_eq!(public_parts("postgres://zk:se/cret@db/zk"), "postgres://…");
 /// ```
 #[must_use]
 pub fn public_parts(address: &str) -> String {
     let (scheme, rest) = address.split_once("//").unwrap_or(("", address));
-    let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let path = path.split('?').next().unwrap_or_default();
-    format!("{scheme}//{host}{path}")
+    let without_query = |text: &str| text.split('?').next().unwrap_or_default().to_owned();
+    let shown = match rest.split_once('@') {
+        None => without_query(rest),
+        // A password with such a character, or a path or a query with an `@`: readers of addresses differ.
+        Some((before, _)) if before.contains(['/', '?']) => "…".to_owned(),
+        Some((_, behind)) if without_query(behind).contains('@') => "…".to_owned(),
+        Some((_, behind)) => without_query(behind),
+    };
+    format!("{scheme}//{shown}")
 }
 
 fn is_public_v4(address: Ipv4Addr) -> bool {
