@@ -254,11 +254,15 @@ async fn enter_command(
     if !is_line_empty(shared, &access.terminal).await? {
         return Ok(Outcome::LineNotEmpty);
     }
-    // Last, since a trap or a timer of the shell may change a definition at any time.
-    if let Some(shown) = shown
-        && Definitions::ask(shared, access, command).await != shown
-    {
-        return Ok(Outcome::Changed);
+    // As late as possible, since a trap or a timer of the shell may change a definition at any time.
+    if let Some(shown) = shown {
+        if Definitions::ask(shared, access, command).await != shown {
+            return Ok(Outcome::Changed);
+        }
+        // The shell may have left its prompt, or text may have come into the line, while it was asked.
+        if !is_line_empty(shared, &access.terminal).await? {
+            return Ok(Outcome::LineNotEmpty);
+        }
     }
     // A command that did not begin in time may have ended since.
     shared.recorder().take_command_of_agent();
