@@ -32,8 +32,9 @@ pub(crate) fn watch(app: &AppContext, run: &str) -> Outcome<Exit> {
             let ended = match (found.phase, &found.wait) {
                 (RunPhase::Done, _) => Some(Exit::Done),
                 (RunPhase::Failed | RunPhase::Cancelled, _) => Some(Exit::Failed),
-                (RunPhase::Parked, Some(Wait::Answer(_) | Wait::Mail)) => Some(Exit::Denied),
-                (RunPhase::Queued | RunPhase::Running | RunPhase::Parked, _) => None,
+                (RunPhase::Parked, Some(Wait::Answer(_) | Wait::Mail | Wait::Budget)) => Some(Exit::Denied),
+                (RunPhase::Parked, Some(Wait::Until(_) | Wait::Children(_)) | None)
+                | (RunPhase::Queued | RunPhase::Running, _) => None,
             };
             match ended {
                 Some(exit) => {
