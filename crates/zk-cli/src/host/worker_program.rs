@@ -25,9 +25,10 @@ pub(crate) fn take_over(app: &AppContext) -> Outcome<()> {
     let own = std::env::current_exe().ok();
     let search = app.work.machine.env.get("PATH").map(PathBuf::from);
     let Some(program) = find(own.as_deref(), search.as_deref()) else {
+        let feature = location.scheme().map_or("postgres", |scheme| scheme.trim_end_matches("ql"));
         return Err(Failure::failed(format!(
             "`{PROGRAM}` has the engine of {location} and is not installed: put it beside zk or on PATH \
-             (`cargo install zk-fleet --features worker,postgres`), or set fleet.engine to `local`"
+             (`cargo install zk-fleet --features worker,{feature}`), or set fleet.engine to `local`"
         )));
     };
     let error = replace_process(&program, std::env::args_os().skip(1));
