@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 
@@ -77,22 +77,20 @@ fn recorder(traces: &Path, name: &str) -> Vec<String> {
     ["valgrind", "-q", "--tool=callgrind", "--demangle=no", &file].map(str::to_owned).to_vec()
 }
 
-/// Records a run without a person, with an empty home.
+/// Records a run without a person, with an empty home and no settings of whoever releases.
 fn trace_run(program: &Path, traces: &Path) -> Result<()> {
     let shop = Shop::open("")?;
-    let program = program.display().to_string();
     for format in ["text", "stream-json"] {
         let model = ScriptedModel::begin(REPLIES)?;
-        let recorder = recorder(traces, format);
-        let (tool, flags) = recorder.split_first().context("the recorder")?;
-        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-        let own = ["-p", "--model", "claude-sonnet-5-5", "--allow-all", "--output-format", format, "read it"];
-        let run = Run::new(tool, &[&flags[..], &[&program], &own].concat(), &shop.project());
-        run.env("HOME", &shop.home().to_string_lossy())
-            .env("ANTHROPIC_BASE_URL", model.url())
-            .env("ANTHROPIC_API_KEY", "none")
-            .quiet()
-            .wait()?;
+        let line = format!(
+            "env -i HOME={home} PATH=\"$PATH\" ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY=none {recorder} {program} \
+             -p --model claude-sonnet-5-5 --allow-all --output-format {format} 'read it'",
+            home = shop.home().display(),
+            url = model.url(),
+            recorder = recorder(traces, format).join(" "),
+            program = program.display(),
+        );
+        Run::new("sh", &["-c", &line], &shop.project()).quiet().wait()?;
     }
     Ok(())
 }
