@@ -179,7 +179,10 @@ impl Protection {
         let of_system = in_table(&GuardedPath::OF_SYSTEM, &|guarded| guarded.begins(names));
         of_system
             .or(host)
-            .or_else(|| in_table(&GuardedPath::ANYWHERE, &|guarded| guarded.is_among(names)))
+            .or_else(|| {
+                let mut anywhere = GuardedPath::anywhere_in(names).into_iter();
+                anywhere.find(|guarded| applies(guarded.guard)).map(|guarded| guarded.why)
+            })
             .or_else(|| {
                 let below = names.strip_prefix(self.home.as_ref()?.names.as_slice())?;
                 in_table(&GuardedPath::AT_HOME, &|guarded| guarded.begins(below))

@@ -147,9 +147,8 @@ pub(crate) fn by_name_at(path: &Path, roots: &[PathBuf], home: Option<&Path>) ->
     let Some(names) = folded_names(&path) else { return PathPlace::Secret };
     let below_home = home.and_then(|home| folded_names(path.strip_prefix(home).ok()?)).unwrap_or_default();
     let is_guarded = |guard: fn(PathGuard) -> bool, names: &[String]| {
-        let anywhere = GuardedPath::ANYWHERE.iter().filter(|guarded| guarded.is_among(names));
         let at_home = GuardedPath::AT_HOME.iter().filter(|guarded| guarded.begins(&below_home));
-        anywhere.chain(at_home).any(|guarded| guard(guarded.guard))
+        GuardedPath::anywhere_in(names).into_iter().chain(at_home).any(|guarded| guard(guarded.guard))
     };
     let is_secret = |guard| guard == PathGuard::Secret;
     if is_guarded(is_secret, &names) || names.iter().any(|name| PASSWORDS.contains(&name.as_str())) {

@@ -1,3 +1,6 @@
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 /// Degree to which a path is protected from tools and commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PathGuard {
@@ -268,20 +271,45 @@ impl GuardedPath {
         self.path.split('/').all(|part| names.next().is_some_and(|name| name.as_ref() == part))
     }
 
-    /// Whether the components `names`, in lower case, contain this guarded path at any position.
-    pub fn is_among<N: AsRef<str>>(&self, names: &[N]) -> bool {
-        // Called for every file of a search and every path of a call: nearly all names differ from the first component.
-        let is_first = |name: &str| {
-            self.path.starts_with(name)
-                && self.path.as_bytes().get(name.len()).is_none_or(|next| *next == b'/')
-        };
-        let begins = |at: usize| {
-            // A directory with the name of a guarded file is not guarded.
-            let is_last = self.is_file && matches!(self.guard, PathGuard::Asked | PathGuard::Private);
+    /// Paths of [`ANYWHERE`](Self::ANYWHERE) that the components `names`, in lower case, contain at any
+    /// position, in the order of the table.
+    ///
+    /// ```
+    /// use zk_core::service::GuardedPath;
+    ///
+    /// let found = GuardedPath::anywhere_in(&["src", ".git", "config"]);
+    /// assert_eq!(found.first().map(|guarded| guarded.path), Some(".git"));
+    /// assert!(GuardedPath::anywhere_in(&["src", "main.rs"]).is_empty());
+    /// ```
+    #[must_use]
+    pub fn anywhere_in<N: AsRef<str>>(names: &[N]) -> Vec<&'static Self> {
+        // Called for every file of a search and every path of a call: nearly no name begins a guarded path.
+        static BY_FIRST_NAME: LazyLock<HashMap<&str, Vec<usize>>> = LazyLock::new(|| {
+            let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
+            for (index, guarded) in TABLE.iter().enumerate() {
+                by_name.entry(guarded.path.split('/').next().unwrap_or_default()).or_default().push(index);
+            }
+            by_name
+        });
+        static TABLE: [GuardedPath; GuardedPath::ANYWHERE.len()] = GuardedPath::ANYWHERE;
+        let mut found = Vec::new();
+        for (at, name) in names.iter().enumerate() {
             let rest = names.get(at..).unwrap_or_default();
-            (!is_last || rest.len() == self.path.split('/').count()) && self.begins(rest)
-        };
-        names.iter().enumerate().any(|(at, name)| is_first(name.as_ref()) && begins(at))
+            for index in BY_FIRST_NAME.get(name.as_ref()).into_iter().flatten() {
+                found.extend(
+                    TABLE.get(*index).filter(|guarded| guarded.covers(rest)).map(|guarded| (*index, guarded)),
+                );
+            }
+        }
+        found.sort_unstable_by_key(|(index, _)| *index);
+        found.into_iter().map(|(_, guarded)| guarded).collect()
+    }
+
+    /// Whether a path that begins with these components is this guarded path or below it.
+    fn covers<N: AsRef<str>>(&self, names: &[N]) -> bool {
+        // A directory with the name of a guarded file is not guarded.
+        let is_last = self.is_file && matches!(self.guard, PathGuard::Asked | PathGuard::Private);
+        (!is_last || names.len() == self.path.split('/').count()) && self.begins(names)
     }
 }
 
@@ -293,7 +321,7 @@ mod tests {
     fn paths_of_several_names_are_found_among_others() {
         let find = |path: &str| {
             let names: Vec<&str> = path.split('/').collect();
-            GuardedPath::ANYWHERE.iter().find(|guarded| guarded.is_among(&names)).map(|guarded| guarded.path)
+            GuardedPath::anywhere_in(&names).first().map(|guarded| guarded.path)
         };
         assert_eq!(find("a/.claude/settings.json"), Some(".claude/settings.json"));
         assert_eq!(find("a/.husky/_/x"), Some(".husky"));
