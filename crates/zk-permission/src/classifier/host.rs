@@ -213,7 +213,9 @@ impl PathClassifier for HostPathClassifier {
         // Both names count: that of a link, and that of its target.
         let by_name = |path: &Path| by_name_at(path, &self.roots, self.home.as_deref());
         let is_in = |places: &[PathBuf]| places.iter().any(|place| real.starts_with(place));
-        match (by_name(&real), by_name(path)) {
+        let of_target = by_name(&real);
+        let of_name = if real == path { of_target } else { by_name(path) };
+        match (of_target, of_name) {
             _ if is_in(&self.hidden) => PathPlace::Secret,
             (PathPlace::Secret, _) | (_, PathPlace::Secret) => PathPlace::Secret,
             (PathPlace::Outside, _) => PathPlace::Outside,
@@ -334,6 +336,9 @@ fn resolve_links(path: &Path) -> Option<PathBuf> {
     if !path.is_absolute() {
         return None;
     }
+    if has_no_links(path) {
+        return Some(super::normalise(path));
+    }
     let mut existing = path.to_owned();
     let mut rest = Vec::new();
     loop {
@@ -352,6 +357,19 @@ fn resolve_links(path: &Path) -> Option<PathBuf> {
             Err(_) => return None,
         }
     }
+}
+
+/// Whether a path exists without a link in it. `false` also if the system cannot say so without reading a disk.
+#[cfg(target_os = "linux")]
+fn has_no_links(path: &Path) -> bool {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+    let resolve = ResolveFlags::CACHED | ResolveFlags::NO_SYMLINKS;
+    openat2(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve).is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn has_no_links(_path: &Path) -> bool {
+    false
 }
 
 #[cfg(test)]
