@@ -3,7 +3,8 @@ mod flaws;
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
@@ -40,13 +41,34 @@ const FOR_OTHERS: u32 = 0o077;
 pub struct LocalStateFiles {
     host: LocalHostFiles,
     follows_links: bool,
+    /// File of the last append: each tool call appends twice to one file.
+    open: Arc<Mutex<Option<OpenFile>>>,
+}
+
+/// File that stays open between appends.
+#[derive(Debug)]
+struct OpenFile {
+    path: PathBuf,
+    file: File,
+    /// Device and inode.
+    id: (u64, u64),
+}
+
+impl OpenFile {
+    /// Whether the path still names this file, for its owner alone.
+    fn is_at(&self, path: &Path) -> bool {
+        self.path == path
+            && path
+                .symlink_metadata()
+                .is_ok_and(|found| (found.dev(), found.ino()) == self.id && found.mode() & FOR_OTHERS == 0)
+    }
 }
 
 impl LocalStateFiles {
     /// State files whose owners are checked as `host` checks them.
     #[must_use]
     pub fn new(host: LocalHostFiles) -> Self {
-        Self { host, follows_links: false }
+        Self { host, ..Self::default() }
     }
 
     /// Allows reads through a symbolic link in place of a file, since managers of configuration files make
@@ -117,24 +139,12 @@ impl StateFiles for LocalStateFiles {
 
     fn append(&self, path: &Path, bytes: &[u8]) -> Result<u64, StateFileError> {
         let failed = |source| StateFileError::Io { doing: "append to", path: path.to_owned(), source };
-        let open = || private_options().append(true).create(true).open(path);
-        // The directory nearly always exists, so it is created only after a failed open: each tool call appends
-        // twice.
-        let mut file = match open() {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                make_private_dir(path.parent().unwrap_or(Path::new("/"))).and_then(|()| open())
-            }
-            opened => opened,
-        }
-        .map_err(failed)?;
-        let found = file.metadata().map_err(failed)?;
-        if !found.is_file() {
-            return Err(failed(io::Error::other("it is not a regular file")));
-        }
-        // A file that was copied or restored may have a mode that lets other users in.
-        if found.mode() & FOR_OTHERS != 0 {
-            file.set_permissions(Permissions::from_mode(0o600)).map_err(failed)?;
-        }
+        let mut kept = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = match kept.take() {
+            Some(end) if end.is_at(path) => end,
+            _ => open_end(path).map_err(failed)?,
+        };
+        let OpenFile { file, .. } = kept.insert(end);
         file.write_all(bytes).map_err(failed)?;
         file.seek(SeekFrom::End(0)).map_err(failed)
     }
@@ -157,6 +167,27 @@ impl StateFiles for LocalStateFiles {
             Err(TryLockError::Error(error)) => Err(failed(error)),
         }
     }
+}
+
+/// Opens the file at `path` for appends, and makes it and its directory if missing.
+fn open_end(path: &Path) -> io::Result<OpenFile> {
+    let open = || private_options().append(true).create(true).open(path);
+    // The directory nearly always exists, so it is created only after a failed open.
+    let file = match open() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            make_private_dir(path.parent().unwrap_or(Path::new("/"))).and_then(|()| open())
+        }
+        opened => opened,
+    }?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    // A file that was copied or restored may have a mode that lets other users in.
+    if found.mode() & FOR_OTHERS != 0 {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    Ok(OpenFile { path: path.to_owned(), file, id: (found.dev(), found.ino()) })
 }
 
 /// Opens the file by which the file at `path` is locked, and makes it and its directory if missing.
@@ -226,6 +257,15 @@ mod tests {
         assert!(files.append(&pipe, b"x").is_err());
         assert!(files.read(&pipe, 16).is_err());
         assert_eq!(std::fs::read(&path).unwrap().len(), 8);
+        // Others may move, replace and delete the file between two appends.
+        std::fs::rename(&path, temp.path().join("old.log")).unwrap();
+        assert_eq!(files.append(&path, b"three\n").unwrap(), 6);
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(temp.path().join("old.log"), &path).unwrap();
+        assert!(files.append(&path, b"x").is_err());
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(files.append(&path, b"four\n").unwrap(), 5);
+        assert_eq!(std::fs::read(temp.path().join("old.log")).unwrap().len(), 8);
     }
 
     #[test]
