@@ -129,17 +129,24 @@ impl State {
         has_room
     }
 
+    /// Notes the messages of a request. Returns how many begin it as they began the last one, and the others.
     fn update_messages(&mut self, messages: &[Arc<Message>]) -> (usize, Vec<PartFacts>) {
-        let is_same =
-            |((known, _), message): &(&(Arc<Message>, PartFacts), &Arc<Message>)| Arc::ptr_eq(known, message);
-        let same = self.messages.iter().zip(messages).take_while(is_same).count();
-        let before: Vec<PartFacts> = self.messages.iter().map(|(_, part)| part.clone()).collect();
-        self.messages.truncate(same);
-        for message in messages.iter().skip(same) {
-            self.messages.push((message.clone(), part_of_message(message)));
+        let mut known = std::mem::take(&mut self.messages).into_iter();
+        let (mut kept, mut new) = (0, Vec::new());
+        for message in messages {
+            let before = known.next();
+            // The first message is made anew for each request, which says nothing about the others.
+            let part = match &before {
+                Some((same, part)) if Arc::ptr_eq(same, message) || same == message => part.clone(),
+                Some(_) | None => part_of_message(message),
+            };
+            if new.is_empty() && before.is_some_and(|(_, known)| known == part) {
+                kept += 1;
+            } else {
+                new.push(part.clone());
+            }
+            self.messages.push((message.clone(), part));
         }
-        let kept = self.messages.iter().zip(&before).take_while(|((_, part), known)| part == *known).count();
-        let mut new: Vec<PartFacts> = self.messages.iter().skip(kept).map(|(_, part)| part.clone()).collect();
         let room = MAX_MESSAGES.saturating_sub(self.messages_noted);
         if new.len() > room {
             new.truncate(room);
