@@ -117,7 +117,7 @@ fn normalise_result(result: &ToolResult) -> Fate {
         ToolContent::Blocks(blocks) => {
             let legal = |block: &Block| match block {
                 Block::Text(text) => {
-                    !text.text.trim().is_empty() && !text.text.contains('\0') && text.wire.is_none()
+                    !text.text.trim().is_empty() && !has_nul(&text.text) && text.wire.is_none()
                 }
                 Block::Image(_) | Block::Document(_) => true,
                 Block::ToolCall(_)
@@ -163,17 +163,22 @@ fn is_foreign(wire: Option<&WireData>, rules: &WireRules) -> bool {
     wire.is_some_and(|wire| wire.origin != rules.target)
 }
 
+/// Whether a text has a NUL character. Called for the whole history of each request.
+fn has_nul(text: &str) -> bool {
+    memchr::memchr(0, text.as_bytes()).is_some()
+}
+
 /// Returns the text without NUL characters, which some back ends reject; `None` if it has none.
 fn without_nul(text: &str) -> Option<String> {
-    text.contains('\0').then(|| text.replace('\0', "\u{fffd}"))
+    has_nul(text).then(|| text.replace('\0', "\u{fffd}"))
 }
 
 fn args_without_nul(args: &Map<String, Value>) -> Option<Value> {
-    fn has_nul(value: &Value) -> bool {
+    fn is_affected(value: &Value) -> bool {
         match value {
-            Value::String(text) => text.contains('\0'),
-            Value::Array(items) => items.iter().any(has_nul),
-            Value::Object(fields) => fields.iter().any(|(key, value)| key.contains('\0') || has_nul(value)),
+            Value::String(text) => has_nul(text),
+            Value::Array(items) => items.iter().any(is_affected),
+            Value::Object(fields) => fields.iter().any(|(key, value)| has_nul(key) || is_affected(value)),
             Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
     }
@@ -187,6 +192,6 @@ fn args_without_nul(args: &Map<String, Value>) -> Option<Value> {
             Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
         }
     }
-    let found = args.iter().any(|(key, value)| key.contains('\0') || has_nul(value));
+    let found = args.iter().any(|(key, value)| has_nul(key) || is_affected(value));
     found.then(|| args.iter().map(|(key, value)| (key.replace('\0', "\u{fffd}"), strip_nul(value))).collect())
 }
