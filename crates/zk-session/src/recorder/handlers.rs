@@ -38,6 +38,14 @@ impl SessionLog for Log {
         self.append_custom(scope, entry, Durability::Disk).await
     }
 
+    fn join_results(&self, scope: &Scope, entry: NewEntry) -> bool {
+        let entry = entry.by(scope.source());
+        let mut queue = self.queue();
+        queue.joined.retain(|other| (&other.source, &other.kind) != (&entry.source, &entry.kind));
+        queue.joined.push(entry);
+        true
+    }
+
     async fn entries(&self, scope: &Scope) -> Result<Vec<CustomEntry>, StoreError> {
         {
             let mut state = self.state.lock().await;
@@ -297,8 +305,9 @@ impl Handler<ToolEnd> for Log {
 
 impl Handler<ToolResultsAfter> for Log {
     async fn call(&self, ev: &ToolResultsAfter, cx: &Cx) -> Answer<ToolResultsAfter> {
-        let durability = {
+        let (durability, joined) = {
             let mut queue = self.queue();
+            let joined = redacted(queue.joined.drain(..).map(EntryKind::Custom).collect(), cx);
             let mut entries = std::mem::take(&mut queue.call_data);
             // Drops data of earlier turns that never got results.
             entries.retain(|entry| is_of_turn(entry, &ev.usage.turn_id));
@@ -307,10 +316,22 @@ impl Handler<ToolResultsAfter> for Log {
                 Some(&ev.usage),
             ));
             queue.entries.extend(redacted(entries, cx));
-            if std::mem::take(&mut queue.has_unsynced_end) { Durability::Disk } else { Durability::Process }
+            queue.entries.extend(joined.iter().cloned());
+            let has_unsynced_end = std::mem::take(&mut queue.has_unsynced_end);
+            (if has_unsynced_end { Durability::Disk } else { Durability::Process }, joined)
         };
-        self.flush(durability).await?;
+        if let Err(error) = self.flush(durability).await {
+            // The next append makes up for the results alone: the plugins were not told that their entries are stored.
+            self.state.lock().await.unstored.retain(|entry| !joined.contains(entry));
+            return Err(error.into());
+        }
         self.state.lock().await.model = Some(ev.usage.model.clone());
+        for entry in joined {
+            if let EntryKind::Custom(entry) = entry {
+                // The entry is stored; a failure of an observer is reported by the bus.
+                let _ = cx.emit(SessionEntry { entry }).await;
+            }
+        }
         Ok(None)
     }
 }

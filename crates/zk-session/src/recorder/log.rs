@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use tokio::sync::Mutex;
 use zk_core::model::{EntryId, MailId, Message, ModelRef, RunId, ThinkingLevel};
-use zk_core::service::{Durability, EntryKind, OpenSession, RunControl, StoreError};
+use zk_core::service::{CustomEntry, Durability, EntryKind, OpenSession, RunControl, StoreError};
 
 use crate::Earlier;
 use crate::find::is_prompt;
@@ -56,6 +56,8 @@ pub(super) struct Queue {
     taken: HashMap<usize, Arc<Message>>,
     /// Extra data of the current turn's read-only calls.
     pub(super) call_data: Vec<EntryKind>,
+    /// Entries of plugins that are stored with the results of the current turn.
+    pub(super) joined: Vec<CustomEntry>,
     /// Run of an earlier leg, whose start is stored.
     pub(super) continues: Option<RunId>,
     /// Present run, which ends if another worker takes the session. A run that is dropped gives the session up.

@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use serde_json::json;
 use tokio::sync::Semaphore;
 use zk_core::events::{
-    AgentStart, CallRef, Cause, MessagesCause, ModelSelect, SessionEnd, SessionMessages, SessionOpenTurn,
-    SessionStart, SideCallEnd, ThinkingSelect, ToolBegin, ToolEnd, ToolResultsAfter,
+    AgentStart, CallRef, Cause, MessagesCause, ModelSelect, SessionEnd, SessionEntry, SessionMessages,
+    SessionOpenTurn, SessionStart, SideCallEnd, ThinkingSelect, ToolBegin, ToolEnd, ToolResultsAfter,
 };
 use zk_core::kernel::{Bus, Cx, Source};
 use zk_core::model::{
@@ -14,8 +14,8 @@ use zk_core::model::{
     ToolResult, TurnUsage, Usage,
 };
 use zk_core::service::{
-    Durability, Entry, EntryKind, NewEntry, OpenSession, Redactor, RunStatus, SessionLog, SessionStore,
-    StoreError,
+    CustomEntry, Durability, Entry, EntryKind, NewEntry, OpenSession, Redactor, RunStatus, SessionLog,
+    SessionStore, StoreError,
 };
 use zk_session::{CallState, MemoryStore, Recorder, Saved, SqliteStore, load_history, resume};
 
@@ -394,6 +394,32 @@ async fn a_plugin_keeps_entries_in_the_session_and_sees_no_others() {
     let own = log.entries(&goals).await.unwrap();
     assert_eq!(own, [NewEntry::hidden("goal", 1, json!("ship it")).by(goals.source())]);
     assert_eq!(log.entries(&todos).await.unwrap()[0].version, 2);
+}
+
+#[tokio::test]
+async fn a_plugins_entry_joins_the_write_of_the_results() {
+    let (moody, session, cx) = recording(ENOUGH).await;
+    let log = cx.service::<dyn SessionLog>().unwrap();
+    let view = cx.bus().scope("view");
+    let announced: Arc<Mutex<Vec<CustomEntry>>> = Arc::default();
+    let heard = announced.clone();
+    view.on_sync(move |event: &SessionEntry, _: &Cx| heard.lock().unwrap().push(event.entry.clone()));
+    let entry = |turns: u32| NewEntry::hidden("run", 1, json!({ "turns": turns }));
+    // One that was left by a turn without results is replaced.
+    assert!(log.join_results(&view, entry(1)) && log.join_results(&view, entry(2)));
+    let before = moody.appends.load(Ordering::SeqCst);
+    cx.emit(results()).await.unwrap();
+    assert_eq!(moody.appends.load(Ordering::SeqCst), before + 1);
+    let stored = kinds(&session).await;
+    assert_eq!(stored.last(), Some(&EntryKind::Custom(entry(2).by(view.source()))));
+    assert_eq!(words(&stored).iter().filter(|word| *word == "custom").count(), 1);
+    assert_eq!(*announced.lock().unwrap(), [entry(2).by(view.source())]);
+    // A failed write leaves it to the plugin.
+    assert!(log.join_results(&view, entry(3)));
+    moody.full.store(1, Ordering::SeqCst);
+    cx.emit(results()).await.unwrap_err();
+    cx.emit(results()).await.unwrap();
+    assert_eq!(words(&kinds(&session).await).iter().filter(|word| *word == "custom").count(), 1);
 }
 
 #[tokio::test]

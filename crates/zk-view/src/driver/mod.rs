@@ -266,10 +266,14 @@ impl Plugin for ViewDriver {
             };
         }
         with_events!(listen);
+        let kept = (self.shared.clone(), scope.clone());
+        scope.on_sync_at(first, move |_: &ToolResultsAfter, cx: &Cx| kept.0.join_turn(&kept.1, cx));
         scope.on_async_with(self.shared.clone(), store_run);
         let shared = self.shared.clone();
         // Runs after the handler of the session store, since a failure there ends the emit.
-        scope.on_sync_at(Stage::Late, move |_: &SessionEnd, _: &Cx| shared.run_is_stored());
+        scope.on_sync_at(Stage::Late, move |_: &SessionEnd, _: &Cx| {
+            shared.end_storing();
+        });
         let kept = (self.shared.clone(), scope.clone());
         let last = HookOptions { stage: Stage::Late, reach: Some(Reach::Descendants), time_limit: None };
         scope.on_async_with_at(last, kept.clone(), store_turn);
@@ -291,6 +295,9 @@ async fn store_turn((shared, own): &(Arc<Shared>, Scope), _: &ToolResultsAfter, 
     if cx.origin().depth > 0 {
         return shared.store_agents(own, cx).await;
     }
+    if shared.end_storing() {
+        return;
+    }
     let _one_at_a_time = shared.keeping.lock().await;
     let entry = shared.state().engine.turn_entry();
     shared.store_entry(own, cx, entry).await;
@@ -302,7 +309,7 @@ async fn store_run(shared: &Arc<Shared>, _: &SessionBeforeEnd, _: &Cx) -> Option
     let _one_at_a_time = shared.keeping.lock().await;
     let mut state = shared.state();
     let (entry, kept) = state.engine.run_entry()?;
-    state.engine.begin_storing_run(kept);
+    state.engine.begin_storing(kept);
     Some(entry)
 }
 
@@ -328,8 +335,23 @@ impl Shared {
         }
     }
 
-    fn run_is_stored(&self) {
-        self.state().engine.run_is_stored();
+    /// Adds the record of a finished turn to the write that stores its results.
+    fn join_turn(&self, own: &Scope, cx: &Cx) {
+        // A record that is being stored may contain the same parts.
+        let Ok(_one_at_a_time) = self.keeping.try_lock() else { return };
+        let mut state = self.state();
+        if cx.origin().depth == 0
+            && let (Some((entry, kept)), Some(log)) =
+                (state.engine.turn_entry(), cx.service::<dyn SessionLog>())
+            && log.join_results(own, entry)
+        {
+            state.engine.begin_storing(kept);
+        }
+    }
+
+    /// Notes that the parts which were being stored are stored; `false` if there were none.
+    fn end_storing(&self) -> bool {
+        self.state().engine.end_storing()
     }
 
     /// Locks the state, after reducing the pending text.

@@ -66,16 +66,17 @@ impl Engine {
         }
     }
 
-    /// Marks the run's entry as being stored: entries made meanwhile omit its parts.
-    pub(crate) fn begin_storing_run(&mut self, kept: Kept) {
-        self.ending = Some(kept);
+    /// Marks the parts of an entry as being stored: entries of sub-agents that are made meanwhile omit them.
+    pub(crate) fn begin_storing(&mut self, kept: Kept) {
+        self.being_stored = Some(kept);
     }
 
-    /// Marks the end of the run as stored.
-    pub(crate) fn run_is_stored(&mut self) {
-        if let Some(kept) = self.ending.take() {
-            self.entry_is_stored(kept);
-        }
+    /// Marks the parts that were being stored as stored; `false` if there were none.
+    pub(crate) fn end_storing(&mut self) -> bool {
+        let kept = self.being_stored.take();
+        let was_storing = kept.is_some();
+        kept.into_iter().for_each(|kept| self.entry_is_stored(kept));
+        was_storing
     }
 
     fn kept_parts(&self, turns: usize, agents: &[AgentRecord]) -> Kept {
@@ -104,8 +105,9 @@ impl Engine {
         // A part of the arriving answer may be removed, which would move later blocks.
         let arriving = self.run_blocks().position(|(block, _)| block.is_arriving());
         let end = arriving.map_or(u64::MAX, |at| u64::try_from(at).unwrap_or(u64::MAX));
-        let is_ending = |id: &BlockId| self.ending.as_ref().is_some_and(|kept| kept.agents.contains(id));
+        let is_stored =
+            |id: &BlockId| self.being_stored.as_ref().is_some_and(|kept| kept.agents.contains(id));
         let settled = self.unstored_agents().take_while(|record| record.at < end);
-        settled.filter(|record| !is_ending(&record.block.id)).collect()
+        settled.filter(|record| !is_stored(&record.block.id)).collect()
     }
 }

@@ -122,8 +122,8 @@ pub struct Engine {
     agents_kept: HashSet<BlockId>,
     /// Sub-agents of the run, by name.
     subagents: HashMap<String, SubagentRun>,
-    /// Content of the final entry of a run until it is stored.
-    ending: Option<Kept>,
+    /// Content of an entry of the run until it is stored.
+    being_stored: Option<Kept>,
     notes: u64,
     queued: u64,
 }
@@ -168,7 +168,7 @@ impl Engine {
         self.run_from = self.core.view.blocks.len();
         self.agents_kept.clear();
         self.subagents.clear();
-        self.ending = None;
+        self.being_stored = None;
         // A completed list belongs to the run that completed it.
         if self.core.view.checklist.iter().all(|item| item.state == CheckState::Done) {
             self.core.set_checklist(&[]);

@@ -35,6 +35,13 @@ pub trait SessionLog: Send + Sync {
         self.append(scope, entry).await
     }
 
+    /// Adds an entry to the write that stores the results of the present turn, which saves a write: for handlers of
+    /// `tool:results-after` at [`Stage::Early`](crate::kernel::Stage::Early). Replaces an entry of the same kind that
+    /// was added before and is not stored. `false` if this log has no such write.
+    fn join_results(&self, _scope: &Scope, _entry: NewEntry) -> bool {
+        false
+    }
+
     /// Returns all entries of this plugin on the current branch, oldest first, including the entries that
     /// `session:loaded` left out.
     ///
