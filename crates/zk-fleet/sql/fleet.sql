@@ -548,8 +548,10 @@ begin
         perform zk_fleet.ring();
     else
         v_event := r.run || ':' || r.token;
+        -- `greatest` passes over null, and a wait without a time has no timeout.
         perform absurd.await_event(
-            v_queue, r.task, r.claim, r.token::text, v_event, ceil(greatest(p_seconds, 0))::integer);
+            v_queue, r.task, r.claim, r.token::text, v_event,
+            case when p_seconds is null then null else ceil(greatest(p_seconds, 0))::integer end);
         update zk_fleet.runs
             set phase = 'parked', claim = null, wait = p_wait, wake_event = v_event,
                 until = clock_timestamp() + make_interval(secs => p_seconds), changed = clock_timestamp()
