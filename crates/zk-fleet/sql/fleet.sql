@@ -490,7 +490,8 @@ as $$
 begin
     perform absurd.extend_claim(zk_fleet.absurd_queue(r.queue), r.claim, p_lease);
     return true;
-exception when sqlstate 'AB001' or sqlstate 'AB002' then
+-- Absurd has no code of its own for a claim that ended otherwise.
+exception when sqlstate 'AB001' or sqlstate 'AB002' or raise_exception then
     return false;
 end;
 $$;

@@ -158,3 +158,21 @@ async fn damaged_rows_are_listed_and_fail_alone() {
         server.sql("damaged", "SELECT phase, failure FROM zk_fleet.runs WHERE run = 'r_1'").unwrap();
     assert!(failure.starts_with("failed|") && failure.contains("unreadable"), "{failure}");
 }
+
+/// One leg that ends while leases are renewed keeps no other from its renewal.
+#[tokio::test]
+async fn a_leg_whose_claim_has_ended_is_lost_alone() {
+    let Some(server) = Server::start() else { return };
+    server.prepare("renewed").await;
+    let engine = server.engine("renewed");
+    for run in ["r_1", "r_2"] {
+        engine.submit(super::job(run)).await.unwrap();
+    }
+    let sql = |sql| server.sql("renewed", sql).unwrap();
+    sql("SELECT * FROM zk_fleet.take_runs('w', 60, '{}', 1, 5, 50)");
+    sql("SELECT absurd.complete_run('zk_1', claim) FROM zk_fleet.runs WHERE run = 'r_1'");
+    let renewed = sql("SELECT r.renewed_run, r.outcome FROM
+         (SELECT array_agg(run) AS runs, array_agg(token) AS tokens FROM zk_fleet.runs) l,
+         zk_fleet.renew_leases(l.runs, l.tokens, 60) r ORDER BY 1");
+    assert_eq!(renewed.trim(), "r_1|lost\nr_2|held");
+}
