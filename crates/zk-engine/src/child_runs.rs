@@ -138,7 +138,8 @@ impl ChildRuns for LegChildren {
             if is_told {
                 continue;
             }
-            let (text, spent) = describe_end(&self.runs, &child).await;
+            let described = describe(&self.runs, &child.job, child.phase, child.failure.as_ref()).await;
+            let (text, spent) = described.map_err(|error| ChildRunsError::Failed(error.to_string()))?;
             post_result(&self.runs, self.parent.session(), &child.job, text).await?;
             self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(run.clone());
             states.push(ChildState { run, ended: Some(spent) });
@@ -172,7 +173,7 @@ pub(crate) async fn tell_parent(runs: &Runs, job: &Job, end: &LegEnd) {
     let Some(parent) = job.parent() else { return };
     let listed = runs.engine().list(&RunFilter::run(parent.run.clone())).await;
     let Some(parent) = listed.ok().and_then(|listed| listed.into_iter().next()) else { return };
-    let (text, _) = describe(runs, job, phase, failure.as_ref()).await;
+    let Ok((text, _)) = describe(runs, job, phase, failure.as_ref()).await else { return };
     let _ = post_result(runs, parent.job.session(), job, text).await;
 }
 
@@ -197,20 +198,39 @@ fn post_once(posted: Result<(), StoreError>) -> Result<(), StoreError> {
     }
 }
 
-async fn describe_end(runs: &Runs, child: &EngineRun) -> (String, Spent) {
-    describe(runs, &child.job, child.phase, child.failure.as_ref()).await
+/// Whether a session stays unreadable. A parent is told so once; after another error the session is read again later.
+fn is_unreadable(error: &StoreError) -> bool {
+    match error {
+        StoreError::NotFound { .. } | StoreError::Damaged { .. } | StoreError::TooNew { .. } => true,
+        StoreError::InUse { .. }
+        | StoreError::Fenced { .. }
+        | StoreError::PostedBefore { .. }
+        | StoreError::NoEntry { .. }
+        | StoreError::Io { .. }
+        | StoreError::Refused(_)
+        | StoreError::Failed(_) => false,
+    }
 }
 
 /// Describes the end of a child for its parent, and returns the amount that it has spent.
-async fn describe(runs: &Runs, job: &Job, phase: RunPhase, failure: Option<&LegFailure>) -> (String, Spent) {
+///
+/// # Errors
+/// The error of a session that cannot be read now.
+async fn describe(
+    runs: &Runs,
+    job: &Job,
+    phase: RunPhase,
+    failure: Option<&LegFailure>,
+) -> Result<(String, Spent), StoreError> {
     let (run, call) = (job.run(), job.parent().map(|parent| parent.call.to_string()).unwrap_or_default());
     let who = format!("Run {run}, which call {call} started,");
     let read = runs.store().read(job.session()).await;
     let (answer, spent) = match read {
         Ok(read) => (last_answer(&read.entries), spent_of(&read.entries)),
-        Err(error) => {
-            return (format!("{who} is {phase}; its session cannot be read: {error}"), Spent::default());
+        Err(error) if is_unreadable(&error) => {
+            return Ok((format!("{who} is {phase}; its session cannot be read: {error}"), Spent::default()));
         }
+        Err(error) => return Err(error),
     };
     let said = match &answer {
         Some(answer) => format!("It had said:\n{}", shorten(answer, run)),
@@ -225,7 +245,7 @@ async fn describe(runs: &Runs, job: &Job, phase: RunPhase, failure: Option<&LegF
         (_, Some(failure)) => format!("{who} failed: {failure}. {said}"),
         (_, None) => format!("{who} is {phase}. {said}"),
     };
-    (text, spent)
+    Ok((text, spent))
 }
 
 fn shorten(answer: &str, run: &RunId) -> String {

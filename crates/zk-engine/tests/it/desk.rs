@@ -82,8 +82,12 @@ impl Desk {
 
     /// Moves to another engine over the store of the sessions.
     pub(crate) fn move_to(&mut self, engine: impl Engine + 'static) {
-        let store = self.opener.store.clone();
-        self.runs = Runs::new(Arc::new(engine), store, Arc::new(Redactor::new()));
+        self.use_runs(Arc::new(engine), self.opener.store.clone());
+    }
+
+    /// Keeps the runs in `engine`, with sessions that are reached through `store`.
+    pub(crate) fn use_runs(&mut self, engine: Arc<dyn Engine>, store: Arc<dyn SessionStore>) {
+        self.runs = Runs::new(engine, store, Arc::new(Redactor::new()));
         self.legs = Arc::new(AgentLegs::new(self.opener.clone()).with_runs(self.runs.clone()));
     }
 
