@@ -62,9 +62,10 @@ impl LegChildren {
             Ok(_) => {}
             Err(StoreError::NotFound { .. }) => {
                 let new = NewSession { id: Some(id.clone()), cwd: child.cwd.clone(), parent: None };
-                let task = Message::user_text(self.runs.redact(&child.task)).shared();
+                let task = Message::user_text(child.task.clone()).shared();
                 let messages = child.begins_with.iter().cloned().chain([task]);
-                let entries = messages.map(|message| EntryKind::Message { message, usage: None }).collect();
+                let entry = |message| self.runs.redact_entry(EntryKind::Message { message, usage: None });
+                let entries = messages.map(entry).collect();
                 let open = store.create(new).await?;
                 let stored = open.append(entries, Durability::Disk).await.map(drop);
                 let closed = open.close().await;

@@ -8,7 +8,7 @@ use zk_core::service::{
     NewSession, Redactor, RunFilter, RunPhase, Schedule, ScheduleTimes, ScheduledJob, SessionStore,
     StoreError, UiAnswer, Wait,
 };
-use zk_session::{AnswerRefused, answer_question};
+use zk_session::{AnswerRefused, answer_question, redact_entry};
 
 use crate::error::is_refusal;
 
@@ -391,8 +391,8 @@ impl Runs {
         self.hand_off(run.job.session(), None, placement).await
     }
 
-    pub(crate) fn redact(&self, text: &str) -> String {
-        self.redactor.redact(text).into_owned()
+    pub(crate) fn redact_entry(&self, entry: EntryKind) -> EntryKind {
+        redact_entry(entry, &self.redactor)
     }
 
     /// Wakes a parked run. A queued run reads its mail by itself.

@@ -75,6 +75,29 @@ async fn results_of_children_come_once() {
     assert!(run_ends <= 1, "{run_ends} ends of one run: {stored}");
 }
 
+/// The memory of a run is not redacted.
+#[tokio::test]
+async fn a_child_that_begins_with_messages_of_its_parent_keeps_no_secret() {
+    let desk = Desk::answering(|asked| {
+        let text = text_of(asked);
+        match (text.contains("Do all."), text.contains("as a run of its own"), text.contains("Do right.")) {
+            (true, false, _) => delegate(&["Do left."]).text("I found https://me:hunter2@host/v1."),
+            (true, true, false) => {
+                let args = json!({"task": "Do right.", "background": true, "context": "last_turns"});
+                Turn::new().call("spawn", args)
+            }
+            (false, ..) | (true, true, true) => Turn::new().text("it is done"),
+        }
+    });
+    let job = desk.runs.submit("/project", "Do all.", Placement::default()).await.unwrap();
+    desk.serve_once().await;
+    assert_eq!(desk.phase_of(&job).await, RunPhase::Done);
+    let children = children_of(&desk, &job).await;
+    let [_, child] = children.as_slice() else { panic!("{children:?}") };
+    let stored = desk.stored(&child.job).await;
+    assert!(stored.contains("https://me:[redacted]@host/v1") && !stored.contains("hunter2"), "{stored}");
+}
+
 /// A parent parks without a worker until the last child has ended, also if its worker dies between the two.
 #[tokio::test]
 async fn a_parent_parks_on_its_children_and_a_repeated_call_starts_no_second_run() {
