@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 use zk_core::service::{
     Engine, EngineError, EngineName, HandoverCause, Job, Lease, LegEnd, Legs, RunFilter, RunPhase, RunStatus,
-    Take,
+    Schedule, ScheduleTimes, ScheduledJob, Take,
 };
 use zk_fleet::{Installed, PostgresEngine};
 use zk_testkit::LinkProxy;
@@ -135,9 +135,9 @@ async fn a_database_that_is_not_prepared_or_of_another_version_is_a_clear_error(
     assert!(far.contains("TLS") && !far.contains("secret"), "{far}");
 }
 
-/// One damaged row keeps no other run from its leg, and is listed apart.
+/// One damaged or refused row keeps no other run from its leg, and is listed apart if it is damaged.
 #[tokio::test]
-async fn damaged_rows_are_listed_and_fail_alone() {
+async fn damaged_and_refused_rows_keep_no_other_from_its_leg() {
     let Some(server) = Server::start() else { return };
     server.prepare("damaged").await;
     let engine = server.engine("damaged");
@@ -145,6 +145,14 @@ async fn damaged_rows_are_listed_and_fail_alone() {
         engine.submit(super::job(run)).await.unwrap();
     }
     server.sql("damaged", "UPDATE zk_fleet.runs SET job = '{' WHERE run = 'r_1'").unwrap();
+    // Another job has the run of one schedule.
+    engine.submit(Job::new("r_known:1".into(), "s_known".into()).unwrap()).await.unwrap();
+    for name in ["known", "plain"] {
+        let job = ScheduledJob { template: "s_t".into(), preset: None, workspace: None, queue: None };
+        let times = ScheduleTimes::Every(Duration::from_secs(3600));
+        engine.schedule(Schedule { name: EngineName::new(name).unwrap(), times, job }).await.unwrap();
+    }
+    server.sql("damaged", "UPDATE zk_fleet.schedules SET due = to_timestamp(0.001)").unwrap();
     server.sql("damaged", "INSERT INTO zk_fleet.schedules VALUES ('odd', '{}', clock_timestamp())").unwrap();
     let unreadable: Vec<String> =
         engine.unreadable().await.unwrap().into_iter().map(|entry| entry.id).collect();
@@ -152,8 +160,8 @@ async fn damaged_rows_are_listed_and_fail_alone() {
     let legs = Arc::new(super::Completing);
     engine.serve(Take { once: true, ..take("w") }, legs, CancellationToken::new()).await.unwrap();
     let listed = engine.list(&RunFilter::default()).await.unwrap();
-    assert_eq!(listed.len(), 1);
-    assert_eq!(listed[0].phase, RunPhase::Done);
+    let done: Vec<_> = listed.iter().map(|run| (run.job.run().as_str(), run.phase)).collect();
+    assert_eq!(done, ["r_2", "r_known:1", "r_plain:1"].map(|run| (run, RunPhase::Done)));
     let failure =
         server.sql("damaged", "SELECT phase, failure FROM zk_fleet.runs WHERE run = 'r_1'").unwrap();
     assert!(failure.starts_with("failed|") && failure.contains("unreadable"), "{failure}");
