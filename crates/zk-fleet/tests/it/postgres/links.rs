@@ -141,10 +141,15 @@ async fn damaged_and_refused_rows_keep_no_other_from_its_leg() {
     let Some(server) = Server::start() else { return };
     server.prepare("damaged").await;
     let engine = server.engine("damaged");
-    for run in ["r_1", "r_2"] {
+    for run in ["r_0", "r_1", "r_2"] {
         engine.submit(super::job(run)).await.unwrap();
     }
-    server.sql("damaged", "UPDATE zk_fleet.runs SET job = '{' WHERE run = 'r_1'").unwrap();
+    server.sql("damaged", "UPDATE zk_fleet.runs SET job = '{' WHERE run IN ('r_0', 'r_1')").unwrap();
+    // The end of the first one cannot be recorded.
+    let refusal = "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'no'; END$$;
+        CREATE TRIGGER refuse BEFORE UPDATE ON zk_fleet.runs FOR EACH ROW
+            WHEN (NEW.run = 'r_0' AND NEW.phase = 'failed') EXECUTE FUNCTION public.refuse()";
+    server.sql("damaged", refusal).unwrap();
     // Another job has the run of one schedule.
     engine.submit(Job::new("r_known:1".into(), "s_known".into()).unwrap()).await.unwrap();
     for name in ["known", "plain"] {
@@ -156,12 +161,12 @@ async fn damaged_and_refused_rows_keep_no_other_from_its_leg() {
     server.sql("damaged", "INSERT INTO zk_fleet.schedules VALUES ('odd', '{}', clock_timestamp())").unwrap();
     let unreadable: Vec<String> =
         engine.unreadable().await.unwrap().into_iter().map(|entry| entry.id).collect();
-    assert_eq!(unreadable, ["r_1", "odd"]);
+    assert_eq!(unreadable, ["r_0", "r_1", "odd"]);
     let legs = Arc::new(super::Completing);
     engine.serve(Take { once: true, ..take("w") }, legs, CancellationToken::new()).await.unwrap();
     let listed = engine.list(&RunFilter::default()).await.unwrap();
-    let done: Vec<_> = listed.iter().map(|run| (run.job.run().as_str(), run.phase)).collect();
-    assert_eq!(done, ["r_2", "r_known:1", "r_plain:1"].map(|run| (run, RunPhase::Done)));
+    let done: Vec<_> = listed.iter().map(|run| (run.job.run().as_str(), run.phase, run.legs)).collect();
+    assert_eq!(done, ["r_2", "r_known:1", "r_plain:1"].map(|run| (run, RunPhase::Done, 1)));
     let failure =
         server.sql("damaged", "SELECT phase, failure FROM zk_fleet.runs WHERE run = 'r_1'").unwrap();
     assert!(failure.starts_with("failed|") && failure.contains("unreadable"), "{failure}");
