@@ -78,7 +78,7 @@ impl LegChildren {
         }
         let kind = MailKind::Budget { budget: child.allotment };
         let mail = Mail { id: format!("budget:{run}").into(), kind };
-        post_once(store.post_mail(id, &mail).await)
+        self.runs.post_once(id, &mail).await
     }
 
     fn job(&self, run: RunId, session: SessionId, call: CallId) -> Result<Job, EngineError> {
@@ -187,16 +187,8 @@ async fn post_result(
     let Some(parent) = child.parent() else { return Ok(()) };
     let (run, call) = (child.run().clone(), parent.call.clone());
     let mail = Mail::new(MailKind::Result { run, call, text });
-    let posted = post_once(runs.store().post_mail(session, &mail).await);
+    let posted = runs.post_once(session, &mail).await;
     posted.map_err(|error| ChildRunsError::Failed(error.to_string()))
-}
-
-/// Mail that was posted before is there, or was taken.
-fn post_once(posted: Result<(), StoreError>) -> Result<(), StoreError> {
-    match posted {
-        Err(StoreError::PostedBefore { .. }) => Ok(()),
-        other => other,
-    }
 }
 
 /// Whether a session stays unreadable. A parent is told so once; after another error the session is read again later.

@@ -258,7 +258,7 @@ impl Runs {
         if let Some(budget) = budget {
             // The first leg takes it before it asks a model.
             let mail = Mail { id: format!("budget:{}", job.run()).into(), kind: MailKind::Budget { budget } };
-            self.store.post_mail(job.session(), &mail).await?;
+            self.post_once(job.session(), &mail).await?;
         }
         Ok(job)
     }
@@ -389,6 +389,14 @@ impl Runs {
             tenant: run.job.tenant().cloned(),
         };
         self.hand_off(run.job.session(), None, placement).await
+    }
+
+    /// Posts mail whose id is that of its cause. Mail that was posted before is there, or was taken.
+    pub(crate) async fn post_once(&self, session: &SessionId, mail: &Mail) -> Result<(), StoreError> {
+        match self.store.post_mail(session, mail).await {
+            Err(StoreError::PostedBefore { .. }) => Ok(()),
+            other => other,
+        }
     }
 
     pub(crate) fn redact_entry(&self, entry: EntryKind) -> EntryKind {

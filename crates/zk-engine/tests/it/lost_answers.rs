@@ -1,4 +1,4 @@
-//! Submissions to an engine whose answers are lost.
+//! Submissions to an engine behind a link that fails.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
-use zk_core::model::RunId;
+use zk_core::model::{Budget, RunId};
 use zk_core::service::{
     Engine, EngineError, EngineName, EngineRun, Job, Legs, RunFilter, RunPhase, Schedule, ScheduleTimes,
     SessionFilter, Take,
 };
-use zk_engine::{LocalEngine, Placement};
+use zk_engine::{LocalEngine, Placement, RunsError};
 use zk_exec::LocalStateFiles;
 use zk_testkit::Turn;
 
@@ -140,4 +140,19 @@ async fn a_session_is_deleted_only_if_the_engine_has_no_run_of_it() {
         assert_eq!(planned.is_ok(), passes, "{fault:?}: {planned:?}");
         assert_eq!(count_sessions(&desk).await, sessions, "{fault:?}");
     }
+}
+
+#[tokio::test]
+async fn a_hand_off_with_a_budget_is_repeated_after_a_failure() {
+    let mut desk = new_desk();
+    let stored = desk.runs.submit("/project", "Do it.", Placement::default()).await.unwrap();
+    move_behind(&mut desk, Fault::NoChange);
+    let budget = Some(Budget::tokens(44_000));
+    let placement = Placement { run: Some("r_again".into()), budget, ..Placement::default() };
+    let failed = desk.runs.hand_off(stored.session(), None, placement.clone()).await;
+    assert!(matches!(failed, Err(RunsError::Engine(EngineError::Failed { .. }))), "{failed:?}");
+    let job = desk.runs.hand_off(stored.session(), None, placement).await.unwrap();
+    desk.serve_once().await;
+    assert_eq!(desk.phase_of(&job).await, RunPhase::Done);
+    assert!(desk.stored(&job).await.contains("\"tokens\":44000"));
 }
