@@ -124,7 +124,8 @@ begin
 end;
 $$;
 
--- Locks a run after its parent, which the end of the run may wake. All changes lock from the top down.
+-- Locks a run after its parent, which the end of the run may wake. `take_runs` locks in the order of its claims
+-- instead, and a statement that a deadlock ends is repeated.
 create function zk_fleet.lock_run(p_run text)
     returns zk_fleet.runs
     language plpgsql
