@@ -62,9 +62,10 @@ impl LegChildren {
             Ok(_) => {}
             Err(StoreError::NotFound { .. }) => {
                 let new = NewSession { id: Some(id.clone()), cwd: child.cwd.clone(), parent: None };
-                let task = Message::user_text(self.runs.redact(&child.task)).shared();
+                let task = Message::user_text(child.task.clone()).shared();
                 let messages = child.begins_with.iter().cloned().chain([task]);
-                let entries = messages.map(|message| EntryKind::Message { message, usage: None }).collect();
+                let entry = |message| self.runs.redact_entry(EntryKind::Message { message, usage: None });
+                let entries = messages.map(entry).collect();
                 let open = store.create(new).await?;
                 let stored = open.append(entries, Durability::Disk).await.map(drop);
                 let closed = open.close().await;
@@ -77,7 +78,7 @@ impl LegChildren {
         }
         let kind = MailKind::Budget { budget: child.allotment };
         let mail = Mail { id: format!("budget:{run}").into(), kind };
-        post_once(store.post_mail(id, &mail).await)
+        self.runs.post_once(id, &mail).await
     }
 
     fn job(&self, run: RunId, session: SessionId, call: CallId) -> Result<Job, EngineError> {
@@ -138,7 +139,8 @@ impl ChildRuns for LegChildren {
             if is_told {
                 continue;
             }
-            let (text, spent) = describe_end(&self.runs, &child).await;
+            let described = describe(&self.runs, &child.job, child.phase, child.failure.as_ref()).await;
+            let (text, spent) = described.map_err(|error| ChildRunsError::Failed(error.to_string()))?;
             post_result(&self.runs, self.parent.session(), &child.job, text).await?;
             self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(run.clone());
             states.push(ChildState { run, ended: Some(spent) });
@@ -172,7 +174,7 @@ pub(crate) async fn tell_parent(runs: &Runs, job: &Job, end: &LegEnd) {
     let Some(parent) = job.parent() else { return };
     let listed = runs.engine().list(&RunFilter::run(parent.run.clone())).await;
     let Some(parent) = listed.ok().and_then(|listed| listed.into_iter().next()) else { return };
-    let (text, _) = describe(runs, job, phase, failure.as_ref()).await;
+    let Ok((text, _)) = describe(runs, job, phase, failure.as_ref()).await else { return };
     let _ = post_result(runs, parent.job.session(), job, text).await;
 }
 
@@ -185,32 +187,43 @@ async fn post_result(
     let Some(parent) = child.parent() else { return Ok(()) };
     let (run, call) = (child.run().clone(), parent.call.clone());
     let mail = Mail::new(MailKind::Result { run, call, text });
-    let posted = post_once(runs.store().post_mail(session, &mail).await);
+    let posted = runs.post_once(session, &mail).await;
     posted.map_err(|error| ChildRunsError::Failed(error.to_string()))
 }
 
-/// Mail that was posted before is there, or was taken.
-fn post_once(posted: Result<(), StoreError>) -> Result<(), StoreError> {
-    match posted {
-        Err(StoreError::PostedBefore { .. }) => Ok(()),
-        other => other,
+/// Whether a session stays unreadable. A parent is told so once; after another error the session is read again later.
+fn is_unreadable(error: &StoreError) -> bool {
+    match error {
+        StoreError::NotFound { .. } | StoreError::Damaged { .. } | StoreError::TooNew { .. } => true,
+        StoreError::InUse { .. }
+        | StoreError::Fenced { .. }
+        | StoreError::PostedBefore { .. }
+        | StoreError::NoEntry { .. }
+        | StoreError::Io { .. }
+        | StoreError::Refused(_)
+        | StoreError::Failed(_) => false,
     }
 }
 
-async fn describe_end(runs: &Runs, child: &EngineRun) -> (String, Spent) {
-    describe(runs, &child.job, child.phase, child.failure.as_ref()).await
-}
-
 /// Describes the end of a child for its parent, and returns the amount that it has spent.
-async fn describe(runs: &Runs, job: &Job, phase: RunPhase, failure: Option<&LegFailure>) -> (String, Spent) {
+///
+/// # Errors
+/// The error of a session that cannot be read now.
+async fn describe(
+    runs: &Runs,
+    job: &Job,
+    phase: RunPhase,
+    failure: Option<&LegFailure>,
+) -> Result<(String, Spent), StoreError> {
     let (run, call) = (job.run(), job.parent().map(|parent| parent.call.to_string()).unwrap_or_default());
     let who = format!("Run {run}, which call {call} started,");
     let read = runs.store().read(job.session()).await;
     let (answer, spent) = match read {
         Ok(read) => (last_answer(&read.entries), spent_of(&read.entries)),
-        Err(error) => {
-            return (format!("{who} is {phase}; its session cannot be read: {error}"), Spent::default());
+        Err(error) if is_unreadable(&error) => {
+            return Ok((format!("{who} is {phase}; its session cannot be read: {error}"), Spent::default()));
         }
+        Err(error) => return Err(error),
     };
     let said = match &answer {
         Some(answer) => format!("It had said:\n{}", shorten(answer, run)),
@@ -225,7 +238,7 @@ async fn describe(runs: &Runs, job: &Job, phase: RunPhase, failure: Option<&LegF
         (_, Some(failure)) => format!("{who} failed: {failure}. {said}"),
         (_, None) => format!("{who} is {phase}. {said}"),
     };
-    (text, spent)
+    Ok((text, spent))
 }
 
 fn shorten(answer: &str, run: &RunId) -> String {

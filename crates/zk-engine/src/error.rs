@@ -36,3 +36,19 @@ pub(crate) fn is_transient(error: &EngineError) -> bool {
         | EngineError::Damaged { .. } => false,
     }
 }
+
+/// Whether an engine says that it did not take a run or schedule, and never will. After other errors it may have taken it: the
+/// answer of a server can be lost behind the change.
+pub(crate) fn is_refusal(error: &EngineError) -> bool {
+    match error {
+        EngineError::InvalidName { .. } | EngineError::OtherJob(_) | EngineError::SessionTaken { .. } => true,
+        EngineError::Full { .. }
+        | EngineError::Failed { .. }
+        | EngineError::UnknownRun(_)
+        | EngineError::Finished { .. }
+        | EngineError::NameTaken(_)
+        | EngineError::TooNew { .. }
+        | EngineError::Lost { .. }
+        | EngineError::Damaged { .. } => false,
+    }
+}

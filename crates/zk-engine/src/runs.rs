@@ -8,7 +8,9 @@ use zk_core::service::{
     NewSession, Redactor, RunFilter, RunPhase, Schedule, ScheduleTimes, ScheduledJob, SessionStore,
     StoreError, UiAnswer, Wait,
 };
-use zk_session::{AnswerRefused, answer_question};
+use zk_session::{AnswerRefused, answer_question, redact_entry};
+
+use crate::error::is_refusal;
 
 /// Runs of an engine together with their sessions in a store, with the operations of a person: submit, steer,
 /// answer, hand off, schedule.
@@ -133,7 +135,7 @@ impl Runs {
     /// Stores a new session with the prompt, and submits its run.
     ///
     /// # Errors
-    /// [`RunsError`]; no session is left behind then.
+    /// [`RunsError`]; no session is left behind then, unless the engine cannot say whether it has the run.
     pub async fn submit(
         &self,
         cwd: impl Into<PathBuf>,
@@ -144,14 +146,39 @@ impl Runs {
             return Ok(known);
         }
         let session = self.store_prompt(cwd.into(), prompt).await?;
-        match self.submit_session(session.clone(), placement).await {
-            Ok(job) => Ok(job),
+        let job = match self.prepare_job(session.clone(), placement).await {
+            Ok(job) => job,
             Err(error) => {
                 // The first error is returned, not that of the clean-up.
                 let _ = self.store.delete(&session).await;
-                Err(error)
+                return Err(error);
             }
+        };
+        if let Err(error) = self.engine.submit(job.clone()).await {
+            let known = async {
+                let listed = self.engine.list(&RunFilter::run(job.run().clone())).await?;
+                Ok(listed.iter().any(|known| known.job == job))
+            };
+            self.settle_failed(error, &session, known).await?;
         }
+        Ok(job)
+    }
+
+    /// Settles a submission that failed with `error`: one that `is_known` to the engine passed, though its answer was lost, and
+    /// the session of one that is not is deleted. A session stays where the engine cannot say which.
+    async fn settle_failed(
+        &self,
+        error: EngineError,
+        session: &SessionId,
+        is_known: impl Future<Output = Result<bool, EngineError>>,
+    ) -> Result<(), RunsError> {
+        let is_known = if is_refusal(&error) { Ok(false) } else { is_known.await };
+        match is_known {
+            Ok(true) => return Ok(()),
+            Ok(false) => _ = self.store.delete(session).await,
+            Err(_) => {}
+        }
+        Err(error.into())
     }
 
     /// Submits a run that goes on with a stored session; `prompt` is added to it first.
@@ -191,7 +218,9 @@ impl Runs {
         drop(open);
         ready?;
         closed?;
-        self.submit_session(session.clone(), placement).await
+        let job = self.prepare_job(session.clone(), placement).await?;
+        self.engine.submit(job.clone()).await?;
+        Ok(job)
     }
 
     /// Checks that no unfinished run has the session, so that a refused hand-off adds no prompt to it. The engine checks it
@@ -210,7 +239,8 @@ impl Runs {
         Ok(known.map(|known| known.job))
     }
 
-    async fn submit_session(&self, session: SessionId, placement: Placement) -> Result<Job, RunsError> {
+    /// Returns the job of a session, whose budget is stored by then.
+    async fn prepare_job(&self, session: SessionId, placement: Placement) -> Result<Job, RunsError> {
         let Placement { run, preset, workspace, queue, priority, budget, tenant } = placement;
         let mut job = Job::new(run.unwrap_or_else(RunId::fresh), session)?.with_priority(priority);
         if let Some(tenant) = tenant {
@@ -228,16 +258,15 @@ impl Runs {
         if let Some(budget) = budget {
             // The first leg takes it before it asks a model.
             let mail = Mail { id: format!("budget:{}", job.run()).into(), kind: MailKind::Budget { budget } };
-            self.store.post_mail(job.session(), &mail).await?;
+            self.post_once(job.session(), &mail).await?;
         }
-        self.engine.submit(job.clone()).await?;
         Ok(job)
     }
 
     /// Stores a prompt, and schedules runs that begin with a copy of it at each of these times.
     ///
     /// # Errors
-    /// [`RunsError`]; no session is left behind then.
+    /// [`RunsError`]; no session is left behind then, unless the engine cannot say whether it has the schedule.
     pub async fn schedule(
         &self,
         name: EngineName,
@@ -250,8 +279,8 @@ impl Runs {
         let job = ScheduledJob { template: template.clone(), preset, workspace, queue };
         let plan = Schedule { name, times, job };
         if let Err(error) = self.engine.schedule(plan.clone()).await {
-            let _ = self.store.delete(&template).await;
-            return Err(error.into());
+            let known = async { Ok(self.engine.schedules().await?.contains(&plan)) };
+            self.settle_failed(error, &template, known).await?;
         }
         Ok(plan)
     }
@@ -362,8 +391,16 @@ impl Runs {
         self.hand_off(run.job.session(), None, placement).await
     }
 
-    pub(crate) fn redact(&self, text: &str) -> String {
-        self.redactor.redact(text).into_owned()
+    /// Posts mail whose id is that of its cause. Mail that was posted before is there, or was taken.
+    pub(crate) async fn post_once(&self, session: &SessionId, mail: &Mail) -> Result<(), StoreError> {
+        match self.store.post_mail(session, mail).await {
+            Err(StoreError::PostedBefore { .. }) => Ok(()),
+            other => other,
+        }
+    }
+
+    pub(crate) fn redact_entry(&self, entry: EntryKind) -> EntryKind {
+        redact_entry(entry, &self.redactor)
     }
 
     /// Wakes a parked run. A queued run reads its mail by itself.

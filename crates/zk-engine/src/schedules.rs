@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use zk_core::service::{EngineError, EngineName, Schedule, UnreadableEntry, UnreadableKind};
 
 use crate::clock::date_ms;
+use crate::error::is_refusal;
 use crate::rows;
 
 /// Pause before a worker tries again to read a schedule that it cannot read.
@@ -82,8 +83,10 @@ pub(crate) fn submit_due(conn: &Connection) -> rusqlite::Result<Result<(), Engin
             Ok(job) => rows::submit_run(conn, &job)?,
             Err(error) => Err(error),
         };
-        if let Err(error) = submitted {
-            return Ok(Err(error));
+        match submitted {
+            // The time of a run that is refused passes, as that of an unreadable schedule does.
+            Err(error) if !is_refusal(&error) => return Ok(Err(error)),
+            Ok(()) | Err(_) => {}
         }
     }
     Ok(Ok(()))

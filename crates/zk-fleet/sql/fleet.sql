@@ -124,7 +124,8 @@ begin
 end;
 $$;
 
--- Locks a run after its parent, which the end of the run may wake. All changes lock from the top down.
+-- Locks a run after its parent, which the end of the run may wake. `take_runs` locks in the order of its claims
+-- instead, and a statement that a deadlock ends is repeated.
 create function zk_fleet.lock_run(p_run text)
     returns zk_fleet.runs
     language plpgsql
@@ -490,7 +491,8 @@ as $$
 begin
     perform absurd.extend_claim(zk_fleet.absurd_queue(r.queue), r.claim, p_lease);
     return true;
-exception when sqlstate 'AB001' or sqlstate 'AB002' then
+-- Absurd has no code of its own for a claim that ended otherwise.
+exception when sqlstate 'AB001' or sqlstate 'AB002' or raise_exception then
     return false;
 end;
 $$;
@@ -548,8 +550,10 @@ begin
         perform zk_fleet.ring();
     else
         v_event := r.run || ':' || r.token;
+        -- `greatest` passes over null, and a wait without a time has no timeout.
         perform absurd.await_event(
-            v_queue, r.task, r.claim, r.token::text, v_event, ceil(greatest(p_seconds, 0))::integer);
+            v_queue, r.task, r.claim, r.token::text, v_event,
+            case when p_seconds is null then null else ceil(greatest(p_seconds, 0))::integer end);
         update zk_fleet.runs
             set phase = 'parked', claim = null, wait = p_wait, wake_event = v_event,
                 until = clock_timestamp() + make_interval(secs => p_seconds), changed = clock_timestamp()

@@ -5,6 +5,7 @@
 //! | [`SqliteStore`] | one SQLite file and one lock for each session |
 //! | [`MemoryStore`] | the same behaviour without a disk |
 //! | [`Recorder`] | plugin that writes a run into an open session, and lets plugins store entries in it |
+//! | [`redact_entry`] | removal of secrets from an entry |
 //! | [`resume_conversation`], [`continue_conversation`] | all that an agent needs to continue a session, or the newest one of a directory |
 //! | [`resume_leg`], [`open_questions`], [`answer_question`] | runs that outlive their worker: the next leg, and what a person decides |
 //! | [`load_history`], [`load_live`], [`resume`] | history from which a resumed run starts |
@@ -83,7 +84,7 @@ pub use opening::{
     ConversationSession, NoticeSink, OpeningError, SessionCopy, SessionNotice, SessionPlace, SessionStart,
     SessionSwitch, SharedStore, SwitchHost, last_run,
 };
-pub use recorder::{Recorder, Saved};
+pub use recorder::{Recorder, Saved, redact_entry};
 #[cfg(feature = "sqlite")]
 pub use search::{
     SearchError, SearchFilter, SearchHit, SearchIndexState, SearchResults, SessionHits, SnippetPart, TextKind,

@@ -17,6 +17,7 @@ use zk_core::service::{Mailbox, OpenSession, SessionLog, StoreError};
 
 use self::handlers::SubAgentUsage;
 use self::log::{Log, State};
+pub use self::redact::redact_entry;
 use self::sub_agents::SubAgents;
 use crate::Loaded;
 

@@ -23,9 +23,11 @@ struct Held {
 }
 
 impl Keeper {
-    /// Adds a lease that holds until `until`.
+    /// Adds a lease that holds until `until`. An earlier lease of the run is lost by then, though nobody renews it any more.
     pub(crate) fn add_lease(&self, run: RunId, lease: Lease, until: Instant) {
-        self.lock().insert(run, Held { lease, until });
+        if let Some(earlier) = self.lock().insert(run, Held { lease, until }) {
+            earlier.lease.lost().cancel();
+        }
         self.added.notify_waiters();
     }
 
@@ -155,6 +157,12 @@ mod tests {
         let lease = Lease::new(1);
         keeper.add_lease("r_1".into(), lease.clone(), Instant::now() + Duration::from_secs(10));
         lease.lost().cancelled().await;
+        // A leg whose run this worker takes again is told at once.
+        let (second, third) = (Lease::new(2), Lease::new(3));
+        for lease in [&second, &third] {
+            keeper.add_lease("r_1".into(), lease.clone(), Instant::now() + Duration::from_secs(10));
+        }
+        assert!(second.lost().is_cancelled() && !third.lost().is_cancelled());
         task.abort();
     }
 }

@@ -1,12 +1,18 @@
 //! Runs that a run starts: their results, cancellation and budgets.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use zk_core::model::{Budget, RunId, Usage};
-use zk_core::service::{EngineName, EngineRun, Job, Lease, LegEnd, Legs, RunFilter, RunPhase, Take, Wait};
+use zk_core::model::{Budget, RunId, SessionId, Usage};
+use zk_core::service::{
+    EngineName, EngineRun, EntryVisitor, Job, Lease, LegEnd, Legs, Mail, NewSession, OpenSession, RunFilter,
+    RunPhase, SessionFilter, SessionInfo, SessionScan, SessionSnapshot, SessionStore, StoreError, Take, Wait,
+};
 use zk_engine::Placement;
 use zk_testkit::{Asked, Turn};
 
@@ -69,6 +75,29 @@ async fn results_of_children_come_once() {
     assert!(run_ends <= 1, "{run_ends} ends of one run: {stored}");
 }
 
+/// The memory of a run is not redacted.
+#[tokio::test]
+async fn a_child_that_begins_with_messages_of_its_parent_keeps_no_secret() {
+    let desk = Desk::answering(|asked| {
+        let text = text_of(asked);
+        match (text.contains("Do all."), text.contains("as a run of its own"), text.contains("Do right.")) {
+            (true, false, _) => delegate(&["Do left."]).text("I found https://me:hunter2@host/v1."),
+            (true, true, false) => {
+                let args = json!({"task": "Do right.", "background": true, "context": "last_turns"});
+                Turn::new().call("spawn", args)
+            }
+            (false, ..) | (true, true, true) => Turn::new().text("it is done"),
+        }
+    });
+    let job = desk.runs.submit("/project", "Do all.", Placement::default()).await.unwrap();
+    desk.serve_once().await;
+    assert_eq!(desk.phase_of(&job).await, RunPhase::Done);
+    let children = children_of(&desk, &job).await;
+    let [_, child] = children.as_slice() else { panic!("{children:?}") };
+    let stored = desk.stored(&child.job).await;
+    assert!(stored.contains("https://me:[redacted]@host/v1") && !stored.contains("hunter2"), "{stored}");
+}
+
 /// A parent parks without a worker until the last child has ended, also if its worker dies between the two.
 #[tokio::test]
 async fn a_parent_parks_on_its_children_and_a_repeated_call_starts_no_second_run() {
@@ -112,6 +141,83 @@ async fn a_child_that_fails_or_is_cancelled_is_told_too() {
     desk.serve_once().await;
     assert_eq!(desk.phase_of(&job).await, RunPhase::Done);
     assert!(desk.stored(&job).await.contains("it was cancelled"));
+}
+
+/// Store whose first `failures` reads fail.
+struct Stalling {
+    inner: Arc<dyn SessionStore>,
+    failures: AtomicUsize,
+}
+
+#[async_trait]
+impl SessionStore for Stalling {
+    async fn create(&self, new: NewSession) -> Result<Arc<dyn OpenSession>, StoreError> {
+        self.inner.create(new).await
+    }
+
+    async fn open(&self, id: &SessionId) -> Result<Arc<dyn OpenSession>, StoreError> {
+        self.inner.open(id).await
+    }
+
+    async fn post_mail(&self, id: &SessionId, mail: &Mail) -> Result<(), StoreError> {
+        self.inner.post_mail(id, mail).await
+    }
+
+    async fn read(&self, id: &SessionId) -> Result<SessionSnapshot, StoreError> {
+        let left = self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        if left.is_ok() {
+            return Err(StoreError::Failed("the server does not answer".to_owned()));
+        }
+        self.inner.read(id).await
+    }
+
+    async fn scan(&self, id: &SessionId, visit: EntryVisitor) -> Result<SessionScan, StoreError> {
+        self.inner.scan(id, visit).await
+    }
+
+    async fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionInfo>, StoreError> {
+        self.inner.list(filter).await
+    }
+
+    async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
+        self.inner.delete(id).await
+    }
+}
+
+/// A result is told once, so that it has to be the right one.
+#[tokio::test]
+async fn a_child_whose_session_cannot_be_read_now_is_told_later() {
+    let mut desk = Desk::answering(halves);
+    let job = desk.runs.submit("/project", "Do all.", Placement::default()).await.unwrap();
+    // Each child reads its session when it ends, and the parent when it collects their results.
+    let store = Stalling { inner: desk.runs.store().clone(), failures: AtomicUsize::new(3) };
+    desk.use_runs(desk.runs.engine().clone(), Arc::new(store));
+    desk.serve_once().await;
+    let parent = found(&desk, &job).await;
+    assert!(matches!(parent.wait, Some(Wait::Until(_))), "{parent:?}");
+    desk.runs.engine().wake(job.run()).await.unwrap();
+    desk.serve_once().await;
+    assert_eq!(desk.phase_of(&job).await, RunPhase::Done);
+    let stored = desk.stored(&job).await;
+    assert!(!stored.contains("cannot be read"), "{stored}");
+    for half in ["left", "right"] {
+        assert_eq!(stored.matches(&format!("is done. Its answer:\\n{half} is done")).count(), 1, "{stored}");
+    }
+}
+
+/// A session that is gone is not waited for.
+#[tokio::test]
+async fn a_child_without_its_session_is_told_too() {
+    let desk = Desk::answering(halves);
+    let job = desk.runs.submit("/project", "Do all.", Placement::default()).await.unwrap();
+    desk.legs.leg(&job, Lease::new(1)).await;
+    for child in children_of(&desk, &job).await {
+        desk.runs.store().delete(child.job.session()).await.unwrap();
+    }
+    desk.serve_once().await;
+    assert_eq!(desk.phase_of(&job).await, RunPhase::Done);
+    let stored = desk.stored(&job).await;
+    assert_eq!(stored.matches("is failed; its session cannot be read").count(), 2, "{stored}");
 }
 
 /// The whole tree: a parent that waits, a child that waits, and a grandchild that runs.

@@ -80,10 +80,13 @@ async fn an_unreadable_run_hides_no_other_and_is_listed() {
 }
 
 #[tokio::test]
-async fn an_unreadable_schedule_keeps_no_other_from_its_runs() {
+async fn an_unreadable_or_refused_schedule_keeps_no_other_from_its_runs() {
     let dir = tempfile::tempdir().unwrap();
     let engine = engine(dir.path());
-    for name in ["odd", "plain"] {
+    // Another job has the run of one schedule, and another run the session of another.
+    engine.submit(job("r_known:1")).await.unwrap();
+    engine.submit(Job::new("r_holder".into(), "s_taken_1".into()).unwrap()).await.unwrap();
+    for name in ["known", "nameless", "odd", "plain", "taken"] {
         let job = ScheduledJob { template: "s_t".into(), preset: None, workspace: None, queue: None };
         let times = ScheduleTimes::Every(Duration::from_secs(3600));
         engine.schedule(Schedule { name: EngineName::new(name).unwrap(), times, job }).await.unwrap();
@@ -91,14 +94,16 @@ async fn an_unreadable_schedule_keeps_no_other_from_its_runs() {
     change(
         &engine,
         "UPDATE schedules SET plan = json_set(plan, '$.times', 'at full moon') WHERE name = 'odd';
+         UPDATE schedules SET plan = json_set(plan, '$.job.template', 'no name') WHERE name = 'nameless';
          UPDATE schedules SET next_ms = 1;",
     );
-    assert_eq!(engine.schedules().await.unwrap().len(), 1);
+    assert_eq!(engine.schedules().await.unwrap().len(), 4);
     let unreadable = engine.unreadable().await.unwrap();
     assert_eq!((unreadable[0].kind, &*unreadable[0].id), (UnreadableKind::Schedule, "odd"));
     serve_once(&engine).await;
     let runs = engine.list(&RunFilter::default()).await.unwrap();
-    assert_eq!(runs.iter().map(|run| run.job.run().as_str()).collect::<Vec<_>>(), ["r_plain:1"]);
+    let runs: Vec<_> = runs.iter().map(|run| run.job.run().as_str()).collect();
+    assert_eq!(runs, ["r_known:1", "r_holder", "r_plain:1"]);
 }
 
 /// The tables of the version before, which knew no sessions of runs.

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, SpawnOptions};
 use zk_core::service::{
-    EngineName, HandoverCause, Job, Lease, LegEnd, LegFailure, Redactor, RunFilter, RunPhase, SessionStore,
-    StoreError, Take,
+    Engine, EngineName, HandoverCause, Job, Lease, LegEnd, LegFailure, Redactor, RunFilter, RunPhase,
+    SessionStore, StoreError, Take,
 };
 use zk_engine::{AgentLegs, LegAgent, LegOpener, LocalEngine, Runs};
 use zk_exec::LocalStateFiles;
@@ -81,9 +81,13 @@ impl Desk {
     }
 
     /// Moves to another engine over the store of the sessions.
-    pub(crate) fn move_to(&mut self, engine: LocalEngine) {
-        let store = self.opener.store.clone();
-        self.runs = Runs::new(Arc::new(engine), store, Arc::new(Redactor::new()));
+    pub(crate) fn move_to(&mut self, engine: impl Engine + 'static) {
+        self.use_runs(Arc::new(engine), self.opener.store.clone());
+    }
+
+    /// Keeps the runs in `engine`, with sessions that are reached through `store`.
+    pub(crate) fn use_runs(&mut self, engine: Arc<dyn Engine>, store: Arc<dyn SessionStore>) {
+        self.runs = Runs::new(engine, store, Arc::new(Redactor::new()));
         self.legs = Arc::new(AgentLegs::new(self.opener.clone()).with_runs(self.runs.clone()));
     }
 

@@ -12,3 +12,5 @@ mod damaged;
 mod desk;
 #[cfg(test)]
 mod kills;
+#[cfg(test)]
+mod lost_answers;

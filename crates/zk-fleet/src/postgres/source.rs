@@ -72,28 +72,22 @@ impl PostgresSource {
                 (&json, Type::TEXT),
                 (&queue_of(job), Type::TEXT),
             ];
-            let statement = "SELECT zk_fleet.fire_schedule($1, $2, $3, $4, $5, $6, $7, $8, $9) AS outcome";
-            let row =
-                self.connection.query_one(DOING, statement, &[&of_schedule[..], &of_run].concat()).await?;
-            if column::<&str>(DOING, &row, "outcome")? == "other" {
-                return Err(EngineError::OtherJob(job.run().clone()));
-            }
+            // The time of a run that is refused passes, as that of an unreadable schedule does.
+            let statement = "SELECT zk_fleet.fire_schedule($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+            self.connection.query(DOING, statement, &[&of_schedule[..], &of_run].concat()).await?;
         }
         Ok(())
     }
+}
 
-    /// Returns the leg of a taken row. One damaged row keeps no other run from its leg: its own run fails.
-    async fn leg_of_row(&self, row: &Row) -> Result<Option<TakenLeg>, EngineError> {
-        const DOING: &str = "take runs";
-        let token = token_of(column(DOING, row, "taken_token")?);
-        if let Ok(job) = from_json(DOING, column(DOING, row, "taken_job")?) {
-            let attempt = token_of(column(DOING, row, "taken_leg")?);
-            return Ok(Some(TakenLeg { job, token, attempt }));
-        }
-        let run = RunId::from(column::<&str>(DOING, row, "taken_run")?);
-        self.end_leg(&LegId { run, token }, &LegEnd::Failed(LegFailure::Unreadable)).await?;
-        Ok(None)
-    }
+/// Returns the leg of a taken row, or the run and token of one whose job cannot be read.
+fn leg_of_row(row: &Row) -> Result<Result<TakenLeg, LegId>, EngineError> {
+    const DOING: &str = "take runs";
+    let token = token_of(column(DOING, row, "taken_token")?);
+    let attempt = token_of(column(DOING, row, "taken_leg")?);
+    let run = RunId::from(column::<&str>(DOING, row, "taken_run")?);
+    let job = from_json(DOING, column(DOING, row, "taken_job")?);
+    Ok(job.map(|job| TakenLeg { job, token, attempt }).map_err(|_| LegId { run, token }))
 }
 
 #[async_trait]
@@ -140,9 +134,16 @@ impl LegSource for PostgresSource {
                 ],
             )
             .await?;
-        let mut taken = Vec::with_capacity(rows.len());
+        let (mut taken, mut damaged) = (Vec::with_capacity(rows.len()), Vec::new());
         for row in &rows {
-            taken.extend(self.leg_of_row(row).await?);
+            match leg_of_row(row)? {
+                Ok(leg) => taken.push(leg),
+                Err(leg) => damaged.push(leg),
+            }
+        }
+        // One damaged row keeps no other run from its leg: its own run fails, if not now, then with the next claim.
+        for leg in &damaged {
+            let _ = self.end_leg(leg, &LegEnd::Failed(LegFailure::Unreadable)).await;
         }
         Ok(taken)
     }

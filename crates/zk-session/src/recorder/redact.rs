@@ -1,7 +1,19 @@
 use zk_core::service::{EntryKind, Redactor};
 
-/// Removes secrets from an entry.
-pub(super) fn redact_entry(mut entry: EntryKind, redactor: &Redactor) -> EntryKind {
+/// Removes secrets from an entry, as a [`Recorder`](crate::Recorder) does before it stores one.
+///
+/// ```
+/// use zk_core::model::Message;
+/// use zk_core::service::{EntryKind, Redactor};
+/// use zk_session::redact_entry;
+///
+/// let message = Message::user_text("Look at https://me:hunter2@host/v1.".to_owned()).shared();
+/// let entry = redact_entry(EntryKind::Message { message, usage: None }, &Redactor::new());
+/// let EntryKind::Message { message, .. } = entry else { unreachable!() };
+/// assert_eq!(message.text(), "Look at https://me:[redacted]@host/v1.");
+/// ```
+#[must_use]
+pub fn redact_entry(mut entry: EntryKind, redactor: &Redactor) -> EntryKind {
     match &mut entry {
         EntryKind::Message { message, .. } | EntryKind::OpenTurn { message, .. } => {
             if let Some(clean) = redactor.redact_message(message) {

@@ -298,7 +298,7 @@ impl Shared {
         }
         let branch = self.branch.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut first = None;
-        // If this call is cancelled, the outcome stays unknown.
+        // The outcome is unknown until the server answers, and stays so if this task ends before.
         *is_in_doubt = true;
         let stored = self.store_append((kinds, &mail), durability, branch.as_ref(), &mut first).await;
         let ids = match (stored, first) {

@@ -92,6 +92,7 @@ where
     suite.check("a stopped worker hands its legs over", workers::check_stopped_worker).await;
     suite.check("a drained worker stops", workers::check_drained_worker).await;
     suite.check("a parked run goes on when it is woken", waits::check_waking).await;
+    suite.check("a parked run begins no leg while its queue works", waits::check_parked_beside).await;
     suite.check("a run that is woken twice has one more leg", waits::check_double_wake).await;
     suite.check("a run that is woken while it runs does not stay parked", waits::check_early_wake).await;
     suite.check("a run parked until a time goes on then", waits::check_parking_until_time).await;

@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime};
 use tokio_util::sync::CancellationToken;
 use zk_core::model::{CallId, RunId, SessionId};
 use zk_core::service::{
-    Job, JobParent, LegEnd, RunFilter, RunPhase, RunStatus, Schedule, ScheduleTimes, ScheduledJob, Take, Wait,
+    Job, JobParent, Lease, LegEnd, RunFilter, RunPhase, RunStatus, Schedule, ScheduleTimes, ScheduledJob,
+    Take, Wait,
 };
 
 use super::legs::FnLegs;
@@ -33,6 +34,30 @@ pub(super) async fn check_waking(case: EngineCase) -> Outcome {
     ensure_equal("the wait", &found.wait, &None)?;
     let tokens: Vec<u64> = legs.begun().iter().map(|leg| leg.token).collect();
     ensure(tokens.is_sorted_by(|one, next| one < next), format_args!("tokens {tokens:?} grow"))
+}
+
+pub(super) async fn check_parked_beside(case: EngineCase) -> Outcome {
+    let parked = case.submit("r_1").await?;
+    let legs = FnLegs::new(|job: Job, lease: Lease| async move {
+        match job.run().as_str() {
+            "r_1" => return LegEnd::Parked(question()),
+            "r_2" => lease.draining().cancelled().await,
+            _ => {}
+        }
+        LegEnd::Done(RunStatus::Completed)
+    });
+    let worker = case.start(case.take("w")?, legs.clone());
+    case.wait_for_phase(parked.run(), RunPhase::Parked).await?;
+    let working = case.submit("r_2").await?;
+    case.wait_for_phase(working.run(), RunPhase::Running).await?;
+    // The worker looks for runs again, also among those that wait.
+    let last = case.submit("r_3").await?;
+    case.wait_for_phase(last.run(), RunPhase::Done).await?;
+    worker.stop().await?;
+    let found = case.listed_run(parked.run()).await?;
+    ensure_equal("the phase", &found.phase, &RunPhase::Parked)?;
+    ensure_equal("legs of the parked run", &found.legs, &1)?;
+    ensure_equal("legs of all runs", &legs.begun().len(), &3)
 }
 
 pub(super) async fn check_double_wake(case: EngineCase) -> Outcome {

@@ -35,7 +35,7 @@ pub enum ScheduleTimes {
     Every(Duration),
     /// Daily, at this minute after midnight, UTC.
     DailyAt(u16),
-    /// At the times of a cron line, UTC.
+    /// At the times of a cron line, in its time zone; UTC without one.
     Cron(CronLine),
 }
 

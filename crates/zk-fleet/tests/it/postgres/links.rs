@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 use zk_core::service::{
     Engine, EngineError, EngineName, HandoverCause, Job, Lease, LegEnd, Legs, RunFilter, RunPhase, RunStatus,
-    Take,
+    Schedule, ScheduleTimes, ScheduledJob, Take,
 };
 use zk_fleet::{Installed, PostgresEngine};
 use zk_testkit::LinkProxy;
@@ -135,26 +135,57 @@ async fn a_database_that_is_not_prepared_or_of_another_version_is_a_clear_error(
     assert!(far.contains("TLS") && !far.contains("secret"), "{far}");
 }
 
-/// One damaged row keeps no other run from its leg, and is listed apart.
+/// One damaged or refused row keeps no other run from its leg, and is listed apart if it is damaged.
 #[tokio::test]
-async fn damaged_rows_are_listed_and_fail_alone() {
+async fn damaged_and_refused_rows_keep_no_other_from_its_leg() {
     let Some(server) = Server::start() else { return };
     server.prepare("damaged").await;
     let engine = server.engine("damaged");
-    for run in ["r_1", "r_2"] {
+    for run in ["r_0", "r_1", "r_2"] {
         engine.submit(super::job(run)).await.unwrap();
     }
-    server.sql("damaged", "UPDATE zk_fleet.runs SET job = '{' WHERE run = 'r_1'").unwrap();
+    server.sql("damaged", "UPDATE zk_fleet.runs SET job = '{' WHERE run IN ('r_0', 'r_1')").unwrap();
+    // The end of the first one cannot be recorded.
+    let refusal = "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'no'; END$$;
+        CREATE TRIGGER refuse BEFORE UPDATE ON zk_fleet.runs FOR EACH ROW
+            WHEN (NEW.run = 'r_0' AND NEW.phase = 'failed') EXECUTE FUNCTION public.refuse()";
+    server.sql("damaged", refusal).unwrap();
+    // Another job has the run of one schedule.
+    engine.submit(Job::new("r_known:1".into(), "s_known".into()).unwrap()).await.unwrap();
+    for name in ["known", "plain"] {
+        let job = ScheduledJob { template: "s_t".into(), preset: None, workspace: None, queue: None };
+        let times = ScheduleTimes::Every(Duration::from_secs(3600));
+        engine.schedule(Schedule { name: EngineName::new(name).unwrap(), times, job }).await.unwrap();
+    }
+    server.sql("damaged", "UPDATE zk_fleet.schedules SET due = to_timestamp(0.001)").unwrap();
     server.sql("damaged", "INSERT INTO zk_fleet.schedules VALUES ('odd', '{}', clock_timestamp())").unwrap();
     let unreadable: Vec<String> =
         engine.unreadable().await.unwrap().into_iter().map(|entry| entry.id).collect();
-    assert_eq!(unreadable, ["r_1", "odd"]);
+    assert_eq!(unreadable, ["r_0", "r_1", "odd"]);
     let legs = Arc::new(super::Completing);
     engine.serve(Take { once: true, ..take("w") }, legs, CancellationToken::new()).await.unwrap();
     let listed = engine.list(&RunFilter::default()).await.unwrap();
-    assert_eq!(listed.len(), 1);
-    assert_eq!(listed[0].phase, RunPhase::Done);
+    let done: Vec<_> = listed.iter().map(|run| (run.job.run().as_str(), run.phase, run.legs)).collect();
+    assert_eq!(done, ["r_2", "r_known:1", "r_plain:1"].map(|run| (run, RunPhase::Done, 1)));
     let failure =
         server.sql("damaged", "SELECT phase, failure FROM zk_fleet.runs WHERE run = 'r_1'").unwrap();
     assert!(failure.starts_with("failed|") && failure.contains("unreadable"), "{failure}");
+}
+
+/// One leg that ends while leases are renewed keeps no other from its renewal.
+#[tokio::test]
+async fn a_leg_whose_claim_has_ended_is_lost_alone() {
+    let Some(server) = Server::start() else { return };
+    server.prepare("renewed").await;
+    let engine = server.engine("renewed");
+    for run in ["r_1", "r_2"] {
+        engine.submit(super::job(run)).await.unwrap();
+    }
+    let sql = |sql| server.sql("renewed", sql).unwrap();
+    sql("SELECT * FROM zk_fleet.take_runs('w', 60, '{}', 1, 5, 50)");
+    sql("SELECT absurd.complete_run('zk_1', claim) FROM zk_fleet.runs WHERE run = 'r_1'");
+    let renewed = sql("SELECT r.renewed_run, r.outcome FROM
+         (SELECT array_agg(run) AS runs, array_agg(token) AS tokens FROM zk_fleet.runs) l,
+         zk_fleet.renew_leases(l.runs, l.tokens, 60) r ORDER BY 1");
+    assert_eq!(renewed.trim(), "r_1|lost\nr_2|held");
 }
