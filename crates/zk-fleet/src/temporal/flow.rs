@@ -8,8 +8,8 @@ use temporalio_macros::{workflow, workflow_methods};
 use temporalio_sdk::workflows::select;
 use temporalio_sdk::{
     ActivityCancellationType, ActivityExecutionError, ActivityOptions, CancellableFuture,
-    ContinueAsNewOptions, SyncWorkflowContext, WorkflowCancellationToken, WorkflowContext,
-    WorkflowContextView, WorkflowResult, WorkflowTermination,
+    ContinueAsNewOptions, SyncWorkflowContext, WorkflowCancellationError, WorkflowCancellationToken,
+    WorkflowContext, WorkflowContextView, WorkflowResult, WorkflowTermination,
 };
 use zk_core::model::RunId;
 use zk_core::service::{Job, RunPhase, Wait};
@@ -86,7 +86,7 @@ impl RunFlow {
                 Step::Leg => false,
                 Step::Wait(wait) => {
                     save(ctx)?;
-                    wait_for(ctx, &wait).await.is_err()
+                    wait_for(ctx, &wait).await? == Waited::Cancelled
                 }
             };
             if is_over {
@@ -162,8 +162,15 @@ fn note_options(ctx: &Context) -> ActivityOptions {
         .build()
 }
 
-/// Waits until the next leg is due; an error is the cancellation of the run.
-async fn wait_for(ctx: &mut Context, wait: &Wait) -> Result<(), WorkflowTermination> {
+/// End of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waited {
+    Due,
+    Cancelled,
+}
+
+/// Waits until the next leg is due, or the run is cancelled.
+async fn wait_for(ctx: &mut Context, wait: &Wait) -> Result<Waited, WorkflowTermination> {
     loop {
         let (mut pause, mut is_parent) = (None, false);
         match wait {
@@ -173,7 +180,7 @@ async fn wait_for(ctx: &mut Context, wait: &Wait) -> Result<(), WorkflowTerminat
                 (pause, is_parent) = (Some(CHILDREN_PAUSE), true);
                 ctx.state_mut(|flow| flow.has_ended_child = false);
                 if ctx.execute_activity(ChildrenEnded, runs.clone(), note_options(ctx)).await? {
-                    return Ok(());
+                    return Ok(Waited::Due);
                 }
             }
         }
@@ -193,13 +200,13 @@ async fn wait_for(ctx: &mut Context, wait: &Wait) -> Result<(), WorkflowTerminat
         let is_due = match has_event {
             Ok(true) => ctx.state(|flow| flow.is_woken),
             Ok(false) => !is_parent,
-            Err(cancelled) => {
+            Err(WorkflowCancellationError { .. }) => {
                 ctx.state_mut(|flow| flow.order.progress.end_run(RunPhase::Cancelled, None));
-                return Err(cancelled.into());
+                return Ok(Waited::Cancelled);
             }
         };
         if is_due {
-            return Ok(());
+            return Ok(Waited::Due);
         }
     }
 }
