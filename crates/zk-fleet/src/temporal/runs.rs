@@ -1,13 +1,15 @@
 //! States of runs, as the server's data show them.
 
+use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use temporalio_client::tonic::{IntoRequest, Status};
+use temporalio_client::tonic::{IntoRequest, Response, Status};
 use temporalio_common::protos::temporal::api::enums::v1::{PendingActivityState, WorkflowExecutionStatus};
 use temporalio_common::protos::temporal::api::workflow::v1::{PendingActivityInfo, WorkflowExecutionInfo};
 use temporalio_common::protos::temporal::api::workflowservice::v1::{
     DescribeWorkflowExecutionRequest, DescribeWorkflowExecutionResponse, ListWorkflowExecutionsRequest,
+    ListWorkflowExecutionsResponse,
 };
 use zk_core::model::RunId;
 use zk_core::service::{EngineError, EngineName, EngineRun, RunFilter, RunPhase, Take};
@@ -94,14 +96,7 @@ pub(super) async fn list(server: &Server, filter: &RunFilter) -> Result<Vec<Foun
     let limit = filter.limit.unwrap_or(usize::MAX);
     let (mut found, mut page) = (Vec::new(), Vec::new());
     loop {
-        let request = ListWorkflowExecutionsRequest {
-            namespace: server.namespace(),
-            page_size: PAGE_RUNS,
-            next_page_token: page,
-            query: query.clone(),
-        };
-        let listed = server.calls().list_workflow_executions(request.into_request()).await;
-        let listed = listed.map_err(|status| server.error("list the runs", &status))?.into_inner();
+        let listed = list_page(server, query.clone(), page).await?;
         // The server's list may lag behind, and does not show who has a leg.
         let looks = stream::iter(listed.executions).map(|info| look_at(server, info));
         let runs: Vec<Option<FoundRun>> = looks.buffered(PARALLEL_LOOKS).try_collect().await?;
@@ -243,14 +238,8 @@ fn is_started(state: PendingActivityState) -> bool {
 pub(super) async fn list_unreadable(server: &Server) -> Result<Vec<String>, EngineError> {
     let (mut found, mut page) = (Vec::new(), Vec::new());
     loop {
-        let request = ListWorkflowExecutionsRequest {
-            namespace: server.namespace(),
-            page_size: PAGE_RUNS,
-            next_page_token: page,
-            query: query_of(&RunFilter::default()).unwrap_or_default(),
-        };
-        let listed = server.calls().list_workflow_executions(request.into_request()).await;
-        let listed = listed.map_err(|status| server.error("list the runs", &status))?.into_inner();
+        let query = query_of(&RunFilter::default()).unwrap_or_default();
+        let listed = list_page(server, query, page).await?;
         for info in listed.executions {
             let id = info.execution.as_ref().and_then(|execution| run_of_workflow(&execution.workflow_id));
             let described = DescribeWorkflowExecutionResponse {
@@ -268,19 +257,32 @@ pub(super) async fn list_unreadable(server: &Server) -> Result<Vec<String>, Engi
     }
 }
 
-/// Returns the task queues of the newest unfinished runs.
-pub(super) async fn open_queues(server: &Server) -> Result<Vec<EngineName>, EngineError> {
+/// Returns the task queues of the unfinished runs.
+pub(super) async fn open_queues(server: &Server) -> Result<BTreeSet<EngineName>, EngineError> {
+    let (mut queues, mut page) = (BTreeSet::new(), Vec::new());
+    loop {
+        let query = format!("WorkflowType = '{RUN_TYPE}' AND ExecutionStatus = 'Running'");
+        let listed = list_page(server, query, page).await?;
+        queues.extend(listed.executions.iter().filter_map(|info| queue_of(&info.task_queue)));
+        page = listed.next_page_token;
+        if page.is_empty() {
+            return Ok(queues);
+        }
+    }
+}
+
+/// Returns a page of the server's list, which has the newest first.
+async fn list_page(
+    server: &Server,
+    query: String,
+    page: Vec<u8>,
+) -> Result<ListWorkflowExecutionsResponse, EngineError> {
     let request = ListWorkflowExecutionsRequest {
         namespace: server.namespace(),
         page_size: PAGE_RUNS,
-        next_page_token: Vec::new(),
-        query: format!("WorkflowType = '{RUN_TYPE}' AND ExecutionStatus = 'Running'"),
+        next_page_token: page,
+        query,
     };
     let listed = server.calls().list_workflow_executions(request.into_request()).await;
-    let listed = listed.map_err(|status| server.error("list the queues", &status))?.into_inner();
-    let mut queues: Vec<EngineName> =
-        listed.executions.iter().filter_map(|info| queue_of(&info.task_queue)).collect();
-    queues.sort();
-    queues.dedup();
-    Ok(queues)
+    listed.map(Response::into_inner).map_err(|status| server.error("list the runs", &status))
 }
