@@ -185,14 +185,20 @@ pub(super) async fn list_all(server: &Server) -> Result<Vec<Result<Schedule, Str
 async fn find(server: &Server, id: String) -> Result<Option<Result<Schedule, String>>, EngineError> {
     let Some(described) = describe(server, id.clone()).await? else { return Ok(None) };
     let action = described.schedule.and_then(|schedule| schedule.action).and_then(|action| action.action);
-    let Some(Action::StartWorkflow(run)) = action else { return Ok(None) };
+    Ok(action.and_then(|action| plan_of(&id, action)))
+}
+
+/// Reads the schedule with this id, or its name.
+fn plan_of(id: &str, action: Action) -> Option<Result<Schedule, String>> {
+    let Action::StartWorkflow(run) = action;
     if run.workflow_type.is_none_or(|kind| kind.name != RUN_TYPE) {
-        return Ok(None);
+        return None;
     }
-    Ok(match from_payloads::<Order>(run.input.as_ref()).map(|order| order.work) {
-        Some(Work::Schedule(plan)) => Some(Ok(plan)),
-        Some(Work::Job(_)) | None => name_of_schedule(&id).map(Err),
-    })
+    match from_payloads::<Order>(run.input.as_ref()).map(|order| order.work) {
+        // A probe of a cron line has the plan, too, under an id of its own, and may have been left behind.
+        Some(Work::Schedule(plan)) => (id == schedule_id(&plan.name)).then_some(Ok(plan)),
+        Some(Work::Job(_)) | None => name_of_schedule(id).map(Err),
+    }
 }
 
 async fn describe(server: &Server, id: String) -> Result<Option<DescribeScheduleResponse>, EngineError> {
@@ -241,4 +247,29 @@ async fn check_cron(server: &Server, schedule: &StoredSchedule, line: &CronLine)
             "Temporal reads the cron line `{line}` in another way; use plain fields, or a daily time"
         ),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_core::service::ScheduledJob;
+
+    use super::*;
+
+    fn plan(times: ScheduleTimes) -> Schedule {
+        let job = ScheduledJob { template: "s_t".into(), preset: None, workspace: None, queue: None };
+        Schedule { name: EngineName::new("nightly").unwrap(), times, job }
+    }
+
+    fn terms() -> RunTerms {
+        RunTerms { lease: Duration::from_secs(10), legs_per_execution: 500 }
+    }
+
+    #[test]
+    fn a_probe_of_a_cron_line_is_no_schedule() {
+        let plan = plan(ScheduleTimes::DailyAt(210));
+        let action = stored(terms(), &plan).unwrap().action.unwrap().action.unwrap();
+        let probe = format!("{}:1", schedule_probe());
+        assert_eq!(plan_of(&schedule_id(&plan.name), action.clone()), Some(Ok(plan)));
+        assert_eq!(plan_of(&probe, action), None);
+    }
 }
