@@ -35,6 +35,9 @@ const TIME_SUFFIX: &str = "-2026-01-01T00:00:00Z";
 /// Shortest time for which the server makes up for times at which it was down.
 const MIN_CATCH_UP: Duration = Duration::from_secs(10);
 
+/// Time for which the server makes up for times of a cron line, and of a daily time.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
 /// Number of fields of a cron line before its time zone.
 const CRON_FIELDS: usize = 5;
 
@@ -88,21 +91,22 @@ fn stored(terms: RunTerms, plan: &Schedule) -> Result<StoredSchedule, EngineErro
         memo: Some(Memo { fields: HashMap::from([(JOB_MEMO.to_owned(), to_payload(&work)?)]) }),
         ..NewWorkflowExecutionInfo::default()
     };
-    let (spec, pause) = spec_of(&plan.times);
+    let (spec, catch_up) = spec_of(&plan.times);
     Ok(StoredSchedule {
         spec: Some(spec),
         action: Some(ScheduleAction { action: Some(Action::StartWorkflow(run)) }),
         policies: Some(SchedulePolicies {
             // One run makes up for all times that passed while no worker was there for it.
             overlap_policy: ScheduleOverlapPolicy::Skip.into(),
-            catchup_window: pause.max(MIN_CATCH_UP).try_into().ok(),
+            catchup_window: catch_up.max(MIN_CATCH_UP).try_into().ok(),
             ..SchedulePolicies::default()
         }),
         ..StoredSchedule::default()
     })
 }
 
-/// Returns the times as the server describes them, and the time between two of them.
+/// Returns the times as the server describes them, and the time for which it makes up for those that passed while it was
+/// down.
 fn spec_of(times: &ScheduleTimes) -> (ScheduleSpec, Duration) {
     match times {
         ScheduleTimes::Every(pause) => {
@@ -118,7 +122,7 @@ fn spec_of(times: &ScheduleTimes) -> (ScheduleSpec, Duration) {
                 timezone_name: zone.first().map_or("UTC", |zone| *zone).to_owned(),
                 ..ScheduleSpec::default()
             };
-            (spec, MIN_CATCH_UP)
+            (spec, DAY)
         }
         ScheduleTimes::DailyAt(minute) => {
             let at = |start: u16| vec![Range { start: start.into(), ..Range::default() }];
@@ -133,7 +137,7 @@ fn spec_of(times: &ScheduleTimes) -> (ScheduleSpec, Duration) {
                 ..StructuredCalendarSpec::default()
             };
             let spec = ScheduleSpec { structured_calendar: vec![calendar], ..ScheduleSpec::default() };
-            (spec, Duration::from_secs(24 * 3600))
+            (spec, DAY)
         }
     }
 }
@@ -271,5 +275,18 @@ mod tests {
         let probe = format!("{}:1", schedule_probe());
         assert_eq!(plan_of(&schedule_id(&plan.name), action.clone()), Some(Ok(plan)));
         assert_eq!(plan_of(&probe, action), None);
+    }
+
+    #[test]
+    fn times_at_which_the_server_is_down_are_made_up_for() {
+        let table = [
+            (ScheduleTimes::Cron("0 3 * * 1".parse().unwrap()), 86_400),
+            (ScheduleTimes::DailyAt(210), 86_400),
+            (ScheduleTimes::Every(Duration::from_secs(600)), 600),
+        ];
+        for (times, seconds) in table {
+            let policies = stored(terms(), &plan(times.clone())).unwrap().policies.unwrap();
+            assert_eq!(policies.catchup_window.unwrap().seconds, seconds, "{times:?}");
+        }
     }
 }
