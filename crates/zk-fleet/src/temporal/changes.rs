@@ -35,7 +35,7 @@ pub(super) async fn submit(server: &Server, terms: RunTerms, job: Job) -> Result
     if runs::presence(server, job.run()).await? != Presence::Missing {
         return same_job(server, &job).await;
     }
-    let is_orphan = is_parent_cancelled(server, &job).await?;
+    let is_orphan = is_ancestor_cancelled(server, &job).await?;
     sessions::take(server, &job).await?;
     let work = Work::Job(job.clone());
     let order = terms.order(work.clone());
@@ -71,8 +71,8 @@ pub(super) async fn submit(server: &Server, terms: RunTerms, job: Job) -> Result
         }
         Err(status) => return Err(server.error("submit the run", &status)),
     }
-    // A cancellation of the parent that looked for children before this start has not seen this one.
-    if is_orphan || is_parent_cancelled(server, &job).await? {
+    // A cancellation above that looked for descendants before this start has not seen this one.
+    if is_orphan || is_ancestor_cancelled(server, &job).await? {
         cancel(server, job.run()).await?;
     }
     Ok(())
@@ -86,9 +86,18 @@ async fn same_job(server: &Server, job: &Job) -> Result<(), EngineError> {
     }
 }
 
-async fn is_parent_cancelled(server: &Server, job: &Job) -> Result<bool, EngineError> {
-    let Some(parent) = job.parent() else { return Ok(false) };
-    Ok(runs::find(server, &parent.run).await?.is_some_and(|parent| parent.is_cancelled))
+/// Whether a run above this job was cancelled. The runs between may be cancelled only later.
+async fn is_ancestor_cancelled(server: &Server, job: &Job) -> Result<bool, EngineError> {
+    let mut above = job.parent().map(|parent| parent.run.clone());
+    let mut known = HashSet::from([job.run().clone()]);
+    while let Some(run) = above.filter(|run| known.insert(run.clone())) {
+        let Some(found) = runs::find(server, &run).await? else { return Ok(false) };
+        if found.is_cancelled {
+            return Ok(true);
+        }
+        above = found.run.job.parent().map(|parent| parent.run.clone());
+    }
+    Ok(false)
 }
 
 /// Returns the server's priority, of which there are five: smaller numbers begin first.

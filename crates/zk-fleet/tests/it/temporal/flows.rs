@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 use zk_core::model::SessionId;
 use zk_core::service::{
-    Engine, EngineError, EngineName, HandoverCause, Job, Lease, LegEnd, Legs, RunFilter, RunPhase, RunStatus,
-    Take,
+    Engine, EngineError, EngineName, HandoverCause, Job, JobParent, Lease, LegEnd, Legs, RunFilter, RunPhase,
+    RunStatus, Take,
 };
 use zk_fleet::TemporalEngine;
 
@@ -52,6 +52,25 @@ async fn a_run_of_many_legs_is_one_run() {
     assert!(run.token > LEGS as u64);
     engine.submit(job).await.unwrap();
     assert_eq!(engine.list(&RunFilter::default()).await.unwrap().len(), 1);
+}
+
+/// A run below a cancelled one is cancelled, though the run between is not yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_sees_the_cancellation_of_all_above_it() {
+    let Some(server) = Server::start().await else { return };
+    let engine = server.engine(1);
+    let job = |run: &str| Job::new(run.into(), SessionId::fresh()).unwrap();
+    let child = |run: &str, parent: &str| {
+        job(run).with_parent(JobParent { run: parent.into(), call: "c".into() }).unwrap()
+    };
+    engine.submit(job("r_top")).await.unwrap();
+    engine.submit(child("r_middle", "r_top")).await.unwrap();
+    server.terminate(1, "r_top");
+    engine.submit(child("r_leaf", "r_middle")).await.unwrap();
+    for (run, phase) in [("r_middle", RunPhase::Queued), ("r_leaf", RunPhase::Cancelled)] {
+        let found = engine.list(&RunFilter::run(run.into())).await.unwrap();
+        assert_eq!(found[0].phase, phase, "{found:?}");
+    }
 }
 
 /// A server that is not there, and a namespace that does not exist, are errors that say what to do.
