@@ -10,6 +10,7 @@ use temporalio_common::protos::temporal::api::workflowservice::v1::{
     RequestCancelWorkflowExecutionRequest, SignalWorkflowExecutionRequest, StartWorkflowExecutionRequest,
     TerminateWorkflowExecutionRequest,
 };
+use tokio::time::{Instant, sleep};
 use zk_core::model::RunId;
 use zk_core::service::{EngineError, EngineName, Job, RunFilter, RunPhase, Take, Wait};
 
@@ -26,6 +27,10 @@ pub(super) const STEP_LIMIT: Duration = Duration::from_secs(5);
 /// Delay of the first step of a run that is cancelled right after its start.
 const NEVER: Duration = Duration::from_secs(3600);
 
+/// Longest time for which a submission waits until the server lists a child, and the pause between two looks.
+const LISTING_LIMIT: Duration = Duration::from_secs(10);
+const LISTING_PAUSE: Duration = Duration::from_millis(20);
+
 /// Maximum size in bytes of a fairness key.
 const MAX_FAIRNESS_BYTES: usize = 64;
 
@@ -33,7 +38,8 @@ const MAX_FAIRNESS_BYTES: usize = 64;
 pub(super) async fn submit(server: &Server, terms: RunTerms, job: Job) -> Result<(), EngineError> {
     // A run that is there already needs no session, and may be over.
     if runs::presence(server, job.run()).await? != Presence::Missing {
-        return same_job(server, &job).await;
+        same_job(server, &job).await?;
+        return settle_child(server, &job, false).await;
     }
     let is_orphan = is_ancestor_cancelled(server, &job).await?;
     sessions::take(server, &job).await?;
@@ -67,12 +73,25 @@ pub(super) async fn submit(server: &Server, terms: RunTerms, job: Job) -> Result
             if same.is_err() {
                 sessions::give_back(server, &job).await;
             }
-            return same;
+            same?;
         }
         Err(status) => return Err(server.error("submit the run", &status)),
     }
-    // A cancellation above that looked for descendants before this start has not seen this one.
-    if is_orphan || is_ancestor_cancelled(server, &job).await? {
+    settle_child(server, &job, is_orphan).await
+}
+
+/// Waits until the server lists a child, since parents and cancellations find it by the list. Cancels it if a run above it
+/// was cancelled.
+async fn settle_child(server: &Server, job: &Job, is_orphan: bool) -> Result<(), EngineError> {
+    if job.parent().is_none() {
+        return Ok(());
+    }
+    let until = Instant::now() + LISTING_LIMIT;
+    while !runs::is_listed(server, job.run()).await? && Instant::now() < until {
+        sleep(LISTING_PAUSE).await;
+    }
+    // A cancellation above that looked for descendants before the list had this one has not seen it.
+    if is_orphan || is_ancestor_cancelled(server, job).await? {
         cancel(server, job.run()).await?;
     }
     Ok(())

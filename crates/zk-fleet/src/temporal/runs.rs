@@ -86,6 +86,12 @@ pub(super) async fn presence(server: &Server, run: &RunId) -> Result<Presence, E
     Ok(if is_open && !phase.is_finished() { Presence::Open(phase) } else { Presence::Over })
 }
 
+/// Whether the server's list has a run, also one that is over.
+pub(super) async fn is_listed(server: &Server, run: &RunId) -> Result<bool, EngineError> {
+    let query = format!("WorkflowType = '{RUN_TYPE}' AND WorkflowId = '{}'", workflow_id(run));
+    Ok(!list_page(server, query, Vec::new()).await?.executions.is_empty())
+}
+
 /// Lists runs in the order of their submission.
 pub(super) async fn list(server: &Server, filter: &RunFilter) -> Result<Vec<FoundRun>, EngineError> {
     if let Some(run) = &filter.run {
