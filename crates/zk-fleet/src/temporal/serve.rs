@@ -116,6 +116,8 @@ impl Worker {
             for queue in runs::open_queues(&self.server).await? {
                 self.add_queue(queue);
             }
+        } else {
+            self.server.check_reachable(CALL_LIMIT).await?;
         }
         if !self.take.once || !self.runner.running().is_empty() {
             return Ok(false);
