@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 use zk_core::model::SessionId;
 use zk_core::service::{
     Engine, EngineError, EngineName, HandoverCause, Job, JobParent, Lease, LegEnd, Legs, RunFilter, RunPhase,
-    RunStatus, Take,
+    RunStatus, Take, Wait,
 };
 use zk_fleet::TemporalEngine;
 
@@ -16,6 +17,9 @@ use super::server::Server;
 
 /// Number of legs of the run.
 const LEGS: usize = 8;
+
+/// Longest time until a run is taken. A long poll takes twice that.
+const TAKE_LIMIT: Duration = Duration::from_secs(15);
 
 /// Legs that are handed over, until the last one.
 struct Handovers(AtomicUsize);
@@ -71,6 +75,51 @@ async fn a_run_sees_the_cancellation_of_all_above_it() {
         let found = engine.list(&RunFilter::run(run.into())).await.unwrap();
         assert_eq!(found[0].phase, phase, "{found:?}");
     }
+}
+
+/// Legs that wait for mail.
+struct Parks;
+
+#[async_trait]
+impl Legs for Parks {
+    async fn leg(&self, _job: &Job, _lease: Lease) -> LegEnd {
+        LegEnd::Parked(Wait::Mail)
+    }
+}
+
+async fn submit_to(engine: &TemporalEngine, run: &str, queue: &str) {
+    let job = Job::new(run.into(), SessionId::fresh()).unwrap().with_queue(EngineName::new(queue).unwrap());
+    engine.submit(job).await.unwrap();
+}
+
+async fn wait_until_parked(engine: &TemporalEngine, run: &str) {
+    while engine.list(&RunFilter::run(run.into())).await.unwrap()[0].phase != RunPhase::Parked {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// A worker with more queues than places takes a run within a few seconds, though polls of other queues have the places.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_does_not_wait_for_long_polls_of_others() {
+    let Some(server) = Server::start().await else { return };
+    let engine = server.engine(1);
+    let (take, stop) =
+        (Take { max_legs: 4, ..Take::new(EngineName::new("w").unwrap()) }, CancellationToken::new());
+    let (served, stopped) = (engine.clone(), stop.clone());
+    let worker = tokio::spawn(async move { served.serve(take, Arc::new(Parks), stopped).await });
+    let queues = ["default", "q1", "q2", "q3", "q4", "q5"];
+    for queue in queues {
+        submit_to(&engine, queue, queue).await;
+    }
+    for queue in queues {
+        wait_until_parked(&engine, queue).await;
+    }
+    for run in ["first", "second", "third"] {
+        submit_to(&engine, run, Take::DEFAULT_QUEUE).await;
+        tokio::time::timeout(TAKE_LIMIT, wait_until_parked(&engine, run)).await.unwrap();
+    }
+    stop.cancel();
+    worker.await.unwrap().unwrap();
 }
 
 /// A server that is not there, and a namespace that does not exist, are errors that say what to do.
