@@ -12,7 +12,7 @@ use temporalio_common::protos::temporal::api::workflowservice::v1::{
     ListWorkflowExecutionsResponse,
 };
 use zk_core::model::RunId;
-use zk_core::service::{EngineError, EngineName, EngineRun, RunFilter, RunPhase, Take};
+use zk_core::service::{EngineError, EngineName, EngineRun, Job, RunFilter, RunPhase, Take};
 
 use super::order::{
     JOB_MEMO, LEG_TYPE, PROGRESS_MEMO, Progress, RUN_TYPE, Work, date_of, queue_of, run_of_workflow,
@@ -103,10 +103,11 @@ pub(super) async fn list(server: &Server, filter: &RunFilter) -> Result<Vec<Foun
     let (mut found, mut page) = (Vec::new(), Vec::new());
     loop {
         let listed = list_page(server, query.clone(), page).await?;
-        // The server's list may lag behind, and does not show who has a leg.
-        let looks = stream::iter(listed.executions).map(|info| look_at(server, info));
-        let runs: Vec<Option<FoundRun>> = looks.buffered(PARALLEL_LOOKS).try_collect().await?;
-        found.extend(runs.into_iter().flatten().filter(|found| fits(&found.run, filter)));
+        // A job never changes, so that only runs that may fit need a look.
+        let mut infos = listed.executions;
+        infos.retain(|info| job_of(info).is_none_or(|job| job_fits(&job, filter)));
+        let runs = look_at_all(server, infos).await?;
+        found.extend(runs.into_iter().filter(|found| fits(&found.run, filter)));
         page = listed.next_page_token;
         if page.is_empty() || found.len() >= limit {
             break;
@@ -117,6 +118,21 @@ pub(super) async fn list(server: &Server, filter: &RunFilter) -> Result<Vec<Foun
     found.truncate(limit);
     found.reverse();
     Ok(found)
+}
+
+/// Lists the runs that are open for the server: also those that are over, and whose parents are not told yet.
+pub(super) async fn list_open(server: &Server) -> Result<Vec<FoundRun>, EngineError> {
+    look_at_all(server, list_infos(server, open_query()).await?).await
+}
+
+/// Reads the states of listed runs. The server's list may lag behind, and does not show who has a leg.
+async fn look_at_all(
+    server: &Server,
+    infos: Vec<WorkflowExecutionInfo>,
+) -> Result<Vec<FoundRun>, EngineError> {
+    let looks = stream::iter(infos).map(|info| look_at(server, info));
+    let runs: Vec<Option<FoundRun>> = looks.buffered(PARALLEL_LOOKS).try_collect().await?;
+    Ok(runs.into_iter().flatten().collect())
 }
 
 async fn look_at(server: &Server, info: WorkflowExecutionInfo) -> Result<Option<FoundRun>, EngineError> {
@@ -154,14 +170,21 @@ fn query_of(filter: &RunFilter) -> Option<String> {
 }
 
 fn fits(run: &EngineRun, filter: &RunFilter) -> bool {
-    let job = &run.job;
+    job_fits(&run.job, filter) && (filter.phases.is_empty() || filter.phases.contains(&run.phase))
+}
+
+fn job_fits(job: &Job, filter: &RunFilter) -> bool {
     let queue = job.queue().map_or(Take::DEFAULT_QUEUE, EngineName::as_str);
     filter.run_prefix.as_ref().is_none_or(|prefix| job.run().as_str().starts_with(prefix))
         && filter.queue.as_ref().is_none_or(|wanted| wanted.as_str() == queue)
         && filter.session.as_ref().is_none_or(|session| job.session() == session)
         && filter.tenant.as_ref().is_none_or(|tenant| job.tenant() == Some(tenant))
         && filter.parent.as_ref().is_none_or(|parent| job.parent().is_some_and(|of| of.run == *parent))
-        && (filter.phases.is_empty() || filter.phases.contains(&run.phase))
+}
+
+/// Reads the job of a run.
+fn job_of(info: &WorkflowExecutionInfo) -> Option<Job> {
+    from_memo::<Work>(info.memo.as_ref(), JOB_MEMO)?.job(&info.execution.as_ref()?.workflow_id).ok()
 }
 
 /// Reads a run; `None` for a workflow of another program, or of a newer zk.
@@ -170,8 +193,7 @@ fn described_run(described: DescribeWorkflowExecutionResponse) -> Option<FoundRu
     if info.r#type.as_ref().is_none_or(|kind| kind.name != RUN_TYPE) {
         return None;
     }
-    let id = &info.execution.as_ref()?.workflow_id;
-    let job = from_memo::<Work>(info.memo.as_ref(), JOB_MEMO)?.job(id).ok()?;
+    let job = job_of(&info)?;
     let progress: Progress = from_memo(info.memo.as_ref(), PROGRESS_MEMO).unwrap_or_default();
     let extended = described.workflow_extended_info.unwrap_or_default();
     let is_leg = |activity: &&PendingActivityInfo| {
@@ -242,37 +264,32 @@ fn is_started(state: PendingActivityState) -> bool {
 
 /// Lists the ids of the runs that this version cannot read.
 pub(super) async fn list_unreadable(server: &Server) -> Result<Vec<String>, EngineError> {
-    let (mut found, mut page) = (Vec::new(), Vec::new());
-    loop {
-        let query = query_of(&RunFilter::default()).unwrap_or_default();
-        let listed = list_page(server, query, page).await?;
-        for info in listed.executions {
-            let id = info.execution.as_ref().and_then(|execution| run_of_workflow(&execution.workflow_id));
-            let described = DescribeWorkflowExecutionResponse {
-                workflow_execution_info: Some(info),
-                ..DescribeWorkflowExecutionResponse::default()
-            };
-            if described_run(described).is_none() {
-                found.extend(id.map(|run| run.to_string()));
-            }
-        }
-        page = listed.next_page_token;
-        if page.is_empty() {
-            return Ok(found);
-        }
-    }
+    let query = query_of(&RunFilter::default()).unwrap_or_default();
+    let mut infos = list_infos(server, query).await?;
+    infos.retain(|info| job_of(info).is_none());
+    let ids = infos.into_iter().filter_map(|info| run_of_workflow(&info.execution?.workflow_id));
+    Ok(ids.map(|run| run.to_string()).collect())
 }
 
-/// Returns the task queues of the unfinished runs.
+/// Returns the task queues of the open runs.
 pub(super) async fn open_queues(server: &Server) -> Result<BTreeSet<EngineName>, EngineError> {
-    let (mut queues, mut page) = (BTreeSet::new(), Vec::new());
+    let infos = list_infos(server, open_query()).await?;
+    Ok(infos.iter().filter_map(|info| queue_of(&info.task_queue)).collect())
+}
+
+fn open_query() -> String {
+    format!("WorkflowType = '{RUN_TYPE}' AND ExecutionStatus = 'Running'")
+}
+
+/// Reads the server's list to its end.
+async fn list_infos(server: &Server, query: String) -> Result<Vec<WorkflowExecutionInfo>, EngineError> {
+    let (mut infos, mut page) = (Vec::new(), Vec::new());
     loop {
-        let query = format!("WorkflowType = '{RUN_TYPE}' AND ExecutionStatus = 'Running'");
-        let listed = list_page(server, query, page).await?;
-        queues.extend(listed.executions.iter().filter_map(|info| queue_of(&info.task_queue)));
+        let listed = list_page(server, query.clone(), page).await?;
+        infos.extend(listed.executions);
         page = listed.next_page_token;
         if page.is_empty() {
-            return Ok(queues);
+            return Ok(infos);
         }
     }
 }

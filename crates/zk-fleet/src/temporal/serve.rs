@@ -122,7 +122,7 @@ impl Worker {
         if !self.take.once || !self.runner.running().is_empty() {
             return Ok(false);
         }
-        let open = runs::list(&self.server, &RunFilter::default()).await?;
+        let open = runs::list_open(&self.server).await?;
         Ok(self.runner.running().is_empty() && !open.iter().any(|found| self.is_due(found)))
     }
 
