@@ -1,6 +1,6 @@
 //! Submission, wake-up and cancellation of runs.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use temporalio_client::tonic::{Code, IntoRequest};
@@ -12,7 +12,7 @@ use temporalio_common::protos::temporal::api::workflowservice::v1::{
 };
 use tokio::time::{Instant, sleep};
 use zk_core::model::RunId;
-use zk_core::service::{EngineError, EngineName, Job, RunFilter, RunPhase, Take, Wait};
+use zk_core::service::{EngineError, EngineName, Job, RunPhase, Take, Wait};
 
 use super::order::{CHILD_SIGNAL, JOB_MEMO, RUN_TYPE, RunTerms, WAKE_SIGNAL, Work, task_queue, workflow_id};
 use super::runs::{self, FoundRun, Presence};
@@ -107,14 +107,13 @@ async fn same_job(server: &Server, job: &Job) -> Result<(), EngineError> {
 
 /// Whether a run above this job was cancelled. The runs between may be cancelled only later.
 async fn is_ancestor_cancelled(server: &Server, job: &Job) -> Result<bool, EngineError> {
-    let mut above = job.parent().map(|parent| parent.run.clone());
-    let mut known = HashSet::from([job.run().clone()]);
+    let (mut above, mut known) = (parent_of(job), HashSet::from([job.run().clone()]));
     while let Some(run) = above.filter(|run| known.insert(run.clone())) {
         let Some(found) = runs::find(server, &run).await? else { return Ok(false) };
         if found.is_cancelled {
             return Ok(true);
         }
-        above = found.run.job.parent().map(|parent| parent.run.clone());
+        above = parent_of(&found.run.job);
     }
     Ok(false)
 }
@@ -171,26 +170,54 @@ async fn send_signal(server: &Server, run: &RunId, signal: &str) -> Result<bool,
 /// Cancels a run and all its descendants.
 pub(super) async fn cancel(server: &Server, run: &RunId) -> Result<(), EngineError> {
     let top = runs::find(server, run).await?.ok_or_else(|| EngineError::UnknownRun(run.clone()))?;
-    let mut queue = VecDeque::from([top]);
-    let mut known = HashSet::from([run.clone()]);
-    let mut open: Option<Vec<FoundRun>> = None;
-    while let Some(found) = queue.pop_front() {
-        cancel_one(server, &found).await?;
-        // Read after the first run is cancelled: a later child sees that for itself.
-        let open = match &open {
-            Some(open) => open,
-            None => open.insert(runs::list(server, &RunFilter::unfinished()).await?),
-        };
-        let children = open
-            .iter()
-            .filter(|child| child.run.job.parent().is_some_and(|parent| parent.run == *found.run.job.run()));
-        for child in children {
-            if known.insert(child.run.job.run().clone()) {
-                queue.push_back(child.clone());
-            }
+    cancel_one(server, &top).await?;
+    // Read after that: a later descendant sees it for itself.
+    let open = runs::open_jobs(server).await?;
+    let mut parents: HashMap<RunId, Option<RunId>> =
+        open.iter().map(|job| (job.run().clone(), parent_of(job))).collect();
+    let mut below = Vec::new();
+    for job in open.iter().filter(|job| job.run() != run) {
+        if let Some(depth) = depth_below(server, job, run, &mut parents).await? {
+            below.push((depth, job.run()));
+        }
+    }
+    // Parents first, so that none is told of the end of its child and goes on.
+    below.sort_by_key(|(depth, _)| *depth);
+    for (_, run) in below {
+        if let Some(found) = runs::find(server, run).await? {
+            cancel_one(server, &found).await?;
         }
     }
     Ok(())
+}
+
+/// Returns how far below `top` a job is; `None` if it is elsewhere. Runs between may be over: these are read, and added to
+/// `parents`.
+async fn depth_below(
+    server: &Server,
+    job: &Job,
+    top: &RunId,
+    parents: &mut HashMap<RunId, Option<RunId>>,
+) -> Result<Option<usize>, EngineError> {
+    let (mut above, mut known) = (parent_of(job), HashSet::from([job.run().clone()]));
+    while let Some(run) = above.filter(|run| known.insert(run.clone())) {
+        if run == *top {
+            return Ok(Some(known.len()));
+        }
+        above = match parents.get(&run) {
+            Some(parent) => parent.clone(),
+            None => {
+                let parent = runs::find(server, &run).await?.and_then(|found| parent_of(&found.run.job));
+                parents.insert(run, parent.clone());
+                parent
+            }
+        };
+    }
+    Ok(None)
+}
+
+fn parent_of(job: &Job) -> Option<RunId> {
+    job.parent().map(|parent| parent.run.clone())
 }
 
 async fn cancel_one(server: &Server, found: &FoundRun) -> Result<(), EngineError> {

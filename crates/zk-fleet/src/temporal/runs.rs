@@ -277,6 +277,12 @@ pub(super) async fn open_queues(server: &Server) -> Result<BTreeSet<EngineName>,
     Ok(infos.iter().filter_map(|info| queue_of(&info.task_queue)).collect())
 }
 
+/// Returns the jobs of the open runs.
+pub(super) async fn open_jobs(server: &Server) -> Result<Vec<Job>, EngineError> {
+    let infos = list_infos(server, open_query()).await?;
+    Ok(infos.iter().filter_map(job_of).collect())
+}
+
 fn open_query() -> String {
     format!("WorkflowType = '{RUN_TYPE}' AND ExecutionStatus = 'Running'")
 }

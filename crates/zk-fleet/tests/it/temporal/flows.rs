@@ -58,20 +58,41 @@ async fn a_run_of_many_legs_is_one_run() {
     assert_eq!(engine.list(&RunFilter::default()).await.unwrap().len(), 1);
 }
 
+fn job(run: &str) -> Job {
+    Job::new(run.into(), SessionId::fresh()).unwrap()
+}
+
+fn child(run: &str, parent: &str) -> Job {
+    job(run).with_parent(JobParent { run: parent.into(), call: "c".into() }).unwrap()
+}
+
 /// A run below a cancelled one is cancelled, though the run between is not yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_sees_the_cancellation_of_all_above_it() {
     let Some(server) = Server::start().await else { return };
     let engine = server.engine(1);
-    let job = |run: &str| Job::new(run.into(), SessionId::fresh()).unwrap();
-    let child = |run: &str, parent: &str| {
-        job(run).with_parent(JobParent { run: parent.into(), call: "c".into() }).unwrap()
-    };
     engine.submit(job("r_top")).await.unwrap();
     engine.submit(child("r_middle", "r_top")).await.unwrap();
     server.terminate(1, "r_top");
     engine.submit(child("r_leaf", "r_middle")).await.unwrap();
-    for (run, phase) in [("r_middle", RunPhase::Queued), ("r_leaf", RunPhase::Cancelled)] {
+    assert_phases(&engine, [("r_middle", RunPhase::Queued), ("r_leaf", RunPhase::Cancelled)]).await;
+}
+
+/// A cancellation also reaches a run whose parent is over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancellation_reaches_runs_below_finished_ones() {
+    let Some(server) = Server::start().await else { return };
+    let engine = server.engine(1);
+    for job in [job("r_top"), child("r_middle", "r_top"), child("r_leaf", "r_middle"), job("r_other")] {
+        engine.submit(job).await.unwrap();
+    }
+    server.terminate(1, "r_middle");
+    engine.cancel(&"r_top".into()).await.unwrap();
+    assert_phases(&engine, [("r_leaf", RunPhase::Cancelled), ("r_other", RunPhase::Queued)]).await;
+}
+
+async fn assert_phases(engine: &TemporalEngine, phases: [(&str, RunPhase); 2]) {
+    for (run, phase) in phases {
         let found = engine.list(&RunFilter::run(run.into())).await.unwrap();
         assert_eq!(found[0].phase, phase, "{found:?}");
     }
