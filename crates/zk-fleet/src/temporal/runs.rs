@@ -1,6 +1,6 @@
 //! States of runs, as the server's data show them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -22,6 +22,10 @@ use super::server::{Server, execution, from_memo, from_wire, is_missing};
 
 /// Number of runs on a page of the server's list.
 const PAGE_RUNS: i32 = 500;
+
+/// Condition of the executions of open runs, for the server's list. A run that continues as new is listed for a moment by its
+/// last execution alone.
+const OPEN: &str = "ExecutionStatus IN ('Running', 'ContinuedAsNew')";
 
 /// Number of unfinished runs whose states are read at a time.
 const PARALLEL_LOOKS: usize = 16;
@@ -100,11 +104,12 @@ pub(super) async fn list(server: &Server, filter: &RunFilter) -> Result<Vec<Foun
     }
     let Some(query) = query_of(filter) else { return Ok(Vec::new()) };
     let limit = filter.limit.unwrap_or(usize::MAX);
-    let (mut found, mut page) = (Vec::new(), Vec::new());
+    let (mut found, mut page, mut known) = (Vec::new(), Vec::new(), HashSet::new());
     loop {
         let listed = list_page(server, query.clone(), page).await?;
-        // A job never changes, so that only runs that may fit need a look.
         let mut infos = listed.executions;
+        infos.retain(|info| is_newest(info, &mut known));
+        // A job never changes, so that only runs that may fit need a look.
         infos.retain(|info| job_of(info).is_none_or(|job| job_fits(&job, filter)));
         let runs = look_at_all(server, infos).await?;
         found.extend(runs.into_iter().filter(|found| fits(&found.run, filter)));
@@ -118,6 +123,11 @@ pub(super) async fn list(server: &Server, filter: &RunFilter) -> Result<Vec<Foun
     found.truncate(limit);
     found.reverse();
     Ok(found)
+}
+
+/// Whether an execution is the newest of its run. The server lists the newest first.
+fn is_newest(info: &WorkflowExecutionInfo, known: &mut HashSet<String>) -> bool {
+    info.execution.as_ref().is_some_and(|execution| known.insert(execution.workflow_id.clone()))
 }
 
 /// Lists the runs that are open for the server: also those that are over, and whose parents are not told yet.
@@ -136,7 +146,7 @@ async fn look_at_all(
 }
 
 async fn look_at(server: &Server, info: WorkflowExecutionInfo) -> Result<Option<FoundRun>, EngineError> {
-    if info.status() == WorkflowExecutionStatus::Running {
+    if matches!(info.status(), WorkflowExecutionStatus::Running | WorkflowExecutionStatus::ContinuedAsNew) {
         let id = info.execution.map(|execution| execution.workflow_id).unwrap_or_default();
         return match run_of_workflow(&id) {
             Some(run) => find(server, &run).await,
@@ -151,7 +161,7 @@ async fn look_at(server: &Server, info: WorkflowExecutionInfo) -> Result<Option<
 
 /// Returns the query for the server's list; `None` if no run can fit.
 fn query_of(filter: &RunFilter) -> Option<String> {
-    let mut query = format!("WorkflowType = '{RUN_TYPE}' AND ExecutionStatus != 'ContinuedAsNew'");
+    let mut query = format!("WorkflowType = '{RUN_TYPE}'");
     if let Some(prefix) = &filter.run_prefix {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
         if !prefix.bytes().all(is_name) {
@@ -164,7 +174,7 @@ fn query_of(filter: &RunFilter) -> Option<String> {
     }
     // A run that is over may be open for a moment, until its parent was told.
     if !filter.phases.is_empty() && filter.phases.iter().all(|phase| !phase.is_finished()) {
-        query += " AND ExecutionStatus = 'Running'";
+        query += &format!(" AND {OPEN}");
     }
     Some(query)
 }
@@ -273,7 +283,8 @@ pub(super) async fn list_unreadable(server: &Server) -> Result<Vec<String>, Engi
 
 /// Returns the task queues of the open runs.
 pub(super) async fn open_queues(server: &Server) -> Result<BTreeSet<EngineName>, EngineError> {
-    let infos = list_infos(server, open_query()).await?;
+    let query = format!("WorkflowType = '{RUN_TYPE}' AND ExecutionStatus = 'Running'");
+    let infos = list_infos(server, query).await?;
     Ok(infos.iter().filter_map(|info| queue_of(&info.task_queue)).collect())
 }
 
@@ -284,15 +295,15 @@ pub(super) async fn open_jobs(server: &Server) -> Result<Vec<Job>, EngineError> 
 }
 
 fn open_query() -> String {
-    format!("WorkflowType = '{RUN_TYPE}' AND ExecutionStatus = 'Running'")
+    format!("WorkflowType = '{RUN_TYPE}' AND {OPEN}")
 }
 
 /// Reads the server's list to its end.
 async fn list_infos(server: &Server, query: String) -> Result<Vec<WorkflowExecutionInfo>, EngineError> {
-    let (mut infos, mut page) = (Vec::new(), Vec::new());
+    let (mut infos, mut page, mut known) = (Vec::new(), Vec::new(), HashSet::new());
     loop {
         let listed = list_page(server, query.clone(), page).await?;
-        infos.extend(listed.executions);
+        infos.extend(listed.executions.into_iter().filter(|info| is_newest(info, &mut known)));
         page = listed.next_page_token;
         if page.is_empty() {
             return Ok(infos);
