@@ -53,7 +53,7 @@ activity!(TellParent(RunId) -> (), TELL_TYPE);
 #[workflow]
 pub struct RunFlow {
     order: Order,
-    /// Begin of the first leg.
+    /// Begin of the first execution.
     since: Option<SystemTime>,
     is_woken: bool,
     has_ended_child: bool,
@@ -64,8 +64,8 @@ type Context = WorkflowContext<RunFlow>;
 #[workflow_methods]
 impl RunFlow {
     #[init]
-    pub fn new(_ctx: &WorkflowContextView, order: Order) -> Self {
-        let since = order.progress.since_ms.map(date_of);
+    pub fn new(ctx: &WorkflowContextView, order: Order) -> Self {
+        let since = order.progress.since_ms.map(date_of).or_else(|| ctx.start_time());
         Self { order, since, is_woken: false, has_ended_child: false }
     }
 
@@ -121,7 +121,6 @@ impl RunFlow {
     /// Begins a leg, and returns its token and its number in the run.
     fn begin_leg(&mut self, now: SystemTime) -> (u64, u64) {
         self.is_woken = false;
-        self.since.get_or_insert(now);
         let token = self.order.progress.begin_leg(now);
         (token, self.order.progress.legs)
     }

@@ -164,7 +164,7 @@ pub(super) struct Progress {
     pub(super) phase: Option<RunPhase>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) failure: Option<LegFailure>,
-    /// Begin of the first leg, in the executions after the first.
+    /// Begin of the first execution, in those after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) since_ms: Option<u64>,
     pub(super) changed_ms: u64,

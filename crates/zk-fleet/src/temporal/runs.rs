@@ -229,7 +229,7 @@ fn described_run(described: DescribeWorkflowExecutionResponse) -> Option<FoundRu
         (None, _) => RunPhase::Failed,
     };
     let began = from_wire(info.start_time, UNIX_EPOCH);
-    // The start of a run's first execution is known of open ones alone; later executions know about when it was.
+    // The start of a run's first execution is known of open ones alone; later executions know the millisecond.
     let original = from_wire(extended.original_start_time, began);
     let submitted = progress.since_ms.map_or(began, date_of).min(original);
     let is_leg_due = leg.is_some() && held.is_none();

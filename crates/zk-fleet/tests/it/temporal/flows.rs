@@ -46,6 +46,8 @@ async fn a_run_of_many_legs_is_one_run() {
     let job = Job::new("r_many".into(), SessionId::fresh()).unwrap().with_priority(3);
     engine.submit(job.clone()).await.unwrap();
     let before = engine.list(&RunFilter::run(job.run().clone())).await.unwrap().pop().unwrap();
+    // A run is as old as its submission, not as its first leg.
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
     let legs = Arc::new(Handovers(AtomicUsize::new(0)));
     engine.serve(once("w"), legs.clone(), CancellationToken::new()).await.unwrap();
     let listed = engine.list(&RunFilter::default()).await.unwrap();
