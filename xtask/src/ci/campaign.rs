@@ -21,7 +21,7 @@ struct Part {
     feature: Option<&'static str>,
 }
 
-const PARTS: [Part; 7] = [
+const PARTS: [Part; 8] = [
     Part {
         title: "kills while entries are appended, the leaf moves, and sessions are forked, imported and raised to a new format",
         package: "zk-session",
@@ -53,6 +53,14 @@ const PARTS: [Part; 7] = [
         variable: "ZK_FLEET_KILLS",
         value: None,
         feature: Some("postgres"),
+    },
+    Part {
+        title: "kills of workers that serve runs of Temporal",
+        package: "zk-fleet",
+        test: "temporal::kills::killed_workers",
+        variable: "ZK_ENGINE_KILLS",
+        value: None,
+        feature: Some("temporal"),
     },
     Part {
         title: "interleavings of an agent's, a shell's and a person's changes",

@@ -1,6 +1,6 @@
 //! Submission, wake-up and cancellation of runs.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use temporalio_client::tonic::{Code, IntoRequest};
@@ -10,8 +10,9 @@ use temporalio_common::protos::temporal::api::workflowservice::v1::{
     RequestCancelWorkflowExecutionRequest, SignalWorkflowExecutionRequest, StartWorkflowExecutionRequest,
     TerminateWorkflowExecutionRequest,
 };
+use tokio::time::{Instant, sleep};
 use zk_core::model::RunId;
-use zk_core::service::{EngineError, EngineName, Job, RunFilter, RunPhase, Take, Wait};
+use zk_core::service::{EngineError, EngineName, Job, RunPhase, Take, Wait};
 
 use super::order::{CHILD_SIGNAL, JOB_MEMO, RUN_TYPE, RunTerms, WAKE_SIGNAL, Work, task_queue, workflow_id};
 use super::runs::{self, FoundRun, Presence};
@@ -26,6 +27,10 @@ pub(super) const STEP_LIMIT: Duration = Duration::from_secs(5);
 /// Delay of the first step of a run that is cancelled right after its start.
 const NEVER: Duration = Duration::from_secs(3600);
 
+/// Longest time for which a submission waits until the server lists a child, and the pause between two looks.
+const LISTING_LIMIT: Duration = Duration::from_secs(10);
+const LISTING_PAUSE: Duration = Duration::from_millis(20);
+
 /// Maximum size in bytes of a fairness key.
 const MAX_FAIRNESS_BYTES: usize = 64;
 
@@ -33,9 +38,10 @@ const MAX_FAIRNESS_BYTES: usize = 64;
 pub(super) async fn submit(server: &Server, terms: RunTerms, job: Job) -> Result<(), EngineError> {
     // A run that is there already needs no session, and may be over.
     if runs::presence(server, job.run()).await? != Presence::Missing {
-        return same_job(server, &job).await;
+        same_job(server, &job).await?;
+        return settle_child(server, &job, false).await;
     }
-    let is_orphan = is_parent_cancelled(server, &job).await?;
+    let is_orphan = is_ancestor_cancelled(server, &job).await?;
     sessions::take(server, &job).await?;
     let work = Work::Job(job.clone());
     let order = terms.order(work.clone());
@@ -67,12 +73,25 @@ pub(super) async fn submit(server: &Server, terms: RunTerms, job: Job) -> Result
             if same.is_err() {
                 sessions::give_back(server, &job).await;
             }
-            return same;
+            same?;
         }
         Err(status) => return Err(server.error("submit the run", &status)),
     }
-    // A cancellation of the parent that looked for children before this start has not seen this one.
-    if is_orphan || is_parent_cancelled(server, &job).await? {
+    settle_child(server, &job, is_orphan).await
+}
+
+/// Waits until the server lists a child, since parents and cancellations find it by the list. Cancels it if a run above it
+/// was cancelled.
+async fn settle_child(server: &Server, job: &Job, is_orphan: bool) -> Result<(), EngineError> {
+    if job.parent().is_none() {
+        return Ok(());
+    }
+    let until = Instant::now() + LISTING_LIMIT;
+    while !runs::is_listed(server, job.run()).await? && Instant::now() < until {
+        sleep(LISTING_PAUSE).await;
+    }
+    // A cancellation above that looked for descendants before the list had this one has not seen it.
+    if is_orphan || is_ancestor_cancelled(server, job).await? {
         cancel(server, job.run()).await?;
     }
     Ok(())
@@ -86,9 +105,17 @@ async fn same_job(server: &Server, job: &Job) -> Result<(), EngineError> {
     }
 }
 
-async fn is_parent_cancelled(server: &Server, job: &Job) -> Result<bool, EngineError> {
-    let Some(parent) = job.parent() else { return Ok(false) };
-    Ok(runs::find(server, &parent.run).await?.is_some_and(|parent| parent.is_cancelled))
+/// Whether a run above this job was cancelled. The runs between may be cancelled only later.
+async fn is_ancestor_cancelled(server: &Server, job: &Job) -> Result<bool, EngineError> {
+    let (mut above, mut known) = (parent_of(job), HashSet::from([job.run().clone()]));
+    while let Some(run) = above.filter(|run| known.insert(run.clone())) {
+        let Some(found) = runs::find(server, &run).await? else { return Ok(false) };
+        if found.is_cancelled {
+            return Ok(true);
+        }
+        above = parent_of(&found.run.job);
+    }
+    Ok(false)
 }
 
 /// Returns the server's priority, of which there are five: smaller numbers begin first.
@@ -143,26 +170,54 @@ async fn send_signal(server: &Server, run: &RunId, signal: &str) -> Result<bool,
 /// Cancels a run and all its descendants.
 pub(super) async fn cancel(server: &Server, run: &RunId) -> Result<(), EngineError> {
     let top = runs::find(server, run).await?.ok_or_else(|| EngineError::UnknownRun(run.clone()))?;
-    let mut queue = VecDeque::from([top]);
-    let mut known = HashSet::from([run.clone()]);
-    let mut open: Option<Vec<FoundRun>> = None;
-    while let Some(found) = queue.pop_front() {
-        cancel_one(server, &found).await?;
-        // Read after the first run is cancelled: a later child sees that for itself.
-        let open = match &open {
-            Some(open) => open,
-            None => open.insert(runs::list(server, &RunFilter::unfinished()).await?),
-        };
-        let children = open
-            .iter()
-            .filter(|child| child.run.job.parent().is_some_and(|parent| parent.run == *found.run.job.run()));
-        for child in children {
-            if known.insert(child.run.job.run().clone()) {
-                queue.push_back(child.clone());
-            }
+    cancel_one(server, &top).await?;
+    // Read after that: a later descendant sees it for itself.
+    let open = runs::open_jobs(server).await?;
+    let mut parents: HashMap<RunId, Option<RunId>> =
+        open.iter().map(|job| (job.run().clone(), parent_of(job))).collect();
+    let mut below = Vec::new();
+    for job in open.iter().filter(|job| job.run() != run) {
+        if let Some(depth) = depth_below(server, job, run, &mut parents).await? {
+            below.push((depth, job.run()));
+        }
+    }
+    // Parents first, so that none is told of the end of its child and goes on.
+    below.sort_by_key(|(depth, _)| *depth);
+    for (_, run) in below {
+        if let Some(found) = runs::find(server, run).await? {
+            cancel_one(server, &found).await?;
         }
     }
     Ok(())
+}
+
+/// Returns how far below `top` a job is; `None` if it is elsewhere. Runs between may be over: these are read, and added to
+/// `parents`.
+async fn depth_below(
+    server: &Server,
+    job: &Job,
+    top: &RunId,
+    parents: &mut HashMap<RunId, Option<RunId>>,
+) -> Result<Option<usize>, EngineError> {
+    let (mut above, mut known) = (parent_of(job), HashSet::from([job.run().clone()]));
+    while let Some(run) = above.filter(|run| known.insert(run.clone())) {
+        if run == *top {
+            return Ok(Some(known.len()));
+        }
+        above = match parents.get(&run) {
+            Some(parent) => parent.clone(),
+            None => {
+                let parent = runs::find(server, &run).await?.and_then(|found| parent_of(&found.run.job));
+                parents.insert(run, parent.clone());
+                parent
+            }
+        };
+    }
+    Ok(None)
+}
+
+fn parent_of(job: &Job) -> Option<RunId> {
+    job.parent().map(|parent| parent.run.clone())
 }
 
 async fn cancel_one(server: &Server, found: &FoundRun) -> Result<(), EngineError> {

@@ -8,8 +8,8 @@ use temporalio_macros::{workflow, workflow_methods};
 use temporalio_sdk::workflows::select;
 use temporalio_sdk::{
     ActivityCancellationType, ActivityExecutionError, ActivityOptions, CancellableFuture,
-    ContinueAsNewOptions, SyncWorkflowContext, WorkflowCancellationToken, WorkflowContext,
-    WorkflowContextView, WorkflowResult, WorkflowTermination,
+    ContinueAsNewOptions, SyncWorkflowContext, WorkflowCancellationError, WorkflowCancellationToken,
+    WorkflowContext, WorkflowContextView, WorkflowResult, WorkflowTermination,
 };
 use zk_core::model::RunId;
 use zk_core::service::{Job, RunPhase, Wait};
@@ -53,7 +53,7 @@ activity!(TellParent(RunId) -> (), TELL_TYPE);
 #[workflow]
 pub struct RunFlow {
     order: Order,
-    /// Begin of the first leg.
+    /// Begin of the first execution.
     since: Option<SystemTime>,
     is_woken: bool,
     has_ended_child: bool,
@@ -64,8 +64,8 @@ type Context = WorkflowContext<RunFlow>;
 #[workflow_methods]
 impl RunFlow {
     #[init]
-    pub fn new(_ctx: &WorkflowContextView, order: Order) -> Self {
-        let since = order.progress.since_ms.map(date_of);
+    pub fn new(ctx: &WorkflowContextView, order: Order) -> Self {
+        let since = order.progress.since_ms.map(date_of).or_else(|| ctx.start_time());
         Self { order, since, is_woken: false, has_ended_child: false }
     }
 
@@ -86,7 +86,7 @@ impl RunFlow {
                 Step::Leg => false,
                 Step::Wait(wait) => {
                     save(ctx)?;
-                    wait_for(ctx, &wait).await.is_err()
+                    wait_for(ctx, &wait).await? == Waited::Cancelled
                 }
             };
             if is_over {
@@ -121,7 +121,6 @@ impl RunFlow {
     /// Begins a leg, and returns its token and its number in the run.
     fn begin_leg(&mut self, now: SystemTime) -> (u64, u64) {
         self.is_woken = false;
-        self.since.get_or_insert(now);
         let token = self.order.progress.begin_leg(now);
         (token, self.order.progress.legs)
     }
@@ -162,8 +161,15 @@ fn note_options(ctx: &Context) -> ActivityOptions {
         .build()
 }
 
-/// Waits until the next leg is due; an error is the cancellation of the run.
-async fn wait_for(ctx: &mut Context, wait: &Wait) -> Result<(), WorkflowTermination> {
+/// End of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waited {
+    Due,
+    Cancelled,
+}
+
+/// Waits until the next leg is due, or the run is cancelled.
+async fn wait_for(ctx: &mut Context, wait: &Wait) -> Result<Waited, WorkflowTermination> {
     loop {
         let (mut pause, mut is_parent) = (None, false);
         match wait {
@@ -173,7 +179,7 @@ async fn wait_for(ctx: &mut Context, wait: &Wait) -> Result<(), WorkflowTerminat
                 (pause, is_parent) = (Some(CHILDREN_PAUSE), true);
                 ctx.state_mut(|flow| flow.has_ended_child = false);
                 if ctx.execute_activity(ChildrenEnded, runs.clone(), note_options(ctx)).await? {
-                    return Ok(());
+                    return Ok(Waited::Due);
                 }
             }
         }
@@ -193,13 +199,13 @@ async fn wait_for(ctx: &mut Context, wait: &Wait) -> Result<(), WorkflowTerminat
         let is_due = match has_event {
             Ok(true) => ctx.state(|flow| flow.is_woken),
             Ok(false) => !is_parent,
-            Err(cancelled) => {
+            Err(WorkflowCancellationError { .. }) => {
                 ctx.state_mut(|flow| flow.order.progress.end_run(RunPhase::Cancelled, None));
-                return Err(cancelled.into());
+                return Ok(Waited::Cancelled);
             }
         };
         if is_due {
-            return Ok(());
+            return Ok(Waited::Due);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -28,7 +29,7 @@ use super::sessions;
 /// Time of one poll of the server, which answers a second before it ends.
 const POLL_TIME: Duration = Duration::from_secs(30);
 
-/// Time of one poll when there are more queues than places for legs.
+/// Time of one poll when other queues may wait for its place.
 const SHORT_POLL_TIME: Duration = Duration::from_secs(3);
 
 /// Pause after a failed poll.
@@ -59,7 +60,8 @@ pub(super) struct LegRunner {
     running: TaskTracker,
     /// Key of this process, by which the server ends its polls.
     key: String,
-    has_few_places: bool,
+    /// Number of queues that share the places.
+    queues: Arc<AtomicUsize>,
 }
 
 impl LegRunner {
@@ -78,7 +80,7 @@ impl LegRunner {
             killed,
             running: TaskTracker::new(),
             key: super::server::fresh_id(),
-            has_few_places: take.queues.len() > take.max_legs || take.queues.is_empty() && take.max_legs < 4,
+            queues: Arc::default(),
         }
     }
 
@@ -89,14 +91,15 @@ impl LegRunner {
 
     /// Takes the legs and short activities of a task queue until the worker drains. Never returns before.
     pub(super) async fn serve_queue(self, queue: String) {
-        let notes = Self { places: Arc::new(Semaphore::new(MAX_NOTES)), ..self.clone() };
+        let (places, queues) = (Arc::new(Semaphore::new(MAX_NOTES)), Arc::new(AtomicUsize::new(1)));
+        let notes = Self { places, queues, ..self.clone() };
         let notes_queue = notes_queue(&queue);
+        self.queues.fetch_add(1, Ordering::Relaxed);
         tokio::join!(self.serve_legs(&queue), notes.serve_notes(&notes_queue));
     }
 
     async fn serve_legs(&self, queue: &str) {
-        let poll_time = if self.has_few_places { SHORT_POLL_TIME } else { POLL_TIME };
-        while let Some((place, task)) = self.next_task(queue, poll_time).await {
+        while let Some((place, task)) = self.next_task(queue).await {
             if self.draining.is_cancelled() {
                 // The poll was answered while it ended.
                 self.report_leg(&task, &LegEnd::Handover(HandoverCause::Draining)).await;
@@ -111,7 +114,7 @@ impl LegRunner {
     }
 
     async fn serve_notes(&self, queue: &str) {
-        while let Some((place, task)) = self.next_task(queue, POLL_TIME).await {
+        while let Some((place, task)) = self.next_task(queue).await {
             let (runner, killed) = (self.clone(), self.killed.clone());
             self.running.spawn(async move {
                 killed.run_until_cancelled(runner.run_note(task)).await;
@@ -121,11 +124,7 @@ impl LegRunner {
     }
 
     /// Waits for a place and a task for it; `None` once the worker drains.
-    async fn next_task(
-        &self,
-        queue: &str,
-        poll_time: Duration,
-    ) -> Option<(OwnedSemaphorePermit, PollActivityTaskQueueResponse)> {
+    async fn next_task(&self, queue: &str) -> Option<(OwnedSemaphorePermit, PollActivityTaskQueueResponse)> {
         loop {
             let place = self.draining.run_until_cancelled(self.places.clone().acquire_owned()).await?.ok()?;
             let request = PollActivityTaskQueueRequest {
@@ -136,7 +135,7 @@ impl LegRunner {
                 ..PollActivityTaskQueueRequest::default()
             };
             let mut calls = self.server.calls();
-            let mut poll = calls.poll_activity_task_queue(request_once(request, poll_time));
+            let mut poll = calls.poll_activity_task_queue(request_once(request, self.poll_time()));
             let polled = match self.draining.run_until_cancelled(&mut poll).await {
                 Some(polled) => polled,
                 None => {
@@ -158,6 +157,13 @@ impl LegRunner {
                 return None;
             }
         }
+    }
+
+    /// Returns the time of a poll that has its place. A long poll leaves places for a poll, or a leg, of each queue.
+    fn poll_time(&self) -> Duration {
+        let queues = self.queues.load(Ordering::Relaxed);
+        let is_scarce = queues > 1 && self.places.available_permits() < queues;
+        if is_scarce { SHORT_POLL_TIME } else { POLL_TIME }
     }
 
     async fn end_polls(&self, queue: &str) {

@@ -101,24 +101,19 @@ impl Work {
 
 /// Returns the workflow id that the server completes with the time of each run.
 pub(super) fn scheduled_id(plan: &Schedule) -> String {
-    workflow_id(&format!("r_{}", plan.name).as_str().into())
+    workflow_id(&format!("r_{}:", plan.name).as_str().into())
 }
 
 /// Creates the job of a scheduled run from its workflow id, which ends with the time of the run.
 pub(super) fn scheduled_job(plan: &Schedule, workflow_id: &str) -> Result<Job, EngineError> {
-    let run = run_of_workflow(workflow_id).unwrap_or_else(|| workflow_id.into());
-    let session = SessionId::from(format!("s{}", run.as_str().trim_start_matches('r')));
-    let mut job = Job::new(run, session)?.with_template(plan.job.template.clone())?;
-    if let Some(preset) = &plan.job.preset {
-        job = job.with_preset(preset.clone());
-    }
-    if let Some(workspace) = &plan.job.workspace {
-        job = job.with_workspace(workspace.clone());
-    }
-    if let Some(queue) = &plan.job.queue {
-        job = job.with_queue(queue.clone());
-    }
-    Ok(job)
+    // The key of an id of another form is no name, and is refused.
+    plan.job_named(workflow_id.strip_prefix(&scheduled_id(plan)).unwrap_or("/"))
+}
+
+/// Returns the scheduled run whose session this would be.
+pub(super) fn scheduled_run_of(session: &SessionId) -> Option<RunId> {
+    let (name, key) = session.as_str().strip_prefix("s_")?.rsplit_once('_')?;
+    Some(RunId::from(format!("r_{name}:{key}")))
 }
 
 /// Input of a run's workflow.
@@ -169,7 +164,7 @@ pub(super) struct Progress {
     pub(super) phase: Option<RunPhase>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) failure: Option<LegFailure>,
-    /// Begin of the first leg, in the executions after the first.
+    /// Begin of the first execution, in those after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) since_ms: Option<u64>,
     pub(super) changed_ms: u64,
@@ -354,11 +349,14 @@ mod tests {
     fn a_scheduled_run_has_ids_of_its_time() {
         let job = ScheduledJob { template: "s_t".into(), preset: None, workspace: None, queue: None };
         let plan =
-            Schedule { name: EngineName::new("nightly").unwrap(), times: ScheduleTimes::DailyAt(210), job };
+            Schedule { name: EngineName::new("night_ly").unwrap(), times: ScheduleTimes::DailyAt(210), job };
         let id = format!("{}-2026-11-28T03:30:00Z", scheduled_id(&plan));
-        let job = Work::Schedule(plan).job(&id).unwrap();
-        assert_eq!(job.run().as_str(), "r_nightly-2026-11-28T03:30:00Z");
-        assert_eq!(job.session().as_str(), "s_nightly-2026-11-28T03:30:00Z");
+        let work = Work::Schedule(plan);
+        let job = work.job(&id).unwrap();
+        assert_eq!(job.run().as_str(), "r_night_ly:-2026-11-28T03:30:00Z");
+        assert_eq!(job.session().as_str(), "s_night_ly_-2026-11-28T03:30:00Z");
         assert_eq!(workflow_id(job.run()), id);
+        assert_eq!(scheduled_run_of(job.session()).as_ref(), Some(job.run()));
+        assert!(work.job("zk:r_other:-2026-11-28T03:30:00Z").is_err());
     }
 }

@@ -35,6 +35,9 @@ const TIME_SUFFIX: &str = "-2026-01-01T00:00:00Z";
 /// Shortest time for which the server makes up for times at which it was down.
 const MIN_CATCH_UP: Duration = Duration::from_secs(10);
 
+/// Time for which the server makes up for times of a cron line, and of a daily time.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
 /// Number of fields of a cron line before its time zone.
 const CRON_FIELDS: usize = 5;
 
@@ -88,21 +91,22 @@ fn stored(terms: RunTerms, plan: &Schedule) -> Result<StoredSchedule, EngineErro
         memo: Some(Memo { fields: HashMap::from([(JOB_MEMO.to_owned(), to_payload(&work)?)]) }),
         ..NewWorkflowExecutionInfo::default()
     };
-    let (spec, pause) = spec_of(&plan.times);
+    let (spec, catch_up) = spec_of(&plan.times);
     Ok(StoredSchedule {
         spec: Some(spec),
         action: Some(ScheduleAction { action: Some(Action::StartWorkflow(run)) }),
         policies: Some(SchedulePolicies {
             // One run makes up for all times that passed while no worker was there for it.
             overlap_policy: ScheduleOverlapPolicy::Skip.into(),
-            catchup_window: pause.max(MIN_CATCH_UP).try_into().ok(),
+            catchup_window: catch_up.max(MIN_CATCH_UP).try_into().ok(),
             ..SchedulePolicies::default()
         }),
         ..StoredSchedule::default()
     })
 }
 
-/// Returns the times as the server describes them, and the time between two of them.
+/// Returns the times as the server describes them, and the time for which it makes up for those that passed while it was
+/// down.
 fn spec_of(times: &ScheduleTimes) -> (ScheduleSpec, Duration) {
     match times {
         ScheduleTimes::Every(pause) => {
@@ -118,7 +122,7 @@ fn spec_of(times: &ScheduleTimes) -> (ScheduleSpec, Duration) {
                 timezone_name: zone.first().map_or("UTC", |zone| *zone).to_owned(),
                 ..ScheduleSpec::default()
             };
-            (spec, MIN_CATCH_UP)
+            (spec, DAY)
         }
         ScheduleTimes::DailyAt(minute) => {
             let at = |start: u16| vec![Range { start: start.into(), ..Range::default() }];
@@ -133,7 +137,7 @@ fn spec_of(times: &ScheduleTimes) -> (ScheduleSpec, Duration) {
                 ..StructuredCalendarSpec::default()
             };
             let spec = ScheduleSpec { structured_calendar: vec![calendar], ..ScheduleSpec::default() };
-            (spec, Duration::from_secs(24 * 3600))
+            (spec, DAY)
         }
     }
 }
@@ -185,14 +189,20 @@ pub(super) async fn list_all(server: &Server) -> Result<Vec<Result<Schedule, Str
 async fn find(server: &Server, id: String) -> Result<Option<Result<Schedule, String>>, EngineError> {
     let Some(described) = describe(server, id.clone()).await? else { return Ok(None) };
     let action = described.schedule.and_then(|schedule| schedule.action).and_then(|action| action.action);
-    let Some(Action::StartWorkflow(run)) = action else { return Ok(None) };
+    Ok(action.and_then(|action| plan_of(&id, action)))
+}
+
+/// Reads the schedule with this id, or its name.
+fn plan_of(id: &str, action: Action) -> Option<Result<Schedule, String>> {
+    let Action::StartWorkflow(run) = action;
     if run.workflow_type.is_none_or(|kind| kind.name != RUN_TYPE) {
-        return Ok(None);
+        return None;
     }
-    Ok(match from_payloads::<Order>(run.input.as_ref()).map(|order| order.work) {
-        Some(Work::Schedule(plan)) => Some(Ok(plan)),
-        Some(Work::Job(_)) | None => name_of_schedule(&id).map(Err),
-    })
+    match from_payloads::<Order>(run.input.as_ref()).map(|order| order.work) {
+        // A probe of a cron line has the plan, too, under an id of its own, and may have been left behind.
+        Some(Work::Schedule(plan)) => (id == schedule_id(&plan.name)).then_some(Ok(plan)),
+        Some(Work::Job(_)) | None => name_of_schedule(id).map(Err),
+    }
 }
 
 async fn describe(server: &Server, id: String) -> Result<Option<DescribeScheduleResponse>, EngineError> {
@@ -241,4 +251,42 @@ async fn check_cron(server: &Server, schedule: &StoredSchedule, line: &CronLine)
             "Temporal reads the cron line `{line}` in another way; use plain fields, or a daily time"
         ),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_core::service::ScheduledJob;
+
+    use super::*;
+
+    fn plan(times: ScheduleTimes) -> Schedule {
+        let job = ScheduledJob { template: "s_t".into(), preset: None, workspace: None, queue: None };
+        Schedule { name: EngineName::new("nightly").unwrap(), times, job }
+    }
+
+    fn terms() -> RunTerms {
+        RunTerms { lease: Duration::from_secs(10), legs_per_execution: 500 }
+    }
+
+    #[test]
+    fn a_probe_of_a_cron_line_is_no_schedule() {
+        let plan = plan(ScheduleTimes::DailyAt(210));
+        let action = stored(terms(), &plan).unwrap().action.unwrap().action.unwrap();
+        let probe = format!("{}:1", schedule_probe());
+        assert_eq!(plan_of(&schedule_id(&plan.name), action.clone()), Some(Ok(plan)));
+        assert_eq!(plan_of(&probe, action), None);
+    }
+
+    #[test]
+    fn times_at_which_the_server_is_down_are_made_up_for() {
+        let table = [
+            (ScheduleTimes::Cron("0 3 * * 1".parse().unwrap()), 86_400),
+            (ScheduleTimes::DailyAt(210), 86_400),
+            (ScheduleTimes::Every(Duration::from_secs(600)), 600),
+        ];
+        for (times, seconds) in table {
+            let policies = stored(terms(), &plan(times.clone())).unwrap().policies.unwrap();
+            assert_eq!(policies.catchup_window.unwrap().seconds, seconds, "{times:?}");
+        }
+    }
 }

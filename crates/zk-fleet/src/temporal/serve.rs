@@ -116,11 +116,13 @@ impl Worker {
             for queue in runs::open_queues(&self.server).await? {
                 self.add_queue(queue);
             }
+        } else {
+            self.server.check_reachable(CALL_LIMIT).await?;
         }
         if !self.take.once || !self.runner.running().is_empty() {
             return Ok(false);
         }
-        let open = runs::list(&self.server, &RunFilter::default()).await?;
+        let open = runs::list_open(&self.server).await?;
         Ok(self.runner.running().is_empty() && !open.iter().any(|found| self.is_due(found)))
     }
 

@@ -15,6 +15,7 @@ use temporalio_common::protos::temporal::api::common::v1::{
 };
 use temporalio_common::protos::temporal::api::enums::v1::TaskQueueKind;
 use temporalio_common::protos::temporal::api::taskqueue::v1::TaskQueue;
+use temporalio_common::protos::temporal::api::workflowservice::v1::GetSystemInfoRequest;
 use zk_core::service::EngineError;
 
 use super::location::TemporalLocation;
@@ -80,6 +81,12 @@ impl Server {
 
     pub(super) fn identity(&self) -> String {
         self.identity.clone()
+    }
+
+    /// Checks that the server answers.
+    pub(super) async fn check_reachable(&self, limit: Duration) -> Result<(), EngineError> {
+        let asked = self.calls().get_system_info(request_once(GetSystemInfoRequest::default(), limit)).await;
+        asked.map(drop).map_err(|status| self.error("look at the server", &status))
     }
 
     /// Error of a call.

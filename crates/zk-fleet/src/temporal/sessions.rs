@@ -13,7 +13,7 @@ use temporalio_common::protos::temporal::api::workflowservice::v1::{
 use zk_core::model::{RunId, SessionId};
 use zk_core::service::{EngineError, Job, RunPhase};
 
-use super::order::{CLOCK_TYPE, SESSION_TYPE, session_id, session_queue};
+use super::order::{CLOCK_TYPE, SESSION_TYPE, scheduled_run_of, session_id, session_queue};
 use super::runs::{self, Presence};
 use super::server::{
     Server, activity_type, fresh_id, from_payloads, from_wire, is_missing, named_queue, to_payloads,
@@ -90,8 +90,7 @@ pub(super) async fn take(server: &Server, job: &Job) -> Result<(), EngineError> 
 
 /// Refuses a session whose scheduled run is not over. Such a run is started by the server, and has no hold.
 async fn scheduled_run_is_over(server: &Server, job: &Job) -> Result<(), EngineError> {
-    let Some(rest) = job.session().as_str().strip_prefix('s') else { return Ok(()) };
-    let run = RunId::from(format!("r{rest}"));
+    let Some(run) = scheduled_run_of(job.session()) else { return Ok(()) };
     if run == *job.run() {
         return Ok(());
     }

@@ -108,7 +108,10 @@ impl HeldName {
                 Ok(reply) if reply.get_ref().cancel_requested => draining.cancel(),
                 Ok(_) => {}
                 // Another may have the name: this worker was frozen, and its legs are lost, too.
-                Err(status) if is_missing(status.code()) => draining.cancel(),
+                Err(status) if is_missing(status.code()) => {
+                    draining.cancel();
+                    return;
+                }
                 Err(_) => {}
             }
             sleep(pause).await;

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 use zk_core::model::SessionId;
 use zk_core::service::{
-    Engine, EngineError, EngineName, HandoverCause, Job, Lease, LegEnd, Legs, RunFilter, RunPhase, RunStatus,
-    Take,
+    Engine, EngineError, EngineName, HandoverCause, Job, JobParent, Lease, LegEnd, Legs, RunFilter, RunPhase,
+    RunStatus, Take, Wait,
 };
 use zk_fleet::TemporalEngine;
 
@@ -16,6 +17,9 @@ use super::server::Server;
 
 /// Number of legs of the run.
 const LEGS: usize = 8;
+
+/// Longest time until a run is taken. A long poll takes twice that.
+const TAKE_LIMIT: Duration = Duration::from_secs(15);
 
 /// Legs that are handed over, until the last one.
 struct Handovers(AtomicUsize);
@@ -42,6 +46,8 @@ async fn a_run_of_many_legs_is_one_run() {
     let job = Job::new("r_many".into(), SessionId::fresh()).unwrap().with_priority(3);
     engine.submit(job.clone()).await.unwrap();
     let before = engine.list(&RunFilter::run(job.run().clone())).await.unwrap().pop().unwrap();
+    // A run is as old as its submission, not as its first leg.
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
     let legs = Arc::new(Handovers(AtomicUsize::new(0)));
     engine.serve(once("w"), legs.clone(), CancellationToken::new()).await.unwrap();
     let listed = engine.list(&RunFilter::default()).await.unwrap();
@@ -52,6 +58,91 @@ async fn a_run_of_many_legs_is_one_run() {
     assert!(run.token > LEGS as u64);
     engine.submit(job).await.unwrap();
     assert_eq!(engine.list(&RunFilter::default()).await.unwrap().len(), 1);
+}
+
+fn job(run: &str) -> Job {
+    Job::new(run.into(), SessionId::fresh()).unwrap()
+}
+
+fn child(run: &str, parent: &str) -> Job {
+    job(run).with_parent(JobParent { run: parent.into(), call: "c".into() }).unwrap()
+}
+
+/// A run below a cancelled one is cancelled, though the run between is not yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_sees_the_cancellation_of_all_above_it() {
+    let Some(server) = Server::start().await else { return };
+    let engine = server.engine(1);
+    engine.submit(job("r_top")).await.unwrap();
+    engine.submit(child("r_middle", "r_top")).await.unwrap();
+    server.terminate(1, "r_top");
+    engine.submit(child("r_leaf", "r_middle")).await.unwrap();
+    assert_phases(&engine, [("r_middle", RunPhase::Queued), ("r_leaf", RunPhase::Cancelled)]).await;
+}
+
+/// A cancellation also reaches a run whose parent is over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancellation_reaches_runs_below_finished_ones() {
+    let Some(server) = Server::start().await else { return };
+    let engine = server.engine(1);
+    for job in [job("r_top"), child("r_middle", "r_top"), child("r_leaf", "r_middle"), job("r_other")] {
+        engine.submit(job).await.unwrap();
+    }
+    server.terminate(1, "r_middle");
+    engine.cancel(&"r_top".into()).await.unwrap();
+    assert_phases(&engine, [("r_leaf", RunPhase::Cancelled), ("r_other", RunPhase::Queued)]).await;
+}
+
+async fn assert_phases(engine: &TemporalEngine, phases: [(&str, RunPhase); 2]) {
+    for (run, phase) in phases {
+        let found = engine.list(&RunFilter::run(run.into())).await.unwrap();
+        assert_eq!(found[0].phase, phase, "{found:?}");
+    }
+}
+
+/// Legs that wait for mail.
+struct Parks;
+
+#[async_trait]
+impl Legs for Parks {
+    async fn leg(&self, _job: &Job, _lease: Lease) -> LegEnd {
+        LegEnd::Parked(Wait::Mail)
+    }
+}
+
+async fn submit_to(engine: &TemporalEngine, run: &str, queue: &str) {
+    let job = Job::new(run.into(), SessionId::fresh()).unwrap().with_queue(EngineName::new(queue).unwrap());
+    engine.submit(job).await.unwrap();
+}
+
+async fn wait_until_parked(engine: &TemporalEngine, run: &str) {
+    while engine.list(&RunFilter::run(run.into())).await.unwrap()[0].phase != RunPhase::Parked {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// A worker with more queues than places takes a run within a few seconds, though polls of other queues have the places.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_does_not_wait_for_long_polls_of_others() {
+    let Some(server) = Server::start().await else { return };
+    let engine = server.engine(1);
+    let (take, stop) =
+        (Take { max_legs: 4, ..Take::new(EngineName::new("w").unwrap()) }, CancellationToken::new());
+    let (served, stopped) = (engine.clone(), stop.clone());
+    let worker = tokio::spawn(async move { served.serve(take, Arc::new(Parks), stopped).await });
+    let queues = ["default", "q1", "q2", "q3", "q4", "q5"];
+    for queue in queues {
+        submit_to(&engine, queue, queue).await;
+    }
+    for queue in queues {
+        wait_until_parked(&engine, queue).await;
+    }
+    for run in ["first", "second", "third"] {
+        submit_to(&engine, run, Take::DEFAULT_QUEUE).await;
+        tokio::time::timeout(TAKE_LIMIT, wait_until_parked(&engine, run)).await.unwrap();
+    }
+    stop.cancel();
+    worker.await.unwrap().unwrap();
 }
 
 /// A server that is not there, and a namespace that does not exist, are errors that say what to do.

@@ -57,17 +57,28 @@ impl Server {
     }
 
     /// Returns the size of a run's history, as the server counts it.
-    #[expect(clippy::disallowed_methods, reason = "the client of the server is a program of its own")]
     pub(super) fn history_bytes(&self, place: u32, run: &str) -> u64 {
+        let described = self.ask_workflow("describe", place, run);
+        let described: serde_json::Value = serde_json::from_slice(&described).unwrap();
+        let size = &described["workflowExecutionInfo"]["historySizeBytes"];
+        size.as_str().unwrap().parse().unwrap()
+    }
+
+    /// Ends a run alone, behind the back of the engine.
+    pub(super) fn terminate(&self, place: u32, run: &str) {
+        self.ask_workflow("terminate", place, run);
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the client of the server is a program of its own")]
+    fn ask_workflow(&self, verb: &str, place: u32, run: &str) -> Vec<u8> {
         let address = format!("127.0.0.1:{}", self.port);
-        let described = Command::new(&self.program)
-            .args(["workflow", "describe", "--output", "json", "--address", &address])
+        let answered = Command::new(&self.program)
+            .args(["workflow", verb, "--output", "json", "--address", &address])
             .args(["--namespace", &format!("n{place}"), "--workflow-id", &format!("zk:{run}")])
             .output()
             .unwrap();
-        let described: serde_json::Value = serde_json::from_slice(&described.stdout).unwrap();
-        let size = &described["workflowExecutionInfo"]["historySizeBytes"];
-        size.as_str().unwrap().parse().unwrap()
+        assert!(answered.status.success(), "{answered:?}");
+        answered.stdout
     }
 
     /// Kills the server, and starts it anew on the same data.
