@@ -8,7 +8,7 @@ use zk_core::model::{CallId, Message, Role, RunId, SessionId, Spent, TurnId};
 use zk_core::service::{
     ChildRun, ChildRuns, ChildRunsError, ChildState, Durability, EngineError, EngineRun, EntryKind, Job,
     JobParent, LegEnd, LegFailure, MAX_WAITED_CHILDREN, Mail, MailKind, NewSession, RunFilter, RunPhase,
-    RunStatus, StoreError,
+    RunStatus, StoreError, spent_in,
 };
 
 use crate::runs::Runs;
@@ -207,7 +207,7 @@ async fn describe(runs: &Runs, job: &Job, phase: RunPhase, failure: Option<&LegF
     let who = format!("Run {run}, which call {call} started,");
     let read = runs.store().read(job.session()).await;
     let (answer, spent) = match read {
-        Ok(read) => (last_answer(&read.entries), spent_of(&read.entries)),
+        Ok(read) => (last_answer(&read.entries), spent_in(&read.entries)),
         Err(error) => {
             return (format!("{who} is {phase}; its session cannot be read: {error}"), Spent::default());
         }
@@ -243,14 +243,6 @@ fn last_answer(entries: &[zk_core::service::Entry]) -> Option<String> {
             Some(message.text()).filter(|text| !text.trim().is_empty())
         }
         _ => None,
-    })
-}
-
-fn spent_of(entries: &[zk_core::service::Entry]) -> Spent {
-    let turns = entries.iter().filter_map(|entry| entry.kind.usage());
-    turns.fold(Spent::default(), |sum, turn| {
-        let tokens = turn.usage.read() + turn.usage.output;
-        sum + Spent { usd: turn.cost.unwrap_or_default(), tokens }
     })
 }
 

@@ -2,7 +2,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 use zk_core::model::{AgentError, Budget, Model, RunId, Spent, Usage};
-use zk_core::service::{ChildBudget, Entry, Request, RunBudget};
+use zk_core::service::{ChildBudget, Request, RunBudget};
 
 use super::Quote;
 use super::quote::request_bytes;
@@ -177,15 +177,6 @@ impl Ledger {
         });
         Budget { usd, tokens }
     }
-}
-
-/// Sums up the cost of a stored conversation's turns and side calls.
-pub(crate) fn stored_spent(entries: &[Entry]) -> Spent {
-    let usages = entries.iter().filter_map(|entry| entry.kind.usage());
-    usages.fold(Spent::default(), |sum, turn| {
-        let tokens = turn.usage.read() + turn.usage.output;
-        sum + Spent { usd: turn.cost.unwrap_or_default(), tokens }
-    })
 }
 
 /// Budgets of a run, its agent and its ancestors, all of which a request must fit.

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Budget, RunId, Spent};
+use crate::service::Entry;
 
 /// Kind of the plugin entry that holds a [`StoredRunBudget`]. The last one of a run counts.
 pub const RUN_BUDGET_ENTRY: &str = "run-budget";
@@ -40,6 +41,23 @@ pub struct RunBudget {
     /// Amount that the run itself has spent, which its turns record.
     #[serde(skip)]
     pub spent: Spent,
+}
+
+/// Sums up the cost of the turns and side calls that the entries of a session record.
+///
+/// ```
+/// use zk_core::model::Spent;
+/// use zk_core::service::spent_in;
+///
+/// assert_eq!(spent_in(&[]), Spent::default());
+/// ```
+#[must_use]
+pub fn spent_in(entries: &[Entry]) -> Spent {
+    let usages = entries.iter().filter_map(|entry| entry.kind.usage());
+    usages.fold(Spent::default(), |sum, turn| {
+        let tokens = turn.usage.read() + turn.usage.output;
+        sum + Spent { usd: turn.cost.unwrap_or_default(), tokens }
+    })
 }
 
 /// Part of a budget that a child run has or had.
