@@ -7,8 +7,8 @@ use sha2::{Digest, Sha256};
 use zk_core::model::{CallId, Message, Role, RunId, SessionId, Spent, TurnId};
 use zk_core::service::{
     ChildRun, ChildRuns, ChildRunsError, ChildState, Durability, EngineError, EngineRun, EntryKind, Job,
-    JobParent, LegEnd, LegFailure, MAX_WAITED_CHILDREN, Mail, MailKind, NewSession, RunFilter, RunPhase,
-    RunStatus, StoreError, spent_in,
+    JobParent, LegEnd, LegFailure, MAX_WAITED_CHILDREN, Mail, MailKind, NewSession, RunBudget, RunFilter,
+    RunPhase, RunStatus, StoreError, spent_in,
 };
 
 use crate::runs::Runs;
@@ -207,7 +207,7 @@ async fn describe(runs: &Runs, job: &Job, phase: RunPhase, failure: Option<&LegF
     let who = format!("Run {run}, which call {call} started,");
     let read = runs.store().read(job.session()).await;
     let (answer, spent) = match read {
-        Ok(read) => (last_answer(&read.entries), spent_in(&read.entries)),
+        Ok(read) => (last_answer(&read.entries), spent_of(run, &read.entries)),
         Err(error) => {
             return (format!("{who} is {phase}; its session cannot be read: {error}"), Spent::default());
         }
@@ -244,6 +244,12 @@ fn last_answer(entries: &[zk_core::service::Entry]) -> Option<String> {
         }
         _ => None,
     })
+}
+
+/// Returns the amount that a run has spent, with what its own children have spent or kept.
+fn spent_of(run: &RunId, entries: &[zk_core::service::Entry]) -> Spent {
+    let budget = RunBudget::last_of(run, entries).unwrap_or_default();
+    spent_in(entries) + budget.of_children()
 }
 
 fn engine_failed(error: &EngineError) -> ChildRunsError {

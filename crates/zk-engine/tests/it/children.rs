@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use zk_core::model::{Budget, RunId, Usage};
-use zk_core::service::{EngineName, EngineRun, Job, Lease, LegEnd, Legs, RunFilter, RunPhase, Take, Wait};
+use zk_core::model::{Budget, RunId, Spent, Usage};
+use zk_core::service::{
+    ChildBudget, EngineName, EngineRun, Job, Lease, LegEnd, Legs, RunBudget, RunFilter, RunPhase, Take, Wait,
+    spent_in,
+};
 use zk_engine::Placement;
 use zk_testkit::{Asked, Turn};
 
@@ -163,6 +166,39 @@ async fn runs_are_as_deep_as_they_may_be() {
     let runs = desk.runs.engine().list(&RunFilter::default()).await.unwrap();
     assert_eq!(runs.len(), 4, "the first one and three below: {runs:?}");
     assert!(runs.iter().all(|run| run.phase == RunPhase::Done), "{runs:?}");
+}
+
+async fn budget_of(desk: &Desk, job: &Job) -> RunBudget {
+    let entries = desk.runs.store().read(job.session()).await.unwrap().entries;
+    RunBudget::last_of(job.run(), &entries).unwrap_or_default()
+}
+
+/// The parent, its child and the child's own child each have a turn that spends.
+#[tokio::test]
+async fn a_child_returns_what_its_own_children_have_left() {
+    let desk = Desk::answering(|asked| {
+        let text = text_of(asked);
+        let is_waiting = text.contains("as a run of its own");
+        let turn = match (text.contains("Do all."), text.contains("Do left.")) {
+            (true, _) if !is_waiting => delegate(&["Do left."]),
+            (_, true) if !is_waiting => delegate(&["Do the corner."]),
+            _ => Turn::new().text("done"),
+        };
+        spending(turn, 3_000)
+    });
+    let placement = Placement { budget: Some(Budget::tokens(10_000_000)), ..Placement::default() };
+    let job = desk.runs.submit("/project", "Do all.", placement).await.unwrap();
+    desk.serve_once().await;
+    assert_eq!(desk.phase_of(&job).await, RunPhase::Done);
+    let child = children_of(&desk, &job).await.remove(0).job;
+    let grandchild = children_of(&desk, &child).await.remove(0).job;
+    let mut spent = Spent::default();
+    for job in [&child, &grandchild] {
+        let own = spent_in(&desk.runs.store().read(job.session()).await.unwrap().entries);
+        assert!(own.tokens >= 3_000, "{own:?}");
+        spent += own;
+    }
+    assert_eq!(budget_of(&desk, &job).await.children[child.run()], ChildBudget::Returned(spent));
 }
 
 fn spending(turn: Turn, tokens: u64) -> Turn {

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Budget, RunId, Spent};
-use crate::service::Entry;
+use crate::service::{Entry, EntryKind};
 
 /// Kind of the plugin entry that holds a [`StoredRunBudget`]. The last one of a run counts.
 pub const RUN_BUDGET_ENTRY: &str = "run-budget";
@@ -81,6 +81,23 @@ impl ChildBudget {
 }
 
 impl RunBudget {
+    /// Returns the budget of `run` that the entries of its session hold last, without what the run itself has spent.
+    ///
+    /// ```
+    /// use zk_core::service::RunBudget;
+    ///
+    /// assert_eq!(RunBudget::last_of(&"r_1".into(), &[]), None);
+    /// ```
+    #[must_use]
+    pub fn last_of(run: &RunId, entries: &[Entry]) -> Option<Self> {
+        entries.iter().rev().find_map(|entry| {
+            let EntryKind::Custom(custom) = &entry.kind else { return None };
+            let is_budget = custom.kind == RUN_BUDGET_ENTRY && custom.source == "zk-agent";
+            let stored: StoredRunBudget = is_budget.then(|| custom.data.read().ok())??;
+            (stored.of == *run).then_some(stored.budget)
+        })
+    }
+
     /// Returns the amount that is reserved for children or was spent by them.
     #[must_use]
     pub fn of_children(&self) -> Spent {
