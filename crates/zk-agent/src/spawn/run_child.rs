@@ -6,17 +6,11 @@ use serde_json::json;
 use zk_core::events::SpawnBefore;
 use zk_core::kernel::EmitError;
 use zk_core::model::{Budget, Display, RunId, ToolError, ToolErrorKind, ToolOutput, TurnId};
-use zk_core::service::{
-    ChildRun, ChildRuns, ChildRunsError, Leg, NewEntry, RUN_BUDGET_ENTRY, SessionLog, StoredRunBudget,
-    ToolCx, WithinLeg,
-};
+use zk_core::service::{ChildRun, ChildRuns, ChildRunsError, Leg, StoreError, ToolCx, WithinLeg};
 
 use super::tool::{Args, SpawnTool};
 use crate::agent::AgentInner;
 use crate::run::LegLedger;
-
-/// Version of the data of entries about the budget of a run.
-const BUDGET_VERSION: u32 = 1;
 
 /// Returns the starter of runs, if sub-agents in the background of this run are runs of their own.
 ///
@@ -118,15 +112,13 @@ async fn reserve_allotment(
     if !is_new {
         return Ok(allotment);
     }
-    let failed = |why: String| {
+    ledger.store(&cx.cx, &parent.bus).await.map_err(|error| {
         ledger.0.drop_allotment(child);
-        ToolError::failed(format!("the session cannot record the budget of a run: {why}"))
-    };
-    let log = cx.cx.service::<dyn SessionLog>().ok_or_else(|| failed("there is none".to_owned()))?;
-    let stored = StoredRunBudget { of: cx.cx.run_id().into(), budget: ledger.0.stored() };
-    let data = serde_json::to_value(stored).map_err(|error| failed(error.to_string()))?;
-    let entry = NewEntry::hidden(RUN_BUDGET_ENTRY, BUDGET_VERSION, data);
-    let stored = log.append_synced(&parent.bus.scope("zk-agent"), entry).await;
-    stored.map_err(|error| failed(error.to_string()))?;
+        not_recorded(&error)
+    })?;
     Ok(allotment)
+}
+
+fn not_recorded(error: &StoreError) -> ToolError {
+    ToolError::failed(format!("the session cannot record the budget of a run: {error}"))
 }
