@@ -107,10 +107,16 @@ impl Ledger {
         Some((as_budget(part), true))
     }
 
-    /// Forgets the part of a child that was not started.
-    pub(crate) fn drop_allotment(&self, child: &RunId) {
-        lock(&self.state).of_run.children.remove(child);
+    /// Forgets the part of a child that was not started; returns whether it had one.
+    pub(crate) fn drop_allotment(&self, child: &RunId) -> bool {
+        let mut state = lock(&self.state);
+        let is_reserved = matches!(state.of_run.children.get(child), Some(ChildBudget::Reserved(_)));
+        if is_reserved {
+            state.of_run.children.remove(child);
+        }
+        drop(state);
         self.freed.notify_waiters();
+        is_reserved
     }
 
     /// Replaces the part of an ended child by what it has spent; returns whether it had one.

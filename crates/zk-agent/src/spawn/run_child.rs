@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use zk_core::events::SpawnBefore;
 use zk_core::kernel::EmitError;
-use zk_core::model::{Budget, Display, RunId, ToolError, ToolErrorKind, ToolOutput, TurnId};
+use zk_core::model::{Budget, Display, RunId, ToolError, ToolErrorKind, ToolOutput};
 use zk_core::service::{ChildRun, ChildRuns, ChildRunsError, Leg, StoreError, ToolCx, WithinLeg};
 
 use super::tool::{Args, SpawnTool};
@@ -67,14 +67,19 @@ impl SpawnTool {
         })?;
         let allotment = reserve_allotment(&parent, &child, cx).await?;
         let max_depth = self.options.max_depth;
-        let call = (turn, cx.call_id.clone());
-        let started = start((runs, call), (task, begins_with), cx, (max_depth, allotment)).await;
-        let run = started.map_err(|error| match error {
-            ChildRunsError::TooDeep { .. } | ChildRunsError::TooMany { .. } => {
-                ToolError::new(ToolErrorKind::Denied, error.to_string())
+        let (call, cwd) = (cx.call_id.clone(), cx.cwd.clone());
+        let new = ChildRun { turn, call, task, begins_with, cwd, max_depth, allotment };
+        let run = match runs.start(new).await {
+            Ok(run) => run,
+            Err(error @ (ChildRunsError::TooDeep { .. } | ChildRunsError::TooMany { .. })) => {
+                take_back_allotment(&parent, &child, cx).await?;
+                return Err(ToolError::new(ToolErrorKind::Denied, error.to_string()));
             }
-            ChildRunsError::Failed(why) => ToolError::failed(format!("no run was started: {why}")),
-        })?;
+            // The child may exist, and spend what is reserved for it.
+            Err(ChildRunsError::Failed(why)) => {
+                return Err(ToolError::failed(format!("no run was started: {why}")));
+            }
+        };
         let text = format!(
             "{run} works on it as a run of its own. You are told its result once, also after your answer."
         );
@@ -82,16 +87,6 @@ impl SpawnTool {
         let line = Display::Line { text: format!("{run} as a run of its own") };
         Ok(ToolOutput { details: Some(details), ..ToolOutput::text(text).with_display(line) })
     }
-}
-
-async fn start(
-    (runs, (turn, call)): (&dyn ChildRuns, (TurnId, zk_core::model::CallId)),
-    (task, begins_with): (String, Vec<Arc<zk_core::model::Message>>),
-    cx: &ToolCx,
-    (max_depth, allotment): (u32, Budget),
-) -> Result<RunId, ChildRunsError> {
-    let cwd = cx.cwd.clone();
-    runs.start(ChildRun { turn, call, task, begins_with, cwd, max_depth, allotment }).await
 }
 
 /// Reserves a part of the run's budget for a child, and records it before the child can spend any. A child that has a
@@ -117,6 +112,15 @@ async fn reserve_allotment(
         not_recorded(&error)
     })?;
     Ok(allotment)
+}
+
+/// Takes back the part of a child that was refused, also in the session.
+async fn take_back_allotment(parent: &Arc<AgentInner>, child: &RunId, cx: &ToolCx) -> Result<(), ToolError> {
+    let Some(ledger) = cx.cx.service::<LegLedger>() else { return Ok(()) };
+    if !ledger.0.drop_allotment(child) {
+        return Ok(());
+    }
+    ledger.store(&cx.cx, &parent.bus).await.map_err(|error| not_recorded(&error))
 }
 
 fn not_recorded(error: &StoreError) -> ToolError {

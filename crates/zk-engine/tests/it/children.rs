@@ -161,11 +161,18 @@ async fn runs_are_as_deep_as_they_may_be() {
             true => Turn::new().text("I wait."),
         }
     });
-    desk.runs.submit("/project", "Go deep.", Placement::default()).await.unwrap();
+    let placement = Placement { budget: Some(Budget::tokens(10_000_000)), ..Placement::default() };
+    desk.runs.submit("/project", "Go deep.", placement).await.unwrap();
     desk.serve_once().await;
     let runs = desk.runs.engine().list(&RunFilter::default()).await.unwrap();
     assert_eq!(runs.len(), 4, "the first one and three below: {runs:?}");
     assert!(runs.iter().all(|run| run.phase == RunPhase::Done), "{runs:?}");
+    // The part of a refused child is free again.
+    let mut parts = 0;
+    for run in &runs {
+        parts += budget_of(&desk, &run.job).await.children.len();
+    }
+    assert_eq!(parts, 3);
 }
 
 async fn budget_of(desk: &Desk, job: &Job) -> RunBudget {
