@@ -25,11 +25,13 @@ pub(crate) struct LegChildren {
     parent: Job,
     /// Children whose results this leg has posted.
     told: Mutex<BTreeSet<RunId>>,
+    /// Lock that is held from the count of the children until one more is submitted: a turn may start several at once.
+    starting: tokio::sync::Mutex<()>,
 }
 
 impl LegChildren {
     pub(crate) fn new(runs: Runs, parent: Job) -> Self {
-        Self { runs, parent, told: Mutex::default() }
+        Self { runs, parent, told: Mutex::default(), starting: tokio::sync::Mutex::default() }
     }
 
     /// Checks that a child would not be deeper below the first run than `most`.
@@ -107,6 +109,7 @@ impl ChildRuns for LegChildren {
 
     async fn start(&self, child: ChildRun) -> Result<RunId, ChildRunsError> {
         let run = self.run_of(&child.turn, &child.call);
+        let _starting = self.starting.lock().await;
         let children = self.children().await?;
         if children.iter().any(|known| *known.job.run() == run) {
             return Ok(run);
