@@ -114,8 +114,9 @@ impl ChildRuns for LegChildren {
         if children.iter().any(|known| *known.job.run() == run) {
             return Ok(run);
         }
-        if children.len() >= MAX_WAITED_CHILDREN {
-            return Err(ChildRunsError::TooMany { most: MAX_WAITED_CHILDREN });
+        let most = usize::try_from(child.max_children).unwrap_or(usize::MAX).min(MAX_WAITED_CHILDREN);
+        if children.len() >= most {
+            return Err(ChildRunsError::TooMany { most });
         }
         self.check_depth(child.max_depth).await?;
         let session = SessionId::from(format!("s_{}", self.digest(&child.turn, &child.call)));

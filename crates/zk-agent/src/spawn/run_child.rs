@@ -8,6 +8,7 @@ use zk_core::kernel::EmitError;
 use zk_core::model::{Budget, Display, RunId, ToolError, ToolErrorKind, ToolOutput};
 use zk_core::service::{ChildRun, ChildRuns, ChildRunsError, Leg, StoreError, ToolCx, WithinLeg};
 
+use super::SpawnOptions;
 use super::tool::{Args, SpawnTool};
 use crate::agent::AgentInner;
 use crate::run::LegLedger;
@@ -66,9 +67,9 @@ impl SpawnTool {
             EmitError::Hook(_) => ToolError::failed(error.to_string()),
         })?;
         let allotment = reserve_allotment(&parent, &child, cx).await?;
-        let max_depth = self.options.max_depth;
+        let SpawnOptions { max_depth, max_total: max_children, .. } = self.options;
         let (call, cwd) = (cx.call_id.clone(), cx.cwd.clone());
-        let new = ChildRun { turn, call, task, begins_with, cwd, max_depth, allotment };
+        let new = ChildRun { turn, call, task, begins_with, cwd, max_depth, max_children, allotment };
         let run = match runs.start(new).await {
             Ok(run) => run,
             Err(error @ (ChildRunsError::TooDeep { .. } | ChildRunsError::TooMany { .. })) => {

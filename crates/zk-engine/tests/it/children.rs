@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
+use zk_agent::SpawnOptions;
 use zk_core::model::{Budget, RunId, Spent, Usage};
 use zk_core::service::{
     ChildBudget, EngineName, EngineRun, Job, Lease, LegEnd, Legs, RunBudget, RunFilter, RunPhase, Take, Wait,
@@ -206,6 +207,25 @@ async fn a_child_returns_what_its_own_children_have_left() {
         spent += own;
     }
     assert_eq!(budget_of(&desk, &job).await.children[child.run()], ChildBudget::Returned(spent));
+}
+
+#[tokio::test]
+async fn a_run_has_as_many_children_as_a_session_may_have_sub_agents() {
+    let desk = Desk::with_spawn(SpawnOptions { max_total: 1, ..SpawnOptions::default() }, |asked| {
+        let text = text_of(asked);
+        match text.contains("Do all.") && !text.contains("as a run of its own") {
+            true => delegate(&["Do left.", "Do right."]),
+            false => Turn::new().text("done"),
+        }
+    });
+    let placement = Placement { budget: Some(Budget::tokens(10_000_000)), ..Placement::default() };
+    let job = desk.runs.submit("/project", "Do all.", placement).await.unwrap();
+    desk.serve_once().await;
+    assert_eq!(desk.phase_of(&job).await, RunPhase::Done);
+    assert_eq!(children_of(&desk, &job).await.len(), 1);
+    assert!(desk.stored(&job).await.contains("a run may have 1 child runs at most"));
+    // The part of the refused one is free again.
+    assert_eq!(budget_of(&desk, &job).await.children.len(), 1);
 }
 
 fn spending(turn: Turn, tokens: u64) -> Turn {
