@@ -7,8 +7,8 @@ use sha2::{Digest, Sha256};
 use zk_core::model::{CallId, Message, Role, RunId, SessionId, Spent, TurnId};
 use zk_core::service::{
     ChildRun, ChildRuns, ChildRunsError, ChildState, Durability, EngineError, EngineRun, EntryKind, Job,
-    JobParent, LegEnd, LegFailure, MAX_WAITED_CHILDREN, Mail, MailKind, NewSession, RunFilter, RunPhase,
-    RunStatus, StoreError,
+    JobParent, LegEnd, LegFailure, MAX_WAITED_CHILDREN, Mail, MailKind, NewSession, RunBudget, RunFilter,
+    RunPhase, RunStatus, StoreError, spent_in,
 };
 
 use crate::runs::Runs;
@@ -25,11 +25,13 @@ pub(crate) struct LegChildren {
     parent: Job,
     /// Children whose results this leg has posted.
     told: Mutex<BTreeSet<RunId>>,
+    /// Lock that is held from the count of the children until one more is submitted: a turn may start several at once.
+    starting: tokio::sync::Mutex<()>,
 }
 
 impl LegChildren {
     pub(crate) fn new(runs: Runs, parent: Job) -> Self {
-        Self { runs, parent, told: Mutex::default() }
+        Self { runs, parent, told: Mutex::default(), starting: tokio::sync::Mutex::default() }
     }
 
     /// Checks that a child would not be deeper below the first run than `most`.
@@ -108,12 +110,14 @@ impl ChildRuns for LegChildren {
 
     async fn start(&self, child: ChildRun) -> Result<RunId, ChildRunsError> {
         let run = self.run_of(&child.turn, &child.call);
+        let _starting = self.starting.lock().await;
         let children = self.children().await?;
         if children.iter().any(|known| *known.job.run() == run) {
             return Ok(run);
         }
-        if children.len() >= MAX_WAITED_CHILDREN {
-            return Err(ChildRunsError::TooMany { most: MAX_WAITED_CHILDREN });
+        let most = usize::try_from(child.max_children).unwrap_or(usize::MAX).min(MAX_WAITED_CHILDREN);
+        if children.len() >= most {
+            return Err(ChildRunsError::TooMany { most });
         }
         self.check_depth(child.max_depth).await?;
         let session = SessionId::from(format!("s_{}", self.digest(&child.turn, &child.call)));
@@ -219,7 +223,7 @@ async fn describe(
     let who = format!("Run {run}, which call {call} started,");
     let read = runs.store().read(job.session()).await;
     let (answer, spent) = match read {
-        Ok(read) => (last_answer(&read.entries), spent_of(&read.entries)),
+        Ok(read) => (last_answer(&read.entries), spent_of(run, &read.entries)),
         Err(error) if is_unreadable(&error) => {
             return Ok((format!("{who} is {phase}; its session cannot be read: {error}"), Spent::default()));
         }
@@ -259,12 +263,10 @@ fn last_answer(entries: &[zk_core::service::Entry]) -> Option<String> {
     })
 }
 
-fn spent_of(entries: &[zk_core::service::Entry]) -> Spent {
-    let turns = entries.iter().filter_map(|entry| entry.kind.usage());
-    turns.fold(Spent::default(), |sum, turn| {
-        let tokens = turn.usage.read() + turn.usage.output;
-        sum + Spent { usd: turn.cost.unwrap_or_default(), tokens }
-    })
+/// Returns the amount that a run has spent, with what its own children have spent or kept.
+fn spent_of(run: &RunId, entries: &[zk_core::service::Entry]) -> Spent {
+    let budget = RunBudget::last_of(run, entries).unwrap_or_default();
+    spent_in(entries) + budget.of_children()
 }
 
 fn engine_failed(error: &EngineError) -> ChildRunsError {

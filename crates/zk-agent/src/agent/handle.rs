@@ -7,11 +7,11 @@ use tokio_util::sync::CancellationToken;
 use zk_core::events::{Cause, CwdChanged, ModelSelect, ThinkingSelect};
 use zk_core::kernel::{Bus, Scope};
 use zk_core::model::{AgentError, Message, Model, Role, ThinkingRequest};
-use zk_core::service::{ContextId, OpenedSession, RunControl, SideAnswer, SideCall, TurnCwd};
+use zk_core::service::{ContextId, OpenedSession, RunControl, SideAnswer, SideCall, TurnCwd, spent_in};
 
 use super::busy::Busy;
 use crate::agent::{AgentInner, AgentState};
-use crate::budget::{BudgetChain, stored_spent};
+use crate::budget::BudgetChain;
 use crate::run::Control;
 use crate::run::Driver;
 use crate::run::Lineage;
@@ -270,7 +270,7 @@ impl Agent {
         set_up(&mut state);
         // Spending of the session stays counted when another branch of it is loaded.
         if let Some(ledger) = self.inner.ledger.as_ref().filter(|_| state.session != before) {
-            ledger.restore_spent(state.restored.as_deref().map(stored_spent).unwrap_or_default());
+            ledger.restore_spent(state.restored.as_deref().map(spent_in).unwrap_or_default());
         }
         Ok(())
     }

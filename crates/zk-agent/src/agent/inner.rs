@@ -8,9 +8,9 @@ use tokio_util::sync::CancellationToken;
 use zk_core::events::AgentWarmUp;
 use zk_core::kernel::{Bus, Scope};
 use zk_core::model::{AgentError, Message, Model, SessionId, ThinkingRequest};
-use zk_core::service::{ContextId, Entry, Provider, TurnEnv, UnfinishedRun};
+use zk_core::service::{ContextId, Entry, Provider, TurnEnv, UnfinishedRun, spent_in};
 
-use crate::budget::{Ledger, stored_spent};
+use crate::budget::Ledger;
 use crate::context::PrefixGuard;
 use crate::gates::DedupMemory;
 use crate::lock::lock;
@@ -124,7 +124,7 @@ impl AgentInner {
         prefix.restore(config.restored.as_deref().unwrap_or_default());
         let ledger = config.behavior.budget.and_then(Ledger::new);
         if let (Some(ledger), Some(entries)) = (&ledger, &config.restored) {
-            ledger.restore_spent(stored_spent(entries));
+            ledger.restore_spent(spent_in(entries));
         }
         Self {
             provider: config.provider,

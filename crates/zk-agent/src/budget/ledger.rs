@@ -2,7 +2,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 use zk_core::model::{AgentError, Budget, Model, RunId, Spent, Usage};
-use zk_core::service::{ChildBudget, Entry, Request, RunBudget};
+use zk_core::service::{ChildBudget, Request, RunBudget};
 
 use super::Quote;
 use super::quote::request_bytes;
@@ -107,10 +107,16 @@ impl Ledger {
         Some((as_budget(part), true))
     }
 
-    /// Forgets the part of a child that was not started.
-    pub(crate) fn drop_allotment(&self, child: &RunId) {
-        lock(&self.state).of_run.children.remove(child);
+    /// Forgets the part of a child that was not started; returns whether it had one.
+    pub(crate) fn drop_allotment(&self, child: &RunId) -> bool {
+        let mut state = lock(&self.state);
+        let is_reserved = matches!(state.of_run.children.get(child), Some(ChildBudget::Reserved(_)));
+        if is_reserved {
+            state.of_run.children.remove(child);
+        }
+        drop(state);
         self.freed.notify_waiters();
+        is_reserved
     }
 
     /// Replaces the part of an ended child by what it has spent; returns whether it had one.
@@ -177,15 +183,6 @@ impl Ledger {
         });
         Budget { usd, tokens }
     }
-}
-
-/// Sums up the cost of a stored conversation's turns and side calls.
-pub(crate) fn stored_spent(entries: &[Entry]) -> Spent {
-    let usages = entries.iter().filter_map(|entry| entry.kind.usage());
-    usages.fold(Spent::default(), |sum, turn| {
-        let tokens = turn.usage.read() + turn.usage.output;
-        sum + Spent { usd: turn.cost.unwrap_or_default(), tokens }
-    })
 }
 
 /// Budgets of a run, its agent and its ancestors, all of which a request must fit.

@@ -5,6 +5,6 @@ mod ledger;
 mod quote;
 mod reserve;
 
-pub(crate) use ledger::{BudgetChain, Ledger, Reservation, stored_spent};
+pub(crate) use ledger::{BudgetChain, Ledger, Reservation};
 pub(crate) use quote::{Estimator, Quote};
 pub(crate) use reserve::reserve_side_call;

@@ -128,11 +128,7 @@ impl RunState {
         self.store_entry(ANSWER_ENTRY, answer).await.map(drop)
     }
 
-    pub(super) async fn store_entry(
-        &self,
-        kind: &str,
-        data: &impl serde::Serialize,
-    ) -> Result<EntryId, StoreError> {
+    async fn store_entry(&self, kind: &str, data: &impl serde::Serialize) -> Result<EntryId, StoreError> {
         let Some(log) = self.cx.service::<dyn SessionLog>() else {
             return Err(StoreError::Refused("this conversation has no session".to_owned()));
         };

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use zk_core::kernel::Cx;
+use zk_core::kernel::{Bus, Cx};
 use zk_core::model::{AgentError, Budget, MailId, Message, MessageId, RunId, Spent};
 use zk_core::service::{
-    ChildRuns, ChildState, Leg, Mailbox, RUN_BUDGET_ENTRY, StoreError, StoredRunBudget, UnfinishedRun,
-    WithinLeg,
+    ChildRuns, ChildState, Leg, Mailbox, NewEntry, RUN_BUDGET_ENTRY, SessionLog, StoreError, StoredRunBudget,
+    UnfinishedRun, WithinLeg,
 };
 
 use super::state::RunState;
@@ -16,8 +16,23 @@ use crate::run::Lineage;
 /// Source of the messages that notify a parent of ended sub-agents.
 pub(crate) const SUB_AGENTS: &str = "sub-agents";
 
+/// Version of the data of entries about the budget of a run.
+const BUDGET_VERSION: u32 = 1;
+
 /// Ledger of a leg's run, as a service of its context.
 pub(crate) struct LegLedger(pub(crate) Arc<Ledger>);
+
+impl LegLedger {
+    /// Stores the budget of the run of `cx`, whole, so that it survives a power cut.
+    pub(crate) async fn store(&self, cx: &Cx, bus: &Bus) -> Result<(), StoreError> {
+        let log = cx.service::<dyn SessionLog>();
+        let log = log.ok_or_else(|| StoreError::Refused("this conversation has no session".to_owned()))?;
+        let stored = StoredRunBudget { of: cx.run_id().into(), budget: self.0.stored() };
+        let data = serde_json::to_value(stored).map_err(|error| StoreError::Failed(error.to_string()))?;
+        let entry = NewEntry::hidden(RUN_BUDGET_ENTRY, BUDGET_VERSION, data);
+        log.append_synced(&bus.scope("zk-agent"), entry).await.map(drop)
+    }
+}
 
 /// Adds the services of a leg to the context of its run; to that of a run inside of a call of a leg, their marker.
 pub(super) fn add_leg_services(
@@ -99,12 +114,7 @@ impl RunState {
         if !ledger.0.return_allotment(&run, spent) {
             return Ok(());
         }
-        self.store_budget(&ledger.0).await.map_err(|error| self.mail_error(&error))
-    }
-
-    async fn store_budget(&self, ledger: &Ledger) -> Result<(), StoreError> {
-        let stored = StoredRunBudget { of: self.shared.id.clone(), budget: ledger.stored() };
-        self.store_entry(RUN_BUDGET_ENTRY, &stored).await.map(drop)
+        ledger.store(&self.cx, &self.agent.bus).await.map_err(|error| self.mail_error(&error))
     }
 
     /// Queues the result of a child as a message that interrupts no call.
@@ -125,7 +135,7 @@ impl RunState {
         mailbox.take(id);
         if let Some(ledger) = self.cx.service::<LegLedger>() {
             ledger.0.set_for_run(budget);
-            self.store_budget(&ledger.0).await?;
+            ledger.store(&self.cx, &self.agent.bus).await?;
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use zk_core::kernel::Scope;
 use zk_core::model::{AgentError, Model, ThinkingRequest};
 use zk_core::service::{
-    ContextProducer, FixedSection, Isolation, PinnedContext, PromptSection, Tool, section_order,
+    ContextProducer, FixedSection, Isolation, Lease, PinnedContext, PromptSection, Tool, section_order,
 };
 
 pub use definition::AgentDefinition;
@@ -189,8 +189,10 @@ pub(crate) fn register_tool(agent: &Agent, options: SpawnOptions, scope: &Scope)
         });
     }
     let has_isolation = scope.bus().is_some_and(|bus| bus.service::<dyn Isolation>().is_some());
+    let is_leg = scope.bus().is_some_and(|bus| bus.service::<Lease>().is_some());
+    let background = tool::Background::choose(options.background, is_leg, origin.depth);
     let tool = tool::SpawnTool {
-        spec: tool::spec(&options, has_isolation),
+        spec: tool::spec(&options, has_isolation, background),
         total: SpawnCount::of(scope),
         parent: Arc::downgrade(&agent.inner),
         options,

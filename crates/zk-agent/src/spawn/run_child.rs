@@ -5,18 +5,13 @@ use std::sync::Arc;
 use serde_json::json;
 use zk_core::events::SpawnBefore;
 use zk_core::kernel::EmitError;
-use zk_core::model::{Budget, Display, RunId, ToolError, ToolErrorKind, ToolOutput, TurnId};
-use zk_core::service::{
-    ChildRun, ChildRuns, ChildRunsError, Leg, NewEntry, RUN_BUDGET_ENTRY, SessionLog, StoredRunBudget,
-    ToolCx, WithinLeg,
-};
+use zk_core::model::{Budget, Display, RunId, ToolError, ToolErrorKind, ToolOutput};
+use zk_core::service::{ChildRun, ChildRuns, ChildRunsError, Leg, StoreError, ToolCx, WithinLeg};
 
+use super::SpawnOptions;
 use super::tool::{Args, SpawnTool};
 use crate::agent::AgentInner;
 use crate::run::LegLedger;
-
-/// Version of the data of entries about the budget of a run.
-const BUDGET_VERSION: u32 = 1;
 
 /// Returns the starter of runs, if sub-agents in the background of this run are runs of their own.
 ///
@@ -72,15 +67,20 @@ impl SpawnTool {
             EmitError::Hook(_) => ToolError::failed(error.to_string()),
         })?;
         let allotment = reserve_allotment(&parent, &child, cx).await?;
-        let max_depth = self.options.max_depth;
-        let call = (turn, cx.call_id.clone());
-        let started = start((runs, call), (task, begins_with), cx, (max_depth, allotment)).await;
-        let run = started.map_err(|error| match error {
-            ChildRunsError::TooDeep { .. } | ChildRunsError::TooMany { .. } => {
-                ToolError::new(ToolErrorKind::Denied, error.to_string())
+        let SpawnOptions { max_depth, max_total: max_children, .. } = self.options;
+        let (call, cwd) = (cx.call_id.clone(), cx.cwd.clone());
+        let new = ChildRun { turn, call, task, begins_with, cwd, max_depth, max_children, allotment };
+        let run = match runs.start(new).await {
+            Ok(run) => run,
+            Err(error @ (ChildRunsError::TooDeep { .. } | ChildRunsError::TooMany { .. })) => {
+                take_back_allotment(&parent, &child, cx).await?;
+                return Err(ToolError::new(ToolErrorKind::Denied, error.to_string()));
             }
-            ChildRunsError::Failed(why) => ToolError::failed(format!("no run was started: {why}")),
-        })?;
+            // The child may exist, and spend what is reserved for it.
+            Err(ChildRunsError::Failed(why)) => {
+                return Err(ToolError::failed(format!("no run was started: {why}")));
+            }
+        };
         let text = format!(
             "{run} works on it as a run of its own. You are told its result once, also after your answer."
         );
@@ -88,16 +88,6 @@ impl SpawnTool {
         let line = Display::Line { text: format!("{run} as a run of its own") };
         Ok(ToolOutput { details: Some(details), ..ToolOutput::text(text).with_display(line) })
     }
-}
-
-async fn start(
-    (runs, (turn, call)): (&dyn ChildRuns, (TurnId, zk_core::model::CallId)),
-    (task, begins_with): (String, Vec<Arc<zk_core::model::Message>>),
-    cx: &ToolCx,
-    (max_depth, allotment): (u32, Budget),
-) -> Result<RunId, ChildRunsError> {
-    let cwd = cx.cwd.clone();
-    runs.start(ChildRun { turn, call, task, begins_with, cwd, max_depth, allotment }).await
 }
 
 /// Reserves a part of the run's budget for a child, and records it before the child can spend any. A child that has a
@@ -118,15 +108,22 @@ async fn reserve_allotment(
     if !is_new {
         return Ok(allotment);
     }
-    let failed = |why: String| {
+    ledger.store(&cx.cx, &parent.bus).await.map_err(|error| {
         ledger.0.drop_allotment(child);
-        ToolError::failed(format!("the session cannot record the budget of a run: {why}"))
-    };
-    let log = cx.cx.service::<dyn SessionLog>().ok_or_else(|| failed("there is none".to_owned()))?;
-    let stored = StoredRunBudget { of: cx.cx.run_id().into(), budget: ledger.0.stored() };
-    let data = serde_json::to_value(stored).map_err(|error| failed(error.to_string()))?;
-    let entry = NewEntry::hidden(RUN_BUDGET_ENTRY, BUDGET_VERSION, data);
-    let stored = log.append_synced(&parent.bus.scope("zk-agent"), entry).await;
-    stored.map_err(|error| failed(error.to_string()))?;
+        not_recorded(&error)
+    })?;
     Ok(allotment)
+}
+
+/// Takes back the part of a child that was refused, also in the session.
+async fn take_back_allotment(parent: &Arc<AgentInner>, child: &RunId, cx: &ToolCx) -> Result<(), ToolError> {
+    let Some(ledger) = cx.cx.service::<LegLedger>() else { return Ok(()) };
+    if !ledger.0.drop_allotment(child) {
+        return Ok(());
+    }
+    ledger.store(&cx.cx, &parent.bus).await.map_err(|error| not_recorded(&error))
+}
+
+fn not_recorded(error: &StoreError) -> ToolError {
+    ToolError::failed(format!("the session cannot record the budget of a run: {error}"))
 }

@@ -43,7 +43,43 @@ pub(super) struct Args {
     pub(super) isolation: Option<IsolationKind>,
 }
 
-pub(super) fn spec(options: &SpawnOptions, has_isolation: bool) -> Arc<ToolSpec> {
+/// Background of sub-agents, as the model is told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Background {
+    /// Sub-agents work within their call.
+    None,
+    /// Sub-agents work in this process.
+    InProcess,
+    /// Sub-agents are runs of their own.
+    AsRuns,
+}
+
+impl Background {
+    /// Returns the background that an agent offers at a depth of the tree. In a leg, the first agent alone starts runs of
+    /// their own.
+    pub(super) fn choose(is_on: bool, is_leg: bool, depth: u32) -> Self {
+        match (is_on, is_leg) {
+            (true, true) if depth == 0 => Self::AsRuns,
+            (true, false) => Self::InProcess,
+            (true, true) | (false, _) => Self::None,
+        }
+    }
+
+    fn description(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::InProcess => {
+                Some("Go on meanwhile: gives a name for the tool `agents`, and you are told of its end once")
+            }
+            Self::AsRuns => Some(
+                "Go on meanwhile: starts a run of its own, without other arguments than `task`, `context` and `turns`, and you \
+                 are told its result once",
+            ),
+        }
+    }
+}
+
+pub(super) fn spec(options: &SpawnOptions, has_isolation: bool, background: Background) -> Arc<ToolSpec> {
     let agents = &options.agents;
     let mut properties = serde_json::Map::new();
     let mut add = |name: &str, schema: Value| _ = properties.insert(name.to_owned(), schema);
@@ -55,9 +91,10 @@ pub(super) fn spec(options: &SpawnOptions, has_isolation: bool) -> Arc<ToolSpec>
             json!({"type": "string", "enum": names, "description": "One for the task, if there is"}),
         );
     }
-    if options.background {
-        let about = "Go on meanwhile: gives a name for the tool `agents`, and you are told of its end once";
+    if let Some(about) = background.description() {
         add("background", json!({"type": "boolean", "description": about}));
+    }
+    if options.background {
         let about = "What it begins with of this conversation: nothing (default), your last answer, or your last turns";
         let names = ["none", "last_answer", "last_turns"];
         add("context", json!({"type": "string", "enum": names, "description": about}));
@@ -303,5 +340,30 @@ async fn isolate(name: &str, cx: &ToolCx) -> Result<Arc<dyn IsolatedCopy>, ToolE
         () = cx.cx.stop_token().cancelled() => {
             Err(ToolError::new(ToolErrorKind::Aborted, "stopped while the workspace was copied"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_background_of_a_leg_is_a_run_that_its_first_agent_starts() {
+        let options = SpawnOptions { background: true, ..SpawnOptions::default() };
+        for (is_leg, depth, has) in [
+            (false, 0, Some("a name for the tool `agents`")),
+            (false, 1, Some("a name for the tool `agents`")),
+            (true, 0, Some("a run of its own")),
+            (true, 1, None),
+        ] {
+            let spec = spec(&options, true, Background::choose(options.background, is_leg, depth));
+            let about = spec.schema.pointer("/properties/background/description").and_then(Value::as_str);
+            assert_eq!(about.is_some(), has.is_some(), "{is_leg} {depth}: {about:?}");
+            assert!(
+                about.zip(has).is_none_or(|(about, has)| about.contains(has)),
+                "{is_leg} {depth}: {about:?}"
+            );
+        }
+        assert_eq!(Background::choose(false, true, 0), Background::None);
     }
 }

@@ -71,7 +71,7 @@ pub use session::{
     SessionSnapshot, SessionStore, SideCallOf, StoreError, StoredCall, StoredCallState, StoredConversation,
     StoredQuestion, StoredRunBudget, SubAgentEntry, SubAgentStep, SubAgentTexts, UnfinishedRun, Unreadable,
     WINDOW_OWNER, WithinLeg, check_leaf, count_branches, entry_labels, first_line, has_skill_text,
-    is_remember_line, present_branch,
+    is_remember_line, present_branch, spent_in,
 };
 #[cfg(feature = "typed")]
 pub use tool::FnTool;

@@ -8,10 +8,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use zk_core::model::{Budget, RunId, SessionId, Usage};
+use zk_agent::SpawnOptions;
+use zk_core::model::{Budget, RunId, SessionId, Spent, Usage};
 use zk_core::service::{
-    EngineName, EngineRun, EntryVisitor, Job, Lease, LegEnd, Legs, Mail, NewSession, OpenSession, RunFilter,
-    RunPhase, SessionFilter, SessionInfo, SessionScan, SessionSnapshot, SessionStore, StoreError, Take, Wait,
+    ChildBudget, EngineName, EngineRun, EntryVisitor, Job, Lease, LegEnd, Legs, Mail, NewSession,
+    OpenSession, RunBudget, RunFilter, RunPhase, SessionFilter, SessionInfo, SessionScan, SessionSnapshot,
+    SessionStore, StoreError, Take, Wait, spent_in,
 };
 use zk_engine::Placement;
 use zk_testkit::{Asked, Turn};
@@ -264,11 +266,70 @@ async fn runs_are_as_deep_as_they_may_be() {
             true => Turn::new().text("I wait."),
         }
     });
-    desk.runs.submit("/project", "Go deep.", Placement::default()).await.unwrap();
+    let placement = Placement { budget: Some(Budget::tokens(10_000_000)), ..Placement::default() };
+    desk.runs.submit("/project", "Go deep.", placement).await.unwrap();
     desk.serve_once().await;
     let runs = desk.runs.engine().list(&RunFilter::default()).await.unwrap();
     assert_eq!(runs.len(), 4, "the first one and three below: {runs:?}");
     assert!(runs.iter().all(|run| run.phase == RunPhase::Done), "{runs:?}");
+    // The part of a refused child is free again.
+    let mut parts = 0;
+    for run in &runs {
+        parts += budget_of(&desk, &run.job).await.children.len();
+    }
+    assert_eq!(parts, 3);
+}
+
+async fn budget_of(desk: &Desk, job: &Job) -> RunBudget {
+    let entries = desk.runs.store().read(job.session()).await.unwrap().entries;
+    RunBudget::last_of(job.run(), &entries).unwrap_or_default()
+}
+
+/// The parent, its child and the child's own child each have a turn that spends.
+#[tokio::test]
+async fn a_child_returns_what_its_own_children_have_left() {
+    let desk = Desk::answering(|asked| {
+        let text = text_of(asked);
+        let is_waiting = text.contains("as a run of its own");
+        let turn = match (text.contains("Do all."), text.contains("Do left.")) {
+            (true, _) if !is_waiting => delegate(&["Do left."]),
+            (_, true) if !is_waiting => delegate(&["Do the corner."]),
+            _ => Turn::new().text("done"),
+        };
+        spending(turn, 3_000)
+    });
+    let placement = Placement { budget: Some(Budget::tokens(10_000_000)), ..Placement::default() };
+    let job = desk.runs.submit("/project", "Do all.", placement).await.unwrap();
+    desk.serve_once().await;
+    assert_eq!(desk.phase_of(&job).await, RunPhase::Done);
+    let child = children_of(&desk, &job).await.remove(0).job;
+    let grandchild = children_of(&desk, &child).await.remove(0).job;
+    let mut spent = Spent::default();
+    for job in [&child, &grandchild] {
+        let own = spent_in(&desk.runs.store().read(job.session()).await.unwrap().entries);
+        assert!(own.tokens >= 3_000, "{own:?}");
+        spent += own;
+    }
+    assert_eq!(budget_of(&desk, &job).await.children[child.run()], ChildBudget::Returned(spent));
+}
+
+#[tokio::test]
+async fn a_run_has_as_many_children_as_a_session_may_have_sub_agents() {
+    let desk = Desk::with_spawn(SpawnOptions { max_total: 1, ..SpawnOptions::default() }, |asked| {
+        let text = text_of(asked);
+        match text.contains("Do all.") && !text.contains("as a run of its own") {
+            true => delegate(&["Do left.", "Do right."]),
+            false => Turn::new().text("done"),
+        }
+    });
+    let placement = Placement { budget: Some(Budget::tokens(10_000_000)), ..Placement::default() };
+    let job = desk.runs.submit("/project", "Do all.", placement).await.unwrap();
+    desk.serve_once().await;
+    assert_eq!(desk.phase_of(&job).await, RunPhase::Done);
+    assert_eq!(children_of(&desk, &job).await.len(), 1);
+    assert!(desk.stored(&job).await.contains("a run may have 1 child runs at most"));
+    // The part of the refused one is free again.
+    assert_eq!(budget_of(&desk, &job).await.children.len(), 1);
 }
 
 fn spending(turn: Turn, tokens: u64) -> Turn {

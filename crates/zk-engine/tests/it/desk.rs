@@ -19,6 +19,7 @@ use zk_testkit::{Asked, Script, ScriptedProvider, Turn};
 pub(crate) struct Opener {
     store: Arc<MemoryStore>,
     script: Script,
+    spawn: SpawnOptions,
 }
 
 struct Opened(Agent);
@@ -46,7 +47,7 @@ impl LegOpener for Opener {
         let agent = Agent::builder(Arc::new(ScriptedProvider::new(self.script.clone())))
             .model_id("scripted")
             .unguarded()
-            .spawn(SpawnOptions { background: true, ..SpawnOptions::default() })
+            .spawn(SpawnOptions { background: true, ..self.spawn.clone() })
             .resume(stored)
             .build()
             .unwrap();
@@ -66,6 +67,14 @@ pub(crate) struct Desk {
 impl Desk {
     /// Creates a desk whose model answers with `answer`.
     pub(crate) fn answering(answer: impl Fn(&Asked) -> Turn + Send + Sync + 'static) -> Self {
+        Self::with_spawn(SpawnOptions::default(), answer)
+    }
+
+    /// Creates a desk whose agents have these limits of sub-agents.
+    pub(crate) fn with_spawn(
+        spawn: SpawnOptions,
+        answer: impl Fn(&Asked) -> Turn + Send + Sync + 'static,
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let engine = LocalEngine::new(dir.path().join("engine"), Arc::new(LocalStateFiles::default()));
         let (store, asks) = (Arc::new(MemoryStore::new()), Arc::new(AtomicUsize::new(0)));
@@ -74,7 +83,7 @@ impl Desk {
             counted.fetch_add(1, Ordering::SeqCst);
             answer(asked)
         });
-        let opener = Arc::new(Opener { store: store.clone(), script });
+        let opener = Arc::new(Opener { store: store.clone(), script, spawn });
         let runs = Runs::new(Arc::new(engine), store, Arc::new(Redactor::new()));
         let legs = Arc::new(AgentLegs::new(opener.clone()).with_runs(runs.clone()));
         Self { runs, legs, asks, dir, opener }

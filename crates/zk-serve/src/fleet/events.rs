@@ -45,7 +45,7 @@ struct Follower {
     state: Option<(RunPhase, u64, bool)>,
 }
 
-/// The client is gone.
+/// The stream is over: the client is gone, or was told of an error.
 struct Gone;
 
 impl Follower {
@@ -85,15 +85,15 @@ impl Follower {
             Ok(entries) => entries.into_iter().next().map(|entry| entry.id),
             // The session of a scheduled run exists once its first leg begins.
             Err(StoreError::NotFound { .. }) => None,
-            Err(error) => {
-                self.send("error", None, &error.to_string()).await?;
-                return Err(Gone);
-            }
+            Err(error) => return Err(self.fail(&error).await),
         };
         if newest.is_none() || newest == self.last {
             return Ok(false);
         }
-        let Ok(read) = self.runs.store().read(session).await else { return Ok(false) };
+        let read = match self.runs.store().read(session).await {
+            Ok(read) => read,
+            Err(error) => return Err(self.fail(&error).await),
+        };
         let known =
             self.last.as_ref().and_then(|last| read.entries.iter().position(|entry| entry.id == *last));
         for entry in read.entries.iter().skip(known.map_or(0, |at| at + 1)) {
@@ -103,6 +103,12 @@ impl Follower {
         }
         self.last = newest;
         Ok(true)
+    }
+
+    /// Tells the client of an error of the store, which ends the stream.
+    async fn fail(&self, error: &StoreError) -> Gone {
+        let _ = self.send("error", None, &error.to_string()).await;
+        Gone
     }
 
     async fn send(&self, event: &str, id: Option<&EntryId>, data: &impl Serialize) -> Result<(), Gone> {

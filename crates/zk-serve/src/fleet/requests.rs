@@ -23,7 +23,28 @@ pub(super) struct SubmitRequest {
     queue: Option<EngineName>,
     #[serde(default)]
     priority: i8,
-    budget: Option<Budget>,
+    budget: Option<BudgetRequest>,
+}
+
+/// Budget of a run that a client submits: money, tokens or both.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BudgetRequest {
+    usd: Option<f64>,
+    tokens: Option<u64>,
+}
+
+impl TryFrom<BudgetRequest> for Budget {
+    type Error = FleetError;
+
+    fn try_from(BudgetRequest { usd, tokens }: BudgetRequest) -> Result<Self, FleetError> {
+        let is_amount = usd.is_none_or(|usd| usd > 0.0 && usd.is_finite()) && tokens != Some(0);
+        let budget = Self { usd, tokens };
+        if !is_amount || budget.is_unlimited() {
+            return Err(FleetError::Invalid("`budget` has `usd`, `tokens` or both, above 0".to_owned()));
+        }
+        Ok(budget)
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -116,6 +137,7 @@ impl Client<'_> {
     ) -> Result<Job, FleetError> {
         let SubmitRequest { prompt, run, preset, workspace, queue, priority, budget } = request;
         let tenant = self.tenant()?;
+        let budget = budget.map(Budget::try_from).transpose()?;
         let run = run.map(|run| RunId::from(run.as_str()));
         if let Some(run) = &run {
             let known = self.runs.engine().list(&RunFilter::run(run.clone())).await?.into_iter().next();

@@ -10,10 +10,11 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use zk_core::kernel::Source;
-use zk_core::model::{EntryId, Message};
+use zk_core::model::{EntryId, Message, SessionId};
 use zk_core::service::{
-    Durability, EngineName, EntryKind, Job, Lease, LegEnd, Legs, MailKind, NewEntry, QUESTION_ENTRY,
-    Question, Redactor, RunPhase, RunStatus, ScheduleTimes, StoredQuestion, Take, Wait,
+    Durability, EngineName, Entry, EntryKind, Job, Lease, LegEnd, Legs, MailKind, NewEntry, NewSession,
+    OpenSession, QUESTION_ENTRY, Question, Redactor, RunPhase, RunStatus, ScheduleTimes, SessionFilter,
+    SessionInfo, SessionSnapshot, SessionStore, StoreError, StoredQuestion, Take, Wait,
 };
 use zk_engine::{LocalEngine, Placement, Runs};
 use zk_exec::LocalStateFiles;
@@ -41,9 +42,13 @@ impl Drop for Desk {
 
 impl Desk {
     async fn start() -> Self {
+        Self::over(Arc::new(MemoryStore::new())).await
+    }
+
+    async fn over(store: Arc<dyn SessionStore>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let engine = LocalEngine::new(dir.path().join("engine"), Arc::new(LocalStateFiles::default()));
-        let runs = Runs::new(Arc::new(engine), Arc::new(MemoryStore::new()), Arc::new(Redactor::new()));
+        let runs = Runs::new(Arc::new(engine), store, Arc::new(Redactor::new()));
         let tokens = format!("* {ALL}\nacme {ACME}\nhook:nightly {HOOK}\n");
         let server = FleetServer::new(runs.clone(), FleetTokens::parse(&tokens).unwrap(), "/project".into());
         let listener = LoopbackListener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
@@ -133,6 +138,11 @@ async fn bad_requests_are_told_and_change_nothing() {
         ("POST /v1/runs", json!({"prompt": "x", "cwd": "/etc"}), 400),
         ("POST /v1/runs", json!({"prompt": "x", "preset": "../../x"}), 400),
         ("POST /v1/runs", json!([]), 400),
+        ("POST /v1/runs", json!({"prompt": "x", "budget": {}}), 400),
+        ("POST /v1/runs", json!({"prompt": "x", "budget": {"usd": null}}), 400),
+        ("POST /v1/runs", json!({"prompt": "x", "budget": {"dollars": 5}}), 400),
+        ("POST /v1/runs", json!({"prompt": "x", "budget": {"usd": -1}}), 400),
+        ("POST /v1/runs", json!({"prompt": "x", "budget": {"usd": 5, "tokens": 0}}), 400),
         ("GET /v1/runs?phase=odd", Value::Null, 400),
         ("GET /v1/runs/r_none", Value::Null, 404),
         ("DELETE /v1/runs", Value::Null, 404),
@@ -252,6 +262,49 @@ async fn events_go_on_behind_the_last_one_and_end_with_the_run() {
     let mut stream = desk.open(ALL, &again, "").await;
     let (id, ..) = next_event(&mut stream).await;
     assert_eq!(id, added[0].as_str());
+}
+
+/// Store whose sessions cannot be read, but for their last entries.
+struct BreakingStore(MemoryStore);
+
+#[async_trait]
+impl SessionStore for BreakingStore {
+    async fn create(&self, new: NewSession) -> Result<Arc<dyn OpenSession>, StoreError> {
+        self.0.create(new).await
+    }
+
+    async fn open(&self, id: &SessionId) -> Result<Arc<dyn OpenSession>, StoreError> {
+        self.0.open(id).await
+    }
+
+    async fn read(&self, _: &SessionId) -> Result<SessionSnapshot, StoreError> {
+        Err(StoreError::Failed("the disk is gone".to_owned()))
+    }
+
+    async fn last_entries(&self, id: &SessionId, most: usize) -> Result<Vec<Entry>, StoreError> {
+        self.0.last_entries(id, most).await
+    }
+
+    async fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionInfo>, StoreError> {
+        self.0.list(filter).await
+    }
+
+    async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
+        self.0.delete(id).await
+    }
+}
+
+#[tokio::test]
+async fn events_end_with_the_error_of_the_store() {
+    let desk = Desk::over(Arc::new(BreakingStore(MemoryStore::new()))).await;
+    let job = desk.runs.submit("/project", "Do it.", Placement::default()).await.unwrap();
+    desk.serve_once(LegEnd::Done(RunStatus::Completed)).await;
+    let mut stream = desk.open(ALL, &format!("GET /v1/runs/{}/events", job.run()), "").await;
+    let (_, event, data) = next_event(&mut stream).await;
+    assert!(event == "error" && data.contains("the disk is gone"), "{event} {data}");
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).await.unwrap();
+    assert!(!rest.contains("event:"), "{rest}");
 }
 
 #[tokio::test]

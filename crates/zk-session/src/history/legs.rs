@@ -1,10 +1,10 @@
 //! State of a run that outlives its worker, rebuilt from the log of its session.
 
-use zk_core::model::{EntryId, RunId, SessionId, Spent};
+use zk_core::model::{EntryId, RunId, SessionId};
 use zk_core::service::{
     ANSWER_ENTRY, CustomEntry, Entry, EntryKind, LegAnswer, LiveEntries, Mail, MailKind, OpenTurn,
-    QUESTION_ENTRY, RUN_BUDGET_ENTRY, SessionStore, StoreError, StoredCall, StoredCallState, StoredQuestion,
-    StoredRunBudget, UiAnswer, UnfinishedRun,
+    QUESTION_ENTRY, RunBudget, SessionStore, StoreError, StoredCall, StoredCallState, StoredQuestion,
+    UiAnswer, UnfinishedRun, spent_in,
 };
 
 use super::loaded::Loaded;
@@ -112,18 +112,11 @@ pub(crate) fn take_unfinished(run: &RunId, live: &LiveEntries, loaded: &mut Load
     let begin = entries.iter().rposition(is_start).unwrap_or_default();
     let answered = |entry: &&Entry| matches!(&entry.kind, EntryKind::Message { usage: Some(_), .. });
     let turns = entries.iter().skip(begin).filter(answered).count() + usize::from(open_turn.is_some());
-    let stored = entries.iter().rev().find_map(|entry| {
-        let stored: StoredRunBudget = agent_entry(entry, RUN_BUDGET_ENTRY)?.data.read().ok()?;
-        (stored.of == *run).then_some(stored.budget)
-    });
-    let mut budget = stored.unwrap_or_default();
+    let mut budget = RunBudget::last_of(run, entries).unwrap_or_default();
     // If the start of the run was left out, the sum of all that was left out counts as its own.
     let first =
         if entries.get(begin).is_some_and(|start| start.id.as_str() == LiveEntries::SUM) { 0 } else { begin };
-    for turn in entries.iter().skip(first).filter_map(|entry| entry.kind.usage()) {
-        let tokens = turn.usage.read() + turn.usage.output;
-        budget.spent += Spent { usd: turn.cost.unwrap_or_default(), tokens };
-    }
+    budget.spent = spent_in(entries.get(first..).unwrap_or_default());
     // Questions of other runs, such as those of an imported session, approve nothing in this one.
     let mut questions = questions(entries);
     questions.retain(|(_, asked)| asked.run_id == *run);

@@ -24,7 +24,7 @@ pub use leg::{
     ANSWER_ENTRY, ChildBudget, ChildRun, ChildRuns, ChildRunsError, ChildState, Leg, LegAnswer,
     MAX_MAIL_BYTES, Mail, MailKind, Mailbox, OpenTurn, ParkedCall, ParkedQuestion, QUESTION_ENTRY,
     RUN_BUDGET_ENTRY, RunBudget, StoredCall, StoredCallState, StoredQuestion, StoredRunBudget, UnfinishedRun,
-    WithinLeg,
+    WithinLeg, spent_in,
 };
 pub use listing::{Lock, SessionFilter, SessionInfo, Unreadable};
 pub use log::{

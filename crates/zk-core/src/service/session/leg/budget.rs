@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Budget, RunId, Spent};
+use crate::service::{Entry, EntryKind};
 
 /// Kind of the plugin entry that holds a [`StoredRunBudget`]. The last one of a run counts.
 pub const RUN_BUDGET_ENTRY: &str = "run-budget";
@@ -42,6 +43,23 @@ pub struct RunBudget {
     pub spent: Spent,
 }
 
+/// Sums up the cost of the turns and side calls that the entries of a session record.
+///
+/// ```
+/// use zk_core::model::Spent;
+/// use zk_core::service::spent_in;
+///
+/// assert_eq!(spent_in(&[]), Spent::default());
+/// ```
+#[must_use]
+pub fn spent_in(entries: &[Entry]) -> Spent {
+    let usages = entries.iter().filter_map(|entry| entry.kind.usage());
+    usages.fold(Spent::default(), |sum, turn| {
+        let tokens = turn.usage.read() + turn.usage.output;
+        sum + Spent { usd: turn.cost.unwrap_or_default(), tokens }
+    })
+}
+
 /// Part of a budget that a child run has or had.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -63,6 +81,23 @@ impl ChildBudget {
 }
 
 impl RunBudget {
+    /// Returns the budget of `run` that the entries of its session hold last, without what the run itself has spent.
+    ///
+    /// ```
+    /// use zk_core::service::RunBudget;
+    ///
+    /// assert_eq!(RunBudget::last_of(&"r_1".into(), &[]), None);
+    /// ```
+    #[must_use]
+    pub fn last_of(run: &RunId, entries: &[Entry]) -> Option<Self> {
+        entries.iter().rev().find_map(|entry| {
+            let EntryKind::Custom(custom) = &entry.kind else { return None };
+            let is_budget = custom.kind == RUN_BUDGET_ENTRY && custom.source == "zk-agent";
+            let stored: StoredRunBudget = is_budget.then(|| custom.data.read().ok())??;
+            (stored.of == *run).then_some(stored.budget)
+        })
+    }
+
     /// Returns the amount that is reserved for children or was spent by them.
     #[must_use]
     pub fn of_children(&self) -> Spent {

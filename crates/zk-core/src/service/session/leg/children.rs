@@ -43,6 +43,8 @@ pub struct ChildRun {
     pub cwd: PathBuf,
     /// Maximum number of runs below the first one, in a line.
     pub max_depth: u32,
+    /// Maximum number of runs that the parent may have started, this one included.
+    pub max_children: u32,
     /// Budget of the run, reserved from that of its parent; without a limit if that has none.
     pub allotment: Budget,
 }

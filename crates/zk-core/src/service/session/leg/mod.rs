@@ -6,7 +6,7 @@ mod mail;
 mod open_turn;
 mod question;
 
-pub use budget::{ChildBudget, RUN_BUDGET_ENTRY, RunBudget, StoredRunBudget};
+pub use budget::{ChildBudget, RUN_BUDGET_ENTRY, RunBudget, StoredRunBudget, spent_in};
 pub use children::{ChildRun, ChildRuns, ChildRunsError, ChildState};
 pub use mail::{MAX_MAIL_BYTES, Mail, MailKind, Mailbox};
 pub use open_turn::{OpenTurn, StoredCall, StoredCallState, UnfinishedRun};
