@@ -139,14 +139,16 @@ impl StateFiles for LocalStateFiles {
 
     fn append(&self, path: &Path, bytes: &[u8]) -> Result<u64, StateFileError> {
         let failed = |source| StateFileError::Io { doing: "append to", path: path.to_owned(), source };
-        let mut kept = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let end = match kept.take() {
+        let kept = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut end = match kept {
             Some(end) if end.is_at(path) => end,
             _ => open_end(path).map_err(failed)?,
         };
-        let OpenFile { file, .. } = kept.insert(end);
-        file.write_all(bytes).map_err(failed)?;
-        file.seek(SeekFrom::End(0)).map_err(failed)
+        end.file.write_all(bytes).map_err(failed)?;
+        let size = end.file.seek(SeekFrom::End(0)).map_err(failed)?;
+        // A file that failed is opened again.
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
+        Ok(size)
     }
 
     fn lock(&self, path: &Path) -> Result<StateLock, StateFileError> {

@@ -323,9 +323,16 @@ impl Handler<ToolResultsAfter> for Log {
         if let Err(error) = self.flush(durability).await {
             // The next append makes up for the results alone: the plugins were not told that their entries are stored.
             self.state.lock().await.unstored.retain(|entry| !joined.contains(entry));
+            self.queue().entries.retain(|entry| !joined.contains(entry));
             return Err(error.into());
         }
-        self.state.lock().await.model = Some(ev.usage.model.clone());
+        let mut state = self.state.lock().await;
+        state.model = Some(ev.usage.model.clone());
+        let is_lost = state.lost;
+        drop(state);
+        if is_lost {
+            return Ok(None);
+        }
         for entry in joined {
             if let EntryKind::Custom(entry) = entry {
                 // The entry is stored; a failure of an observer is reported by the bus.
@@ -338,6 +345,8 @@ impl Handler<ToolResultsAfter> for Log {
 
 impl Handler<SessionEnd> for Log {
     async fn call(&self, ev: &SessionEnd, cx: &Cx) -> Answer<SessionEnd> {
+        // Left by a turn whose results were not stored.
+        self.queue().joined.clear();
         let mut entries: Vec<_> = ev.entries.iter().cloned().map(EntryKind::Custom).collect();
         if cx.service::<Leg>().is_none_or(|leg| !leg.goes_on()) {
             entries.push(EntryKind::RunEnd { run_id: ev.run_id.clone(), status: ev.status });

@@ -305,6 +305,8 @@ async fn store_turn((shared, own): &(Arc<Shared>, Scope), _: &ToolResultsAfter, 
 
 /// Stores the remaining record of a run that ends.
 async fn store_run(shared: &Arc<Shared>, _: &SessionBeforeEnd, _: &Cx) -> Option<NewEntry> {
+    // The parts of a failed write of results are not stored.
+    shared.state().engine.give_up_storing();
     // Waits for records that are being stored, so that they are not stored again.
     let _one_at_a_time = shared.keeping.lock().await;
     let mut state = shared.state();

@@ -71,6 +71,11 @@ impl Engine {
         self.being_stored = Some(kept);
     }
 
+    /// Marks the parts that were being stored as not stored, after a failure.
+    pub(crate) fn give_up_storing(&mut self) {
+        self.being_stored = None;
+    }
+
     /// Marks the parts that were being stored as stored; `false` if there were none.
     pub(crate) fn end_storing(&mut self) -> bool {
         let kept = self.being_stored.take();
