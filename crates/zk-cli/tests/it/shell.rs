@@ -224,7 +224,7 @@ fn fifty_canaries_are_in_no_request_session_or_log() {
     let Some(mut terminal) = Terminal::open(&person, "shell --shell bash") else { return };
     terminal.expect(PROMPT);
     for n in 0..10 {
-        // What comes before the shell switches the echo off is shown, and no secret.
+        // Keys that arrive before the echo is off are shown, and are no secrets.
         terminal.keys("stty -echo; echo hidden; read -s word; stty echo; echo read-it\r");
         terminal.expect("hidden\r\n");
         terminal.keys(&format!("canary-password-{n}\r"));
