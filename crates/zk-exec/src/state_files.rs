@@ -1,7 +1,7 @@
 mod flaws;
 
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
-use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -52,15 +52,16 @@ struct OpenFile {
     file: File,
     /// Device and inode.
     id: (u64, u64),
+    /// Whether it is on a disk of this machine. On another, a file that stays open shows no appends of others.
+    is_local: bool,
 }
 
 impl OpenFile {
-    /// Whether the path still names this file, for its owner alone.
-    fn is_at(&self, path: &Path) -> bool {
-        self.path == path
-            && path
-                .symlink_metadata()
-                .is_ok_and(|found| (found.dev(), found.ino()) == self.id && found.mode() & FOR_OTHERS == 0)
+    /// Size of the file; `None` unless the path still names it, for its owner alone.
+    fn size_at(&self, path: &Path) -> Option<u64> {
+        let found = path.symlink_metadata().ok().filter(|_| self.path == path)?;
+        let is_this = (found.dev(), found.ino()) == self.id && found.mode() & FOR_OTHERS == 0;
+        is_this.then_some(found.len())
     }
 }
 
@@ -140,15 +141,14 @@ impl StateFiles for LocalStateFiles {
     fn append(&self, path: &Path, bytes: &[u8]) -> Result<u64, StateFileError> {
         let failed = |source| StateFileError::Io { doing: "append to", path: path.to_owned(), source };
         let kept = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let mut end = match kept {
-            Some(end) if end.is_at(path) => end,
-            _ => open_end(path).map_err(failed)?,
-        };
-        end.file.write_all(bytes).map_err(failed)?;
-        let size = end.file.seek(SeekFrom::End(0)).map_err(failed)?;
+        let kept = kept.and_then(|kept| kept.size_at(path).map(|size| (kept, size)));
+        let (mut open, size) = kept.map_or_else(|| open_end(path), Ok).map_err(failed)?;
+        open.file.write_all(bytes).map_err(failed)?;
         // A file that failed is opened again.
-        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
-        Ok(size)
+        if open.is_local {
+            *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(open);
+        }
+        Ok(size.saturating_add(bytes.len() as u64))
     }
 
     fn lock(&self, path: &Path) -> Result<StateLock, StateFileError> {
@@ -171,8 +171,8 @@ impl StateFiles for LocalStateFiles {
     }
 }
 
-/// Opens the file at `path` for appends, and makes it and its directory if missing.
-fn open_end(path: &Path) -> io::Result<OpenFile> {
+/// Opens the file at `path` for appends, and makes it and its directory if missing. Returns its size, too.
+fn open_end(path: &Path) -> io::Result<(OpenFile, u64)> {
     let open = || private_options().append(true).create(true).open(path);
     // The directory nearly always exists, so it is created only after a failed open.
     let file = match open() {
@@ -189,7 +189,23 @@ fn open_end(path: &Path) -> io::Result<OpenFile> {
     if found.mode() & FOR_OTHERS != 0 {
         file.set_permissions(Permissions::from_mode(0o600))?;
     }
-    Ok(OpenFile { path: path.to_owned(), file, id: (found.dev(), found.ino()) })
+    let (id, is_local) = ((found.dev(), found.ino()), is_on_local_disk(&file));
+    Ok((OpenFile { path: path.to_owned(), file, id, is_local }, found.len()))
+}
+
+/// Whether a file is on a file system of this machine alone.
+#[cfg(target_os = "linux")]
+fn is_on_local_disk(file: &File) -> bool {
+    /// Magic numbers of NFS, SMB (two), FUSE, 9P, Ceph and AFS, of `linux/magic.h`.
+    const SHARED: [u32; 7] =
+        [0x6969, 0xff53_4d42, 0xfe53_4d42, 0x6573_5546, 0x0102_1997, 0x00c3_6400, 0x5346_414f];
+    // The type has 32 bits, sign-extended or not.
+    rustix::fs::fstatfs(file).is_ok_and(|found| !SHARED.contains(&(found.f_type as u32)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_on_local_disk(_file: &File) -> bool {
+    false
 }
 
 /// Opens the file by which the file at `path` is locked, and makes it and its directory if missing.

@@ -33,8 +33,8 @@ pub trait StateFiles: Send + Sync + fmt::Debug {
     /// [`StateFileError::Io`]; the old file is unchanged then.
     fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), StateFileError>;
 
-    /// Appends `bytes` to the file at `path` in one write, and returns the new size. Creates the file and its
-    /// directory if missing.
+    /// Appends `bytes` to the file at `path` in one write, and returns the new size, to which an append of
+    /// another process at the same moment is not added. Creates the file and its directory if missing.
     ///
     /// # Errors
     /// [`StateFileError::Io`], also for a link or a pipe at `path`.
