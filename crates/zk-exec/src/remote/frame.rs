@@ -13,14 +13,23 @@ pub(super) fn connect(socket: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(socket)
 }
 
+/// Largest content that is copied behind the head of its frame, in bytes, so that one write sends both.
+const MAX_COPIED_BYTES: usize = 64 << 10;
+
 pub(super) fn encode(head: &impl Serialize, bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut frame = encode_head(head, bytes)?;
+    frame.extend_from_slice(bytes);
+    Ok(frame)
+}
+
+/// Encodes the beginning of a frame, up to its bytes.
+fn encode_head(head: &impl Serialize, bytes: &[u8]) -> io::Result<Vec<u8>> {
     let head = serde_json::to_vec(head)?;
-    let mut frame = Vec::with_capacity(head.len() + bytes.len() + 8);
+    let mut frame = Vec::with_capacity(head.len() + bytes.len().min(MAX_COPIED_BYTES) + 8);
     for part in [&head[..], bytes] {
         frame.extend_from_slice(&u32::try_from(part.len()).map_err(io::Error::other)?.to_le_bytes());
     }
     frame.extend_from_slice(&head);
-    frame.extend_from_slice(bytes);
     Ok(frame)
 }
 
@@ -34,7 +43,11 @@ fn lengths(head: [u8; 8]) -> io::Result<(u64, u64)> {
 }
 
 pub(super) fn send(to: &mut impl Write, head: &impl Serialize, bytes: &[u8]) -> io::Result<()> {
-    to.write_all(&encode(head, bytes)?)
+    if bytes.len() <= MAX_COPIED_BYTES {
+        return to.write_all(&encode(head, bytes)?);
+    }
+    to.write_all(&encode_head(head, bytes)?)?;
+    to.write_all(bytes)
 }
 
 pub(super) fn receive<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<(T, Vec<u8>)> {
@@ -56,7 +69,11 @@ pub(super) async fn send_to(
     head: &impl Serialize,
     bytes: &[u8],
 ) -> io::Result<()> {
-    to.write_all(&encode(head, bytes)?).await
+    if bytes.len() <= MAX_COPIED_BYTES {
+        return to.write_all(&encode(head, bytes)?).await;
+    }
+    to.write_all(&encode_head(head, bytes)?).await?;
+    to.write_all(bytes).await
 }
 
 pub(super) async fn receive_from<T: DeserializeOwned>(

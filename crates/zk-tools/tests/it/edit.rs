@@ -2,6 +2,7 @@ use serde_json::json;
 use zk_core::model::{Display, ToolErrorKind};
 use zk_tools::ToolsOptions;
 
+use crate::context::FILE_COPIES;
 use crate::support::{Desk, MEMORY, forget_peak, is_alone, memory};
 
 #[tokio::test]
@@ -189,6 +190,6 @@ async fn a_short_text_in_a_large_file_takes_no_memory_for_each_place() {
     assert!(error.message.contains(&format!("stands {places} times in `a.txt`, at lines 1, 1,")), "{error}");
     let said = desk.ok("edit", edit("b", true)).await;
     assert!(said.starts_with(&format!("Edited `a.txt`: {places} replacements (lines 1, 1,")), "{said}");
-    assert!(memory() - before < 5 * size as u64, "{} MB", (memory() - before) >> 20);
+    assert!(memory() - before < FILE_COPIES * size as u64, "{} MB", (memory() - before) >> 20);
     assert_eq!(desk.get("a.txt"), "ax".repeat(size / 2));
 }
