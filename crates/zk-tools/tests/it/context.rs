@@ -6,9 +6,6 @@ use std::path::Path;
 use zk_core::kernel::Bus;
 use zk_exec::{Environment, LocalPlugin, WorkspaceFiles};
 
-/// Largest number of copies of a file that this process has in memory while the file is edited.
-pub(crate) const FILE_COPIES: u64 = 5;
-
 /// Serves `dyn Exec` and `dyn Files` with `root` as the one directory.
 pub(crate) fn install(bus: &Bus, root: &Path) {
     let env = Environment::filtered([("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LC_ALL", "C")]);

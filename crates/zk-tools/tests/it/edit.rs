@@ -2,7 +2,7 @@ use serde_json::json;
 use zk_core::model::{Display, ToolErrorKind};
 use zk_tools::ToolsOptions;
 
-use crate::context::FILE_COPIES;
+use crate::FILE_COPIES;
 use crate::support::{Desk, MEMORY, forget_peak, is_alone, memory};
 
 #[tokio::test]

@@ -34,3 +34,6 @@ mod spill;
 mod support;
 mod todo;
 mod write;
+
+/// Largest number of copies of a file that this process has in memory while the file is edited.
+pub(crate) const FILE_COPIES: u64 = 5;

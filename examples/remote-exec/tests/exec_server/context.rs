@@ -8,10 +8,6 @@ use zk_core::kernel::Bus;
 use zk_core::service::{Exec, Files};
 use zk_exec::{Environment, ExecServer, ProcessExec, Remote, WorkspaceFiles};
 
-/// Largest number of copies of a file that this process has in memory while the file is edited: the
-/// server is in this process, too, and has one copy of what it sends or receives.
-pub(crate) const FILE_COPIES: u64 = 6;
-
 /// The other side.
 struct Other(
     Option<Runtime>,

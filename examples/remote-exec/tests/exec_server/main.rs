@@ -20,3 +20,7 @@ mod shell;
 mod support;
 #[path = "../../../../crates/zk-tools/tests/it/write.rs"]
 mod write;
+
+/// Largest number of copies of a file that this process has in memory while the file is edited: the
+/// server is in this process, too, and has one copy of what it sends or receives.
+pub(crate) const FILE_COPIES: u64 = 6;

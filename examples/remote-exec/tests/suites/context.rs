@@ -8,9 +8,6 @@ use example_remote_exec::{SocketExec, SocketFiles};
 use zk_core::kernel::Bus;
 use zk_core::service::{Exec, Files};
 
-/// Largest number of copies of a file that this process has in memory while the file is edited.
-pub(crate) const FILE_COPIES: u64 = 5;
-
 /// Ends the other side.
 struct Other(
     Mutex<Child>,

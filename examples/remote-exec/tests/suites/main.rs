@@ -26,3 +26,6 @@ mod shell;
 mod support;
 #[path = "../../../../crates/zk-tools/tests/it/write.rs"]
 mod write;
+
+/// Largest number of copies of a file that this process has in memory while the file is edited.
+pub(crate) const FILE_COPIES: u64 = 5;
