@@ -146,21 +146,27 @@ pub(crate) fn by_name_at(path: &Path, roots: &[PathBuf], home: Option<&Path>) ->
     // A name that is not valid text could be any name.
     let Some(names) = folded_names(&path) else { return PathPlace::Secret };
     let below_home = home.and_then(|home| folded_names(path.strip_prefix(home).ok()?)).unwrap_or_default();
-    let is_guarded = |guard: fn(PathGuard) -> bool, names: &[String]| {
-        let at_home = GuardedPath::AT_HOME.iter().filter(|guarded| guarded.begins(&below_home));
-        GuardedPath::anywhere_in(names).into_iter().chain(at_home).any(|guarded| guard(guarded.guard))
+    let at_home: Vec<PathGuard> = GuardedPath::AT_HOME
+        .iter()
+        .filter(|guarded| guarded.begins(&below_home))
+        .map(|guarded| guarded.guard)
+        .collect();
+    let guards_of = |names: &[String]| {
+        let anywhere = GuardedPath::anywhere_in(names).into_iter().map(|guarded| guarded.guard);
+        anywhere.chain(at_home.iter().copied()).collect::<Vec<_>>()
     };
-    let is_secret = |guard| guard == PathGuard::Secret;
-    if is_guarded(is_secret, &names) || names.iter().any(|name| PASSWORDS.contains(&name.as_str())) {
+    if guards_of(&names).contains(&PathGuard::Secret)
+        || names.iter().any(|name| PASSWORDS.contains(&name.as_str()))
+    {
         return PathPlace::Secret;
     }
     let Some(inner) = roots.iter().find_map(|root| path.strip_prefix(root).ok()) else {
         return PathPlace::Outside;
     };
-    let inner = folded_names(inner).unwrap_or_default();
-    if is_guarded(|guard| guard == PathGuard::Private, &inner) {
+    let guards = guards_of(&folded_names(inner).unwrap_or_default());
+    if guards.contains(&PathGuard::Private) {
         PathPlace::Private
-    } else if is_guarded(|guard| guard != PathGuard::Secret, &inner) {
+    } else if guards.iter().any(|guard| *guard != PathGuard::Secret) {
         PathPlace::Protected
     } else {
         PathPlace::Inside

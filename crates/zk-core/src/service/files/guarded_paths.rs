@@ -283,19 +283,20 @@ impl GuardedPath {
     /// ```
     #[must_use]
     pub fn anywhere_in<N: AsRef<str>>(names: &[N]) -> Vec<&'static Self> {
-        // Called for every file of a search and every path of a call: nearly no name begins a guarded path.
-        static BY_FIRST_NAME: LazyLock<HashMap<&str, Vec<usize>>> = LazyLock::new(|| {
-            let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
+        // Called for every file of a search and every path of a call: nearly no name begins a guarded path, and most
+        // differ in first letter and length already.
+        static BY_FIRST_NAME: LazyLock<FirstNames> = LazyLock::new(|| {
+            let mut first = FirstNames { lengths: [0; 256], rows: HashMap::new() };
             for (index, guarded) in TABLE.iter().enumerate() {
-                by_name.entry(guarded.path.split('/').next().unwrap_or_default()).or_default().push(index);
+                first.add(guarded.path.split('/').next().unwrap_or_default(), index);
             }
-            by_name
+            first
         });
         static TABLE: [GuardedPath; GuardedPath::ANYWHERE.len()] = GuardedPath::ANYWHERE;
         let mut found = Vec::new();
         for (at, name) in names.iter().enumerate() {
             let rest = names.get(at..).unwrap_or_default();
-            for index in BY_FIRST_NAME.get(name.as_ref()).into_iter().flatten() {
+            for index in BY_FIRST_NAME.rows_of(name.as_ref()) {
                 found.extend(
                     TABLE.get(*index).filter(|guarded| guarded.covers(rest)).map(|guarded| (*index, guarded)),
                 );
@@ -311,6 +312,34 @@ impl GuardedPath {
         let is_last = self.is_file && matches!(self.guard, PathGuard::Asked | PathGuard::Private);
         (!is_last || names.len() == self.path.split('/').count()) && self.begins(names)
     }
+}
+
+/// Rows of a table of guarded paths by their first component.
+struct FirstNames {
+    /// Lengths of the names for each first byte, as a set of bits.
+    lengths: [u64; 256],
+    rows: HashMap<&'static str, Vec<usize>>,
+}
+
+impl FirstNames {
+    fn add(&mut self, name: &'static str, row: usize) {
+        self.rows.entry(name).or_default().push(row);
+        let first = name.bytes().next().map_or(0, usize::from);
+        if let Some(lengths) = self.lengths.get_mut(first) {
+            *lengths |= length_bit(name);
+        }
+    }
+
+    fn rows_of(&self, name: &str) -> &[usize] {
+        let first = name.bytes().next().map_or(0, usize::from);
+        let may_be = self.lengths.get(first).is_some_and(|lengths| lengths & length_bit(name) != 0);
+        may_be.then(|| self.rows.get(name)).flatten().map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Bit of a name's length; longer names share the last one.
+fn length_bit(name: &str) -> u64 {
+    1 << name.len().min(63)
 }
 
 #[cfg(test)]
