@@ -4,6 +4,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use zk_core::model::ErrorKind;
 use zk_testkit::{Script, Turn};
@@ -128,5 +129,19 @@ fn another_process_stops_a_goal_which_pauses() {
     let id = first().unwrap()["id"].as_str().unwrap().to_owned();
     let stopped = person.run(&["fleet", "stop", &id]);
     assert_eq!(stopped.code, 0, "{}", stopped.stderr);
-    assert!(!child.wait().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}
+
+#[test]
+fn a_hang_up_ends_a_run_in_order_and_leaves_no_entry_in_the_list() {
+    let server = server(Script::answering(|_| Turn::new().hang()));
+    let person = Person::asking(&server);
+    let listed = || -> Vec<Value> {
+        serde_json::from_str(&person.run(&["fleet", "--json"]).stdout).unwrap_or_default()
+    };
+    let mut child = person.spawn(program(), &["-p", "go on"], Stdio::null());
+    until("a run in the list", || listed().first().is_some_and(|one| one["state"] == "running"));
+    kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    assert_eq!(listed(), Vec::<Value>::new());
 }

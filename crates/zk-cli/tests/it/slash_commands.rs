@@ -122,6 +122,29 @@ fn a_session_gets_a_title_and_another_is_removed_in_plain_lines_too() {
 }
 
 #[test]
+fn earlier_sessions_are_found_by_what_was_said_in_them() {
+    let server = counting();
+    let person = Person::asking(&server);
+    assert_eq!(person.run(&["-p", "the teapot is cold"]).code, 0);
+    assert_eq!(person.run(&["-p", "something else"]).code, 0);
+    let Some(mut terminal) = Terminal::open(&person, "--screen plain") else { return };
+    terminal.expect("› ");
+    terminal.keys("/search teap*\r");
+    terminal.expect("the teapot is cold");
+    terminal.expect("«teapot» is cold");
+    terminal.expect("/resume ID goes on with one");
+    terminal.expect("› ");
+    terminal.keys("/search kettle\r");
+    terminal.expect("no session of this directory has that in it");
+    terminal.expect("› ");
+    terminal.keys("/search\r");
+    terminal.expect("/search takes words");
+    terminal.expect("› ");
+    terminal.leave();
+    assert_eq!(terminal.code(), Some(0));
+}
+
+#[test]
 fn the_arguments_of_a_command_file_are_listed_and_tab_puts_them_in() {
     let server = counting();
     let person = Person::asking(&server);
