@@ -16,7 +16,8 @@ const NOT_EMPTY: [(&str, &str, &str, &str); 12] = [
     ("a paste", "\u{1b}[200~ab\u{1b}[201~", "ab", "\u{15}"),
     ("completion", "ech\t", "ech", "\u{15}"),
     ("a continuation", "echo 'a\r", "more>", "\u{3}"),
-    ("a program", "cat\r", "cat", "\u{4}"),
+    // Prints once the shell has restored the modes of the terminal.
+    ("a program", "sh -c 'printf b%s egun; exec cat'\r", "begun", "\u{4}"),
     ("a read with a prompt", "read -p 'say: ' x\r", "say:", "\u{3}"),
     ("deleted text", "xyz\u{7f}\u{7f}", "ready> x", "\u{15}"),
     ("two at once", "??", "??", "\u{15}"),
