@@ -160,10 +160,20 @@ impl List {
         self.found.is_empty()
     }
 
-    /// Whether Enter chooses from the list: after a movement, or while a command's name is typed.
+    /// Whether Enter chooses from the list: after a movement, or while the name of a command or file is typed. A
+    /// directory that is typed whole may be meant itself.
     pub(crate) fn takes_enter(&self) -> bool {
         let is_named = || self.offered.names.contains(&self.query);
-        self.is_moved || (self.asked == Asked::Command && !is_named())
+        let is_begun = match self.asked {
+            Asked::Command => true,
+            Asked::File => !self.query.is_empty() && !self.query.ends_with('/'),
+            Asked::Argument(_)
+            | Asked::Program
+            | Asked::ShellWord
+            | Asked::FilePreview(_)
+            | Asked::SessionPreview(_) => false,
+        };
+        self.is_moved || (is_begun && !is_named())
     }
 
     /// Line that runs the selected command at once. `None` if the command takes arguments, or if the typed
@@ -341,6 +351,21 @@ mod tests {
             (true, None),
             "it may take more"
         );
+    }
+
+    #[test]
+    fn enter_takes_a_file_whose_name_is_begun() {
+        let names: Arc<[String]> = ["src/", "src/a.rs", "src/b.rs"].map(str::to_owned).into();
+        let completer: Completer = Box::new(move |_| Offered { names: names.clone(), ..Offered::default() });
+        for (typed, takes) in [
+            ("look at @a", true),
+            ("look at @", false),
+            ("look at @src/a.rs", false),
+            ("look at @src/", false),
+        ] {
+            let list = List::of(typed, None, &completer);
+            assert_eq!(list.is_some_and(|list| list.takes_enter()), takes, "{typed}");
+        }
     }
 
     #[test]
