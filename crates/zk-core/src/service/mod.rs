@@ -86,5 +86,5 @@ pub use ui::{
     CommandOutcome, FrontEnd, HunkHead, MAX_MARKS, PartKind, PendingQuestion, Question, QuestionDigest,
     QuestionId, Questions, RenderInput, RenderedRow, RenderedSpan, Renderer, Section, SectionKind, Selection,
     SpanRole, TrustRequest, Ui, UiAnswer, WORDS_KEY, Wider, WiderKind, is_combining_mark, match_command,
-    text_of_visible_lines, visible_line, visible_lines,
+    text_of_visible_lines, visible_diff, visible_line, visible_lines,
 };

@@ -1,5 +1,5 @@
 use zk_core::model::Display;
-use zk_core::service::{Selection, TrustRequest, visible_lines};
+use zk_core::service::{Selection, TrustRequest, visible_diff, visible_lines};
 
 use crate::row::{Row, Style};
 
@@ -92,9 +92,13 @@ impl Frame {
             }
         }
         let mut frame = Self::of_input(&asked.text, &options, width);
-        if let Some(Display::Markdown { text, .. } | Display::Diff { diff: text, .. }) = &asked.preview {
+        let preview = match &asked.preview {
+            Some(Display::Markdown { text, .. }) => Some(visible_lines(text)),
+            Some(Display::Diff { diff, .. }) => Some(visible_diff(diff)),
+            _ => None,
+        };
+        if let Some(lines) = preview {
             let mut body = Vec::new();
-            let lines = visible_lines(text);
             lines.iter().for_each(|line| wrap(CALL_EDGE, "", Style::PLAIN, line, width, &mut body));
             body.push(Row::of(Style::PLAIN, CALL_EDGE.trim_end()));
             body.append(&mut frame.body);

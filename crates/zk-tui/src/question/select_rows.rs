@@ -1,5 +1,5 @@
 use zk_core::model::Display;
-use zk_core::service::{Selection, visible_lines};
+use zk_core::service::{Selection, visible_diff, visible_lines};
 use zk_view::sanitise;
 
 use super::frame::{CALL_EDGE, clip, key_rows, wrap, wrap_words};
@@ -54,7 +54,7 @@ pub(super) fn preview_rows(asked: &Selection, who: Option<&str>, width: usize) -
             markdown.take_ready().into_iter().flat_map(split).map(framed).collect()
         }
         Some(Display::Diff { diff, .. }) => {
-            let lines = visible_lines(diff);
+            let lines = visible_diff(diff);
             let split = |row: Row| crate::text::soft_split(&row, inner);
             diff_of_files(lines.iter().map(String::as_str)).into_iter().flat_map(split).map(framed).collect()
         }

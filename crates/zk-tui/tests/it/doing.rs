@@ -124,6 +124,17 @@ fn a_plan_is_read_before_it_is_gone_on_with() {
 }
 
 #[test]
+fn an_unchanged_empty_line_of_a_diff_is_empty_and_counted() {
+    let mut desk = desk_of(Size::new(80, 24));
+    let diff = "--- a.py\n+++ a.py\n@@ -7,4 +7,4 @@\n one\n \n-if x:\n+if not x:\n last\n";
+    let diff = Display::Diff { path: "a.py".to_owned(), diff: diff.to_owned() };
+    ask(&mut desk, Selection::new("Bring it back?", vec!["yes".to_owned(), "no".to_owned()]).about(diff));
+    desk.wait(600);
+    let shown = desk.shown();
+    assert!(!shown.contains("U+0020") && shown.contains(" 9 + if not x:"), "{shown}");
+}
+
+#[test]
 fn each_way_to_go_on_with_a_plan_stands_on_twelve_rows_of_sixty_columns_and_the_marked_one_whole() {
     let mut desk = desk_of(Size::new(60, 12));
     let text: String = (1..=9).map(|n| format!("{n}. step **{n}**\n")).collect();

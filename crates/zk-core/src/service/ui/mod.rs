@@ -7,7 +7,7 @@ pub use questions::{
     Answer as UiAnswer, AnswerError, Approval, ApprovalCard, AskedKind, CardChoice, CardPart, FrontEnd,
     HunkHead, MAX_MARKS, PartKind, PendingQuestion, Question, QuestionDigest, QuestionId, Questions, Section,
     SectionKind, Selection, TrustRequest, WORDS_KEY, Wider, WiderKind, is_combining_mark,
-    text_of_visible_lines, visible_line, visible_lines,
+    text_of_visible_lines, visible_diff, visible_line, visible_lines,
 };
 pub use renderer::{RenderInput, RenderedRow, RenderedSpan, Renderer, SpanRole};
 

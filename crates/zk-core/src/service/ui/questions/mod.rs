@@ -21,7 +21,9 @@ pub use hunk::HunkHead;
 pub use question::{
     Answer, Approval, Question, Section, SectionKind, Selection, TrustRequest, Wider, WiderKind,
 };
-pub use visible::{MAX_MARKS, is_combining_mark, text_of_visible_lines, visible_line, visible_lines};
+pub use visible::{
+    MAX_MARKS, is_combining_mark, text_of_visible_lines, visible_diff, visible_line, visible_lines,
+};
 
 use crate::kernel::{Cx, Origin};
 

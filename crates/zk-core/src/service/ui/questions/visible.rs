@@ -32,7 +32,12 @@ pub fn visible_line(text: &str) -> String {
 
 /// Returns the lines of a unified diff as [`visible_lines`] shows them, but never escapes the blank that marks
 /// an unchanged line.
-pub(super) fn visible_diff(diff: &str) -> Vec<String> {
+///
+/// ```
+/// assert_eq!(zk_core::service::visible_diff("@@ -1,2 +1,2 @@\n \n-a \n"), ["@@ -1,2 +1,2 @@", " ", "-a⟨U+0020⟩"]);
+/// ```
+#[must_use]
+pub fn visible_diff(diff: &str) -> Vec<String> {
     let line = |line: &str| match line.strip_prefix(' ') {
         Some(kept) => format!(" {}", escape_line(kept)),
         None => escape_line(line),
