@@ -270,7 +270,7 @@ fn commands_that_leave_a_run_as_it_is_are_done_beside_it() {
     terminal.keys("/show\r");
     terminal.expect("1012");
     terminal.keys("/compact\r");
-    terminal.expect("commands wait for the end of the run");
+    terminal.expect("/compact works when the run is over");
     terminal.keys("\u{15}/screen plain\r");
     terminal.expect("plain lines follow at the end of this run");
     terminal.keys("\u{1b}");

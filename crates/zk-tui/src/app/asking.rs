@@ -14,6 +14,9 @@ use crate::row::{Row, Style};
 pub(super) const QUESTION_WAITS: &str = "a question waits: answer it first";
 
 /// Questions, and the keys that may answer them.
+/// Hint after Enter at a question none of whose choices is marked.
+const UNMARKED: &str = "no choice is marked: ↑↓ marks one, its letter or digit answers";
+
 impl App {
     pub(super) fn show_question(&mut self, card: Option<Card>, now: Duration) {
         let size = self.screen.size();
@@ -52,11 +55,20 @@ impl App {
         self.hint = None;
         let outcomes = card.press(typed, is_burst, now);
         if outcomes.is_empty() && typed == [Key::Enter] {
-            self.set_hint("Enter came right behind the arrow: press it again");
+            let is_early = card.has_mark();
+            self.set_hint(match is_early {
+                true => "Enter came right behind the arrow: press it again",
+                false => UNMARKED,
+            });
             return;
         }
         let is_draft = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Draft(_)));
+        let (is_idle, before) =
+            (is_draft && typed == [Key::Enter] && self.composer.is_empty(), actions.len());
         outcomes.into_iter().for_each(|outcome| self.handle_outcome(outcome, actions));
+        if is_idle && actions.len() == before && self.hint.is_none() {
+            self.set_hint(UNMARKED);
+        }
         if is_draft {
             self.report_draft_change();
         }

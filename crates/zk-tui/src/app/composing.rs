@@ -246,10 +246,12 @@ impl App {
         let leaves = matches!(typed.trim_end(), "exit" | "quit");
         let is_command = (typed.starts_with('/') && !typed.starts_with("/skill:")) || leaves;
         if is_running && (self.is_busy || is_command) {
-            self.set_hint(match self.has_run() {
-                true => "commands wait for the end of the run: Esc stops it",
-                false => "the command before is at work: Enter again",
-            });
+            let name =
+                typed.split_whitespace().next().filter(|_| is_command).unwrap_or("this text").to_owned();
+            match self.has_run() {
+                true => self.set_hint(format!("{name} works when the run is over (Esc stops it)")),
+                false => self.set_hint("the command before is at work: Enter again"),
+            }
             return;
         }
         let text = self.composer.take().trim().to_owned();

@@ -71,6 +71,11 @@ pub(crate) enum Outcome {
 }
 
 impl CardState {
+    /// Whether an arrow marked a choice.
+    pub(crate) fn has_mark(&self) -> bool {
+        self.keys.marked().is_some() || self.select.as_ref().is_some_and(Select::has_mark)
+    }
+
     /// Creates the state for a question drawn at `now`.
     pub(crate) fn new(card: Card, has_draft: bool, width: usize, room: usize, now: Duration) -> Self {
         let line = match &card.question {

@@ -37,6 +37,10 @@ pub(super) struct Select {
 type Answered = (UiAnswer, String);
 
 impl Select {
+    pub(super) fn has_mark(&self) -> bool {
+        self.mark.is_some()
+    }
+
     pub(super) fn new(
         asked: &Selection,
         who: Option<&str>,

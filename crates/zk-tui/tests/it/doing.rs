@@ -169,6 +169,7 @@ fn a_choice_is_made_with_arrows_and_enter_a_digit_or_in_own_words() {
     assert!(shown.contains("┌ Which rounding should totals use?\n"), "{shown}");
     assert!(shown.contains("│   2  Bankers   half to even, like Python\n"), "{shown}");
     desk.keys("\r");
+    assert!(desk.shown().contains("no choice is marked: ↑↓ marks one"), "{}", desk.shown());
     desk.wait(1000);
     assert_eq!(desk.answers(), Vec::<String>::new(), "Enter takes only what an arrow moved to");
     assert!(desk.shown().contains("↑↓ first, then Enter"), "{}", desk.shown());
