@@ -43,9 +43,8 @@ impl Journal {
         }
         let is_text = |state: &FileState| matches!(state, FileState::File { .. } | FileState::Absent);
         if !is_text(&change.before) || !is_text(&change.after) {
-            let (before, after) = (describe_state(&change.before), describe_state(&change.after));
-            if before != after {
-                text.push_str(&format!("{name}: {before} becomes {after}\n"));
+            if describe_state(&change.before) != describe_state(&change.after) {
+                text.push_str(&format!("{name}: {}\n", describe_change(change)));
             }
             return text;
         }
@@ -55,15 +54,13 @@ impl Journal {
         ) {
             (Some(one), Some(other)) if one == other && change.before.exists() && change.after.exists() => {}
             (Some(one), Some(other)) if one.is_empty() && other.is_empty() => {
-                let (before, after) = (describe_state(&change.before), describe_state(&change.after));
-                text.push_str(&format!("{name}: {before} becomes {after}\n"));
+                text.push_str(&format!("{name}: {}\n", describe_change(change)));
             }
             (Some(one), Some(other)) => {
                 text.push_str(&UnifiedDiff::new(&one, &other).named(&old, &new).to_string());
             }
             (Some(_), None) | (None, Some(_)) | (None, None) => {
-                let (before, after) = (describe_state(&change.before), describe_state(&change.after));
-                text.push_str(&format!("{name}: {before} becomes {after} (not shown: binary or large)\n"));
+                text.push_str(&format!("{name}: {} (not shown: binary or large)\n", describe_change(change)));
             }
         }
         text
@@ -94,6 +91,15 @@ fn permission_bits(state: &FileState) -> Option<u32> {
     match state {
         FileState::File { mode, .. } | FileState::Directory { mode } => Some(*mode),
         FileState::Absent | FileState::Link { .. } | FileState::Other => None,
+    }
+}
+
+fn describe_change(change: &Change) -> String {
+    let (before, after) = (describe_state(&change.before), describe_state(&change.after));
+    match (change.before.exists(), change.after.exists()) {
+        (true, false) => format!("{before} goes away"),
+        (false, true) => format!("{after} comes back"),
+        (true, true) | (false, false) => format!("{before} becomes {after}"),
     }
 }
 

@@ -46,9 +46,14 @@ pub fn is_empty(outcome: &RunOutcome, text: &str) -> bool {
 
 /// Describes the fill level of the context, if known.
 pub(crate) fn context(status: &Status) -> Option<String> {
+    context_fill(status).map(|fill| format!("context {fill}"))
+}
+
+/// Fill level of the context, without its name.
+pub(crate) fn context_fill(status: &Status) -> Option<String> {
     let gauge = status.gauge.as_ref()?;
     let compacted = if gauge.compactions > 0 { ", compacted" } else { "" };
-    Some(format!("context {} % of {} tokens{compacted}", gauge.percent, thousands(gauge.usable)))
+    Some(format!("{} % of {} tokens{compacted}", gauge.percent, thousands(gauge.usable)))
 }
 
 /// Sums up turns, tokens, cost and time of a run in a line.

@@ -40,6 +40,9 @@ fn label(kind: &ApprovalKind, project: &Path) -> String {
         ApprovalKind::Reads { path } => format!("every read in {}/", path.display()),
         ApprovalKind::Code(code) => format!("`{}`", code.command()),
         ApprovalKind::Tools { server: None, names } => format!("every call of {}", names.join(", ")),
+        ApprovalKind::Tools { server: Some(server), names } if names.len() == 1 => {
+            format!("every call of the one tool that the MCP server {server} has now")
+        }
         ApprovalKind::Tools { server: Some(server), names } => {
             format!("every call of the {} tools that the MCP server {server} has now", names.len())
         }

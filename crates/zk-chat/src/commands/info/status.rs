@@ -43,7 +43,7 @@ pub(super) async fn status(context: &InfoContext, cx: &Cx) -> String {
     ));
     let servers = server_lines(cx).await;
     rows.extend(servers.into_iter().enumerate().map(|(at, line)| (if at == 0 { "mcp" } else { "" }, line)));
-    let fill = summary::context(&context.view.view().status);
+    let fill = summary::context_fill(&context.view.view().status);
     rows.push(("context", fill.unwrap_or_else(|| "nothing was sent yet".to_owned())));
     if let Ok(spent) = cost(&*context.sessions, agent).await
         && let Some(first) = spent.lines().next()
