@@ -57,20 +57,18 @@ const USUAL: [Driven; 6] = [
         ],
     ),
     driven("an interrupt", "sleep", "echo begun; sleep 600", &[("", "begun"), ("\u{3}", "code=130")]),
-    driven(
-        "vim",
-        "vim",
-        "vim -u NONE -N text",
-        &[("", "line 23"), ("Gostrange\u{1b}", "strange"), (":wq\r", END)],
-    ),
+    driven("vim", "vim", QUIET_VIM, &[("", "line 23"), ("Gostrange\u{1b}", "strange"), (":wq\r", END)]),
 ];
+
+/// Vim that asks the terminal nothing and says nothing about the file: an answer that comes late clears its last row.
+const QUIET_VIM: &str = "vim -u NONE -N --cmd 'set shortmess+=F t_RV= t_u7=' text";
 
 /// Programs of a whole run.
 const MORE: [Driven; 24] = [
     driven(
         "vim, suspended",
         "vim",
-        "vim -u NONE -N text",
+        QUIET_VIM,
         &[("", "line 23"), ("\u{1a}", "Stopped"), ("fg\r", "line 23"), (":q!\r", END)],
     ),
     driven(
