@@ -105,7 +105,9 @@ impl Granted {
         let Some(questions) = questions else {
             let Some(digest) = parked_digest else { return Ok(unasked()) };
             let question = Question::Approve(Box::new(approval));
-            return Ok(Decided::parked(why(), ParkedQuestion { digest, question }));
+            let reasons = judged.map(|(_, judgement)| judgement.reasons.join("\n")).unwrap_or_default();
+            let why = if reasons.is_empty() { "nobody was here to be asked".to_owned() } else { reasons };
+            return Ok(Decided::parked(why, ParkedQuestion { digest, question }));
         };
         let offers = self.offers(gate, tool, judged, cx).filter(|_| !by_rule).unwrap_or_default();
         let mut wider = offers.iter().map(shown_offer);
