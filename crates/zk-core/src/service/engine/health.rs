@@ -2,7 +2,7 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-use super::EngineName;
+use super::{EngineName, unix_ms};
 
 /// State of an engine itself, for a diagnosis.
 ///
@@ -18,8 +18,12 @@ pub struct EngineHealth {
     pub version: String,
     /// Place of the engine without credentials, such as a file or a host; empty if it does not tell.
     pub place: String,
-    /// Present time by the engine's clock, if that is not the clock of this machine.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Present time by the engine's clock, if that is not the clock of this machine, serialised as milliseconds since 1970.
+    #[serde(
+        rename = "clock_ms",
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "unix_ms::serialize_known"
+    )]
     pub clock: Option<SystemTime>,
     /// Workers that registered with the engine.
     pub workers: Vec<WorkerHealth>,

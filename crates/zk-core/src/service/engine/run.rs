@@ -3,7 +3,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::{EngineName, Job, RunPhase};
+use super::{EngineName, Job, RunPhase, unix_ms};
 use crate::model::{EntryId, RunId, SessionId};
 use crate::service::RunStatus;
 
@@ -31,8 +31,8 @@ pub enum Wait {
     Answer(EntryId),
     /// Mail in the session's store.
     Mail,
-    /// A time.
-    Until(SystemTime),
+    /// A time, serialised as milliseconds since 1970.
+    Until(#[serde(with = "unix_ms")] SystemTime),
     /// The end of all these runs, at most [`MAX_WAITED_CHILDREN`].
     Children(Vec<RunId>),
     /// A larger budget, by mail in the session's store: the run has used up its own.
@@ -126,9 +126,11 @@ pub struct EngineRun {
     pub failure: Option<LegFailure>,
     /// Whether a cancellation of the running leg is under way.
     pub is_cancelling: bool,
-    /// Time of the submission.
+    /// Time of the submission, serialised as milliseconds since 1970.
+    #[serde(rename = "submitted_ms", serialize_with = "unix_ms::serialize")]
     pub submitted: SystemTime,
-    /// Time of the last change.
+    /// Time of the last change, serialised as milliseconds since 1970.
+    #[serde(rename = "changed_ms", serialize_with = "unix_ms::serialize")]
     pub changed: SystemTime,
 }
 

@@ -3,7 +3,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::name::check_name;
-use super::{CronLine, EngineError, EngineName, Job};
+use super::{CronLine, EngineError, EngineName, Job, unix_ms};
 use crate::model::{RunId, SessionId};
 
 /// Shortest time between two runs of a schedule.
@@ -31,8 +31,9 @@ pub struct Schedule {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScheduleTimes {
-    /// At a regular interval of this length, at least [`MIN_SCHEDULE_INTERVAL`].
-    Every(Duration),
+    /// At a regular interval of this length, at least [`MIN_SCHEDULE_INTERVAL`], serialised in milliseconds.
+    #[serde(rename = "every_ms", alias = "every")]
+    Every(#[serde(with = "unix_ms::length")] Duration),
     /// Daily, at this minute after midnight, UTC.
     DailyAt(u16),
     /// At the times of a cron line, in its time zone; UTC without one.
