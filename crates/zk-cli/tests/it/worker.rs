@@ -135,10 +135,13 @@ fn a_parked_run_is_approved_later() {
         assert_eq!(ended.code, 0, "{}", ended.stderr);
         ended
     };
-    worker(&["--permission-mode", "ask"]);
+    let told = worker(&["--permission-mode", "ask"]).stderr;
+    assert!(told.contains("`shell` waits for approval: ") && !told.contains("--allow-all"), "{told}");
     let parked = run(&person);
     assert_eq!(parked["phase"], "parked", "{parked}");
     assert!(serde_json::to_string(&parked).unwrap().len() <= 4096);
+    let times = ["submitted_ms", "changed_ms"].map(|time| parked[time].as_u64().unwrap());
+    assert!(0 < times[0] && times[0] <= times[1], "{parked}");
     assert_eq!(lines(&person, "one"), 0, "nothing runs before the answer");
     // Without the answer there is nothing to do.
     worker(&["--permission-mode", "ask"]);

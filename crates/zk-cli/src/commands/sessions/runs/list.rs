@@ -58,6 +58,11 @@ fn unreadable_line(entry: &UnreadableEntry) -> String {
     format!("{id}  unreadable {}: {why}", entry.kind)
 }
 
+/// Number of legs in words.
+pub(crate) fn count_legs(legs: u64) -> String {
+    if legs == 1 { "1 leg".to_owned() } else { format!("{legs} legs") }
+}
+
 fn lines_of(run: &EngineRun) -> Vec<String> {
     let id = run.job.run();
     let worker = match (&run.worker, run.phase) {
@@ -66,9 +71,9 @@ fn lines_of(run: &EngineRun) -> Vec<String> {
     };
     let queue = run.job.queue().map(|queue| format!("  queue {queue}")).unwrap_or_default();
     let mut lines = vec![format!(
-        "{id}  {:<9}  {} legs  {}  session {}{queue}{worker}",
+        "{id}  {:<9}  {}  {}  session {}{queue}{worker}",
         run.phase.as_str(),
-        run.legs,
+        count_legs(run.legs),
         age(run.changed),
         run.job.session(),
     )];

@@ -6,7 +6,7 @@ use zk_core::service::{EngineHealth, EngineRun, RunFilter, RunPhase, UnreadableE
 use zk_tui::Style;
 use zk_tui::plain::Screen;
 
-use super::engine;
+use super::{count_legs, engine};
 use crate::app::{AppContext, runtime};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals;
@@ -64,7 +64,7 @@ fn picture(health: &EngineHealth, runs: &[EngineRun], unreadable: &[UnreadableEn
             (true, true) => "draining",
             (true, false) => "serving",
         };
-        lines.push(format!("worker {:<20}  {state:<8}  {} legs", worker.name, worker.legs));
+        lines.push(format!("worker {:<20}  {state:<8}  {}", worker.name, count_legs(worker.legs)));
     }
     lines.push(format!("{:<28}  {:<9}  {:>5}  {:>8}  state", "run", "phase", "legs", "since"));
     for run in runs {
