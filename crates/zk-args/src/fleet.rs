@@ -229,7 +229,7 @@ pub struct FleetServeArgs {
 /// Options of `zk worker`.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub struct WorkerArgs {
-    /// Name of the worker, unique among those that serve; one of its own without
+    /// Name of the worker, unique among those that serve; without it the first free one of worker-1, worker-2, …
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// Take runs of this queue only; may be repeated

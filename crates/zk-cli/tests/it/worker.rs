@@ -174,6 +174,25 @@ fn a_parked_run_is_approved_later() {
     assert!(aborted.stdout.contains("over already"), "{}", aborted.stdout);
 }
 
+/// A name that is used again has the legs of the worker that died, without a wait for their leases.
+#[test]
+fn a_worker_without_a_name_has_the_first_that_is_free() {
+    let server = server(marking(Arc::default(), "echo x >> two; sleep 60"));
+    let person = Person::asking(&server);
+    submit(&person, &["Mark them."]);
+    let mut first = Worker::start(&person, &["--permission-mode", "all"]);
+    until("the second command", || lines(&person, "two") == 1);
+    assert_eq!(run(&person)["worker"], "worker-1");
+    let beside = person.run(&["worker", "--once"]);
+    assert!(beside.stderr.contains("zk: worker-2 ends"), "{}", beside.stderr);
+    assert_eq!(phase(&person), "running");
+    first.0.kill().unwrap();
+    first.0.wait().unwrap();
+    let again = person.run(&["worker", "--once", "--permission-mode", "all"]);
+    assert!(again.stderr.contains("zk: worker-1 ends"), "{}", again.stderr);
+    assert_eq!(phase(&person), "done", "{}", run(&person));
+}
+
 /// SIGTERM hands the legs over; what a person says meanwhile is in the next request.
 #[test]
 fn a_stopped_worker_hands_its_runs_over() {

@@ -1,8 +1,8 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use zk_core::service::{EngineName, Take};
+use zk_core::service::{Engine, EngineError, EngineName, Take};
 use zk_engine::AgentLegs;
 use zk_tui::Style;
 use zk_tui::plain::{Screen, SharedScreen};
@@ -18,21 +18,19 @@ use zk_chat::Interrupts;
 
 /// Serves runs until a signal ends it; their legs are then handed over to other workers.
 pub(crate) fn worker(app: &AppContext, args: &WorkerArgs) -> Outcome<Exit> {
-    let worker = match &args.name {
-        Some(given) => name(given)?,
-        None => name(&format!("worker-{}", std::process::id()))?,
-    };
+    let given = args.name.as_deref().map(name).transpose()?;
     let mut workspaces = BTreeMap::<EngineName, _>::new();
     for given in args.workspaces() {
         let (workspace, dir) =
             given.map_err(|given| Failure::usage(format!("--workspace {given}: give it as NAME=DIR")))?;
         workspaces.insert(name(workspace)?, canonical(&app.work.cwd.join(dir))?);
     }
-    let take = Take {
-        queues: args.queue.iter().map(|queue| name(queue)).collect::<Outcome<_>>()?,
+    let queues = args.queue.iter().map(|queue| name(queue)).collect::<Outcome<Vec<_>>>()?;
+    let take = |worker| Take {
+        queues: queues.clone(),
         max_legs: usize::from(args.legs),
         once: args.once,
-        ..Take::new(worker.clone())
+        ..Take::new(worker)
     };
     let machine = &app.work.machine;
     let screen = SharedScreen::new(Screen::stderr(&machine.terminal()));
@@ -42,10 +40,41 @@ pub(crate) fn worker(app: &AppContext, args: &WorkerArgs) -> Outcome<Exit> {
     let signals = signals::watch(|| ()).map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
     signals.arm_process(stop.clone(), || ());
     let engine = engine(machine)?;
-    screen.line(Style::PLAIN, &format!("zk: {worker} serves {}", engine_name(machine)?));
     let agents = Arc::new(WorkerAgents::new(app.clone(), workspaces, screen.clone()));
-    let legs = AgentLegs::new(agents).with_runs(runs(machine)?);
-    runtime()?.block_on(engine.serve(take, Arc::new(legs), stop))?;
-    screen.line(Style::PLAIN, &format!("zk: {worker} ends"));
+    let legs = Arc::new(AgentLegs::new(agents).with_runs(runs(machine)?));
+    let place = engine_name(machine)?;
+    runtime()?.block_on(async {
+        let mut taken = BTreeSet::new();
+        loop {
+            let worker = match &given {
+                Some(given) => given.clone(),
+                None => free_name(&*engine, &taken).await?,
+            };
+            screen.line(Style::PLAIN, &format!("zk: {worker} serves {place}"));
+            match engine.serve(take(worker.clone()), legs.clone(), stop.clone()).await {
+                // Another worker took the name in this moment.
+                Err(EngineError::NameTaken(name)) if given.is_none() => taken.insert(name),
+                served => {
+                    served?;
+                    screen.line(Style::PLAIN, &format!("zk: {worker} ends"));
+                    return Outcome::Ok(());
+                }
+            };
+        }
+    })?;
     Ok(signals.seen().map_or(Exit::Done, exit_of))
+}
+
+/// Returns the first name `worker-1`, `worker-2`, … that no worker has, so that a worker that is started again takes
+/// the legs of the one that died.
+async fn free_name(engine: &dyn Engine, taken: &BTreeSet<EngineName>) -> Outcome<EngineName> {
+    let workers = engine.health().await?.workers;
+    let is_alive = |name: &EngineName| workers.iter().any(|worker| worker.is_alive && worker.name == *name);
+    for number in 1_u32.. {
+        let free = name(&format!("worker-{number}"))?;
+        if !taken.contains(&free) && !is_alive(&free) {
+            return Ok(free);
+        }
+    }
+    Err(Failure::failed("every name of a worker is taken: give one with --name".to_owned()))
 }
