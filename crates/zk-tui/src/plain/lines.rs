@@ -34,7 +34,7 @@ pub fn block(block: &Block) -> Vec<(Style, String)> {
 fn content_lines(content: &Content) -> Vec<(Style, String)> {
     let plain = |text: &str| text.lines().map(|line| (Style::PLAIN, line.to_owned())).collect();
     match content {
-        Content::User { text, attachments } => {
+        Content::User { text, attachments, .. } => {
             let mut lines: Vec<_> = plain(&format!("› {}", text.as_str().trim_end()));
             lines.extend(attached::attachment_row(text, *attachments).map(|line| (Style::DIM, line)));
             lines

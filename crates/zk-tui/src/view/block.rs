@@ -63,7 +63,18 @@ pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row
         return Vec::new();
     }
     match &block.content {
-        Content::User { text, attachments } => {
+        Content::User { text, command: Some(command), .. } => {
+            let mut rows = prompt_rows("› ", command, width);
+            match detail {
+                Detail::Short => {
+                    let lines = counted(text.as_str().trim_end().lines().count() as u64, "line");
+                    rows.push(Row::of(Style::DIM, &format!("{MARGIN}its prompt: {lines} · Ctrl-T")));
+                }
+                Detail::All => rows.extend(prompt_rows(MARGIN, text, width)),
+            }
+            rows
+        }
+        Content::User { text, attachments, command: None } => {
             let mut rows = match detail {
                 Detail::Short => folded_prompt_rows("› ", text, width),
                 Detail::All => prompt_rows("› ", text, width),
