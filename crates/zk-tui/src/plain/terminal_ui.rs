@@ -182,7 +182,7 @@ impl TerminalUi {
                 Frame::of_approval(approval, CardLook { who, width, room: usize::MAX, shows_why })
             }
             Question::Confirm { text } => Frame::of_confirmation(text, width),
-            Question::Trust(asked) => Frame::of_trust(asked, width, shows_why),
+            Question::Trust(asked) => Frame::of_trust(asked, width, usize::MAX, shows_why),
             Question::Select(asked) => Frame::of_selection(asked, width),
             Question::Input { text } => Frame::of_input(text, &[], width),
         }

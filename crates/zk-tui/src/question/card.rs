@@ -272,7 +272,7 @@ impl CardState {
         if !self.is_typing() {
             return None;
         }
-        if self.asking.is_approval() {
+        if !self.frame.rules.is_empty() || self.asking.is_approval() {
             return Some(key_rows("└ Alt-Q answers · what you type is your next message", self.width));
         }
         // Typed text goes to the draft; the hint starts with the way to answer, for a narrow terminal.
@@ -421,7 +421,7 @@ fn frame_of(card: &Card, width: usize, room: usize, shows_why: bool) -> Frame {
             Frame::of_approval(approval, CardLook { who, width, room, shows_why })
         }
         Question::Confirm { text } => Frame::of_confirmation(text, width),
-        Question::Trust(asked) => Frame::of_trust(asked, width, shows_why),
+        Question::Trust(asked) => Frame::of_trust(asked, width, room, shows_why),
         Question::Select(asked) => Frame::of_input(&asked.text, &asked.options, width),
         Question::Input { text } => Frame::of_input(text, &[], width),
     }
