@@ -10,7 +10,7 @@ use super::{Asked, Completer, Offered};
 use crate::inline::Caret;
 use crate::keys::{Direction, Key};
 use crate::row::{Row, Style};
-use crate::text::{clip, columns};
+use crate::text::{clip, columns, fitting_facts};
 use crate::view::key_table;
 
 /// Maximum number of matches in a picker.
@@ -494,6 +494,10 @@ impl Picker {
         if note.is_empty() || room < 8 || self.kind == PickerKind::Tree {
             return row;
         }
-        row.with(Style::DIM, &" ".repeat(pad)).with(Style::DIM, &clip(&note, room))
+        let note = match self.kind {
+            PickerKind::Models | PickerKind::Sessions => fitting_facts(&note, room),
+            _ => clip(&note, room),
+        };
+        row.with(Style::DIM, &" ".repeat(pad)).with(Style::DIM, &note)
     }
 }
