@@ -42,6 +42,10 @@ fn content_lines(content: &Content) -> Vec<(Style, String)> {
         Content::Injected { by, text } if attached::folded_row(by, text).is_some() => {
             vec![(Style::DIM, attached::folded_row(by, text).unwrap_or_default())]
         }
+        Content::Injected { by, text } if attached::is_notice(by) => {
+            let text = format!("◦ {by}: {}", text.as_str().trim_end());
+            text.lines().map(|line| (Style::DIM, line.to_owned())).collect()
+        }
         Content::Injected { by, text } => plain(&format!("› ({by}) {}", text.as_str().trim_end())),
         Content::Answer { text, end } => {
             let mut lines: Vec<_> = plain(text.as_str().trim_end());
