@@ -1,6 +1,8 @@
 use zk_core::model::Display;
 use zk_core::service::{Selection, TrustRequest, visible_diff, visible_lines};
+use zk_view::sanitise;
 
+use crate::markdown::Markdown;
 use crate::row::{Row, Style};
 
 /// Left edge of every row of the call itself. No text appears without it, so none can imitate an edge, a
@@ -77,7 +79,7 @@ impl Frame {
         }
         let mut head = head.into_iter();
         let first = head.next().unwrap_or_default();
-        Self { head: first, lead: head.collect(), body, keys, why_at, ..Self::default() }
+        Self { head: first, lead: head.collect(), body, rules, keys, why_at, ..Self::default() }
     }
 
     /// Frame of a question answered by a line.
@@ -106,14 +108,21 @@ impl Frame {
             }
         }
         let mut frame = Self::of_input(&asked.text, &options, width);
-        let preview = match &asked.preview {
-            Some(Display::Markdown { text, .. }) => Some(visible_lines(text)),
-            Some(Display::Diff { diff, .. }) => Some(visible_diff(diff)),
-            _ => None,
-        };
-        if let Some(lines) = preview {
-            let mut body = Vec::new();
-            lines.iter().for_each(|line| wrap(CALL_EDGE, "", Style::PLAIN, line, width, &mut body));
+        let mut body = Vec::new();
+        match &asked.preview {
+            Some(Display::Markdown { text, .. }) => {
+                let inner = width.saturating_sub(3).max(8);
+                for row in Markdown::rows_of(&sanitise(text), inner) {
+                    body.push(Row::of(Style::PLAIN, &format!("{CALL_EDGE}{}", row.text())));
+                }
+            }
+            Some(Display::Diff { diff, .. }) => {
+                let lines = visible_diff(diff);
+                lines.iter().for_each(|line| wrap(CALL_EDGE, "", Style::PLAIN, line, width, &mut body));
+            }
+            _ => {}
+        }
+        if !body.is_empty() {
             body.push(Row::of(Style::PLAIN, CALL_EDGE.trim_end()));
             body.append(&mut frame.body);
             frame.body = body;
