@@ -256,7 +256,11 @@ impl TerminalUi {
                     }
                     KeyMeaning::Answer(choice) => {
                         drop(keys);
-                        self.screen.line(Style::DIM, &format!("  {}", asking.done_message(choice)));
+                        // The refused call says it in its own line, unless it is one of a sub-agent.
+                        let is_told = asking.is_approval() && choice == Choice::No && card.agent.is_none();
+                        if !is_told {
+                            self.screen.line(Style::DIM, &format!("  {}", asking.done_message(choice)));
+                        }
                         return Some(choice.answer());
                     }
                 }

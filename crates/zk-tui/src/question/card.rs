@@ -400,6 +400,8 @@ impl CardState {
 
     fn answered(&self, answer: UiAnswer, shown: String) -> Outcome {
         let what = match (&self.card.question, &answer) {
+            // The refused call says it in its own row, unless it is one of a sub-agent.
+            (Question::Approve(_), UiAnswer::No { .. }) if self.card.agent.is_none() => String::new(),
             (Question::Approve(_), UiAnswer::No { message: Some(_) }) => format!("no: {shown}"),
             // The tool shows the text in its own block.
             (Question::Select(asked), _) if asked.accepts_words => String::new(),
