@@ -36,6 +36,7 @@ mod full;
 mod inline;
 mod keys;
 mod markdown;
+mod messages;
 mod pick;
 pub mod plain;
 mod question;

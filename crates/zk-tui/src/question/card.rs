@@ -10,6 +10,7 @@ use super::frame::{Frame, key_rows};
 use super::select::Select;
 use crate::edit::Buffer;
 use crate::keys::{Direction, Key};
+use crate::messages;
 use crate::row::{Row, Style};
 
 /// Minimum height of a selection in rows: question, an option, keys.
@@ -17,15 +18,6 @@ const MIN_SELECT_ROWS: usize = 3;
 
 /// Hint on the key that shows the rows above.
 const ABOVE_HINT: &str = ": Page Up";
-
-/// Message about a key that would scroll below the last row.
-const AT_END_MESSAGE: &str = "no more rows below: Page Up goes back";
-
-/// Message about a key that would scroll above the first row.
-const AT_START_MESSAGE: &str = "no rows above: Page Down goes on";
-
-/// Message about a key that scrolls, although the whole question is shown.
-const IS_WHOLE_MESSAGE: &str = "the whole question is shown";
 
 /// State of a drawn question and of its answer.
 #[derive(Debug)]
@@ -340,9 +332,9 @@ impl CardState {
         let is_whole = self.select.is_none() && self.from == 0 && self.next_page_start().is_none();
         match (is_shown, is_up) {
             (true, _) => Vec::new(),
-            (false, _) if is_whole => vec![Outcome::Told(IS_WHOLE_MESSAGE)],
-            (false, true) => vec![Outcome::Told(AT_START_MESSAGE)],
-            (false, false) => vec![Outcome::Told(AT_END_MESSAGE)],
+            (false, _) if is_whole => vec![Outcome::Told(messages::QUESTION_IS_WHOLE)],
+            (false, true) => vec![Outcome::Told(messages::NO_ROWS_ABOVE)],
+            (false, false) => vec![Outcome::Told(messages::NO_ROWS_BELOW)],
         }
     }
 
