@@ -36,7 +36,6 @@ mod full;
 mod inline;
 mod keys;
 mod markdown;
-mod messages;
 mod pick;
 pub mod plain;
 mod question;

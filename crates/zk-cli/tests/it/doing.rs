@@ -154,8 +154,10 @@ fn a_plan_on_plain_lines_is_drawn_in_its_question_and_afterwards() {
     let Some(mut terminal) = Terminal::open(&person, "--screen plain 'go'") else { return };
     let asked = terminal.until("Go on with this plan?");
     assert!(asked.contains("│ Fix it") && asked.contains("1. Write the file"), "{asked}");
-    std::thread::sleep(std::time::Duration::from_millis(700));
-    terminal.keys("1\r");
+    settled(&mut terminal, "Enter answers");
+    terminal.keys("1");
+    terminal.expect("1");
+    terminal.keys("\r");
     let after = terminal.until("Finished.");
     assert!(after.contains("  Fix it") && after.contains("  1. Write the file"), "{after}");
     let all = asked + &after;

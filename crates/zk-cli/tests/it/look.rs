@@ -91,7 +91,8 @@ fn a_command_file_is_shown_as_it_was_typed_and_not_by_its_prompt() {
     let Some(mut desk) = Desk::open(&person, &program().display().to_string()) else { return };
     desk.rest();
     for command in ["/review src", "/init"] {
-        desk.line(command, "Answered.");
+        desk.line(command, "");
+        desk.see_above(&format!("› {command}\n  its prompt: "));
         desk.rest();
         assert_eq!(rows_with(&mut desk, &format!("› {command}")), 1, "{}", desk.all());
     }

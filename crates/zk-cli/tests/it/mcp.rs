@@ -632,15 +632,28 @@ fn a_skill_of_a_server_is_used_by_its_own_name_once_it_is_allowed_and_only_as_it
 
 #[test]
 fn the_row_of_a_call_has_one_name_while_it_waits_runs_and_has_ended() {
-    let server = server(Script::answering(|asked| match asked.number {
-        1 => Turn::new().call("mcp_fake_echo", json!({"text": "hello"})),
-        _ => Turn::new().text("Done."),
+    let server = server(Script::answering(|asked| {
+        let is_ready = asked.tools.iter().any(|tool| tool == "mcp_fake_echo");
+        match asked.messages.iter().any(|message| message.results().next().is_some()) {
+            true => Turn::new().text("Done."),
+            false if is_ready => Turn::new().call("mcp_fake_echo", json!({"text": "hello"})),
+            false => Turn::new().text(format!("Not yet {}.", asked.number)),
+        }
     }));
     let person = Person::asking(&server);
     person.settings(&settings(&FakeMcpScript::default()));
-    let command = format!("{} --screen inline --permission-mode ask 'go'", program().display());
+    let command = format!("{} --screen inline --permission-mode ask", program().display());
     let Some(mut desk) = Desk::open(&person, &command) else { return };
-    desk.see("○ mcp_fake_echo hello");
+    let mut asked = 0;
+    let waiting = "○ mcp_fake_echo hello";
+    // The server may be late for the first prompt.
+    while !desk.screen().contains(waiting) {
+        asked += 1;
+        desk.rest();
+        desk.line("go", "");
+        let early = format!("Not yet {asked}.");
+        desk.wait("the call", |screen| screen.contains(waiting) || screen.contains(&early));
+    }
     desk.settle();
     desk.answer_until("y", |_, screen| screen.contains("Done."));
     desk.rest();

@@ -5,9 +5,8 @@ use zk_view::{Card, sanitise};
 
 use super::layout::card_room;
 use super::notifying::with_subject;
-use super::{Action, App};
+use super::{Action, App, messages};
 use crate::keys::Key;
-use crate::messages;
 use crate::question::{CardState, Outcome};
 use crate::row::{Row, Style};
 

@@ -4,11 +4,10 @@ use zk_view::{Content, Intent};
 
 use super::focus::{Aid, Search};
 use super::layout::list_room;
-use super::{Action, App, DOUBLE_PRESS_TIME};
+use super::{Action, App, DOUBLE_PRESS_TIME, messages};
 use crate::edit::{Buffer, Vim};
 use crate::inline::Size;
 use crate::keys::{Direction, Key};
-use crate::messages;
 use crate::pick::PickerKind;
 use crate::question::press_buffer;
 use crate::row::Row;

@@ -1,7 +1,6 @@
 use super::focus::Aid;
-use super::{Action, App};
+use super::{Action, App, messages};
 use crate::keys::{Direction, Key, describe};
-use crate::messages;
 
 /// State of the draft, to detect whether a key changed anything.
 #[derive(PartialEq)]

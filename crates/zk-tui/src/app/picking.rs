@@ -4,10 +4,9 @@ use zk_view::{AgentRow, AgentState, Block, View};
 
 use super::focus::{Aid, Focus};
 use super::state::Reading;
-use super::{Action, App};
+use super::{Action, App, messages};
 use crate::full::Log;
 use crate::keys::Key;
-use crate::messages;
 use crate::pick::{Picked, Picker, PickerKey, PickerKind};
 
 impl App {

@@ -2,9 +2,8 @@ use std::time::Duration;
 
 use zk_view::Content;
 
-use super::{App, DOUBLE_PRESS_TIME};
+use super::{App, DOUBLE_PRESS_TIME, messages};
 use crate::keys::Key;
-use crate::messages;
 use crate::pick::PickerKind;
 
 /// Drafts that were set aside.

@@ -8,9 +8,9 @@ use super::approval::CardLook;
 use super::asking::Asking;
 use super::frame::{Frame, key_rows};
 use super::select::Select;
+use crate::app::messages;
 use crate::edit::Buffer;
 use crate::keys::{Direction, Key};
-use crate::messages;
 use crate::row::{Row, Style};
 
 /// Minimum height of a selection in rows: question, an option, keys.

@@ -260,7 +260,8 @@ fn output_rows(line: &str, width: usize) -> Vec<Row> {
 
 /// Wraps a line that is no code, so that each row keeps its margin.
 pub(super) fn hung(line: &Row, first: &str, rest: &str, width: usize) -> Vec<Row> {
-    wrap_within(line, &Row::of(Style::PLAIN, first), &Row::of(Style::PLAIN, rest), width)
+    let edge = |text: &str| Row::of(line.style(), text);
+    wrap_within(line, &edge(first), &edge(rest), width)
 }
 
 /// Appends the number of hidden lines and the key for them to the last row, or adds a row if there is no

@@ -82,12 +82,12 @@ mod tests {
     #[test]
     fn no_message_of_the_list_is_written_elsewhere() {
         let sources = [
-            include_str!("app/asking.rs"),
-            include_str!("app/composing.rs"),
-            include_str!("app/idle_keys.rs"),
-            include_str!("app/picking.rs"),
-            include_str!("app/setting_aside.rs"),
-            include_str!("question/card.rs"),
+            include_str!("asking.rs"),
+            include_str!("composing.rs"),
+            include_str!("idle_keys.rs"),
+            include_str!("picking.rs"),
+            include_str!("setting_aside.rs"),
+            include_str!("../question/card.rs"),
         ];
         let hint = ["set_hint(\"", "set_brief_hint(\"", "Told(\"", "set_hint(format!"];
         for source in sources {
