@@ -6,7 +6,7 @@ export type * from "./types.ts";
 export { applyPatch, emptyView };
 
 /** Version of the protocol that this client was made for. */
-export const PROTOCOL_VERSION = "1.3";
+export const PROTOCOL_VERSION = "1.4";
 
 export type Notification = { [N in NotificationName]: { method: N; params: Notifications[N] } }[NotificationName];
 type Result<M extends MethodName> = Promise<Methods[M]["result"]>;

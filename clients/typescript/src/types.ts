@@ -498,6 +498,8 @@ export type Connections = {
 export type Content = {
   /** Number of attached images and documents. */
   attachments: number;
+  /** Line that the person typed, if a command made the text of it. Unknown in a resumed session. */
+  command?: Text | null;
   /** The text. */
   text: Text;
   type: "user";

@@ -50,7 +50,7 @@ pub use commands::builtin::BUILTIN_COMMANDS;
 pub use commands::command_files::{
     CommandFile, CommandFilesFound, CommandFilesPlugin, TRUST_COMMAND, command_files, command_trust_name,
 };
-pub use commands::prompt_command::typed_command;
+pub use commands::prompt_command::{is_command_file, typed_command};
 pub use context::{BudgetPart, ContextStreams, EnvironmentPart, GitPart, date};
 pub use discovery::catalog::catalog;
 pub use discovery::discover::{BrokenSkill, SkillApproval, SkillRoots, SkillSet, discover, skill_at};

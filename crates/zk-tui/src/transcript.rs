@@ -11,7 +11,7 @@ use self::item::{Answer, Item, memory_of};
 use crate::full::Log;
 use crate::markdown::Markdown;
 use crate::row::{Row, Style};
-use crate::view::{Detail, Kind, Reads, Renderers, block_rows, kind_of, open_rows, running_seconds};
+use crate::view::{Detail, Kind, MARGIN, Reads, Renderers, block_rows, kind_of, open_rows, running_seconds};
 
 /// Maximum size in bytes of printed rows that are not written yet, as on the alternate screen. Beyond it, the
 /// oldest are dropped.
@@ -406,7 +406,7 @@ impl Transcript {
                 (Item::Rows { rows: printed, kind }, _) => {
                     self.waiting = self.waiting.saturating_sub(memory_of(&printed));
                     if let count @ 1.. = std::mem::take(&mut self.left_out) {
-                        let note = format!("… {count} rows before this were too many to keep");
+                        let note = format!("{MARGIN}… {count} rows before this were too many to keep");
                         self.push_rows(Kind::Log, vec![Row::of(Style::YELLOW, &note)], rows);
                     }
                     self.push_rows(kind, printed, rows);

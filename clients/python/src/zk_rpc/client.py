@@ -10,7 +10,7 @@ from typing import Any
 from .view import apply_patch, empty_view
 
 # Version of the protocol that this client was made for.
-PROTOCOL_VERSION = "1.3"
+PROTOCOL_VERSION = "1.4"
 
 # Most bytes of a line that is read.
 MAX_LINE_BYTES = 256 << 20

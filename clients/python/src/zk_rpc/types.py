@@ -1061,12 +1061,16 @@ CompleteKind = Union[Literal["command"], Literal["argument"], Literal["file"]]
 NoteLevel = Union[Literal["info"], Literal["warning"]]
 
 
-class ContentUser(TypedDict):
-    """Message of the person."""
-
+class _ContentUser(TypedDict):
     attachments: int
     text: Text
     type: Literal["user"]
+
+
+class ContentUser(_ContentUser, total=False):
+    """Message of the person."""
+
+    command: Optional[Text]
 
 
 class ContentInjected(TypedDict):

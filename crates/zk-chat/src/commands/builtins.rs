@@ -421,7 +421,8 @@ fn list_tools(cx: &Cx) -> String {
             let first = description.split_inclusive(". ").next().unwrap_or(description);
             format!("{:<14}  {}", tool.name, first.trim())
         })
-        .flat_map(|line| folded(&line, Modes::size().width))
+        // A drawn screen has a margin of two columns.
+        .flat_map(|line| folded(&line, Modes::size().width.saturating_sub(2)))
         .collect();
     lines.join("\n")
 }

@@ -12,7 +12,7 @@ use zk_core::model::{AgentError, Block, MENTIONED_BY, Message, Role};
 use zk_core::service::{
     Command, CommandOutcome, Conversation, ExpandedPrompts, Tool, UiAnswer, match_command,
 };
-use zk_skills::{CommandFilesPlugin, Skills, typed_command};
+use zk_skills::{CommandFilesPlugin, Skills, is_command_file, typed_command};
 use zk_tui::Style;
 use zk_tui::plain::FOLLOW_UP_WAIT;
 use zk_view::Intent;
@@ -104,11 +104,17 @@ impl Chat {
             .collect()
     }
 
-    /// Whether a line is a prompt that begins with the name of an existing skill.
-    pub(crate) fn begins_with_skill(&self, line: &str) -> bool {
+    /// Whether a line is a prompt, which the view shows: it begins with the name of an existing skill, or of a
+    /// command that is a text.
+    pub(crate) async fn is_prompt_line(&self, line: &str) -> bool {
         let name = line.trim_start_matches('/').split_whitespace().next().unwrap_or_default();
         let cx = self.conversation.command_cx();
-        name.starts_with("skill:") && cx.item::<dyn Command>(name).is_some()
+        if name.starts_with("skill:") {
+            return cx.item::<dyn Command>(name).is_some();
+        }
+        // The files may have changed since the last command.
+        refresh_files(&cx).await;
+        line.starts_with('/') && is_command_file(name, &cx)
     }
 
     /// Waits until no question is open before a line is read. Escape and Ctrl-C decline the question.

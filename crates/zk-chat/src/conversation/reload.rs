@@ -65,8 +65,13 @@ pub(crate) fn reopen(
 ) -> Result<ControlFlow<ChatEnd, ScreenStart>, ChatError> {
     let before = chat.factory.clone();
     // The screen is not drawn until the conversation is open again.
-    let screen = SharedScreen::with_keys(read.setup().plain_screen());
-    chat.screen.replace(read.setup().plain_screen());
+    let is_drawn = chat.wanted.is_drawn();
+    let plain = || {
+        let screen = read.setup().plain_screen();
+        if is_drawn { screen.with_margin() } else { screen }
+    };
+    let screen = SharedScreen::with_keys(plain());
+    chat.screen.replace(plain());
     let TerminalSession { tty, interrupts, runtime, .. } = &*session;
     let mut reopening = Reopening { tty, interrupts, screen, pending };
     let opened = runtime.block_on(async {

@@ -173,11 +173,12 @@ pub(super) fn models(
             parts.push("in use".to_owned());
         }
         parts.extend(factory.purpose(model));
-        parts.extend(model.window.map(short_tokens));
+        // A narrow screen leaves out the last parts.
         parts.extend(model.prices.as_ref().map(|prices| {
             let rates = prices.rates;
             format!("${} in ${} out per M", rates.input, rates.output)
         }));
+        parts.extend(model.window.map(short_tokens));
         parts.extend((!model.capabilities.vision).then(|| "no images".to_owned()));
         parts.join(" · ")
     };

@@ -175,8 +175,7 @@ impl Worker {
     async fn handle_line(&self, chat: &Chat, line: &str) -> LineOutcome {
         let is_command = line.starts_with(['/', '!']);
         if is_command {
-            // The skill at the beginning of a line is part of a prompt, which the view shows.
-            if !chat.begins_with_skill(line) {
+            if !chat.is_prompt_line(line).await {
                 chat.screen.echo(line);
             }
             self.send_event(HostEvent::Busy(true));

@@ -220,6 +220,22 @@ impl Containment {
         }
     }
 
+    /// Sentence on a sandbox that cannot be used, or not in full; `None` if nothing is missing.
+    #[must_use]
+    pub fn describe_loss(&self) -> Option<String> {
+        let asks = match self.mode {
+            Mode::All => "",
+            Mode::ReadOnly | Mode::Ask | Mode::AcceptEdits | Mode::Auto => " and zk asks about them",
+        };
+        match (&self.problem, &self.sandbox) {
+            (Some(problem), None) => {
+                Some(format!("commands run without the sandbox{asks} (mode {}): {problem}", self.mode))
+            }
+            (Some(_), Some(_)) => Some(self.describe()),
+            (None, _) => self.reads_problem.as_ref().map(|_| self.describe()),
+        }
+    }
+
     /// Describes the containment in one line.
     #[must_use]
     pub fn describe(&self) -> String {

@@ -71,8 +71,8 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     let children = Environment::filtered(app.work.machine.env.without_secrets());
     let containment = containment::select(&app.work, &app.settings, host.allow_all)?;
     let context = containment.context();
-    if containment.problem.is_some() || containment.reads_problem.is_some() {
-        app.work.machine.notices.show(&format!("warning: {}", containment.describe()));
+    if let Some(loss) = containment.describe_loss() {
+        app.work.machine.notices.show(&format!("warning: {loss}"));
     }
     let attended = host.questions.is_some();
     let (judge, private) = policy::judge(&app.work, &app.settings, &containment, attended);

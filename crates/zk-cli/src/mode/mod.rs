@@ -17,10 +17,15 @@ use crate::app::AppContext;
 use crate::args::{Prompt, Resume};
 use crate::exit::{Exit, Failure, Outcome};
 
+/// Whether a person at the terminal has a conversation, instead of a run without a person.
+pub(crate) fn is_conversation(prompt: &Prompt) -> bool {
+    !prompt.print && std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+}
+
 /// Starts a conversation if a person is at the terminal and requested nothing else; otherwise a run without a
 /// person.
 pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
-    if !prompt.print && std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
+    if is_conversation(&prompt) {
         if prompt.schema.is_some() {
             return Err(Failure::usage("--json-schema shapes the answer of one run: use it with --print"));
         }

@@ -128,7 +128,10 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     if job.needs_engine() {
         host::worker_program::take_over(&app)?;
     }
-    if !matches!(job, Job::Trust(_)) {
+    // A conversation asks about each part instead, unless it cannot store the answers.
+    let asks = app.work.machine.trust.problem().is_none()
+        && matches!(&job, Job::Prompt(prompt) if mode::is_conversation(prompt));
+    if !asks && !matches!(job, Job::Trust(_)) {
         warnings.extend(app.settings.untrusted_warnings(&app.work.project));
     }
     // An SDK host gets the warnings as lines, once it opens a conversation.

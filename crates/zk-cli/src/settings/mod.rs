@@ -137,7 +137,8 @@ impl ProjectFile {
                 // The digest of a bundle says less than what it runs.
                 let shown = if self.bundle.is_some() { rows.len().saturating_sub(1) } else { 1 };
                 let details = rows.split_off(rows.len().min(shown));
-                TrustRequest { text: format!("{part} Allow it?"), items: rows, details }
+                let text = capitalized(&format!("{part} Allow it?"));
+                TrustRequest { text, items: rows, details }
             }
             None => {
                 let text =
@@ -146,6 +147,15 @@ impl ProjectFile {
             }
         }
     }
+}
+
+/// A sentence that begins with a capital letter.
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters
+        .next()
+        .map(|first| first.to_uppercase().collect::<String>() + letters.as_str())
+        .unwrap_or_default()
 }
 
 impl Deref for ProjectFile {

@@ -176,7 +176,7 @@ fn a_conversation_shows_the_commands_of_a_project_before_they_are_trusted() {
     let person = Person::asking(&server);
     person.write(".zk/settings.toml", "[[hooks.PreToolUse]]\ncommand = 'echo not here >&2; exit 2'\n");
     let Some(mut terminal) = Terminal::open(&person, "--allow-all 'Write it.'") else { return };
-    let question = terminal.until("[y]es");
+    let question = terminal.until("y  Yes, trust it");
     assert!(question.contains("hooks.PreToolUse") && question.contains("echo not here"), "{question}");
     std::thread::sleep(std::time::Duration::from_millis(1000));
     terminal.keys("y");
@@ -263,4 +263,16 @@ fn a_prompt_that_is_typed_goes_to_its_hooks_once_on_every_screen() {
         assert_eq!(heard, "once\n".repeat(3), "{screen}");
         drop(terminal);
     }
+}
+
+#[test]
+fn without_a_hook_its_list_is_one_line_and_names_no_source_file() {
+    let listed = Person::new().run(&["hooks"]);
+    assert_eq!(listed.code, 0, "{}", listed.stderr);
+    assert_eq!(listed.stdout.lines().count(), 1, "{}", listed.stdout);
+    assert!(
+        listed.stdout.contains("no command is a hook") && !listed.stdout.contains(".rs:"),
+        "{}",
+        listed.stdout
+    );
 }

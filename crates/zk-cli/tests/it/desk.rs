@@ -62,6 +62,11 @@ impl Desk {
         self.emulator.text_from(0)
     }
 
+    /// All rows, those above the screen included.
+    pub(crate) fn all(&self) -> String {
+        self.emulator.text()
+    }
+
     pub(crate) fn wait(&mut self, what: &str, mut holds: impl FnMut(&str) -> bool) -> String {
         let begun = Instant::now();
         loop {

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use zk_testkit::{FakeServer, Script};
 
-use crate::zk::Person;
+use crate::terminal::Terminal;
+use crate::zk::{Person, program};
 
 #[test]
 fn a_working_setup_is_told_line_by_line_and_ends_with_0() {
@@ -32,6 +33,33 @@ fn what_is_missing_is_told_with_what_to_do_and_ends_with_1() {
     let ended = person.run(&["doctor"]);
     assert_eq!(ended.code, 1);
     assert!(ended.stdout.contains("fail  endpoint: "), "{}", ended.stdout);
+}
+
+#[test]
+fn on_a_narrow_terminal_every_further_line_hangs_below_the_first_and_no_word_is_a_riddle() {
+    let person = Person::new();
+    let zk = program().display().to_string();
+    let Some(terminal) = Terminal::run(&person, &format!("stty cols 60; {zk} doctor; true")) else { return };
+    let told = terminal.rest();
+    let plain = unstyled(&told);
+    let lines: Vec<&str> = plain.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    assert!(lines.len() > 8, "{plain}");
+    for line in &lines {
+        let begins = ["ok    ", "warn  ", "fail  ", "      "].iter().any(|begin| line.starts_with(begin));
+        assert!(begins, "{line:?}\n{plain}");
+    }
+    // No key is set, which takes more than one line to say.
+    assert!(lines.iter().any(|line| line.starts_with("fail  ")), "{plain}");
+    for riddle in ["attempts to leave it failed", "not needed"] {
+        assert!(!plain.contains(riddle), "{plain}");
+    }
+}
+
+/// A text without the sequences for its colours.
+fn unstyled(text: &str) -> String {
+    let mut parts = text.split('\u{1b}');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |all, part| all + part.split_once('m').map_or(part, |(_, rest)| rest))
 }
 
 #[test]

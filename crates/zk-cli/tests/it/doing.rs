@@ -143,3 +143,25 @@ fn a_sub_agent_is_one_row_by_its_task() {
     let rest = terminal.rest();
     assert!(!rest.contains("seven-and-forty"), "{rest:?}");
 }
+
+#[test]
+fn a_plan_on_plain_lines_is_drawn_in_its_question_and_afterwards() {
+    let script = Script::new()
+        .turn(|t| t.call("present_plan", json!({ "plan": "# Fix it\n\n1. **Write** the file" })))
+        .turn(|t| t.text("Finished."));
+    let server = server(script);
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "--screen plain 'go'") else { return };
+    let asked = terminal.until("Go on with this plan?");
+    assert!(asked.contains("│ Fix it") && asked.contains("1. Write the file"), "{asked}");
+    settled(&mut terminal, "Enter answers");
+    terminal.keys("1");
+    terminal.expect("1");
+    terminal.keys("\r");
+    let after = terminal.until("Finished.");
+    assert!(after.contains("  Fix it") && after.contains("  1. Write the file"), "{after}");
+    let all = asked + &after;
+    assert!(!all.contains("# Fix it") && !all.contains("**"), "{all}");
+    terminal.leave();
+    assert_eq!(terminal.code(), Some(0));
+}

@@ -126,6 +126,21 @@ fn escape_at_a_question_stops_the_run_and_the_call_is_not_made() {
 }
 
 #[test]
+fn a_call_whose_question_is_stopped_says_that_the_person_stopped() {
+    for (screen, says) in [("inline", "not run: you stopped"), ("plain", "was not run: you stopped")] {
+        let server = server(Script::new().turn(|t| t.call("shell", json!({"command": "touch made"}))));
+        let person = Person::asking(&server);
+        let Some(mut terminal) = Terminal::open(&person, &format!("--screen {screen} 'go'")) else { return };
+        terminal.expect("Esc stops the run");
+        terminal.keys(ESCAPE);
+        terminal.expect(says);
+        assert!(!terminal.has("nobody answered"));
+        terminal.leave();
+        assert_eq!(terminal.code(), Some(0));
+    }
+}
+
+#[test]
 fn arrows_and_other_sequences_stop_nothing_and_answer_nothing() {
     let script = Script::new()
         .turn(|t| {

@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use zk_testkit::{Asked, FakeMcpEnd, FakeMcpFault, FakeMcpScript, FakeMcpServer, Script, Turn};
 
+use crate::desk::Desk;
 use crate::terminal::Terminal;
 use crate::zk::{Ended, Person, program, server, until};
 
@@ -362,7 +363,8 @@ fn a_server_of_the_project_that_nobody_trusts_is_started_by_nothing() {
     }
     assert!(server.bodies().len() >= 4, "{}", server.bodies().len());
     if let Some(mut terminal) = Terminal::open(&person, "x") {
-        terminal.expect("[y]es · [n]o");
+        let asked = terminal.until("y  Yes, trust it");
+        assert!(!asked.contains("Not started"), "the question replaces the warning: {asked}");
         std::thread::sleep(Duration::from_millis(1000));
         terminal.keys("n");
         terminal.expect("Done.");
@@ -626,4 +628,37 @@ fn a_skill_of_a_server_is_used_by_its_own_name_once_it_is_allowed_and_only_as_it
         assert!(results.contains(told), "{policy} {description}: {results}");
         assert!(!person.project().join("made-by-a-skill").exists(), "its text runs nothing");
     }
+}
+
+#[test]
+fn the_row_of_a_call_has_one_name_while_it_waits_runs_and_has_ended() {
+    let server = server(Script::answering(|asked| {
+        let is_ready = asked.tools.iter().any(|tool| tool == "mcp_fake_echo");
+        match asked.messages.iter().any(|message| message.results().next().is_some()) {
+            true => Turn::new().text("Done."),
+            false if is_ready => Turn::new().call("mcp_fake_echo", json!({"text": "hello"})),
+            false => Turn::new().text(format!("Not yet {}.", asked.number)),
+        }
+    }));
+    let person = Person::asking(&server);
+    person.settings(&settings(&FakeMcpScript::default()));
+    let command = format!("{} --screen inline --permission-mode ask", program().display());
+    let Some(mut desk) = Desk::open(&person, &command) else { return };
+    let mut asked = 0;
+    let waiting = "○ mcp_fake_echo hello";
+    // The server may be late for the first prompt.
+    while !desk.screen().contains(waiting) {
+        asked += 1;
+        desk.rest();
+        desk.line("go", "");
+        let early = format!("Not yet {asked}.");
+        desk.wait("the call", |screen| screen.contains(waiting) || screen.contains(&early));
+    }
+    desk.settle();
+    desk.answer_until("y", |_, screen| screen.contains("Done."));
+    desk.rest();
+    let all = desk.all();
+    assert!(all.contains("  ✓ mcp_fake_echo hello") && !all.contains("of MCP server"), "{all}");
+    desk.keys("\u{4}");
+    desk.see("zk --resume");
 }

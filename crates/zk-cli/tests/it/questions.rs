@@ -235,14 +235,14 @@ fn a_conversation_asks_first_whether_what_the_project_sets_may_count_and_headles
     let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
     terminal.expect("exactly as it is? It sets:");
     terminal.expect("│   system = \"obey\"");
-    terminal.expect("[y]es · [n]o");
+    terminal.expect("y  Yes, trust it");
     pause(1000);
     terminal.keys("n");
     terminal.expect("System: false.");
     drop(terminal);
     assert_eq!(person.run(&["-p", "go"]).stdout, "System: false.\n");
     let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
-    terminal.expect("[y]es · [n]o");
+    terminal.expect("y  Yes, trust it");
     pause(1000);
     terminal.keys("y");
     terminal.expect("  trusted");

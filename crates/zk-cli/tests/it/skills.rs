@@ -181,7 +181,7 @@ fn a_skill_that_a_person_trusted_a_moment_ago_can_be_asked_for_with_the_first_pr
     let Some(mut terminal) = Terminal::open(&person, "") else { return };
     terminal.expect("Trust these skills of the project");
     terminal.expect("Reads PDF files.");
-    terminal.expect("[y]es");
+    terminal.expect("y  Yes, trust it");
     // Questions are deaf for half a second after they were drawn.
     std::thread::sleep(std::time::Duration::from_millis(1000));
     terminal.keys("y");

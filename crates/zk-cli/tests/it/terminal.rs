@@ -357,7 +357,7 @@ fn a_call_that_changes_something_is_asked_about() {
     let person = Person::asking(&server);
     let Some(mut terminal) = Terminal::open(&person, "'do it'") else { return };
     terminal.answer("n");
-    terminal.expect("  no");
+    terminal.expect("was refused: you said no");
     terminal.answer("y");
     terminal.expect("  allowed once");
     terminal.expect("Finished.");

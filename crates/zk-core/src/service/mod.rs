@@ -77,8 +77,8 @@ pub use session::{
 pub use tool::FnTool;
 pub use tool::{
     BegunCall, CallEnd, CallPlace, CallSteps, Gated, NotRun, Progress, RunTool, RunTools, SERVER_TOOL_PREFIX,
-    STOPPED_BEFORE_CALL, Tool, ToolCx, UNCHANGED_READ, UnknownTool, Validated, foreign_server_names,
-    validate,
+    STOPPED_BEFORE_CALL, Tool, ToolCx, UNCHANGED_READ, UnknownTool, Validated, call_line,
+    foreign_server_names, main_argument, validate,
 };
 pub use trace::TraceContext;
 pub use ui::{

@@ -17,6 +17,7 @@ use zk_core::service::{
 use super::command::FleetCommand;
 use super::dir::FleetDir;
 use super::entry::{ENTRY_VERSION, FleetEntry, FleetRequest, OpenAnswers, OpenQuestion, redacted_line};
+use super::lines::orphan_notice;
 use crate::Goals;
 use crate::drive::{cut, stop_agents};
 
@@ -302,12 +303,9 @@ impl Beacon {
         // Without a front-end, the orphans stay unreported.
         let Some(ui) = scope.bus().and_then(|bus| bus.service::<dyn Ui>()) else { return };
         let orphans = self.run_blocking(|own| own.dir.reconcile().unwrap_or_default()).await;
-        match orphans.len() {
-            0 => {}
-            1 => ui.notify("a conversation ended without being closed: /fleet lists it"),
-            count => {
-                ui.notify(&format!("{count} conversations ended without being closed: /fleet lists them"))
-            }
+        let cwd = lock(&self.entry).entry.cwd.clone();
+        if let Some(notice) = orphan_notice(&orphans, &cwd) {
+            ui.notify(&notice);
         }
     }
 

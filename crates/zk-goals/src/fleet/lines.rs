@@ -2,7 +2,7 @@ use std::path::Path;
 
 use zk_core::service::visible_line;
 
-use super::entry::{FleetState, FleetView};
+use super::entry::{FleetEntry, FleetState, FleetView};
 
 /// Maximum length of a goal's or prompt's text in a line, in characters.
 const MAX_TEXT_CHARS: usize = 70;
@@ -51,10 +51,55 @@ fn lines_of(view: &FleetView, home: Option<&Path>) -> Vec<String> {
     lines
 }
 
+/// Notice about conversations whose processes are gone; `None` without any. Those of the directory `cwd` are in
+/// its list of sessions.
+pub(super) fn orphan_notice(orphans: &[FleetEntry], cwd: &Path) -> Option<String> {
+    let is_here = |entry: &FleetEntry| entry.session.is_some() && entry.cwd == cwd;
+    let is_resumable = orphans.iter().all(is_here);
+    Some(match (orphans.len(), is_resumable) {
+        (0, _) => return None,
+        (1, true) => {
+            "a conversation here ended without being closed: /resume goes on with it, /fleet lists it"
+                .to_owned()
+        }
+        (1, false) => "a conversation ended without being closed: /fleet lists it".to_owned(),
+        (count, true) => format!(
+            "{count} conversations here ended without being closed: /resume goes on with one, /fleet lists them"
+        ),
+        (count, false) => format!("{count} conversations ended without being closed: /fleet lists them"),
+    })
+}
+
 fn cut_text(text: &str) -> String {
     let text = text.lines().next().unwrap_or_default();
     match text.char_indices().nth(MAX_TEXT_CHARS) {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
         None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_notice_names_resume_where_the_list_of_sessions_has_the_conversation() {
+        let entry = |cwd: &str, session: Option<&str>| -> FleetEntry {
+            let entry = json!({
+                "version": 1, "id": "a", "pid": 1, "started_ms": 0, "updated_ms": 0, "cwd": cwd, "session": session
+            });
+            serde_json::from_value(entry).unwrap()
+        };
+        let notice = |orphans: &[FleetEntry]| orphan_notice(orphans, Path::new("/p")).unwrap_or_default();
+        assert_eq!(notice(&[]), "");
+        assert!(notice(&[entry("/p", Some("s_1"))]).contains("/resume goes on with it, /fleet lists it"));
+        let two = notice(&[entry("/p", Some("s_1")), entry("/p", Some("s_2"))]);
+        assert!(two.starts_with("2 conversations here") && two.contains("/resume goes on with one"), "{two}");
+        for elsewhere in [entry("/p", None), entry("/q", Some("s_1"))] {
+            let text = notice(&[elsewhere, entry("/p", Some("s_2"))]);
+            assert_eq!(text, "2 conversations ended without being closed: /fleet lists them");
+        }
     }
 }

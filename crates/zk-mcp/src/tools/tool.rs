@@ -3,7 +3,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use zk_core::model::{Approved, Concurrency, Disclosure, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{Tool, ToolCx, visible_line};
+use zk_core::service::{Tool, ToolCx, call_line, visible_line};
 
 use crate::client::CallRequest;
 use crate::config::server_config::ServerConfig;
@@ -106,12 +106,9 @@ impl Tool for McpTool {
         Some(self.server.clone().server().name().to_owned())
     }
 
-    /// Includes the name, since a server may give any title to a tool.
-    fn summary(&self, _: &Value) -> String {
-        let (name, server) = (clean_text(&self.name), self.server.clone().server());
-        match &self.title {
-            Some(title) => format!("{title} ({name} of MCP server {})", server.name()),
-            None => format!("{name} of MCP server {}", server.name()),
-        }
+    /// Has the name for the model, by which the call is shown before it runs; a server may give any title to a
+    /// tool.
+    fn summary(&self, args: &Value) -> String {
+        call_line(&self.spec.name, args)
     }
 }

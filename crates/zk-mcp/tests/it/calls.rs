@@ -348,17 +348,17 @@ async fn a_call_that_is_stopped_or_dropped_at_any_await_leaves_a_server_that_ans
 }
 
 #[tokio::test]
-async fn a_person_reads_the_title_of_a_tool_and_its_name_beside_it() {
+async fn a_tool_has_a_title_for_a_person_and_its_calls_keep_the_name_that_they_begin_with() {
     let tool = |more: Value| {
         let mut tool = json!({"name": "echo", "description": "Echoes", "inputSchema": {"type": "object"}});
         tool.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         tool
     };
-    for (more, title, summary) in [
-        (json!({"title": "Say it\u{1b}[2J again"}), "Say it", "(echo of MCP server fake)"),
-        (json!({"annotations": {"title": "Say it"}}), "Say it", "Say it (echo of MCP server fake)"),
-        (json!({"title": "echo"}), "mcp_fake_echo", "echo of MCP server fake"),
-        (json!({}), "mcp_fake_echo", "echo of MCP server fake"),
+    for (more, title) in [
+        (json!({"title": "Say it\u{1b}[2J again"}), "Say it"),
+        (json!({"annotations": {"title": "Say it"}}), "Say it"),
+        (json!({"title": "echo"}), "mcp_fake_echo"),
+        (json!({}), "mcp_fake_echo"),
     ] {
         let script = FakeMcpScript { tools: Some(vec![tool(more.clone())]), ..FakeMcpScript::default() };
         let host = Host::new(McpPlugin::new([config("fake", &script)], std::env::temp_dir()));
@@ -369,7 +369,8 @@ async fn a_person_reads_the_title_of_a_tool_and_its_name_beside_it() {
             "{more}: {:?}",
             tool.title()
         );
-        assert!(tool.summary(&json!({})).ends_with(summary), "{more}: {}", tool.summary(&json!({})));
+        assert_eq!(tool.summary(&json!({})), "mcp_fake_echo", "{more}");
+        assert_eq!(tool.summary(&json!({"text": "hello"})), "mcp_fake_echo hello", "{more}");
         host.bus.close().await;
     }
 }

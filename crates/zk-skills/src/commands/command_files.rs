@@ -205,7 +205,7 @@ fn split_text(text: &str) -> (Manifest, &str) {
 }
 
 /// Source name of file commands in a list.
-const SOURCE: &str = "command-files";
+pub(crate) const COMMAND_FILES_SOURCE: &str = "command-files";
 
 /// Plugin that makes files commands of the conversation: `/NAME arguments`, typed or in a prompt.
 #[derive(Clone, Debug)]
@@ -289,7 +289,7 @@ impl CommandFilesPlugin {
         if let Some((_, before)) = offered.take() {
             before.close().await;
         }
-        let scope = cx.bus().scope(SOURCE);
+        let scope = cx.bus().scope(COMMAND_FILES_SOURCE);
         let (mut commands, mut conflicts) = (Vec::new(), Vec::new());
         for command in &found {
             let CommandFile { name, path, shadowed, .. } = command;
@@ -404,7 +404,8 @@ impl CommandFilesPlugin {
 
 /// Whether `name` is a command from another source.
 fn is_taken(name: &str, cx: &Cx) -> bool {
-    let has_name = |item: &Item<dyn Command>| &*item.name == name && item.source.as_str() != SOURCE;
+    let has_name =
+        |item: &Item<dyn Command>| &*item.name == name && item.source.as_str() != COMMAND_FILES_SOURCE;
     cx.items::<dyn Command>().iter().any(has_name)
 }
 

@@ -4,6 +4,8 @@ use async_trait::async_trait;
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::service::{ArgumentChoice, Command, CommandOutcome};
 
+use super::command_files::COMMAND_FILES_SOURCE;
+
 /// Command that is sent to the agent as typed, and expanded on the way to the model.
 pub(crate) struct PromptCommand {
     pub(crate) name: String,
@@ -43,4 +45,11 @@ impl Command for PromptCommand {
 pub fn typed_command(name: &str, cx: &Cx) -> Option<Arc<dyn Command>> {
     let skill = || name.contains(':').then(|| cx.item::<dyn Command>(&format!("skill:{name}"))).flatten();
     cx.item::<dyn Command>(name).or_else(skill)
+}
+
+/// Whether the command of this name is a text, from a file or built in.
+#[must_use]
+pub fn is_command_file(name: &str, cx: &Cx) -> bool {
+    let mut commands = cx.items::<dyn Command>().into_iter();
+    commands.any(|command| &*command.name == name && command.source.as_str() == COMMAND_FILES_SOURCE)
 }

@@ -16,7 +16,7 @@ const OPEN_DIFF_LINES: usize = 40;
 /// Appends the content of a block.
 pub(super) fn push_content(out: &mut String, whole: &WholeBlock, images: &mut Images, limits: &Limits) {
     match &whole.block.content {
-        Content::User { text, attachments } => {
+        Content::User { text, attachments, .. } => {
             out.push_str("<div class=\"said\">");
             push_plain_text(out, text, limits);
             out.push_str("</div>");

@@ -88,7 +88,7 @@ fn check_common(transcript: &Transcript) {
             continue;
         }
         match &block.content {
-            Content::User { text, attachments } => shown.push(format!("user {text} +{attachments}")),
+            Content::User { text, attachments, .. } => shown.push(format!("user {text} +{attachments}")),
             Content::Thinking { text, .. } => shown.push(format!("thinking {text}")),
             Content::Call(call) => {
                 assert_eq!(call.state, CallState::Done, "{format}: {call:?}");

@@ -5,24 +5,37 @@ use zk_view::{Card, sanitise};
 
 use super::layout::card_room;
 use super::notifying::with_subject;
-use super::{Action, App};
+use super::{Action, App, messages};
 use crate::keys::Key;
 use crate::question::{CardState, Outcome};
 use crate::row::{Row, Style};
 
-/// Hint for a key that is ignored while a question is open.
-pub(super) const QUESTION_WAITS: &str = "a question waits: answer it first";
+/// Pause after which a second Enter sends a text beside an open question.
+const KEPT_PAUSE: Duration = Duration::from_millis(300);
 
 /// Questions, and the keys that may answer them.
-/// Hint after Enter at a question none of whose choices is marked.
-const UNMARKED: &str = "no choice is marked: ↑↓ marks one, its letter or digit answers";
-
 impl App {
+    /// Leaves the text in the draft if a question is open, as it may have been typed as an answer. A second Enter
+    /// sends it. A command is not kept: it is no answer.
+    pub(super) fn keeps_draft_at_question(&mut self) -> bool {
+        if self.focus.card().is_none() || self.composer.text().trim_start().starts_with('/') {
+            return false;
+        }
+        let now = self.timing.pressed;
+        if self.timing.kept.is_some_and(|kept| now >= kept + KEPT_PAUSE) {
+            return false;
+        }
+        self.timing.kept.get_or_insert(now);
+        self.set_hint(messages::DRAFT_KEPT);
+        true
+    }
+
     pub(super) fn show_question(&mut self, card: Option<Card>, now: Duration) {
         let size = self.screen.size();
         let has_draft = !self.composer.is_empty();
         let card = card.map(|card| CardState::new(card, has_draft, size.width, card_room(size), now));
         self.focus.set_card(card);
+        self.timing.kept = None;
         self.output.is_dirty = true;
     }
 
@@ -48,6 +61,10 @@ impl App {
         now: Duration,
         actions: &mut Vec<Action>,
     ) {
+        self.timing.pressed = now;
+        if typed != [Key::Enter] {
+            self.timing.kept = None;
+        }
         let Some(card) = self.focus.card_mut() else {
             typed.iter().for_each(|key| self.press(key, actions));
             return;
@@ -57,8 +74,8 @@ impl App {
         if outcomes.is_empty() && typed == [Key::Enter] {
             let is_early = card.has_mark();
             self.set_hint(match is_early {
-                true => "Enter came right behind the arrow: press it again",
-                false => UNMARKED,
+                true => messages::EARLY_ENTER,
+                false => messages::UNMARKED,
             });
             return;
         }
@@ -67,7 +84,7 @@ impl App {
             (is_draft && typed == [Key::Enter] && self.composer.is_empty(), actions.len());
         outcomes.into_iter().for_each(|outcome| self.handle_outcome(outcome, actions));
         if is_idle && actions.len() == before && self.hint.is_none() {
-            self.set_hint(UNMARKED);
+            self.set_hint(messages::UNMARKED);
         }
         if is_draft {
             self.report_draft_change();

@@ -4,7 +4,7 @@ use zk_view::{Content, Intent};
 
 use super::focus::{Aid, Search};
 use super::layout::list_room;
-use super::{Action, App, DOUBLE_PRESS_TIME};
+use super::{Action, App, DOUBLE_PRESS_TIME, messages};
 use crate::edit::{Buffer, Vim};
 use crate::inline::Size;
 use crate::keys::{Direction, Key};
@@ -88,7 +88,7 @@ impl App {
             actions.push(Action::Quit);
         } else {
             self.timing.interrupted = Some(now);
-            self.set_brief_hint("Ctrl-C again, or Ctrl-D, ends the conversation", now);
+            self.set_brief_hint(messages::PRESS_AGAIN_TO_QUIT, now);
         }
     }
 
@@ -163,11 +163,11 @@ impl App {
     /// Quits once the host's work is done, but not during a run.
     fn quit_on_end_of_input(&mut self, actions: &mut Vec<Action>) {
         if self.has_run() {
-            self.set_hint("Esc stops the run, then Ctrl-D ends the conversation");
+            self.set_hint(messages::STOP_BEFORE_QUIT);
             return;
         }
         if self.is_busy {
-            self.set_hint("the conversation ends once this is done: Esc stops it");
+            self.set_hint(messages::QUITS_LATER);
         }
         actions.push(Action::Quit);
     }
@@ -213,6 +213,9 @@ impl App {
             }
             return;
         }
+        if steers && self.keeps_draft_at_question() {
+            return;
+        }
         if let Some(kind) = PickerKind::of_line(self.composer.text().trim())
             && (kind != PickerKind::Jobs || !self.transcript.view().jobs.is_empty())
         {
@@ -249,8 +252,8 @@ impl App {
             let name =
                 typed.split_whitespace().next().filter(|_| is_command).unwrap_or("this text").to_owned();
             match self.has_run() {
-                true => self.set_hint(format!("{name} works when the run is over (Esc stops it)")),
-                false => self.set_hint("the command before is at work: Enter again"),
+                true => self.set_hint(messages::works_later(&name)),
+                false => self.set_hint(messages::COMMAND_BEFORE_WORKS),
             }
             return;
         }
@@ -282,9 +285,9 @@ impl App {
                         _ => None,
                     });
                 let said = match answer.map(|answer| self.copy(&answer)) {
-                    Some(true) => "the last answer is in the clipboard of the terminal, if it allows that",
-                    Some(false) => "the last answer is too long for the clipboard of a terminal",
-                    None => "there is no answer yet",
+                    Some(true) => messages::COPIED,
+                    Some(false) => messages::TOO_LONG_TO_COPY,
+                    None => messages::NO_ANSWER,
                 };
                 self.set_hint(said);
             }
@@ -301,7 +304,7 @@ impl App {
         if self.has_run() {
             actions.push(Action::Background);
         } else {
-            self.set_hint("no command runs that could go on in the background");
+            self.set_hint(messages::NO_COMMAND_RUNS);
         }
     }
 
@@ -323,7 +326,7 @@ impl App {
         let (id, text) = (last.id, last.text.unsanitised().to_owned());
         self.history.push(&text);
         actions.push(Action::Intent(Intent::Unqueue { id }));
-        self.set_hint("dropped: ↑ brings it back");
+        self.set_hint(messages::TEXT_DROPPED);
     }
 
     /// Takes back the text queued last.

@@ -9,13 +9,24 @@ use crate::inline::{Caret, Size};
 use crate::question::CardState;
 use crate::row::{Row, Style};
 use crate::text::{folded, wrap};
-use crate::view::{agent_rows, checklist_rows, job_rows, queue_rows, runs_long_command, status_row};
+use crate::view::{MARGIN, agent_rows, checklist_rows, job_rows, queue_rows, runs_long_command, status_row};
 
 /// Maximum number of hits that a history search shows.
 const MAX_HIT_ROWS: usize = 8;
 
 /// Help for the keys of the history search.
 const HIT_KEYS: &str = "typed before · ↑↓ choose · Enter takes it · Esc closes";
+
+/// Rows of a printed line. Plain text may be code, which is not wrapped: a selection in the terminal copies
+/// whole lines.
+fn printed_rows(style: Style, line: &str, width: usize) -> Vec<Row> {
+    if style == Style::PLAIN || line.is_empty() {
+        return vec![Row::of(style, line)];
+    }
+    let indent = line.len() - line.trim_start_matches(' ').len();
+    let margin = Row::of(Style::PLAIN, &" ".repeat(indent.max(MARGIN.len())));
+    wrap(&Row::of(style, line.trim_start_matches(' ')), &margin, &margin, width)
+}
 
 /// Frames of the screen.
 impl App {
@@ -27,34 +38,26 @@ impl App {
         self.output.is_dirty = true;
     }
 
-    /// Prints text of the program that is no code: wrapped at words, columns of a table kept.
+    /// Prints text of the program that is no code at the margin: wrapped at words, columns of a table kept.
     pub fn print_words(&mut self, style: Style, text: &str) {
-        let width = self.screen.size().width;
+        let room = self.screen.size().width.saturating_sub(MARGIN.len());
         // Masked before the text is wrapped, so that no line end can split a secret.
         let masked = |line: &str| (self.host.mask)(line).unwrap_or_else(|| line.to_owned());
-        let lines = |line| folded(&masked(line), width);
-        let row = |line: String| Row::of(style, &line);
+        let lines = |line| folded(&masked(line), room);
+        let row = |line: String| match line.is_empty() {
+            true => Row::default(),
+            false => Row::of(style, &format!("{MARGIN}{line}")),
+        };
         let rows = sanitise(text).lines().flat_map(lines).map(row).collect();
         self.transcript.print(rows);
         self.output.is_dirty = true;
     }
 
-    /// Prints permanent rows of the program.
+    /// Prints permanent rows of the program: notices at the margin, and plain text as it is.
     pub fn print(&mut self, style: Style, text: &str) {
         let width = self.screen.size().width;
-        let row = |line| {
-            let row = Row::of(style, line);
-            // No soft wrap of other text, which may be code: a selection in the terminal copies whole lines.
-            if style == Style::PLAIN {
-                vec![row]
-            } else {
-                let indent = line.len() - line.trim_start_matches(' ').len();
-                let margin = row.cut(0, indent);
-                wrap(&row.cut(indent, line.len()), &margin, &margin, width)
-            }
-        };
         // Masked as a whole, since an escape sequence may span lines.
-        let rows = sanitise(text).lines().flat_map(row).collect();
+        let rows = sanitise(text).lines().flat_map(|line| printed_rows(style, line, width)).collect();
         self.transcript.print(rows);
         self.output.is_dirty = true;
     }

@@ -1,5 +1,5 @@
 use super::focus::Aid;
-use super::{Action, App};
+use super::{Action, App, messages};
 use crate::keys::{Direction, Key, describe};
 
 /// State of the draft, to detect whether a key changed anything.
@@ -34,24 +34,23 @@ impl App {
 
 /// Hint on a key that had no effect; `None` for a movement that stopped at an end of the text.
 fn idle_key_hint(key: &Key, is_empty: bool) -> Option<String> {
-    const NOTHING_TYPED: &str = "nothing is typed: ? lists the keys";
     let word = match key {
-        Key::Tab if is_empty => "Tab completes what is typed, and queues it during a run",
-        Key::Move { to: Direction::Up, word: true } => "no text waits that could be taken back",
-        Key::Move { to: Direction::Up, .. } | Key::Ctrl('p') => "nothing was typed before this",
-        Key::Move { to: Direction::Down, .. } | Key::Ctrl('n') => "nothing was typed after this",
-        Key::Ctrl('y') | Key::Alt('y') => "nothing was cut that could be put in: Ctrl-K and Ctrl-U cut",
-        Key::Ctrl('_') => "there is nothing to undo",
-        Key::Alt('q') => "no question waits",
-        Key::Tab => "nothing fits what is typed",
-        Key::Enter | Key::Back | Key::Delete if is_empty => NOTHING_TYPED,
+        Key::Tab if is_empty => messages::TAB_AT_NOTHING,
+        Key::Move { to: Direction::Up, word: true } => messages::NOTHING_HELD,
+        Key::Move { to: Direction::Up, .. } | Key::Ctrl('p') => messages::NOTHING_BEFORE,
+        Key::Move { to: Direction::Down, .. } | Key::Ctrl('n') => messages::NOTHING_AFTER,
+        Key::Ctrl('y') | Key::Alt('y') => messages::NOTHING_CUT,
+        Key::Ctrl('_') => messages::NOTHING_TO_UNDO,
+        Key::Alt('q') => messages::NO_QUESTION,
+        Key::Tab => messages::NOTHING_FITS,
+        Key::Enter | Key::Back | Key::Delete if is_empty => messages::NOTHING_TYPED,
         Key::Ctrl('a' | 'b' | 'd' | 'e' | 'f' | 'h' | 'k' | 'u' | 'w') | Key::Alt('b' | 'd' | 'f') => {
-            return is_empty.then(|| NOTHING_TYPED.to_owned());
+            return is_empty.then(|| messages::NOTHING_TYPED.to_owned());
         }
         Key::Ctrl(_) | Key::Alt(_) => {
-            return Some(format!("{} has no meaning here: ?? lists the keys", describe(key)));
+            return Some(messages::no_meaning(&describe(key)));
         }
-        Key::Move { .. } if is_empty => NOTHING_TYPED,
+        Key::Move { .. } if is_empty => messages::NOTHING_TYPED,
         _ => return None,
     };
     Some(word.to_owned())

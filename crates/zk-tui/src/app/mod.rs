@@ -7,6 +7,7 @@ mod enters;
 mod focus;
 mod idle_keys;
 mod layout;
+pub(crate) mod messages;
 mod notifying;
 mod picking;
 mod pressing;
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 use zk_view::{Activity, Block, Intent, Patch, View};
 
-use self::asking::{QUESTION_WAITS, describe_question};
+use self::asking::describe_question;
 use self::focus::{Aid, Focus};
 use self::layout::card_room;
 use self::state::{Alternate, Host, Keyboard, Output, Timing};
@@ -255,7 +256,7 @@ impl App {
             let card = first.cloned();
             // The question that caused the notification was answered.
             self.timing.late_notice = None;
-            self.hint.take_if(|hint| hint == QUESTION_WAITS);
+            self.hint.take_if(|hint| hint == messages::QUESTION_WAITS || hint == messages::DRAFT_KEPT);
             if let Some(card) = &card {
                 self.notify(describe_question(card, |text| (self.host.mask)(text)), now);
             }

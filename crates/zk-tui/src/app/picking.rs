@@ -2,10 +2,9 @@ use std::sync::Arc;
 
 use zk_view::{AgentRow, AgentState, Block, View};
 
-use super::asking::QUESTION_WAITS;
 use super::focus::{Aid, Focus};
 use super::state::Reading;
-use super::{Action, App};
+use super::{Action, App, messages};
 use crate::full::Log;
 use crate::keys::Key;
 use crate::pick::{Picked, Picker, PickerKey, PickerKind};
@@ -28,7 +27,7 @@ impl App {
 
     pub(super) fn open_picker(&mut self, kind: PickerKind) {
         if self.focus.card().is_some() {
-            self.set_hint(QUESTION_WAITS);
+            self.set_hint(messages::QUESTION_WAITS);
             return;
         }
         self.focus = Focus::Picker(Picker::new(kind, &self.host.completer, self.transcript.view()));
@@ -59,7 +58,7 @@ impl App {
             Picked::Text(text) => {
                 // A command can only be inserted at the start of a line, a file anywhere.
                 if text.starts_with('/') && !self.composer.is_empty() {
-                    self.set_hint("a command begins an empty line");
+                    self.set_hint(messages::COMMAND_NEEDS_EMPTY_LINE);
                 } else {
                     self.composer.insert(&text);
                 }

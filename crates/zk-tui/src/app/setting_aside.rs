@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use zk_view::Content;
 
-use super::{App, DOUBLE_PRESS_TIME};
+use super::{App, DOUBLE_PRESS_TIME, messages};
 use crate::keys::Key;
 use crate::pick::PickerKind;
 
@@ -50,7 +50,7 @@ impl App {
                 self.composer = draft;
                 self.report_draft_change();
             }
-            None => self.set_hint("no text was put aside: Ctrl-S does that with what is typed"),
+            None => self.set_hint(messages::NOTHING_ASIDE),
         }
     }
 
@@ -59,7 +59,7 @@ impl App {
         self.keyboard.vim.enter_insert_mode();
         self.history.end_recall();
         self.focus.take_list();
-        self.set_hint("the text is put aside: Ctrl-S on an empty line brings it back");
+        self.set_hint(messages::TEXT_PUT_ASIDE);
         self.report_draft_change();
     }
 
@@ -77,9 +77,9 @@ impl App {
                 self.open_picker(PickerKind::Tree);
                 None
             }
-            (false, true) => Some("Esc again clears the text; ↑ brings it back"),
-            (false, false) if self.has_prompts() => Some("Esc again goes back to an earlier prompt"),
-            (_, false) => Some("nothing runs that Esc could stop"),
+            (false, true) => Some(messages::ESCAPE_CLEARS),
+            (false, false) if self.has_prompts() => Some(messages::ESCAPE_GOES_BACK),
+            (_, false) => Some(messages::NOTHING_TO_STOP),
         };
         match hint {
             Some(hint) => self.set_brief_hint(hint, now),

@@ -32,6 +32,10 @@ pub(super) struct Timing {
     pub(super) hint_ends: Option<Duration>,
     /// Time of a held-back Enter that came right after other keys.
     pub(super) held_enter: Option<Duration>,
+    /// Time of the keys that are handled.
+    pub(super) pressed: Duration,
+    /// Time at which Enter at an open question left a text in the draft.
+    pub(super) kept: Option<Duration>,
     /// Time of the last typed text.
     pub(super) text_came: Option<Duration>,
     pub(super) drawn: Option<Duration>,

@@ -21,6 +21,7 @@ use self::highlight::{COLOURED, Highlighter};
 use self::lines::{Fence, Starts, block_start, indent_of};
 use self::render::{Item, render};
 use crate::row::{Row, Style};
+use crate::text::soft_split;
 use crate::view::{MARGIN, Renderers, counted};
 
 /// Maximum size in bytes of an open block, which bounds the cost of a frame.
@@ -99,6 +100,14 @@ impl Markdown {
             colours_left: COLOURED,
             renderers: Renderers::default(),
         }
+    }
+
+    /// Rows of a whole text, each within `width` columns.
+    pub(crate) fn rows_of(text: &str, width: usize) -> Vec<Row> {
+        let mut markdown = Self::new(width);
+        markdown.push(text);
+        markdown.finish();
+        markdown.take_ready().iter().flat_map(|row| soft_split(row, width)).collect()
     }
 
     /// Draws prose with a margin.

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use super::fuzzy::best_matches;
 use crate::row::{Row, Style};
+use crate::text::fitting_facts;
 
 /// Maximum number of visible rows in a list.
 const MAX_LIST_ROWS: usize = 8;
@@ -241,8 +242,12 @@ impl List {
                 };
                 let pad = " ".repeat(2 + room.saturating_sub(columns(&label)));
                 let room = width.saturating_sub(row.columns() + pad.len());
+                let note = match self.asked {
+                    Asked::Argument(_) => fitting_facts(note, room),
+                    _ => note.clone(),
+                };
                 let mut row = row.with(Style::DIM, &pad);
-                row.append(&Row::of(Style::DIM, note).clipped(room));
+                row.append(&Row::of(Style::DIM, &note).clipped(room));
                 row
             })
             .collect();

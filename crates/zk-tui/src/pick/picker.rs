@@ -10,7 +10,7 @@ use super::{Asked, Completer, Offered};
 use crate::inline::Caret;
 use crate::keys::{Direction, Key};
 use crate::row::{Row, Style};
-use crate::text::{clip, columns};
+use crate::text::{clip, columns, fitting_facts};
 use crate::view::key_table;
 
 /// Maximum number of matches in a picker.
@@ -476,7 +476,6 @@ impl Picker {
     fn entry_row(&self, place: usize, wide: usize, width: usize) -> Row {
         let is_chosen = place == self.chosen;
         let style = if is_chosen { Style { bold: true, ..Style::CYAN } } else { Style::CYAN };
-        let mark = if is_chosen { "❯ " } else { "  " };
         let mut note = match self.found.get(place) {
             Some(at) => sanitise(self.offered.notes.get(*at).map_or("", String::as_str)).into_owned(),
             None => "as typed".to_owned(),
@@ -487,13 +486,15 @@ impl Picker {
         // A session's facts keep their space, however long its title is.
         let facts = if self.kind == PickerKind::Sessions { (columns(&note) + 2).min(width / 2) } else { 0 };
         let label = clip(&self.entry_label(place), width.saturating_sub(4 + facts).max(1));
-        let row = Row::of(style, mark).with(style, &label);
+        let row = Row::of(style, if is_chosen { "❯ " } else { "  " }).with(style, &label);
         let wide = if facts > 0 { width.saturating_sub(4 + facts) } else { wide };
         let pad = 2 + wide.saturating_sub(columns(&label));
         let room = width.saturating_sub(row.columns() + pad);
         if note.is_empty() || room < 8 || self.kind == PickerKind::Tree {
             return row;
         }
-        row.with(Style::DIM, &" ".repeat(pad)).with(Style::DIM, &clip(&note, room))
+        let has_facts = matches!(self.kind, PickerKind::Models | PickerKind::Sessions);
+        let note = if has_facts { fitting_facts(&note, room) } else { clip(&note, room) };
+        row.with(Style::DIM, &" ".repeat(pad)).with(Style::DIM, &note)
     }
 }

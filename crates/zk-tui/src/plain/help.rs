@@ -3,6 +3,8 @@
 use zk_core::kernel::Cx;
 use zk_core::service::Command;
 
+use crate::view::MARGIN;
+
 /// Group of commands in the help, with short descriptions. Commands that a conversation lacks are left out.
 type Group = (&'static str, &'static [(&'static str, &'static str)]);
 
@@ -113,7 +115,8 @@ const NAME_COLUMNS: usize = 16;
 pub fn help(cx: &Cx, is_drawn: bool, width: usize) -> String {
     let commands = cx.items::<dyn Command>();
     let names: Vec<String> = commands.iter().map(|command| command.name.to_string()).collect();
-    help_of(&names, is_drawn, width)
+    // A drawn screen has the text at its margin.
+    help_of(&names, is_drawn, if is_drawn { width.saturating_sub(MARGIN.len()) } else { width })
 }
 
 fn help_of(names: &[String], is_drawn: bool, width: usize) -> String {
@@ -199,10 +202,10 @@ mod tests {
     fn every_command_fits_a_screen_of_24_rows_in_two_columns() {
         let mut names = every();
         names.extend((0..30).map(|at| format!("skill:number-{at}")));
-        let help = help_of(&names, true, 80);
+        let help = help_of(&names, true, MIN_TWO_COLUMN_WIDTH);
         let lines: Vec<&str> = help.lines().collect();
         assert!(lines.len() <= 24, "{}\n{help}", lines.len());
-        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{help}");
+        assert!(lines.iter().all(|line| line.chars().count() <= MIN_TWO_COLUMN_WIDTH), "{help}");
         let what = GROUPS.iter().flat_map(|(_, entries)| entries.iter().map(|(_, what)| *what));
         assert!(what.clone().all(|what| what.len() + NAME_COLUMNS < 40), "{help}");
         for (_, entries) in GROUPS {
@@ -211,6 +214,20 @@ mod tests {
             }
         }
         assert!(help.contains("/skill:number-0") && help.contains("more: type /"), "{help}");
+    }
+
+    #[test]
+    fn a_command_stands_below_the_heading_of_what_it_is_about() {
+        let help = help_of(&every(), true, 60);
+        let heading = |name: &str| {
+            let before = help.split(&format!("\n  /{name} ")).next().unwrap_or_default();
+            before.lines().rfind(|line| !line.starts_with(' ')).map(str::to_owned)
+        };
+        for (name, expected) in
+            [("resume", "Conversation"), ("effort", "Model"), ("cd", "Project"), ("config", "zk")]
+        {
+            assert_eq!(heading(name).as_deref(), Some(expected), "{help}");
+        }
     }
 
     #[test]

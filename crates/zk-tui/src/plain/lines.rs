@@ -2,9 +2,11 @@
 
 use zk_view::{Activity, Block, Body, Call, CallState, Content, Form, NoteLevel, PluginBlock, Status, Text};
 
+use crate::markdown::Markdown;
 use crate::row::{Ground, Row, Style};
+use crate::term::Modes;
 pub use crate::view::status_line as status;
-use crate::view::{attached, counted, describe_silence, short_diff, short_exit};
+use crate::view::{MARGIN, attached, counted, describe_silence, short_diff, short_exit};
 
 /// Maximum length of a shown result line, in characters.
 const MAX_LINE_CHARS: usize = 120;
@@ -34,13 +36,17 @@ pub fn block(block: &Block) -> Vec<(Style, String)> {
 fn content_lines(content: &Content) -> Vec<(Style, String)> {
     let plain = |text: &str| text.lines().map(|line| (Style::PLAIN, line.to_owned())).collect();
     match content {
-        Content::User { text, attachments } => {
+        Content::User { text, attachments, .. } => {
             let mut lines: Vec<_> = plain(&format!("› {}", text.as_str().trim_end()));
             lines.extend(attached::attachment_row(text, *attachments).map(|line| (Style::DIM, line)));
             lines
         }
         Content::Injected { by, text } if attached::folded_row(by, text).is_some() => {
             vec![(Style::DIM, attached::folded_row(by, text).unwrap_or_default())]
+        }
+        Content::Injected { by, text } if attached::is_notice(by) => {
+            let text = format!("◦ {by}: {}", text.as_str().trim_end());
+            text.lines().map(|line| (Style::DIM, line.to_owned())).collect()
         }
         Content::Injected { by, text } => plain(&format!("› ({by}) {}", text.as_str().trim_end())),
         Content::Answer { text, end } => {
@@ -127,7 +133,9 @@ fn result_lines(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Vec<(Styl
             body.lines.iter().map(|line| (Style::PLAIN, format!("  {line}"))).collect()
         }
         (Form::Markdown { outcome }, _) if !failed => {
-            let lines = body.lines.iter().map(|line| (Style::PLAIN, format!("  {line}")));
+            let text: String = body.lines.iter().map(|line| format!("{line}\n")).collect();
+            let rows = Markdown::rows_of(&text, Modes::size().width.saturating_sub(MARGIN.len()).max(1));
+            let lines = rows.iter().map(|row| (style_of(row), format!("{MARGIN}{}", row.text())));
             let outcome = (!outcome.is_empty()).then(|| (Style::DIM, format!("  → {outcome}")));
             lines.chain(outcome).collect()
         }
@@ -152,6 +160,11 @@ fn result_lines(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Vec<(Styl
             lines
         }
     }
+}
+
+/// Style of a row that has one throughout; plain otherwise.
+fn style_of(row: &Row) -> Style {
+    if row.spans().len() == 1 { row.style() } else { Style::PLAIN }
 }
 
 fn output_line(line: &str) -> (Style, String) {

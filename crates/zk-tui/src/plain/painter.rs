@@ -13,7 +13,7 @@ use super::screen::Screen;
 use super::shared_screen::SharedScreen;
 use super::status_line::StatusLine;
 use crate::row::Style;
-use crate::view::attached::folded_row;
+use crate::view::attached::{folded_row, is_notice};
 
 /// Printer of a conversation in lines: streamed answers, calls and results, and the activity in a status
 /// line.
@@ -197,7 +197,9 @@ impl Painter {
                 }
             }
             Content::Provider { .. } if is_own && block.closed => self.print_lines(&lines::block(block)),
-            Content::Injected { by, text } if is_own && block.closed && folded_row(by, text).is_some() => {
+            Content::Injected { by, text }
+                if is_own && block.closed && (is_notice(by) || folded_row(by, text).is_some()) =>
+            {
                 self.print_lines(&lines::block(block));
             }
             Content::Plugin(_) | Content::Note { .. } if is_own && block.closed => {

@@ -8,6 +8,7 @@ use super::flow::Flow;
 use crate::row::{Style, Theme};
 use crate::term::{Modes, Reader, SafeText, StdStream, TerminalEnv, TerminalError, redacted};
 use crate::text::folded;
+use crate::view::MARGIN;
 
 /// Control sequence that returns to the start of the line and erases it.
 const ERASE: &str = "\r\u{1b}[K";
@@ -53,6 +54,8 @@ pub struct Screen {
     held: Option<SafeText>,
     /// First write error, after which nothing is written.
     broken: Option<std::io::Error>,
+    /// Margin of prose.
+    margin: &'static str,
 }
 
 /// Output for a front end that draws it.
@@ -140,7 +143,13 @@ impl Screen {
             sink: None,
             held: None,
             broken: None,
+            margin: "",
         }
+    }
+
+    /// Writes prose at the margin of a drawn screen, which this one stands in for.
+    pub fn with_margin(self) -> Self {
+        Self { margin: MARGIN, ..self }
     }
 
     /// Sets the colours of a theme.
@@ -209,8 +218,9 @@ impl Screen {
             return self.line(style, text);
         }
         let text = redacted(text);
-        for line in folded(&sanitise(&text), Modes::size().width) {
-            self.exact_line(style, &line);
+        let room = Modes::size().width.saturating_sub(self.margin.len());
+        for line in folded(&sanitise(&text), room) {
+            self.exact_line(style, &format!("{}{line}", self.margin));
         }
     }
 

@@ -182,7 +182,7 @@ impl TerminalUi {
                 Frame::of_approval(approval, CardLook { who, width, room: usize::MAX, shows_why })
             }
             Question::Confirm { text } => Frame::of_confirmation(text, width),
-            Question::Trust(asked) => Frame::of_trust(asked, width, shows_why),
+            Question::Trust(asked) => Frame::of_trust(asked, width, usize::MAX, shows_why),
             Question::Select(asked) => Frame::of_selection(asked, width),
             Question::Input { text } => Frame::of_input(text, &[], width),
         }
@@ -256,7 +256,11 @@ impl TerminalUi {
                     }
                     KeyMeaning::Answer(choice) => {
                         drop(keys);
-                        self.screen.line(Style::DIM, &format!("  {}", asking.done_message(choice)));
+                        // The refused call says it in its own line, unless it is one of a sub-agent.
+                        let is_told = asking.is_approval() && choice == Choice::No && card.agent.is_none();
+                        if !is_told {
+                            self.screen.line(Style::DIM, &format!("  {}", asking.done_message(choice)));
+                        }
                         return Some(choice.answer());
                     }
                 }

@@ -61,8 +61,9 @@ impl Asking {
     pub(crate) fn describe(&self, choice: Choice) -> String {
         match self.choice_text(choice) {
             Some(words) => words.text.clone(),
+            None if choice == Choice::No && self.is_trust => "No, go on without it".to_owned(),
             None if choice == Choice::No => "no".to_owned(),
-            None if self.is_trust => "yes, trust it".to_owned(),
+            None if self.is_trust => "Yes, trust it exactly as it is".to_owned(),
             None => "yes".to_owned(),
         }
     }

@@ -8,6 +8,7 @@ use super::approval::CardLook;
 use super::asking::Asking;
 use super::frame::{Frame, key_rows};
 use super::select::Select;
+use crate::app::messages;
 use crate::edit::Buffer;
 use crate::keys::{Direction, Key};
 use crate::row::{Row, Style};
@@ -17,15 +18,6 @@ const MIN_SELECT_ROWS: usize = 3;
 
 /// Hint on the key that shows the rows above.
 const ABOVE_HINT: &str = ": Page Up";
-
-/// Message about a key that would scroll below the last row.
-const AT_END_MESSAGE: &str = "no more rows below: Page Up goes back";
-
-/// Message about a key that would scroll above the first row.
-const AT_START_MESSAGE: &str = "no rows above: Page Down goes on";
-
-/// Message about a key that scrolls, although the whole question is shown.
-const IS_WHOLE_MESSAGE: &str = "the whole question is shown";
 
 /// State of a drawn question and of its answer.
 #[derive(Debug)]
@@ -272,7 +264,7 @@ impl CardState {
         if !self.is_typing() {
             return None;
         }
-        if self.asking.is_approval() {
+        if !self.frame.rules.is_empty() || self.asking.is_approval() {
             return Some(key_rows("└ Alt-Q answers · what you type is your next message", self.width));
         }
         // Typed text goes to the draft; the hint starts with the way to answer, for a narrow terminal.
@@ -340,9 +332,9 @@ impl CardState {
         let is_whole = self.select.is_none() && self.from == 0 && self.next_page_start().is_none();
         match (is_shown, is_up) {
             (true, _) => Vec::new(),
-            (false, _) if is_whole => vec![Outcome::Told(IS_WHOLE_MESSAGE)],
-            (false, true) => vec![Outcome::Told(AT_START_MESSAGE)],
-            (false, false) => vec![Outcome::Told(AT_END_MESSAGE)],
+            (false, _) if is_whole => vec![Outcome::Told(messages::QUESTION_IS_WHOLE)],
+            (false, true) => vec![Outcome::Told(messages::NO_ROWS_ABOVE)],
+            (false, false) => vec![Outcome::Told(messages::NO_ROWS_BELOW)],
         }
     }
 
@@ -400,6 +392,8 @@ impl CardState {
 
     fn answered(&self, answer: UiAnswer, shown: String) -> Outcome {
         let what = match (&self.card.question, &answer) {
+            // The refused call says it in its own row, unless it is one of a sub-agent.
+            (Question::Approve(_), UiAnswer::No { .. }) if self.card.agent.is_none() => String::new(),
             (Question::Approve(_), UiAnswer::No { message: Some(_) }) => format!("no: {shown}"),
             // The tool shows the text in its own block.
             (Question::Select(asked), _) if asked.accepts_words => String::new(),
@@ -421,7 +415,7 @@ fn frame_of(card: &Card, width: usize, room: usize, shows_why: bool) -> Frame {
             Frame::of_approval(approval, CardLook { who, width, room, shows_why })
         }
         Question::Confirm { text } => Frame::of_confirmation(text, width),
-        Question::Trust(asked) => Frame::of_trust(asked, width, shows_why),
+        Question::Trust(asked) => Frame::of_trust(asked, width, room, shows_why),
         Question::Select(asked) => Frame::of_input(&asked.text, &asked.options, width),
         Question::Input { text } => Frame::of_input(text, &[], width),
     }

@@ -1,6 +1,8 @@
 use zk_core::model::Display;
 use zk_core::service::{Selection, TrustRequest, visible_diff, visible_lines};
+use zk_view::sanitise;
 
+use crate::markdown::Markdown;
 use crate::row::{Row, Style};
 
 /// Left edge of every row of the call itself. No text appears without it, so none can imitate an edge, a
@@ -13,6 +15,11 @@ pub(super) const CONTINUED_EDGE: &str = "│↪";
 pub(super) const HEADING_EDGE: &str = "├ ";
 /// Indentation of arguments below their names.
 const INDENT: &str = "  ";
+
+/// Choices of a question about trust, each behind its letter.
+const TRUST_CHOICES: [&str; 2] = ["y  Yes, trust it exactly as it is", "n  No, go on without it"];
+/// Minimum number of visible body rows before the choices of a question about trust are shortened.
+const MIN_TRUST_BODY_ROWS: usize = 3;
 
 /// Rows of a question, by part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,9 +50,9 @@ impl Frame {
         Self { head: Row::of(Style::BOLD, "┌ Question"), body, keys, ..Self::default() }
     }
 
-    /// Frame of a question about trust in a project.
+    /// Frame of a question about trust in a project, with its choices in words if `room` rows suffice.
     #[must_use]
-    pub fn of_trust(asked: &TrustRequest, width: usize, shows_why: bool) -> Self {
+    pub fn of_trust(asked: &TrustRequest, width: usize, room: usize, shows_why: bool) -> Self {
         let mut head = Vec::new();
         wrap_words("┌ ", Style::BOLD, &visible_lines(&asked.text).join(" "), width, &mut head);
         let mut body = Vec::new();
@@ -60,10 +67,19 @@ impl Frame {
         }
         let why_at = shows_why.then_some(body.len().saturating_sub(asked.details.len()));
         let details = if asked.details.is_empty() { "" } else { " · ? exactly what" };
-        let keys = key_rows(&format!("└ [y]es · [n]o{details}"), width);
+        let mut rules = Vec::new();
+        for (edge, text) in [HEADING_EDGE, CALL_EDGE].iter().zip(TRUST_CHOICES) {
+            wrap_words(edge, Style::PLAIN, text, width, &mut rules);
+        }
+        let mut keys = key_rows(&format!("└ ↑↓ and Enter, or a letter{details}"), width);
+        let shown = body.len().min(MIN_TRUST_BODY_ROWS) + 1;
+        if head.len() + shown + rules.len() + keys.len() > room {
+            rules.clear();
+            keys = key_rows(&format!("└ [y]es · [n]o{details}"), width);
+        }
         let mut head = head.into_iter();
         let first = head.next().unwrap_or_default();
-        Self { head: first, lead: head.collect(), body, keys, why_at, ..Self::default() }
+        Self { head: first, lead: head.collect(), body, rules, keys, why_at, ..Self::default() }
     }
 
     /// Frame of a question answered by a line.
@@ -92,14 +108,21 @@ impl Frame {
             }
         }
         let mut frame = Self::of_input(&asked.text, &options, width);
-        let preview = match &asked.preview {
-            Some(Display::Markdown { text, .. }) => Some(visible_lines(text)),
-            Some(Display::Diff { diff, .. }) => Some(visible_diff(diff)),
-            _ => None,
-        };
-        if let Some(lines) = preview {
-            let mut body = Vec::new();
-            lines.iter().for_each(|line| wrap(CALL_EDGE, "", Style::PLAIN, line, width, &mut body));
+        let mut body = Vec::new();
+        match &asked.preview {
+            Some(Display::Markdown { text, .. }) => {
+                let inner = width.saturating_sub(3).max(8);
+                for row in Markdown::rows_of(&sanitise(text), inner) {
+                    body.push(Row::of(Style::PLAIN, &format!("{CALL_EDGE}{}", row.text())));
+                }
+            }
+            Some(Display::Diff { diff, .. }) => {
+                let lines = visible_diff(diff);
+                lines.iter().for_each(|line| wrap(CALL_EDGE, "", Style::PLAIN, line, width, &mut body));
+            }
+            _ => {}
+        }
+        if !body.is_empty() {
             body.push(Row::of(Style::PLAIN, CALL_EDGE.trim_end()));
             body.append(&mut frame.body);
             frame.body = body;

@@ -47,11 +47,7 @@ pub(super) fn preview_rows(asked: &Selection, who: Option<&str>, width: usize) -
     };
     let mut rows: Vec<Row> = match &asked.preview {
         Some(Display::Markdown { text, .. }) => {
-            let mut markdown = Markdown::new(inner);
-            markdown.push(&sanitise(text));
-            markdown.finish();
-            let split = |row: Row| crate::text::soft_split(&row, inner);
-            markdown.take_ready().into_iter().flat_map(split).map(framed).collect()
+            Markdown::rows_of(&sanitise(text), inner).into_iter().map(framed).collect()
         }
         Some(Display::Diff { diff, .. }) => {
             let lines = visible_diff(diff);

@@ -5,5 +5,5 @@ mod width;
 mod wrap;
 
 pub use fold::folded;
-pub(crate) use width::{clip, columns, graphemes};
-pub(crate) use wrap::{soft_split, wrap};
+pub(crate) use width::{clip, columns, fitting_facts, graphemes};
+pub(crate) use wrap::{soft_split, wrap, wrap_within};

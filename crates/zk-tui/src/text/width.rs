@@ -35,6 +35,14 @@ pub(crate) fn clip(text: &str, width: usize) -> String {
     kept
 }
 
+/// Facts of a text, separated by ` · `, as many as fit in `width` columns. If the first one is too long, it is
+/// cut.
+pub(crate) fn fitting_facts(text: &str, width: usize) -> String {
+    let ends = text.match_indices(" · ").map(|(at, _)| at).chain([text.len()]);
+    let whole = ends.filter_map(|end| text.get(..end)).take_while(|part| columns(part) <= width).last();
+    whole.map_or_else(|| clip(text.split(" · ").next().unwrap_or_default(), width), str::to_owned)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,5 +64,14 @@ mod tests {
             }
         }
         assert_eq!(clip("漢字漢字", 5), "漢字…");
+    }
+
+    #[test]
+    fn facts_that_do_not_fit_are_left_out_whole() {
+        let text = "in use · $3 in $15 out per M · 200k";
+        assert_eq!(fitting_facts(text, 80), text);
+        assert_eq!(fitting_facts(text, 30), "in use · $3 in $15 out per M");
+        assert_eq!(fitting_facts(text, 27), "in use");
+        assert_eq!(fitting_facts("a long purpose", 8), "a long …");
     }
 }

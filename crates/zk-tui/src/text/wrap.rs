@@ -24,6 +24,30 @@ pub(crate) fn wrap(line: &Row, first: &Row, rest: &Row, width: usize) -> Vec<Row
     rows
 }
 
+/// Wraps a line like [`wrap`], and cuts words that are longer than a row, so that every row keeps its prefix.
+/// Only an address stays whole for copying.
+pub(crate) fn wrap_within(line: &Row, first: &Row, rest: &Row, width: usize) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (at, row) in wrap(line, first, rest, width).into_iter().enumerate() {
+        let prefix = if at == 0 { first } else { rest };
+        let room = width.saturating_sub(prefix.columns());
+        let text = row.cut(prefix.text_len(), row.text_len());
+        if room < MIN_CUT_COLUMNS || text.text().contains("://") {
+            rows.push(row);
+            continue;
+        }
+        for (part_at, part) in soft_split(&text, room).iter().enumerate() {
+            let mut row = if part_at == 0 { prefix } else { rest }.clone();
+            part.spans().iter().for_each(|span| row.push(span.clone()));
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+/// Minimum width at which words are cut, in columns.
+const MIN_CUT_COLUMNS: usize = 8;
+
 /// Splits a row at the screen's edge, like a terminal.
 pub(crate) fn soft_split(row: &Row, width: usize) -> Vec<Row> {
     let width = width.max(1);
@@ -128,6 +152,22 @@ mod tests {
         );
         assert_eq!(wrapped("漢字漢字漢", 6), ["漢字漢", "  字漢"]);
         assert_eq!(wrapped("", 6), [""]);
+    }
+
+    #[test]
+    fn a_word_longer_than_a_row_is_cut_within_the_margin_and_an_address_stays_whole() {
+        let within = |text: &str, width: usize| {
+            let (line, edge) = (Row::of(Style::PLAIN, text), Row::of(Style::PLAIN, "  "));
+            let rows = wrap_within(&line, &edge, &edge, width);
+            rows.iter().map(|row| row.text().trim_end().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(within("see abcdefghijklmnopq now", 12), ["  see", "  abcdefghij", "  klmnopq", "  now"]);
+        assert_eq!(
+            within("at https://example.org/long now", 12),
+            ["  at", "  https://example.org/long", "  now"]
+        );
+        assert_eq!(within("    deep words stay in", 12), ["      deep", "  words stay", "  in"]);
+        assert_eq!(within("", 12), [""]);
     }
 
     #[test]

@@ -6,6 +6,14 @@ use zk_view::Text;
 
 use super::counted;
 
+/// Author of a person's message to a run that goes on.
+const STEERED_BY: &str = "steer";
+
+/// Whether an injected text is a notice of zk or a plugin, and not a message of the person.
+pub(crate) fn is_notice(by: &Text) -> bool {
+    by.as_str() != STEERED_BY
+}
+
 /// Row in place of an injected text that the person knows: a file that they named, the text of a skill, or output of a
 /// command of theirs. `None` for other texts.
 pub(crate) fn folded_row(by: &Text, text: &Text) -> Option<String> {

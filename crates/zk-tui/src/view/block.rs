@@ -2,12 +2,15 @@ use zk_core::model::CallKind;
 use zk_core::service::RunStatus;
 use zk_view::{AnswerEnd, Block, Call, CallState, Content, NoteLevel, PluginBlock, RunEnd, Text};
 
-use super::call::{call_rows, running_rows};
+use super::call::{call_rows, hung, running_rows};
 use super::detail::{Detail, MARGIN};
 use super::drawn::content_rows;
 use super::{attached, counted, dollars, duration, thousands};
 use crate::row::{Row, Style};
 use crate::text::wrap;
+
+/// Indentation of the further rows of a notice, below its text.
+const UNDER_NOTICE: &str = "    ";
 
 /// Spacing class of a block: consecutive log rows of one kind have no blank row between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +47,11 @@ pub(crate) fn kind_of(block: &Block) -> Kind {
         Content::Plugin(_) => Kind::Prose,
         Content::Provider { text } if text.is_empty() => Kind::Hidden,
         Content::Provider { .. } | Content::Thinking { .. } | Content::End(_) => Kind::Log,
-        Content::Injected { by, text } if attached::folded_row(by, text).is_some() => Kind::Log,
+        Content::Injected { by, text }
+            if attached::is_notice(by) || attached::folded_row(by, text).is_some() =>
+        {
+            Kind::Log
+        }
         Content::User { .. }
         | Content::Injected { .. }
         | Content::Answer { .. }
@@ -63,7 +70,18 @@ pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row
         return Vec::new();
     }
     match &block.content {
-        Content::User { text, attachments } => {
+        Content::User { text, command: Some(command), .. } => {
+            let mut rows = prompt_rows("› ", command, width);
+            match detail {
+                Detail::Short => {
+                    let lines = counted(text.as_str().trim_end().lines().count() as u64, "line");
+                    rows.push(Row::of(Style::DIM, &format!("{MARGIN}its prompt: {lines} · Ctrl-T")));
+                }
+                Detail::All => rows.extend(prompt_rows(MARGIN, text, width)),
+            }
+            rows
+        }
+        Content::User { text, attachments, command: None } => {
             let mut rows = match detail {
                 Detail::Short => folded_prompt_rows("› ", text, width),
                 Detail::All => prompt_rows("› ", text, width),
@@ -77,6 +95,7 @@ pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row
             let folded = attached::folded_row(by, text).unwrap_or_default();
             wrap(&Row::of(Style::DIM, &folded), &Row::default(), &Row::of(Style::DIM, "    "), width)
         }
+        Content::Injected { by, text } if attached::is_notice(by) => injected_rows(by, text, width, detail),
         Content::Injected { by, text } => prompt_rows(&format!("› ({by}) "), text, width),
         Content::Thinking { text, thought_ms } => {
             let mut rows = vec![thought_row(thought_ms.map(|ms| ms / 1000))];
@@ -98,7 +117,9 @@ pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row
             Some(rows) => rows,
             None => call_rows(call, width, detail),
         },
-        Content::Provider { text } => vec![Row::of(Style::DIM, &format!("{MARGIN}◦ {text}"))],
+        Content::Provider { text } => {
+            hung(&Row::of(Style::DIM, &format!("◦ {text}")), MARGIN, UNDER_NOTICE, width)
+        }
         Content::Summary { text } => prompt_rows("(summary) ", text, width),
         Content::Plugin(plugin) => {
             let PluginBlock { source, title, body, .. } = &**plugin;
@@ -106,10 +127,16 @@ pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row
             if !title.is_empty() {
                 rows.push(Row::of(Style::BOLD, title.as_str()));
             }
+            if !title.is_empty() {
+                rows.extend(body.lines.iter().map(|line| Row::of(Style::PLAIN, line.as_str())));
+                return rows;
+            }
+            // A block without a title is a notice.
             for (at, line) in body.lines.iter().enumerate() {
-                let source =
-                    if at == 0 && title.is_empty() { format!("◦ {source}: ") } else { String::new() };
-                rows.push(Row::of(Style::PLAIN, &source).with(Style::PLAIN, line.as_str()));
+                let (source, first) =
+                    if at == 0 { (format!("◦ {source}: "), MARGIN) } else { (String::new(), UNDER_NOTICE) };
+                let line = Row::of(Style::PLAIN, &source).with(Style::PLAIN, line.as_str());
+                rows.extend(hung(&line, first, UNDER_NOTICE, width));
             }
             rows
         }
@@ -175,6 +202,22 @@ fn prompt_rows(mark: &str, text: &Text, width: usize) -> Vec<Row> {
     for line in text.as_str().trim_end().split('\n') {
         let first = if rows.is_empty() { Row::of(Style::BOLD, mark) } else { rest.clone() };
         rows.extend(wrap(&Row::of(Style::BOLD, line), &first, &rest, width));
+    }
+    rows
+}
+
+/// Rows of a message that zk or a plugin sent to the model: a notice, of which the beginning is shown.
+fn injected_rows(by: &Text, text: &Text, width: usize, detail: Detail) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for line in text.as_str().trim_end().lines() {
+        let (source, first) =
+            if rows.is_empty() { (format!("◦ {by}: "), MARGIN) } else { (String::new(), UNDER_NOTICE) };
+        rows.extend(hung(&Row::of(Style::DIM, &format!("{source}{line}")), first, UNDER_NOTICE, width));
+    }
+    let hidden = rows.len().saturating_sub(FOLDED_PROMPT_ROWS) as u64;
+    if detail == Detail::Short && hidden > 0 {
+        rows.truncate(FOLDED_PROMPT_ROWS);
+        rows.push(Row::of(Style::DIM, &format!("{UNDER_NOTICE}… {} · Ctrl-T", counted(hidden, "more row"))));
     }
     rows
 }

@@ -5,7 +5,7 @@ use super::counted;
 use super::detail::{Detail, MARGIN};
 use super::diff::short_diff;
 use crate::row::{Row, Style};
-use crate::text::{clip, wrap};
+use crate::text::{clip, wrap, wrap_within};
 
 /// Maximum number of rows in short form of a diff, of a successful output, and of a failed one.
 const MAX_DIFF_ROWS: usize = 20;
@@ -37,7 +37,7 @@ pub(super) fn call_rows(call: &Call, width: usize, detail: Detail) -> Vec<Row> {
         rows.extend(kind_and_paths(call));
     }
     rows.extend(body_rows(call, width, detail));
-    rows.extend(call.remarks.iter().map(remark_row));
+    rows.extend(call.remarks.iter().flat_map(|text| remark_rows(text, width)));
     rows
 }
 
@@ -48,7 +48,7 @@ pub(super) fn running_rows(call: &Call, width: usize, seconds: Option<u64>) -> V
     let seconds = seconds.filter(|seconds| is_running && *seconds > 0);
     let facts = seconds.map_or_else(Row::default, |seconds| Row::of(Style::DIM, &format!("{seconds} s")));
     let mut rows = call_head(style, sign, call, &facts, width);
-    rows.extend(call.progress.as_str().lines().map(output_row));
+    rows.extend(call.progress.as_str().lines().flat_map(|line| output_rows(line, width)));
     rows
 }
 
@@ -205,8 +205,9 @@ fn kind_and_paths(call: &Call) -> Option<Row> {
     })
 }
 
-pub(super) fn remark_row(text: &Text) -> Row {
-    Row::of(Style::DIM, &format!("{UNDER_HEAD}↳ {}", clip(text.as_str(), MAX_LINE_CHARS)))
+pub(super) fn remark_rows(text: &Text, width: usize) -> Vec<Row> {
+    let text = format!("↳ {}", clip(text.as_str(), MAX_LINE_CHARS));
+    hung(&Row::of(Style::DIM, &text), UNDER_HEAD, UNDER_CALL, width)
 }
 
 /// The rows under the head of a call that ran.
@@ -239,7 +240,7 @@ fn body_rows(call: &Call, width: usize, detail: Detail) -> Vec<Row> {
         {
             let kept = body.lines.len().min(shown);
             let mut rows: Vec<Row> =
-                body.lines.iter().take(kept).map(|line| output_row(line.as_str())).collect();
+                body.lines.iter().take(kept).flat_map(|line| output_rows(line.as_str(), width)).collect();
             append_omitted(&mut rows, body.total_lines.saturating_sub(kept as u64), width, detail);
             rows
         }
@@ -252,8 +253,15 @@ fn body_rows(call: &Call, width: usize, detail: Detail) -> Vec<Row> {
     }
 }
 
-fn output_row(line: &str) -> Row {
-    Row::of(Style::DIM, &format!("{UNDER_CALL}{}", clip(line, MAX_LINE_CHARS)))
+/// Rows of a line of output, all with the margin.
+fn output_rows(line: &str, width: usize) -> Vec<Row> {
+    hung(&Row::of(Style::DIM, &clip(line, MAX_LINE_CHARS)), UNDER_CALL, UNDER_CALL, width)
+}
+
+/// Wraps a line that is no code, so that each row keeps its margin.
+pub(super) fn hung(line: &Row, first: &str, rest: &str, width: usize) -> Vec<Row> {
+    let edge = |text: &str| Row::of(line.style(), text);
+    wrap_within(line, &edge(first), &edge(rest), width)
 }
 
 /// Appends the number of hidden lines and the key for them to the last row, or adds a row if there is no
@@ -281,7 +289,8 @@ fn append_omitted(rows: &mut Vec<Row>, hidden: u64, width: usize, detail: Detail
 fn last_lines(body: &Body, shown: usize, width: usize, detail: Detail) -> Vec<Row> {
     let hidden = body.lines.len().saturating_sub(shown);
     let before = body.total_lines.saturating_sub((body.lines.len() - hidden) as u64);
-    let mut rows: Vec<Row> = body.lines.iter().skip(hidden).map(|line| output_row(line.as_str())).collect();
+    let mut rows: Vec<Row> =
+        body.lines.iter().skip(hidden).flat_map(|line| output_rows(line.as_str(), width)).collect();
     append_omitted(&mut rows, before, width, detail);
     rows
 }

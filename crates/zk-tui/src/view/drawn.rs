@@ -1,11 +1,11 @@
 use zk_core::model::CallKind;
 use zk_view::{Body, Call, CallState, Form, Text};
 
-use super::call::{MAX_LINE_CHARS, remark_row, wrap_head};
+use super::call::{MAX_LINE_CHARS, hung, remark_rows, wrap_head};
 use super::detail::{Detail, MARGIN};
 use crate::markdown::Markdown;
 use crate::row::{Row, Style};
-use crate::text::{clip, soft_split};
+use crate::text::clip;
 
 /// Indentation of content below a call's head.
 const UNDER_HEAD: &str = "    ";
@@ -17,38 +17,38 @@ pub(super) fn content_rows(call: &Call, width: usize, detail: Detail) -> Option<
     let mut rows = match &body.form {
         // The present list is shown above the composer.
         Form::Checklist { reshaped } if !*reshaped && detail != Detail::All => Vec::new(),
-        Form::Checklist { .. } => checklist_rows(body),
+        Form::Checklist { .. } => checklist_rows(body, width),
         Form::Markdown { outcome } => markdown_rows(call, body, outcome, width),
         Form::Line if call.kind == CallKind::Delegate => delegation_row(call, body, width),
         Form::Line | Form::Lines | Form::Command { .. } | Form::Diff { .. } | Form::Table => return None,
     };
-    rows.extend(call.remarks.iter().map(remark_row));
+    rows.extend(call.remarks.iter().flat_map(|text| remark_rows(text, width)));
     Some(rows)
 }
 
-fn checklist_rows(body: &Body) -> Vec<Row> {
+fn checklist_rows(body: &Body, width: usize) -> Vec<Row> {
     if body.lines.is_empty() {
         return vec![Row::of(Style::DIM, &format!("{MARGIN}the to-do list is empty"))];
     }
-    let item =
-        |line: &Text| Row::of(Style::PLAIN, &format!("{MARGIN}{}", clip(line.as_str(), MAX_LINE_CHARS)));
-    body.lines.iter().map(item).collect()
+    let item = |line: &Text| {
+        hung(&Row::of(Style::PLAIN, &clip(line.as_str(), MAX_LINE_CHARS)), MARGIN, UNDER_HEAD, width)
+    };
+    body.lines.iter().flat_map(item).collect()
 }
 
 fn markdown_rows(call: &Call, body: &Body, outcome: &Text, width: usize) -> Vec<Row> {
     let inner = width.saturating_sub(UNDER_HEAD.len()).max(1);
-    let mut markdown = Markdown::new(inner);
-    body.lines.iter().for_each(|line| markdown.push(&format!("{line}\n")));
-    markdown.finish();
+    let plan: String = body.lines.iter().map(|line| format!("{line}\n")).collect();
     let text = Row::of(Style::PLAIN, &clip(&call.headline(), MAX_LINE_CHARS));
     let mut rows = wrap_head(Style::GREEN, "✓", &text, &Row::default(), width);
-    for row in markdown.take_ready().into_iter().flat_map(|row| soft_split(&row, inner)) {
+    for row in Markdown::rows_of(&plan, inner) {
         let mut whole = Row::of(Style::PLAIN, UNDER_HEAD);
         whole.append(&row);
         rows.push(whole);
     }
     if !outcome.is_empty() {
-        rows.push(Row::of(Style::DIM, &format!("{UNDER_HEAD}→ {}", clip(outcome.as_str(), MAX_LINE_CHARS))));
+        let text = format!("→ {}", clip(outcome.as_str(), MAX_LINE_CHARS));
+        rows.extend(hung(&Row::of(Style::DIM, &text), UNDER_HEAD, &format!("{UNDER_HEAD}  "), width));
     }
     rows
 }

@@ -389,7 +389,7 @@ fn text_of_the_program_is_wrapped_at_words_and_keeps_its_columns_and_margin() {
     desk.app
         .print(Style::DIM, "  Commands run in a sandbox: they change this repository only, without network.");
     desk.wait(20);
-    let expected = "commands   in a sandbox: they write to the project alone,\n           and have no network\nshort\n  \
+    let expected = "  commands   in a sandbox: they write to the project alone,\n             and have no network\n  short\n  \
                     Commands run in a sandbox: they change this repository\n  only, without network.\n";
     assert!(desk.shown().contains(expected), "{}", desk.shown());
 }

@@ -19,6 +19,8 @@ mod foreign;
 #[cfg(test)]
 mod look;
 #[cfg(test)]
+mod margins;
+#[cfg(test)]
 mod paint;
 #[cfg(test)]
 mod person;

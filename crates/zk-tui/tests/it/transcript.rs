@@ -10,7 +10,7 @@ fn printed_rows_that_wait_are_bounded_and_the_newest_are_kept() {
     }
     transcript.print(vec![Row::of(Style::PLAIN, "the last one")]);
     let rows = transcript.take_closed(0);
-    let left_out: usize = rows[0].text().split(' ').nth(1).unwrap().parse().unwrap();
+    let left_out: usize = rows[0].text().split_whitespace().nth(1).unwrap().parse().unwrap();
     assert_eq!(left_out + rows.len() - 1, 201);
     assert!((32..=64).contains(&rows.len()), "{}", rows.len());
     assert_eq!(rows.last().unwrap().text(), "the last one");

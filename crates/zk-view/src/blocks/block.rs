@@ -70,6 +70,9 @@ pub enum Content {
         text: Text,
         /// Number of attached images and documents.
         attachments: u32,
+        /// Line that the person typed, if a command made the text of it. Unknown in a resumed session.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<Text>,
     },
     /// Message from another source: a budget, a steering text, a plugin.
     Injected {

@@ -1,8 +1,8 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use zk_core::model::{CallId, CallKind, CallLocation, ToolCall};
+use zk_core::service::{call_line, main_argument};
 
 use crate::{Body, Text};
 
@@ -11,9 +11,6 @@ const MAX_PROGRESS: (usize, usize) = (5, 2048);
 
 /// Maximum number of paths in a call.
 const MAX_LOCATIONS: usize = 16;
-
-/// Maximum length of an argument in a summary, in characters.
-const MAX_SUMMARY_ARGUMENT_CHARS: usize = 200;
 
 /// Maximum length in characters of a one-line argument that a summary contains completely.
 const MAX_WHOLE_ARGUMENT_CHARS: usize = 100;
@@ -147,9 +144,9 @@ impl Call {
     /// Creates a waiting call from its arguments. If the call never runs, no later event describes it.
     pub(crate) fn waiting(call: &ToolCall, step: u32) -> Self {
         let mut shown = Self::new(call.id.clone(), step, &call.name, CallState::Waiting);
-        if let Some((main, whole)) = main_argument(&call.args) {
-            let main: String = main.chars().take(MAX_SUMMARY_ARGUMENT_CHARS).collect();
-            shown.summary = Text::line(&format!("{} {main}", default_verb(call)));
+        // The tool is known only to the agent, which describes the call when it runs.
+        shown.summary = Text::line(&call_line(&call.name, &call.args));
+        if let Some((_, whole)) = main_argument(&call.args) {
             let whole = whole.trim();
             shown.argument = (whole.contains('\n') || whole.chars().nth(MAX_WHOLE_ARGUMENT_CHARS).is_some())
                 .then(|| {
@@ -197,23 +194,6 @@ impl Call {
         self.progress.append(delta);
         self.progress.truncate_to_tail(MAX_PROGRESS.0, MAX_PROGRESS.1);
     }
-}
-
-/// Verb before the main argument until the tool provides a summary, in the words of the built-in tools.
-fn default_verb(call: &ToolCall) -> &str {
-    if call.args.get("command").is_some_and(Value::is_string) {
-        return "$";
-    }
-    let name = call.name.as_str();
-    ["_file", "_files"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name)
-}
-
-/// Main argument of a call: its first line that is not blank, and the full text.
-fn main_argument(args: &Value) -> Option<(&str, &str)> {
-    let args = args.as_object()?;
-    let usual = ["command", "path", "pattern", "url", "query"].into_iter().filter_map(|name| args.get(name));
-    let mut texts = usual.chain(args.values()).filter_map(Value::as_str);
-    texts.find_map(|text| Some((text.lines().find(|line| !line.trim().is_empty())?, text)))
 }
 
 #[cfg(test)]
@@ -266,6 +246,7 @@ mod tests {
             ("read_file", json!({ "path": "cart.py" }), "read cart.py"),
             ("edit", json!({ "path": "cart.py", "old_string": "a", "new_string": "b" }), "edit cart.py"),
             ("list_files", json!({ "path": "src" }), "list src"),
+            ("mcp_box_run", json!({ "command": "ls" }), "mcp_box_run ls"),
         ] {
             let shown = Call::waiting(&ToolCall::new("c", tool, args), 0);
             assert_eq!(shown.summary, Text::line(summary));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use zk_core::model::CheckItem;
 
 use crate::blocks::body::FullBody;
-use crate::{Block, BlockId, Body, CheckRow, Content, Effect, IndexedView, Lines, Patch, Status};
+use crate::{Block, BlockId, Body, CheckRow, Content, Effect, IndexedView, Lines, Patch, Status, Text};
 
 /// Size of cached full bodies in bytes; older ones are loaded from the stored session.
 const MAX_CACHED_BODY_BYTES: usize = 4 << 20;
@@ -23,6 +23,8 @@ pub(super) struct Core {
     /// Age of the last compaction in milliseconds, with the time at which it was known.
     compacted: Option<(u64, u64)>,
     bodies: Bodies,
+    /// Line of a command that was submitted and has no prompt yet.
+    pub(super) typed_command: Option<Text>,
 }
 
 #[derive(Debug, Default)]
@@ -38,6 +40,12 @@ impl Core {
     pub(super) fn emit(&mut self, patch: Patch) {
         self.view.apply(&patch);
         self.patches.push(patch);
+    }
+
+    /// Requests a run for a text, which may be the line of a command.
+    pub(super) fn request_run(&mut self, text: &str) {
+        self.typed_command = text.starts_with('/').then(|| Text::from(text.to_owned()));
+        self.effects.push(Effect::Run { text: text.to_owned() });
     }
 
     pub(super) fn open_block(&mut self, block: Block) {

@@ -435,7 +435,10 @@ impl AgentBlocks {
                 let is_attached = |block: &&MessageBlock| {
                     matches!(block, MessageBlock::Image(_) | MessageBlock::Document(_))
                 };
-                Content::User { text, attachments: message.content.iter().filter(is_attached).count() as u32 }
+                let attachments = message.content.iter().filter(is_attached).count() as u32;
+                let typed = if self.agent.is_none() { core.typed_command.take() } else { None };
+                let command = typed.filter(|typed| typed.as_str().trim() != text.as_str().trim());
+                Content::User { text, attachments, command }
             }
         };
         self.add_block(core, message.id.as_ref(), content);

@@ -198,12 +198,12 @@ impl Engine {
         let is_running = self.run.is_some();
         match intent {
             Intent::Submit { text } if is_running => self.enqueue(text, false),
-            Intent::Submit { text } => self.core.effects.push(Effect::Run { text: text.clone() }),
+            Intent::Submit { text } => self.core.request_run(text),
             Intent::Steer { text } if is_running => {
                 self.enqueue(text, true);
                 self.core.effects.push(Effect::Steer { text: text.clone() });
             }
-            Intent::Steer { text } => self.core.effects.push(Effect::Run { text: text.clone() }),
+            Intent::Steer { text } => self.core.request_run(text),
             Intent::Unqueue { id } => self.change_queue(|queue| queue.retain(|queued| queued.id != *id)),
             Intent::Answer { id, digest, answer } => {
                 let (id, digest, answer) = (*id, *digest, answer.clone());
@@ -245,7 +245,7 @@ impl Engine {
         let next = self.core.view.queue.iter().find(|queued| !queued.steers).cloned();
         if let Some(next) = next {
             self.change_queue(|queue| queue.retain(|queued| queued.id != next.id));
-            self.core.effects.push(Effect::Run { text: next.text.unsanitised().to_owned() });
+            self.core.request_run(next.text.unsanitised());
         }
     }
 

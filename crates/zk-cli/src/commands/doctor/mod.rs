@@ -41,7 +41,9 @@ pub(crate) fn run(app: &AppContext, args: DoctorArgs) -> Outcome<Exit> {
             Health::Failure => (Style::RED, "fail"),
         };
         healthy &= finding.health != Health::Failure;
-        screen.prose(style, &format!("{word}  {}", finding.text));
+        for (at, line) in finding.text.lines().enumerate() {
+            screen.prose(style, &format!("{}  {line}", if at == 0 { word } else { "    " }));
+        }
     };
     if let Some(findings) = of_fleet {
         findings.into_iter().for_each(tell);

@@ -1,4 +1,5 @@
 mod call;
+mod call_line;
 #[cfg(feature = "typed")]
 mod fn_tool;
 mod run_tools;
@@ -19,6 +20,7 @@ use crate::model::{
 };
 
 pub use call::{BegunCall, CallEnd, CallSteps, Gated, NotRun, STOPPED_BEFORE_CALL, Validated, validate};
+pub use call_line::{call_line, main_argument};
 #[cfg(feature = "typed")]
 pub use fn_tool::FnTool;
 pub use run_tools::{RunTool, RunTools, UnknownTool};

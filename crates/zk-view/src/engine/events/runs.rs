@@ -66,6 +66,7 @@ impl Reduce for AgentDone {
                 }
             }
             engine.end_run();
+            engine.core.typed_command = None;
             engine.change_queue(|queue| queue.iter_mut().for_each(|queued| queued.steers = false));
             if self.status == zk_core::service::RunStatus::Completed {
                 engine.send_next();
