@@ -670,5 +670,5 @@ async fn skills_of_presets_are_listed_and_used_and_hide_inline_ones_of_one_name(
     let system = requests[0].system.to_string();
     assert!(system.contains("Preset: notes") && system.contains("Of files"), "{system}");
     assert!(!system.contains("Of the plugin") && !system.contains("Preset: first"), "{system}");
-    assert!(format!("{:?}", requests[1].messages).contains("Text of notes."));
+    assert!(format!("{:?}", requests[1].history).contains("Text of notes."));
 }
