@@ -188,10 +188,9 @@ impl Journal {
     pub(crate) fn paths_of_move(&self, wanted: &BTreeSet<u64>) -> Result<BTreeSet<PathBuf>, UndoError> {
         let mut paths = BTreeSet::new();
         for step in self.steps.all()?.iter().filter(|step| step.kind == StepKind::Turn) {
-            let add = |change: &Change| drop(paths.insert(change.path.clone()));
             match wanted.contains(&step.number) {
-                true => step.undone_changes().for_each(add),
-                false => step.done_changes().for_each(add),
+                true => paths.extend(step.undone_changes().map(|change| change.path.clone())),
+                false => paths.extend(step.done_changes().map(|change| change.path.clone())),
             }
         }
         Ok(paths)
