@@ -90,7 +90,7 @@ async fn servers_of_presets_start_with_the_agent_and_replace_the_plugins_of_one_
     let servers = agent.bus().service::<McpServers>().unwrap();
     servers.warm_up(LONG).await;
     let states: Vec<String> =
-        servers.status().iter().map(|one| format!("{}: {:?}", one.name, one.state)).collect();
+        servers.status().iter().map(|one| format!("{}: {:?}", one.server, one.state)).collect();
     let tools: Vec<String> =
         agent.bus().items::<dyn Tool>().iter().map(|tool| tool.name.to_string()).collect();
     for name in ["mcp_docs_echo", "mcp_more_echo"] {
