@@ -172,7 +172,7 @@ fn the_server_and_the_skill_of_a_preset_work_for_the_model_and_without_it_they_a
         _ if !asked.tools.contains(&"mcp_fake_echo".to_owned()) => Turn::new().text("no server"),
         0 => Turn::new()
             .call("mcp_fake_echo", json!({"text": "from the server"}))
-            .call("skills_use", json!({"name": "notes"})),
+            .call("skills_use", json!({"skill": "notes"})),
         _ => Turn::new().text("done"),
     }));
     let person = Person::asking(&server);

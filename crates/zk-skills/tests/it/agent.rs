@@ -643,7 +643,7 @@ async fn skills_of_presets_are_listed_and_used_and_hide_inline_ones_of_one_name(
     let (bus, provider) = (
         Bus::new(),
         ScriptedProvider::new(
-            Script::new().turn(|t| t.call("skills_use", json!({"name": "notes"}))).turn(|t| t.text("done")),
+            Script::new().turn(|t| t.call("skills_use", json!({"skill": "notes"}))).turn(|t| t.text("done")),
         ),
     );
     let files = WorkspaceFiles::new([at.path("project")]).unwrap();
