@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::json;
 use zk_testkit::{Script, Turn};
 
+use crate::terminal::Terminal;
 use crate::zk::{Person, path, program, server, until};
 
 /// Person whose zk was killed while a patch of `main.1` waited; the model gives `last` in the next process.
@@ -67,15 +68,14 @@ fn a_patch_that_waited_when_zk_was_killed_is_listed_shown_and_applied_by_the_nex
         _ => Turn::new().text("Applied."),
     });
     assert_eq!(left(&person).len(), 2, "{:?}", left(&person));
-    let listed = person.run(&["-p", "--continue", "/changes"]);
-    assert!(
-        listed.stdout.contains("changes of main.1 (+1 -0 in b.txt)"),
-        "{}{}",
-        listed.stdout,
-        listed.stderr
-    );
-    let shown = person.run(&["-p", "--continue", "/changes main.1"]);
-    assert!(shown.stdout.contains("+++ b/b.txt") && shown.stdout.contains("+two"), "{}", shown.stdout);
+    if let Some(mut terminal) = Terminal::open(&person, "--screen plain --continue") {
+        terminal.keys("/changes\r");
+        terminal.expect("changes of main.1 (+1 -0 in b.txt)");
+        terminal.keys("/changes main.1\r");
+        terminal.expect("+two");
+        terminal.leave();
+        assert_eq!(terminal.code(), Some(0));
+    }
     let ended = person.run(&["-p", "--continue", "--allow-all", "/changes apply main.1"]);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(ended.stderr.contains("wait for a review: /changes"), "{}", ended.stderr);
@@ -88,14 +88,16 @@ fn a_patch_that_waited_when_zk_was_killed_is_listed_shown_and_applied_by_the_nex
 #[test]
 fn a_patch_that_is_refused_leaves_nothing_behind() {
     let (person, _server) = killed(|_| Turn::new().text("Well."));
-    let unknown = person.run(&["-p", "--continue", "/changes discard main.2"]);
-    let told = format!("{}{}", unknown.stdout, unknown.stderr);
-    assert!(told.contains("no changes of `main.2` wait") && told.contains("changes of main.1"), "{told}");
-    let ended = person.run(&["-p", "--continue", "/changes discard main.1"]);
-    assert!(ended.stdout.contains("changes of main.1 (+1 -0 in b.txt) are discarded"), "{}", ended.stdout);
+    let Some(mut terminal) = Terminal::open(&person, "--screen plain --continue") else { return };
+    terminal.keys("/changes discard main.2\r");
+    terminal.expect("no changes of `main.2` wait");
+    terminal.keys("/changes discard main.1\r");
+    terminal.expect("changes of main.1 (+1 -0 in b.txt) are discarded");
     assert_eq!(left(&person), Vec::<PathBuf>::new());
-    let listed = person.run(&["-p", "--continue", "/changes"]);
-    assert!(listed.stdout.contains("no changes of a sub-agent's copy wait"), "{}", listed.stdout);
+    terminal.keys("/changes\r");
+    terminal.expect("no changes of a sub-agent's copy wait");
+    terminal.leave();
+    assert_eq!(terminal.code(), Some(0));
     let ended = person.run(&["-p", "--continue", "And now?"]);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(!ended.stderr.contains("wait for a review"), "{}", ended.stderr);
