@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use zk_core::events::{AgentWarmUp, SessionStart};
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope, Stage};
-use zk_core::service::{Command, Exec, PromptSection};
+use zk_core::service::{Command, Exec, PresetParts, PromptSection};
 
 use crate::config::server_config::{ServerConfig, ServerDisclosure};
 use crate::events::{McpConnect, McpError, McpQuarantine};
@@ -198,6 +198,22 @@ impl McpPlugin {
     }
 }
 
+impl McpPlugin {
+    /// Returns the servers of the plugin, and those that presets of the agent declare, which replace others of
+    /// the same name.
+    fn with_servers_of_presets(&self, scope: &Scope) -> Result<Vec<ServerConfig>, BoxError> {
+        let declared = scope.bus().and_then(|bus| bus.service::<PresetParts>());
+        let declared = declared.map(|parts| parts.take_servers()).unwrap_or_default();
+        let mut servers = self.servers.clone();
+        for server in declared {
+            servers.retain(|known| known.name != server.name);
+            servers.push(ServerConfig::read(&server.name, &server.definition)?);
+        }
+        servers.retain(|server| server.enabled);
+        Ok(servers)
+    }
+}
+
 /// Notices that the person has not seen yet.
 #[derive(Default)]
 struct News {
@@ -248,7 +264,7 @@ impl Plugin for McpPlugin {
             is_search_offered: OnceLock::new(),
         });
         let make = |config: &ServerConfig| Server::new(config.clone(), shared.clone(), scope.clone());
-        let servers: Vec<Arc<Server>> = self.servers.iter().map(make).collect();
+        let servers: Vec<Arc<Server>> = self.with_servers_of_presets(scope)?.iter().map(make).collect();
         // Registered before the tasks, so that it runs after their end: a task that was starting a program
         // has released it by then.
         let pumps = shared.programs.pumps.clone();

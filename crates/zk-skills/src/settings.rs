@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
 
-use crate::skill::{Diagnostic, Skill, SkillSource, name_faults};
+use crate::skill::{Diagnostic, Skill};
 
 /// Settings of skills.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -83,15 +82,7 @@ impl SkillSettings {
     pub fn inline_skills(&self) -> (Vec<Skill>, Vec<(String, Diagnostic)>) {
         let (mut skills, mut wrong) = (Vec::new(), Vec::new());
         for (name, InlineSkill { description, text }) in &self.inline {
-            if let Some(fault) = name_faults(name, name).first() {
-                let form = "give it a name of lower-case letters, digits and single hyphens, such as `release-notes`";
-                wrong.push((name.clone(), Diagnostic::error(format!("{fault}: {form}"))));
-                continue;
-            }
-            // A JSON string is one of YAML.
-            let (named, about) = (json!(name).to_string(), json!(description).to_string());
-            let whole = format!("---\nname: {named}\ndescription: {about}\n---\n{text}\n");
-            match Skill::inline(whole, SkillSource::Inline) {
+            match Skill::of_parts(name, description, text) {
                 Ok(skill) => skills.push(skill),
                 Err(why) => wrong.push((name.clone(), why)),
             }

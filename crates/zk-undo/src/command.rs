@@ -141,20 +141,56 @@ impl Shared {
     }
 }
 
-/// Asks the person whether to apply a plan, below lines about what was `finished` before it; `None` if nobody is there.
-async fn ask_person(plan: &Plan, diff: &str, finished: &str, cx: &Cx) -> Option<bool> {
-    let questions = cx.service::<Questions>()?;
-    let count = plan.items.iter().filter(|item| item.refused.is_none()).count();
-    let files = if count == 1 { "1 path".to_owned() } else { format!("{count} paths") };
-    let mut text = format!("{finished}{}: bring {files} back?", plan.title);
+impl Shared {
+    /// Offers the person the files of the present point of the conversation, below a `note`, and brings them back if
+    /// asked to. Returns a line about the outcome; `None` if nobody answers, or no file would be brought back.
+    pub(crate) async fn offer_files(&self, note: &str, cx: &Cx) -> Option<String> {
+        let questions = cx.service::<Questions>()?;
+        let wanted = step_entries_of_branch(self, cx).await.ok()?;
+        let cwd = TurnCwd::of(cx).unwrap_or_else(|| PathBuf::from("/"));
+        let planned = self.blocking(move |journal| {
+            let plan = journal.plan_move(&named_steps(journal, &wanted)?)?;
+            let diff = journal.plan_diff(&plan, &cwd);
+            Ok((plan, diff))
+        });
+        let (plan, diff) = planned.await.ok().filter(|(plan, _)| !plan.is_empty())?;
+        let text = format!("{note}. Bring the files of this point back?");
+        let options = vec!["leave the files as they are".to_owned(), "bring them back".to_owned()];
+        let selection = question_about(&plan, &diff, text, options);
+        match questions.ask(selection.into(), cx, ANSWER_LIMIT).await {
+            UiAnswer::Choice { index: 1 } => {
+                let applied = self.blocking(move |journal| journal.apply(&plan)).await;
+                Some(applied.map_or_else(|error| error.to_string(), |outcome| report(&outcome)))
+            }
+            UiAnswer::Absent => None,
+            _ => Some("the files stay as they are; /undo here brings those of this point back".to_owned()),
+        }
+    }
+}
+
+/// Question about a plan, with its refusals below the text and its diff as preview.
+fn question_about(plan: &Plan, diff: &str, mut text: String, options: Vec<String>) -> Selection {
     if plan.is_interrupted {
         text.push_str(" zk ended in the middle of a call, so that changes of others may be among these.");
     }
     plan.refusals().for_each(|line| text.push_str(&format!("\n{}", visible_line(&line))));
+    let preview = Display::Diff { path: count_paths(plan), diff: diff.to_owned() };
+    Selection::new(text, options).about(preview)
+}
+
+/// Number of paths that a plan brings back, in words.
+fn count_paths(plan: &Plan) -> String {
+    let count = plan.items.iter().filter(|item| item.refused.is_none()).count();
+    if count == 1 { "1 path".to_owned() } else { format!("{count} paths") }
+}
+
+/// Asks the person whether to apply a plan, below lines about what was `finished` before it; `None` if nobody is there.
+async fn ask_person(plan: &Plan, diff: &str, finished: &str, cx: &Cx) -> Option<bool> {
+    let questions = cx.service::<Questions>()?;
+    let text = format!("{finished}{}: bring {} back?", plan.title, count_paths(plan));
     let options = vec!["bring them back".to_owned(), "change nothing".to_owned()];
-    let preview = Display::Diff { path: files, diff: diff.to_owned() };
-    let answer = questions.ask(Selection::new(text, options).about(preview).into(), cx, ANSWER_LIMIT).await;
-    match answer {
+    let selection = question_about(plan, diff, text, options);
+    match questions.ask(selection.into(), cx, ANSWER_LIMIT).await {
         UiAnswer::Choice { index } => Some(index == 0),
         UiAnswer::Absent => None,
         _ => Some(false),

@@ -34,7 +34,7 @@ pub use command::report;
 pub use error::UndoError;
 pub use journal::{CallScope, Journal, TurnLabel};
 pub use plan::{Plan, PlanItem, TurnSummary};
-pub use plugin::Undo;
+pub use plugin::{Undo, paths_changed_since};
 pub use settings::UndoSettings;
 pub use state::{Change, Content, FileState, Stamp};
 pub use step::{Step, StepKind};

@@ -183,6 +183,19 @@ impl Journal {
         self.build_plan("files as at this point of the conversation".to_owned(), kind, changes, steps)
     }
 
+    /// Paths that [`plan_move`](Self::plan_move) would bring to another state, as far as the journal knows. Looks at no
+    /// file.
+    pub(crate) fn paths_of_move(&self, wanted: &BTreeSet<u64>) -> Result<BTreeSet<PathBuf>, UndoError> {
+        let mut paths = BTreeSet::new();
+        for step in self.steps.all()?.iter().filter(|step| step.kind == StepKind::Turn) {
+            match wanted.contains(&step.number) {
+                true => paths.extend(step.undone_changes().map(|change| change.path.clone())),
+                false => paths.extend(step.done_changes().map(|change| change.path.clone())),
+            }
+        }
+        Ok(paths)
+    }
+
     fn build_plan(
         &self,
         title: String,

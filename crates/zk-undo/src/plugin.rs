@@ -21,6 +21,9 @@ use crate::journal::{CallScope, TurnLabel};
 use crate::step::StepKind;
 use crate::{Journal, UndoError};
 
+/// Name of the plugin, and the source of its entries.
+const NAME: &str = "undo";
+
 /// Kind of the entries in a session that name the steps of its journal.
 const KIND: &str = "undo";
 
@@ -103,7 +106,7 @@ impl Undo {
 
 impl Plugin for Undo {
     fn name(&self) -> &'static str {
-        "undo"
+        NAME
     }
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
@@ -117,7 +120,7 @@ impl Plugin for Undo {
         scope.handle_at::<ToolBegin, _>(everywhere(), shared.clone());
         scope.handle_at::<ToolEnd, _>(everywhere(), shared.clone());
         scope.handle_at::<SessionLoaded, _>(Reach::Own, shared.clone());
-        scope.handle_at::<SessionSwitch, _>(Reach::Own, shared.clone());
+        scope.on_async_with_at(Reach::Own, shared.clone(), offer_files_after_move);
         let prompts = shared.clone();
         scope.on_sync_at(Reach::Own, move |event: &AgentBeforeStart, _: &Cx| {
             let text = event.prompt.as_ref().map(|prompt| prompt.text()).unwrap_or_default();
@@ -280,27 +283,36 @@ impl Handler<SessionLoaded> for Shared {
     }
 }
 
-impl Handler<SessionSwitch> for Shared {
-    async fn call(&self, event: &SessionSwitch, cx: &Cx) -> Answer<SessionSwitch> {
-        let Some(ui) = cx.service::<dyn Ui>().filter(|_| event.is_same_session()) else { return Ok(None) };
-        let Some(scope) = self.lock_state().scope.clone() else { return Ok(None) };
-        let source = scope.source().to_string();
-        let own = event.entries.iter().filter_map(|entry| match &entry.kind {
-            EntryKind::Custom(own) if own.source == source => step_of(own),
-            _ => None,
-        });
-        let own: Vec<StepEntry> = own.collect();
-        // Turns whose changes are in the files, but not on this branch of the conversation.
-        let later =
-            self.blocking(move |journal| journal.count_turns_outside(&named_steps(journal, &own)?)).await?;
-        if later > 0 {
-            let turns = if later == 1 { "1 turn".to_owned() } else { format!("{later} turns") };
-            ui.notify(&format!(
-                "files still have the changes of {turns} after this point; /undo here shows them and brings the files of this point back"
-            ));
-        }
-        Ok(None)
+/// Offers the files of the point to which the conversation moved within its session.
+async fn offer_files_after_move(
+    shared: &Arc<Shared>,
+    event: &SessionSwitch,
+    cx: &Cx,
+) -> Result<(), BoxError> {
+    let Some(ui) = cx.service::<dyn Ui>().filter(|_| event.is_same_session()) else { return Ok(()) };
+    let Some(scope) = shared.lock_state().scope.clone() else { return Ok(()) };
+    let source = scope.source().to_string();
+    let own = event.entries.iter().filter_map(|entry| match &entry.kind {
+        EntryKind::Custom(own) if own.source == source => step_of(own),
+        _ => None,
+    });
+    let own: Vec<StepEntry> = own.collect();
+    // Turns whose changes are in the files, but not on this branch of the conversation.
+    let later =
+        shared.blocking(move |journal| journal.count_turns_outside(&named_steps(journal, &own)?)).await?;
+    if later == 0 {
+        return Ok(());
     }
+    let turns = if later == 1 { "1 turn".to_owned() } else { format!("{later} turns") };
+    let note = format!("files still have the changes of {turns} after this point");
+    let (shared, cx) = (shared.clone(), cx.bus().cx());
+    // The move itself does not wait for the person.
+    scope.spawn(async move {
+        let told = shared.offer_files(&note, &cx).await;
+        let next = "/undo here shows them and brings the files of this point back";
+        ui.notify(&told.unwrap_or_else(|| format!("{note}; {next}")));
+    });
+    Ok(())
 }
 
 /// Note for the model about files that the person brought back, with the next prompt.
@@ -353,6 +365,20 @@ pub(crate) async fn step_entries_of_branch(shared: &Shared, cx: &Cx) -> Result<V
     };
     let entries = log.entries(&scope).await?;
     Ok(entries.iter().filter_map(step_of).collect())
+}
+
+/// Paths whose files differ from those at a point of the conversation, by the entries of the branch that ends there and
+/// as far as the journal knows: those that `/undo here` would bring back.
+///
+/// # Errors
+/// [`UndoError`] when the journal cannot be read.
+pub fn paths_changed_since(
+    journal: &Journal,
+    branch: &[CustomEntry],
+) -> Result<BTreeSet<PathBuf>, UndoError> {
+    let own: Vec<StepEntry> =
+        branch.iter().filter(|entry| entry.source == NAME).filter_map(step_of).collect();
+    journal.paths_of_move(&named_steps(journal, &own)?)
 }
 
 /// Numbers of the steps of a journal that are named by entries of a session.

@@ -13,7 +13,8 @@ use crate::WorktreeError;
 use crate::beneath::{Found, Tree};
 use crate::blocking::blocking;
 use crate::git::Git;
-use crate::patch::{APPLY_TOOL, Patch, Patches, count_lines};
+use crate::kept::Keeper;
+use crate::patch::{APPLY_TOOL, Patch, count_lines};
 use crate::source::Source;
 use crate::sweep::Home;
 
@@ -39,7 +40,7 @@ pub(crate) struct Copies {
     pub(crate) git: Git,
     pub(crate) files: Arc<dyn StateFiles>,
     pub(crate) plugins: Arc<CopyPlugins>,
-    pub(crate) patches: Patches,
+    pub(crate) keeper: Arc<Keeper>,
     pub(crate) home: OnceCell<Arc<Home>>,
     /// Directories to which the copied files are restricted; unset for all files of the repository.
     pub(crate) roots: OnceLock<Vec<PathBuf>>,
@@ -58,7 +59,9 @@ struct Copy {
     agent: String,
     source: PathBuf,
     git: Git,
-    patches: Patches,
+    keeper: Arc<Keeper>,
+    /// Context of the agent above, whose session keeps the patch.
+    parent: Cx,
     home: Arc<Home>,
     plugins: Mutex<Vec<Arc<dyn Plugin>>>,
     kept: std::sync::atomic::AtomicBool,
@@ -78,9 +81,9 @@ impl Isolation for Copies {
         &self,
         agent: &str,
         cwd: &Path,
-        _: &Cx,
+        cx: &Cx,
     ) -> Result<Arc<dyn IsolatedCopy>, IsolationError> {
-        let copy = self.make_copy(agent, cwd).await?;
+        let copy = self.make_copy(agent, cwd, cx).await?;
         let (plugins, cwd) = (self.plugins.clone(), copy.cwd.clone());
         let (tree, plugins) = (copy.tree.clone(), plugins);
         // Blocking, since the self-test of a sandbox waits for its processes.
@@ -112,7 +115,7 @@ impl Copies {
         self.home.get_or_try_init(open).await.cloned()
     }
 
-    async fn make_copy(&self, agent: &str, cwd: &Path) -> Result<Copy, WorktreeError> {
+    async fn make_copy(&self, agent: &str, cwd: &Path, cx: &Cx) -> Result<Copy, WorktreeError> {
         let mut source = Source::read(&self.git, cwd).await?;
         let home = self.open_home().await?;
         // The files of a copy were restricted to the roots when the copy was made.
@@ -140,7 +143,8 @@ impl Copies {
             agent: agent.to_owned(),
             source: source.root.clone(),
             git: self.git.clone(),
-            patches: self.patches.clone(),
+            keeper: self.keeper.clone(),
+            parent: cx.clone(),
             home,
             plugins: Mutex::default(),
             kept: std::sync::atomic::AtomicBool::new(false),
@@ -212,15 +216,18 @@ impl Copy {
         let files = changes.iter().map(|change| change.path.to_string_lossy().into_owned()).collect();
         let mut kept = None;
         if !changes.is_empty() {
-            let file =
-                self.home.patches.join(format!("{}-{}.patch", self.home.owner, file_name_part(&self.agent)));
+            // Agents of several conversations of this process may have one name.
+            let (owner, agent) = (&self.home.owner, file_name_part(&self.agent));
+            let file = self.home.patches.join(format!("{owner}-{agent}-{:08x}.patch", fastrand::u32(..)));
             let path = file.clone();
             blocking(move || write_private(&path, &text))
                 .await?
                 .map_err(|error| WorktreeError::io("write", &file, error))?;
             kept = Some(file.clone());
-            let patch = Patch { root: self.source.clone(), changes, file, added, removed };
-            self.patches.lock().waiting.insert(self.agent.clone(), Arc::new(patch));
+            let patch = Arc::new(Patch { root: self.source.clone(), changes, file, added, removed });
+            self.keeper.patches.lock().waiting.insert(self.agent.clone(), patch.clone());
+            // Otherwise the patch waits as long as this process lives, and its file stays.
+            let _ = self.keeper.keep(&self.agent, &patch, &self.parent).await;
         }
         Ok(CopyChanges { files, added, removed, tool: APPLY_TOOL.to_owned(), file: kept })
     }

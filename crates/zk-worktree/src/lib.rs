@@ -28,10 +28,12 @@
 mod apply;
 mod beneath;
 mod blocking;
+mod command;
 mod copies;
 mod diff;
 mod error;
 mod git;
+mod kept;
 mod patch;
 mod plugin;
 mod source;

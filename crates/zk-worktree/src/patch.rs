@@ -12,7 +12,7 @@ use crate::git::Git;
 pub(crate) const APPLY_TOOL: &str = "apply_changes";
 
 /// Maximum size of all contents of a patch, in bytes.
-const MAX_PATCH_BYTES: usize = 64 << 20;
+pub(crate) const MAX_PATCH_BYTES: usize = 64 << 20;
 
 /// Content of a file on one side of a patch.
 #[derive(Clone, Debug, PartialEq, Eq)]

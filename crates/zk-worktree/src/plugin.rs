@@ -1,12 +1,15 @@
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::OnceCell;
-use zk_core::kernel::{BoxError, Plugin, Scope};
-use zk_core::service::{Exec, Isolation, StateFiles, Tool};
+use zk_core::events::{SessionLoaded, SessionSwitch};
+use zk_core::kernel::{BoxError, Cx, Plugin, Reach, Scope};
+use zk_core::service::{Command, Exec, Isolation, StateFiles, Tool};
 
+use crate::command::ChangesCommand;
 use crate::copies::{Copies, CopyPlace};
 use crate::git::Git;
+use crate::kept::Keeper;
 use crate::patch::{APPLY_TOOL, Patches};
 use crate::tool::ApplyChanges;
 
@@ -14,7 +17,7 @@ use crate::tool::ApplyChanges;
 #[derive(Clone)]
 pub struct Worktrees {
     copies: Arc<Copies>,
-    patches: Patches,
+    keeper: Arc<Keeper>,
 }
 
 impl std::fmt::Debug for Worktrees {
@@ -32,17 +35,23 @@ impl Worktrees {
         files: Arc<dyn StateFiles>,
         plugins: impl Fn(&CopyPlace<'_>) -> Result<Vec<Arc<dyn Plugin>>, String> + Send + Sync + 'static,
     ) -> Self {
-        let patches = Patches::default();
+        let root = root.into();
+        let keeper = Arc::new(Keeper {
+            root: root.clone(),
+            files: files.clone(),
+            patches: Patches::default(),
+            scope: Mutex::default(),
+        });
         let copies = Copies {
-            root: root.into(),
+            root,
             git: Git { exec },
             files,
             plugins: Arc::new(plugins),
-            patches: patches.clone(),
+            keeper: keeper.clone(),
             home: OnceCell::new(),
             roots: OnceLock::new(),
         };
-        Self { copies: Arc::new(copies), patches }
+        Self { copies: Arc::new(copies), keeper }
     }
 
     /// Restricts copies to files below these directories. Without this, a copy has all of the repository.
@@ -61,8 +70,34 @@ impl Plugin for Worktrees {
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         scope.provide_service::<dyn Isolation>(self.copies.clone());
-        let tool = ApplyChanges::new(self.patches.clone(), self.copies.git.clone());
-        scope.provide::<dyn Tool>(APPLY_TOOL, Arc::new(tool))?;
+        *self.keeper.scope.lock().unwrap_or_else(PoisonError::into_inner) = Some(scope.clone());
+        let closing = self.keeper.clone();
+        scope.on_close(async move || {
+            closing.scope.lock().unwrap_or_else(PoisonError::into_inner).take();
+        });
+        let tool = Arc::new(ApplyChanges::new(self.keeper.clone(), self.copies.git.clone()));
+        scope.provide::<dyn Tool>(APPLY_TOOL, tool.clone())?;
+        let command = ChangesCommand { tool, keeper: self.keeper.clone() };
+        scope.provide::<dyn Command>("changes", Arc::new(command))?;
+        scope.on_async_with_at(
+            Reach::Own,
+            self.keeper.clone(),
+            async |keeper: &Arc<Keeper>, event: &SessionLoaded, cx: &Cx| -> Result<(), BoxError> {
+                keeper.restore(&event.entries, cx).await;
+                Ok(())
+            },
+        );
+        scope.on_async_with_at(
+            Reach::Own,
+            self.keeper.clone(),
+            async |keeper: &Arc<Keeper>, event: &SessionSwitch, cx: &Cx| -> Result<(), BoxError> {
+                if !event.is_same_session() {
+                    keeper.forget();
+                }
+                keeper.restore(&event.entries, cx).await;
+                Ok(())
+            },
+        );
         Ok(())
     }
 }

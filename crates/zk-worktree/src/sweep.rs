@@ -8,7 +8,7 @@ use zk_core::service::{StateFileError, StateFiles, StateLock, make_private_dir};
 use crate::WorktreeError;
 
 /// Name of the directory of patches, beside the copies.
-const PATCHES: &str = "patches";
+pub(crate) const PATCHES: &str = "patches";
 /// Extension of the lock files of owners.
 const LOCK_SUFFIX: &str = ".lock";
 /// Maximum number of owner names that a process tries to lock before it fails.
@@ -39,34 +39,35 @@ impl Home {
         let copies = root.join(&owner);
         make_private_dir(&copies).map_err(|error| WorktreeError::io("make", &copies, error))?;
         let this = Self { copies, patches, owner, lock, _held: Mutex::new(held) };
-        this.sweep(root, files);
+        sweep_ended(root, files);
         Ok(this)
     }
+}
 
-    /// Removes the files of processes that have ended. A failure does not prevent a new copy.
-    fn sweep(&self, root: &Path, files: &dyn StateFiles) {
-        for entry in fs::read_dir(root).into_iter().flatten().flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if name == PATCHES || name.starts_with(&self.owner) {
-                continue;
-            }
-            let owner = name.strip_suffix(LOCK_SUFFIX).unwrap_or(&name);
-            let lock = root.join(format!("{owner}{LOCK_SUFFIX}"));
-            // Without the lock, another process may use its copies.
-            if let Ok(Some(held)) = files.try_lock(&lock) {
-                let _ = fs::remove_dir_all(root.join(owner));
-                let _ = fs::remove_file(&lock);
-                drop(held);
-            }
+/// Removes the copies of processes that have ended, and patches that have waited too long. A failure does not
+/// prevent a new copy.
+pub(crate) fn sweep_ended(root: &Path, files: &dyn StateFiles) {
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name == PATCHES {
+            continue;
         }
-        let is_old = |path: &Path| {
-            let modified = fs::symlink_metadata(path).and_then(|meta| meta.modified());
-            modified.is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|age| age > MAX_PATCH_AGE))
-        };
-        for entry in fs::read_dir(&self.patches).into_iter().flatten().flatten() {
-            if is_old(&entry.path()) {
-                let _ = fs::remove_file(entry.path());
-            }
+        let owner = name.strip_suffix(LOCK_SUFFIX).unwrap_or(&name);
+        let lock = root.join(format!("{owner}{LOCK_SUFFIX}"));
+        // Without the lock, a process may use its copies, this one included.
+        if let Ok(Some(held)) = files.try_lock(&lock) {
+            let _ = fs::remove_dir_all(root.join(owner));
+            let _ = fs::remove_file(&lock);
+            drop(held);
+        }
+    }
+    let is_old = |path: &Path| {
+        let modified = fs::symlink_metadata(path).and_then(|meta| meta.modified());
+        modified.is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|age| age > MAX_PATCH_AGE))
+    };
+    for entry in fs::read_dir(root.join(PATCHES)).into_iter().flatten().flatten() {
+        if is_old(&entry.path()) {
+            let _ = fs::remove_file(entry.path());
         }
     }
 }

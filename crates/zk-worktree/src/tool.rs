@@ -13,14 +13,15 @@ use crate::apply;
 use crate::blocking::blocking;
 use crate::diff;
 use crate::git::Git;
-use crate::patch::{APPLY_TOOL, Edit, Patch, Patches, Plan};
+use crate::kept::Keeper;
+use crate::patch::{APPLY_TOOL, Edit, Patch, Plan};
 
 const ABOUT: &str = "Apply the changes that a sub-agent made in its copy of the project to the project itself, or discard them.";
 
 /// Tool that applies the patch of a copy to the workspace: one change, reviewed and approved like an edit.
 pub(crate) struct ApplyChanges {
     spec: Arc<ToolSpec>,
-    patches: Patches,
+    keeper: Arc<Keeper>,
     git: Git,
 }
 
@@ -32,7 +33,7 @@ struct Args {
 }
 
 impl ApplyChanges {
-    pub(crate) fn new(patches: Patches, git: Git) -> Self {
+    pub(crate) fn new(keeper: Arc<Keeper>, git: Git) -> Self {
         let schema = json!({
             "type": "object",
             "properties": {
@@ -41,17 +42,17 @@ impl ApplyChanges {
             },
             "required": ["agent"],
         });
-        Self { spec: ToolSpec::new(APPLY_TOOL, ABOUT, schema), patches, git }
+        Self { spec: ToolSpec::new(APPLY_TOOL, ABOUT, schema), keeper, git }
     }
 
     /// Finds the patch of a sub-agent below the caller. Patches of other agents belong to their own parents.
     fn find(&self, agent: &str, cx: &Cx) -> Option<Arc<Patch>> {
-        self.patches.find_pending(agent).filter(|_| is_descendant(agent, cx))
+        self.keeper.patches.find_pending(agent).filter(|_| is_descendant(agent, cx))
     }
 
     fn pending_patch(&self, agent: &str, cx: &Cx) -> Result<Arc<Patch>, ToolError> {
         self.find(agent, cx).ok_or_else(|| {
-            let state = self.patches.lock();
+            let state = self.keeper.patches.lock();
             let names = state.waiting.keys().filter(|name| is_descendant(name, cx));
             let names: Vec<String> = names.cloned().collect();
             let known = match names.as_slice() {
@@ -73,9 +74,22 @@ impl ApplyChanges {
         plan.map(|plan| (plan, files)).map_err(ToolError::failed)
     }
 
+    /// Diff of a patch against the present files, or its conflict with them, as text.
+    pub(crate) async fn show(
+        &self,
+        agent: &str,
+        patch: &Patch,
+        place: &CallPlace,
+    ) -> Result<String, ToolError> {
+        Ok(match self.plan_edits(patch, place).await?.0 {
+            Plan::Edits(edits) => unified_diff(&edits),
+            Plan::Conflict(paths) => self.describe_conflict(agent, patch, &paths),
+        })
+    }
+
     /// Message about a conflict, with both sides. Neither the workspace nor the patch is changed.
     fn describe_conflict(&self, agent: &str, patch: &Patch, paths: &[PathBuf]) -> String {
-        let state = self.patches.lock();
+        let state = self.keeper.patches.lock();
         let describe = |path: &PathBuf| {
             let other = state.writers.get(&patch.root.join(path)).map_or("the workspace", String::as_str);
             format!("{} (changed by {agent} and by {other})", path.display())
@@ -100,14 +114,11 @@ impl Tool for ApplyChanges {
         let Args { agent, discard } = call.parse()?;
         let patch = self.pending_patch(&agent, &cx.cx)?;
         if discard {
-            self.patches.lock().waiting.remove(&agent);
-            let kept = patch.file.display();
-            return Ok(ToolOutput::text(format!(
-                "the changes of {agent} are discarded; for a while {kept} has them"
-            )));
+            self.keeper.settle(&agent, &patch, &cx.cx).await;
+            return Ok(ToolOutput::text(format!("the changes of {agent} are discarded")));
         }
         let (plan, files) = self.plan_edits(&patch, &cx.place()).await?;
-        let shown = self.patches.lock().shown.remove(&agent);
+        let shown = self.keeper.patches.lock().shown.remove(&agent);
         if matches!(shown, Some(None)) {
             let why = "the changes could not be shown for a review; nothing was applied: call again";
             return Err(ToolError::failed(why));
@@ -129,10 +140,10 @@ impl Tool for ApplyChanges {
         let done = blocking(move || apply::write_all(&edits, &root, &*files)).await;
         done.map_err(|error| ToolError::failed(error.to_string()))?.map_err(ToolError::failed)?;
         {
-            let mut state = self.patches.lock();
+            let mut state = self.keeper.patches.lock();
             state.writers.extend(written.into_iter().map(|path| (path, agent.clone())));
         }
-        self.discard_patch(&agent, &patch).await;
+        self.keeper.settle(&agent, &patch, &cx.cx).await;
         let names: Vec<String> =
             patch.changes.iter().map(|change| change.path.display().to_string()).collect();
         let text = match count {
@@ -172,7 +183,7 @@ impl Tool for ApplyChanges {
             Some(patch) => self.plan_edits(patch, place).await.ok().map(|(plan, _)| plan),
             None => None,
         };
-        self.patches.lock().shown.insert(agent.clone(), plan.clone());
+        self.keeper.patches.lock().shown.insert(agent.clone(), plan.clone());
         let patch = found?;
         match plan? {
             Plan::Edits(edits) => Some(combined_diff(&patch, &edits)),
@@ -184,7 +195,7 @@ impl Tool for ApplyChanges {
 
     fn summary(&self, args: &Value) -> String {
         let agent = args.get("agent").and_then(Value::as_str).unwrap_or_default();
-        match self.patches.find_pending(agent) {
+        match self.keeper.patches.find_pending(agent) {
             Some(patch) => {
                 let files = match patch.changes.len() {
                     1 => "1 file".to_owned(),
@@ -202,21 +213,16 @@ fn is_descendant(agent: &str, cx: &Cx) -> bool {
     agent.strip_prefix(&*cx.origin().agent).is_some_and(|rest| rest.starts_with('.'))
 }
 
-impl ApplyChanges {
-    async fn discard_patch(&self, agent: &str, patch: &Patch) {
-        self.patches.lock().waiting.remove(agent);
-        let file = patch.file.clone();
-        let _ = blocking(move || std::fs::remove_file(file)).await;
-    }
-}
-
 /// Diff of all files of a patch.
 fn combined_diff(patch: &Patch, edits: &[Edit]) -> Display {
-    let text: Vec<String> =
-        edits.iter().map(|edit| diff::unified(&edit.path, edit.now.as_ref(), edit.then.as_ref())).collect();
     let path = match patch.changes.as_slice() {
         [one] => one.path.display().to_string(),
         all => format!("{} files", all.len()),
     };
-    Display::Diff { path, diff: text.concat() }
+    Display::Diff { path, diff: unified_diff(edits) }
+}
+
+fn unified_diff(edits: &[Edit]) -> String {
+    let diffs = edits.iter().map(|edit| diff::unified(&edit.path, edit.now.as_ref(), edit.then.as_ref()));
+    diffs.collect::<Vec<String>>().concat()
 }

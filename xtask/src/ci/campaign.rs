@@ -1,6 +1,8 @@
 //! Long proofs of sessions and undo: processes that are killed, disks that fail, machines that stop, and interleavings of
 //! changes. The tests run a part of each; a campaign runs all of it.
 
+use std::path::Path;
+
 use anyhow::{Context, Result};
 
 use crate::run::Run;
@@ -19,7 +21,12 @@ struct Part {
     value: Option<&'static str>,
     /// Feature of the package beyond its default ones.
     feature: Option<&'static str>,
+    /// Whether its files may be in memory: processes are killed, and no machine stops.
+    in_memory: bool,
 }
+
+/// Directory of files in memory, where there is one.
+const MEMORY_DIR: &str = "/dev/shm";
 
 const PARTS: [Part; 8] = [
     Part {
@@ -29,6 +36,7 @@ const PARTS: [Part; 8] = [
         variable: "ZK_TREE_KILLS",
         value: None,
         feature: None,
+        in_memory: false,
     },
     Part {
         title: "kills in the middle of calls, undos and redos",
@@ -37,6 +45,7 @@ const PARTS: [Part; 8] = [
         variable: "ZK_UNDO_KILLS",
         value: None,
         feature: None,
+        in_memory: true,
     },
     Part {
         title: "kills of workers that serve runs",
@@ -45,6 +54,7 @@ const PARTS: [Part; 8] = [
         variable: "ZK_ENGINE_KILLS",
         value: None,
         feature: None,
+        in_memory: false,
     },
     Part {
         title: "kills of workers that serve runs of PostgreSQL",
@@ -53,6 +63,7 @@ const PARTS: [Part; 8] = [
         variable: "ZK_FLEET_KILLS",
         value: None,
         feature: Some("postgres"),
+        in_memory: false,
     },
     Part {
         title: "kills of workers that serve runs of Temporal",
@@ -61,6 +72,7 @@ const PARTS: [Part; 8] = [
         variable: "ZK_ENGINE_KILLS",
         value: None,
         feature: Some("temporal"),
+        in_memory: false,
     },
     Part {
         title: "interleavings of an agent's, a shell's and a person's changes",
@@ -69,6 +81,7 @@ const PARTS: [Part; 8] = [
         variable: "ZK_UNDO_INTERLEAVINGS",
         value: None,
         feature: None,
+        in_memory: true,
     },
     Part {
         title: "power cuts and faults at every call to the disk of SQLite",
@@ -77,6 +90,7 @@ const PARTS: [Part; 8] = [
         variable: "ZK_DISK_FAULTS",
         value: Some("1"),
         feature: None,
+        in_memory: false,
     },
     Part {
         title: "faults at every call to the disk of a file map",
@@ -85,6 +99,7 @@ const PARTS: [Part; 8] = [
         variable: "ZK_DISK_FAULTS",
         value: Some("1"),
         feature: None,
+        in_memory: false,
     },
 ];
 
@@ -96,8 +111,11 @@ pub(crate) fn run(workspace: &Workspace, rounds: u32) -> Result<()> {
         let mut args = vec!["test", "--package", part.package, "--test", "it", "--locked", part.test];
         args.extend(part.feature.iter().flat_map(|feature| ["--features", *feature]));
         args.extend(["--", "--nocapture"]);
-        Run::cargo(&args, workspace.root())
-            .env(part.variable, part.value.unwrap_or(&rounds))
+        let mut run = Run::cargo(&args, workspace.root());
+        if part.in_memory && Path::new(MEMORY_DIR).is_dir() {
+            run = run.env("TMPDIR", MEMORY_DIR);
+        }
+        run.env(part.variable, part.value.unwrap_or(&rounds))
             .env("RUST_BACKTRACE", "0")
             .wait()
             .with_context(|| part.title.to_owned())?;

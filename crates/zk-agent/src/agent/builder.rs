@@ -5,9 +5,13 @@ use std::sync::{Arc, Weak};
 
 use zk_core::kernel::{Bus, Plugin, Scope};
 use zk_core::model::{AgentError, Message, Model, SessionId, ThinkingRequest};
-use zk_core::service::{CurrentCwd, Entry, Provider, StoredConversation, Tool, UnfinishedRun};
+use zk_core::service::{
+    CurrentCwd, Entry, PresetParts, PresetServer, PresetSkill, Provider, StoredConversation, Tool,
+    UnfinishedRun,
+};
 
 use super::models;
+use super::preset::add_servers;
 use crate::agent::Agent;
 use crate::agent::{AgentInner, Config};
 use crate::spawn::{self, SpawnOptions};
@@ -33,11 +37,21 @@ pub struct AgentBuilder {
     cwd: PathBuf,
     retry: RetryPolicy,
     limits: RateLimits,
-    plugins: Vec<Arc<dyn Plugin>>,
-    local_tools: Vec<Arc<dyn Tool>>,
+    parts: Parts,
     spawn: Option<SpawnOptions>,
     eager: bool,
     is_unguarded: bool,
+}
+
+/// Parts that the agent installs on its bus.
+#[derive(Default)]
+struct Parts {
+    plugins: Vec<Arc<dyn Plugin>>,
+    tools: Vec<Arc<dyn Tool>>,
+    /// Servers of presets.
+    servers: Vec<PresetServer>,
+    /// Skills of presets.
+    skills: Vec<PresetSkill>,
 }
 
 /// Choice of the agent's model: a complete model, or an id.
@@ -83,8 +97,7 @@ impl AgentBuilder {
             cwd: PathBuf::from("."),
             retry: RetryPolicy::default(),
             limits: RateLimits::default(),
-            plugins: Vec::new(),
-            local_tools: Vec::new(),
+            parts: Parts::default(),
             spawn: None,
             eager: false,
             is_unguarded: false,
@@ -130,7 +143,7 @@ impl AgentBuilder {
 
     /// Registers a tool under its name.
     pub fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
-        self.local_tools.push(tool);
+        self.parts.tools.push(tool);
         self
     }
 
@@ -183,7 +196,7 @@ impl AgentBuilder {
     /// Resumes a stored conversation: sets its history, its session and the plugins' entries, and stores new
     /// messages. `zk_session::resume_conversation` opens such a conversation.
     pub fn resume(mut self, stored: StoredConversation) -> Self {
-        self.plugins.push(stored.recorder);
+        self.parts.plugins.push(stored.recorder);
         self.unfinished = stored.unfinished;
         self.history(stored.messages).restored(stored.entries).session(stored.session)
     }
@@ -208,7 +221,7 @@ impl AgentBuilder {
 
     /// Installs a plugin for the agent's lifetime.
     pub fn plugin(mut self, plugin: impl Plugin + 'static) -> Self {
-        self.plugins.push(Arc::new(plugin));
+        self.parts.plugins.push(Arc::new(plugin));
         self
     }
 
@@ -220,7 +233,9 @@ impl AgentBuilder {
         self.behavior = preset.behavior.or(&self.behavior);
         self.thinking = preset.thinking.unwrap_or(self.thinking);
         self.eager = preset.eager.unwrap_or(self.eager);
-        self.plugins.extend(preset.plugins);
+        add_servers(&mut self.parts.servers, preset.servers);
+        self.parts.skills = preset.skills.unwrap_or(self.parts.skills);
+        self.parts.plugins.extend(preset.plugins);
         self
     }
 
@@ -263,7 +278,8 @@ impl AgentBuilder {
     /// [`AgentError::Unguarded`] when a tool may do more than read, no plugin provides a
     /// [`CallGuard`](zk_core::service::CallGuard), and the agent is not [`unguarded`](Self::unguarded).
     /// [`AgentError::Usage`] when no model is chosen, a plugin cannot be installed, a tool's name is taken,
-    /// no provider accepts the name or the schema of a tool, or two tools have the same name for the model.
+    /// no provider accepts the name or the schema of a tool, two tools have the same name for the model, or a
+    /// preset has servers or skills and no plugin takes them.
     /// Nothing of the agent stays registered on its bus then.
     pub fn build(self) -> Result<Agent, AgentError> {
         let default = || self.provider.default_model().map(ModelChoice::Id);
@@ -281,13 +297,10 @@ impl AgentBuilder {
         let bus = self.bus.unwrap_or_default();
         // If the build fails, dropping this guard closes the scopes installed so far.
         let mut installed = Installed::default();
-        for plugin in &self.plugins {
-            let scope = bus.install(&**plugin).map_err(|error| AgentError::Usage(error.to_string()))?;
-            installed.0.push(scope);
-        }
+        install_plugins(&bus, &self.parts, &mut installed)?;
         let scope = bus.scope("agent");
         installed.0.push(scope.clone());
-        for tool in self.local_tools {
+        for tool in self.parts.tools {
             let name = tool.spec().name.clone();
             scope.provide::<dyn Tool>(&name, tool).map_err(|taken| AgentError::Usage(taken.to_string()))?;
         }
@@ -334,6 +347,33 @@ struct AgentCwd(Weak<AgentInner>);
 impl CurrentCwd for AgentCwd {
     fn cwd(&self) -> Option<PathBuf> {
         self.0.upgrade().map(|agent| agent.state().cwd.clone())
+    }
+}
+
+/// Installs the plugins of an agent, while they can take the servers and skills of its presets.
+fn install_plugins(bus: &Bus, parts: &Parts, installed: &mut Installed) -> Result<(), AgentError> {
+    let declared = Arc::new(PresetParts::new(parts.servers.clone(), parts.skills.clone()));
+    let declaring = bus.scope("preset").close_on_drop();
+    if !parts.servers.is_empty() || !parts.skills.is_empty() {
+        declaring.scope().provide_service(declared.clone());
+    }
+    for plugin in &parts.plugins {
+        let scope = bus.install(&**plugin).map_err(|error| AgentError::Usage(error.to_string()))?;
+        installed.0.push(scope);
+    }
+    let unused = |what: &str, name: &str, next: &str| {
+        Err(AgentError::Usage(format!(
+            "a preset has the {what} `{name}`, and no plugin that this agent installs takes it: add {next}"
+        )))
+    };
+    match (declared.take_servers().first(), declared.take_skills().first()) {
+        (Some(server), _) => {
+            unused("server", &server.name, "one that starts servers, such as `McpPlugin` of zk-mcp")
+        }
+        (None, Some(skill)) => {
+            unused("skill", &skill.name, "one that offers skills, such as `SkillsPlugin` of zk-skills")
+        }
+        (None, None) => Ok(()),
     }
 }
 

@@ -163,7 +163,7 @@ async fn take_changes(copy: &dyn IsolatedCopy, name: &str) -> String {
             let files = changes.files.join(", ");
             let (added, removed, tool) = (changes.added, changes.removed, changes.tool);
             let kept = changes.file.map_or_else(String::new, |file| {
-                format!("; after a restart of zk, `git apply {}` in the project does", file.display())
+                format!("; `git apply {}` in the project does so by hand", file.display())
             });
             format!(
                 "(its changes are not in the workspace yet: +{added} -{removed} in {files}. `{tool}` with agent {name} shows them to the person and applies them{kept})"

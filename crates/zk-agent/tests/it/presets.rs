@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use serde_json::json;
 use zk_agent::{Behavior, OnExceed, Preset, RunOptions, ToolBudget, ToolSet};
 use zk_core::events::TurnBefore;
 use zk_core::kernel::{BoxError, Cx, Plugin, plugin_fn};
 use zk_core::model::{ThinkingLevel, ThinkingRequest};
+use zk_core::service::{PresetParts, PresetServer, PresetSkill};
 use zk_testkit::{Script, Turn};
 
 use crate::support::rig_with;
@@ -20,6 +22,10 @@ fn watcher(name: &str, says: &str, log: &Log) -> Arc<dyn Plugin> {
         scope.on_sync(move |_: &TurnBefore, _: &Cx| log.lock().unwrap().push(says.clone()));
         Ok::<(), BoxError>(())
     }))
+}
+
+fn server(name: &str, command: &str) -> PresetServer {
+    PresetServer::new(name, json!({ "command": command }))
 }
 
 fn budgets(pairs: &[(&str, u32)]) -> BTreeMap<String, ToolBudget> {
@@ -44,6 +50,8 @@ fn later_presets_win_field_by_field_and_lists_add_up() {
         },
         thinking: Some(ThinkingRequest { level: ThinkingLevel::Low, budget: None }),
         eager: Some(true),
+        servers: vec![server("docs", "a"), server("issues", "a")],
+        skills: Some(vec![PresetSkill::new("notes", "Writes notes", "List changes.")]),
         plugins: Vec::new(),
     };
     let second = Preset {
@@ -52,6 +60,7 @@ fn later_presets_win_field_by_field_and_lists_add_up() {
         tools: Some(ToolSet::Only(vec!["echo".into(), "fail".into()])),
         aliases: BTreeMap::from([("echo".into(), "Tell".into())]),
         behavior: Behavior { max_turns: Some(2), tool_budgets: budgets(&[("b", 2)]), ..Behavior::default() },
+        servers: vec![server("docs", "b"), server("wiki", "b")],
         ..Preset::default()
     };
     let all = Preset::compose([first, second, Preset::default()]);
@@ -65,6 +74,55 @@ fn later_presets_win_field_by_field_and_lists_add_up() {
     let limits: Vec<(&str, u32)> =
         all.behavior.tool_budgets.iter().map(|(tool, budget)| (tool.as_str(), budget.max)).collect();
     assert_eq!(limits, [("a", 1), ("b", 2)]);
+    assert_eq!(all.servers, [server("docs", "b"), server("issues", "a"), server("wiki", "b")]);
+    assert_eq!(all.skills.as_ref().unwrap()[0].name, "notes");
+    let none = Preset { skills: Some(Vec::new()), ..Preset::default() };
+    assert_eq!(Preset::compose([all, none]).skills, Some(Vec::new()));
+}
+
+/// Plugin that takes the servers and the skills of presets, and keeps their names.
+fn taker(name: &str, log: &Log) -> Arc<dyn Plugin> {
+    let log = log.clone();
+    Arc::new(plugin_fn(name.to_owned(), move |scope| {
+        if let Some(parts) = scope.bus().unwrap().service::<PresetParts>() {
+            let mut log = log.lock().unwrap();
+            log.extend(parts.take_servers().into_iter().map(|server| server.name));
+            log.extend(parts.take_skills().into_iter().map(|skill| skill.name));
+        }
+        Ok::<(), BoxError>(())
+    }))
+}
+
+#[tokio::test]
+async fn a_plugin_of_the_agent_takes_servers_and_skills_of_its_presets() {
+    let log = Log::default();
+    let preset = |skill: &str| Preset {
+        servers: vec![server(&format!("server-of-{skill}"), "a")],
+        skills: Some(vec![PresetSkill::new(skill, "x", "x")]),
+        ..Preset::default()
+    };
+    let plugins = Preset { plugins: vec![taker("takes", &log)], ..Preset::default() };
+    let rig = rig_with(Script::answering(|_| Turn::new().text("ok")), |b| {
+        b.preset(preset("one")).preset(preset("two")).preset(plugins)
+    });
+    assert_eq!(*log.lock().unwrap(), ["server-of-one", "server-of-two", "two"]);
+    assert!(rig.agent.bus().service::<PresetParts>().is_none(), "they are only there for the build");
+}
+
+#[tokio::test]
+async fn servers_and_skills_that_no_plugin_takes_fail_the_build() {
+    let skills = Some(vec![PresetSkill::new("notes", "x", "x")]);
+    for (preset, told) in [
+        (Preset { servers: vec![server("docs", "a")], ..Preset::default() }, "has the server `docs`"),
+        (Preset { skills, ..Preset::default() }, "has the skill `notes`"),
+    ] {
+        let bus = zk_core::kernel::Bus::new();
+        let provider = Arc::new(zk_testkit::ScriptedProvider::new(Script::new()));
+        let built = zk_agent::Agent::builder(provider).bus(bus.clone()).preset(preset).build();
+        let error = built.map(drop).unwrap_err().to_string();
+        assert!(error.contains(told) && error.contains("add one that"), "{error}");
+        assert!(bus.service::<PresetParts>().is_none());
+    }
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, AgentConversation};
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::{AgentError, Model, ThinkingLevel, ThinkingSupport};
-use zk_core::service::{Questions, Ui};
+use zk_core::service::{CustomEntry, Questions, Ui};
 use zk_tui::Keymap;
 use zk_view::{Block, ViewDriver};
 
@@ -244,6 +244,12 @@ pub trait ConversationFactory: Send + Sync {
     /// Purpose of a model in a few words, where it is known.
     fn purpose(&self, _model: &Model) -> Option<String> {
         None
+    }
+
+    /// Paths whose files differ from those at a point of the conversation, by the plugins' entries of the branch that
+    /// ends there; empty where nothing is known.
+    async fn paths_changed_since(&self, _branch: Vec<CustomEntry>, _cx: &Cx) -> Vec<String> {
+        Vec::new()
     }
 
     /// Describes the place and the sandbox of commands.

@@ -5,16 +5,17 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedSender;
 use zk_core::events::ModelsQuery;
+use zk_core::model::EntryId;
 use zk_core::service::{Command, Files, match_command};
 use zk_tui::{Asked, Offered};
 
 use super::command_uses::CommandUses;
 use super::host_messages::{HostEvent, OpenConversation};
+use super::offers::tree::{outline_with_texts, tree_preview, tree_rows_offered};
 use super::offers::{
     choices_offered, commands, file_preview, find_files, fixed, models, programs, session_preview,
-    stored_sessions, tree_rows_offered,
+    stored_sessions,
 };
-use crate::commands::tree_commands::outline;
 use crate::opening::factory::ConversationFactory;
 use crate::opening::setup::{ChatSetup, ExecutionPlace};
 
@@ -93,7 +94,10 @@ impl Completions {
             Asked::Command => commands(opened, &self.uses),
             Asked::Program => self.programs(),
             Asked::File | Asked::ShellWord => self.files(opened, &self.cwd(opened)),
-            Asked::FilePreview(_) | Asked::SessionPreview(_) => self.preview_or_arguments(opened, asked),
+            Asked::FilePreview(_)
+            | Asked::SessionPreview(_)
+            | Asked::SessionSearch(_)
+            | Asked::TreePreview(_) => self.preview_or_arguments(opened, asked),
             Asked::Argument(line) => match line.as_str() {
                 "model" => self.models(opened),
                 "resume" => self.sessions(opened, self.cwd(opened)),
@@ -151,6 +155,22 @@ impl Completions {
                 let (sessions, id) = (opened.sessions.clone(), id.clone());
                 tokio::spawn(async move {
                     let offered = session_preview(&*sessions, &id).await;
+                    found(asked, offered);
+                });
+            }
+            Asked::SessionSearch(words) => {
+                let (sessions, words) = (opened.sessions.clone(), words.clone());
+                tokio::spawn(async move {
+                    let by_text = sessions.search(&words, Some(cwd)).await.unwrap_or_default();
+                    let names = by_text.into_iter().map(|session| session.id.as_str().to_owned()).collect();
+                    found(asked, Offered { names, ..Offered::default() });
+                });
+            }
+            Asked::TreePreview(id) => {
+                let (sessions, factory) = (opened.sessions.clone(), self.factory.clone());
+                let (cx, id) = (opened.conversation.command_cx(), EntryId::from(&**id));
+                tokio::spawn(async move {
+                    let offered = tree_preview(&*sessions, &*factory, &cx, &id).await;
                     found(asked, offered);
                 });
             }
@@ -243,7 +263,8 @@ impl Completions {
             known.prompts.asked = Some(Instant::now());
             let (completions, sessions) = (self.clone(), opened.sessions.clone());
             tokio::spawn(async move {
-                let offered = tree_rows_offered(&outline(&*sessions).await.unwrap_or_default().rows());
+                let (outline, texts) = outline_with_texts(&*sessions).await.unwrap_or_default();
+                let offered = tree_rows_offered(&outline.rows(), texts);
                 completions.store_names(|known| &mut known.prompts, offered);
             });
         }

@@ -1,5 +1,7 @@
 //! Lists of completions: names to choose from.
 
+pub(super) mod tree;
+
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::io::Read;
@@ -11,8 +13,8 @@ use std::sync::Arc;
 use zk_agent::Agent;
 use zk_core::model::{Message, Model, Role, SessionId};
 use zk_core::service::{
-    ArgumentChoice, Command, Entry, EntryKind, FileKind, Files, OutlineKind, OutlineRow, SessionFilter,
-    SessionInfo, WalkOptions, visible_line,
+    ArgumentChoice, Command, Entry, EntryKind, FileKind, Files, SessionFilter, SessionInfo, WalkOptions,
+    visible_line,
 };
 use zk_tui::Offered;
 
@@ -20,7 +22,6 @@ use super::command_uses::CommandUses;
 use super::completions::MAX_PATHS;
 use super::host_messages::OpenConversation;
 use crate::commands::session_lines::age;
-use crate::commands::tree_commands::tree_line;
 use crate::opening::factory::ConversationFactory;
 use crate::opening::sessions::ConversationSessions;
 
@@ -57,30 +58,6 @@ pub(super) fn commands(opened: &OpenConversation, uses: &CommandUses) -> Offered
         hints: commands.iter().map(|command| hint(command.value.argument_hint())).collect(),
         ..Offered::default()
     }
-}
-
-/// Completions for the present session's tree: its rows, newest first.
-pub(super) fn tree_rows_offered(rows: &[OutlineRow]) -> Offered {
-    let newest = || rows.iter().rev();
-    Offered {
-        names: newest().map(|row| row.id.as_str().to_owned()).collect(),
-        labels: newest().map(tree_line).collect(),
-        notes: newest().map(filter_keywords).collect(),
-        ..Offered::default()
-    }
-}
-
-/// Keywords of a row, by which the picker filters the tree.
-fn filter_keywords(row: &OutlineRow) -> String {
-    let kind = match row.kind {
-        OutlineKind::Prompt => "prompt",
-        OutlineKind::Answer => "answer",
-        OutlineKind::Summary => "summary",
-        OutlineKind::SubAgent => "sub-agent",
-    };
-    let label = if row.label.is_some() { " labelled" } else { "" };
-    let branch = if row.is_present { "" } else { " elsewhere" };
-    format!("{kind}{label}{branch}")
 }
 
 /// The stored sessions of a directory, newest first.

@@ -1,11 +1,12 @@
 //! Goals without a person, and the list of conversations over processes, through the program.
 
+use std::io::Read;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 use zk_core::model::ErrorKind;
 use zk_testkit::{Script, Turn};
 
@@ -49,6 +50,27 @@ fn a_goal_ends_with_0_when_reached_1_without_progress_and_3_at_a_cap() {
         assert_eq!(ended.code, code, "{told}: {}", ended.stderr);
         assert!(ended.stderr.contains(told), "{told}: {}", ended.stderr);
     }
+}
+
+#[test]
+fn a_goal_is_reached_once_all_of_its_plan_is_done_and_not_before() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let plan = |last: &str| json!({"todos": [{"content": "write", "status": "completed"}, {"content": "test", "status": last}]});
+    let server = server(Script::answering(move |_| match count.fetch_add(1, Ordering::SeqCst) {
+        0 => Turn::new().call("todo_write", plan("in_progress")),
+        1 => Turn::new().text("One of two is done."),
+        2 => Turn::new().call("todo_write", plan("completed")),
+        3 => Turn::new().text("That was all."),
+        _ => Turn::new().text("This goes on for ever."),
+    }));
+    let person = Person::asking(&server);
+    person.settings(AT_ONCE);
+    let ended = person.run(&["-p", "--goal", "make the tests pass", "--output-format", "stream-json"]);
+    assert_eq!((ended.code, asked.load(Ordering::SeqCst)), (0, 4), "{}", ended.stderr);
+    let changed = ended.lines().into_iter().rfind(|line| line["type"] == "goal:changed").unwrap();
+    let (state, reason) = (&changed["state"], &changed["reason"]);
+    assert_eq!((state.as_str(), reason.as_str()), (Some("completed"), Some("all of the plan is done")));
 }
 
 #[test]
@@ -118,18 +140,37 @@ fn a_killed_goal_is_listed_as_orphaned_and_goes_on_where_it_was() {
 }
 
 #[test]
-fn another_process_stops_a_goal_which_pauses() {
-    let server = server(Script::answering(|_| Turn::new().hang()));
+fn another_process_stops_a_goal_which_pauses_and_goes_on_later() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let server = server(Script::answering(move |_| match count.fetch_add(1, Ordering::SeqCst) {
+        0 => Turn::new().hang(),
+        _ => Turn::new().text("Done.\n\nThe goal is reached."),
+    }));
     let person = Person::asking(&server);
-    let mut child = person.spawn(program(), &["-p", "--goal", "make the tests pass"], Stdio::null());
+    let run = ["-p", "--goal", "make the tests pass", "--output-format", "stream-json"];
+    let mut child = person.spawn(program(), &run, Stdio::null());
     let first = || -> Option<Value> {
         serde_json::from_str::<Vec<Value>>(&person.run(&["fleet", "--json"]).stdout).ok()?.into_iter().next()
     };
-    until("a run in the list", || first().is_some_and(|one| one["state"] == "running"));
-    let id = first().unwrap()["id"].as_str().unwrap().to_owned();
-    let stopped = person.run(&["fleet", "stop", &id]);
+    until("a run in the list", || {
+        asked.load(Ordering::SeqCst) == 1 && first().is_some_and(|one| one["state"] == "running")
+    });
+    let listed = first().unwrap();
+    let text = |key: &str| listed[key].as_str().unwrap().to_owned();
+    let stopped = person.run(&["fleet", "stop", &text("id")]);
     assert_eq!(stopped.code, 0, "{}", stopped.stderr);
+    let mut lines = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut lines).unwrap();
+    // Exit code of a run that failed: nobody at this process stopped it.
     assert_eq!(child.wait().unwrap().code(), Some(1));
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let changed = lines.iter().rfind(|line| line["type"] == "goal:changed").unwrap();
+    assert_eq!(changed["state"], "paused", "{changed}");
+    assert_eq!(first().map(|left| left["state"].clone()), None, "it has no process any more");
+    let ended = person.run(&["-p", "Go on.", "--resume", &text("session")]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stdout.contains("The goal is reached."), "{}", ended.stdout);
 }
 
 #[test]

@@ -45,6 +45,38 @@ fn a_person_goes_back_to_an_earlier_prompt_in_a_branch_and_changes_it() {
 }
 
 #[test]
+fn going_back_shows_the_files_that_changed_since_and_offers_them() {
+    let server =
+        server(Script::answering(|asked| match (asked.last_user_text().as_str(), asked.results().len()) {
+            ("second prompt", 0) => {
+                Turn::new().call("write_file", json!({"path": "new.txt", "content": "made\n"}))
+            }
+            (prompt, _) => Turn::new().text(format!("Done with the {prompt} of parsers.")),
+        }));
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "--screen inline --allow-all 'first prompt'") else {
+        return;
+    };
+    terminal.expect("Done with the first prompt of parsers.");
+    terminal.expect("1 turn ·");
+    terminal.keys("second prompt\r");
+    terminal.expect("Done with the second prompt of parsers.");
+    terminal.expect("2 turns ·");
+    let file = person.project().join("new.txt");
+    assert!(file.exists());
+    terminal.keys("/tree\r");
+    terminal.expect("second prompt");
+    terminal.keys("second");
+    terminal.expect("files changed since: new.txt");
+    terminal.keys("\r");
+    terminal.expect("Bring the files of this point back?");
+    terminal.answer_until("2", "removed: ");
+    assert!(!file.exists());
+    terminal.leave();
+    assert_eq!(terminal.code(), Some(0));
+}
+
+#[test]
 fn a_copy_reads_the_large_results_of_the_session_it_was_made_of() {
     let stub = std::sync::Mutex::new(String::new());
     let server = server(Script::answering(move |asked| {

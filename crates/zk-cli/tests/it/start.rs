@@ -167,6 +167,31 @@ fn presets_add_up_the_last_one_wins_by_value_and_server_and_hooks_of_all_run_in_
 }
 
 #[test]
+fn the_server_and_the_skill_of_a_preset_work_for_the_model_and_without_it_they_are_absent() {
+    let server = server(Script::answering(|asked| match asked.results().len() {
+        _ if !asked.tools.contains(&"mcp_fake_echo".to_owned()) => Turn::new().text("no server"),
+        0 => Turn::new()
+            .call("mcp_fake_echo", json!({"text": "from the server"}))
+            .call("skills_use", json!({"skill": "notes"})),
+        _ => Turn::new().text("done"),
+    }));
+    let person = Person::asking(&server);
+    let presets = person.home().join("presets");
+    std::fs::create_dir_all(&presets).unwrap();
+    let of_server = crate::mcp::settings(&zk_testkit::FakeMcpScript::default());
+    std::fs::write(presets.join("server.toml"), of_server).unwrap();
+    let skill = "[skills.inline.notes]\ndescription = \"Writes notes\"\ntext = \"Text of the notes.\"\n";
+    std::fs::write(presets.join("skill.toml"), skill).unwrap();
+    let ended = person.run(&["-p", "x", "--allow-all", "--preset", "server,skill"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let last = server.bodies().last().unwrap()["messages"].to_string();
+    assert!(last.contains("from the server") && last.contains("Text of the notes."), "{last}");
+    let ended = person.run(&["-p", "x", "--allow-all"]);
+    assert_eq!((ended.code, ended.stdout.trim()), (0, "no server"), "{}", ended.stderr);
+    assert!(!server.bodies().last().unwrap().to_string().contains("Writes notes"));
+}
+
+#[test]
 fn only_skills_that_are_named_are_used() {
     let server = server(Script::answering(|_| Turn::new().text("done")));
     let person = Person::asking(&server);

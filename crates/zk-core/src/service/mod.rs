@@ -25,9 +25,10 @@ pub use clock::{Clock, SystemClock};
 pub use conversation::{
     AgentPart, BranchPath, BranchSummary, COMPRESS_PART, Conversation, ConversationError, ConversationState,
     CurrentCwd, Delivery, EMBEDDINGS_PART, EXPLORE_PART, ExpandedPrompts, KNOWN_PARTS, KnownPart,
-    MessageDelivery, OpenedSession, PartFallback, PartModel, PartModels, RunControl, RunEnded, RunState,
-    RunningAgents, SUBGOAL_PART, SUMMARY_PART, SUPERVISOR_PART, SessionOpener, SideAnswer, SideCall,
-    Submitted, SwitchTarget, TITLE_PART, TreeMove, TurnCwd, TurnEnv, part_fallback,
+    MessageDelivery, OpenedSession, PartFallback, PartModel, PartModels, PresetParts, PresetServer,
+    PresetSkill, RunControl, RunEnded, RunState, RunningAgents, SUBGOAL_PART, SUMMARY_PART, SUPERVISOR_PART,
+    SessionOpener, SideAnswer, SideCall, Submitted, SwitchTarget, TITLE_PART, TreeMove, TurnCwd, TurnEnv,
+    part_fallback,
 };
 pub use engine::{
     CronError, CronLine, Engine, EngineError, EngineHealth, EngineName, EngineRun, HandoverCause, JOB_FORMAT,

@@ -2,11 +2,11 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use serde_json::json;
-use zk_agent::{Agent, SpawnOptions};
+use zk_agent::{Agent, Preset, SpawnOptions};
 use zk_core::events::SystemSections;
 use zk_core::kernel::{Bus, Cx};
 use zk_core::model::{Approved, Disclosure, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{PromptSection, Tool, ToolCx};
+use zk_core::service::{PresetServer, PromptSection, Tool, ToolCx};
 use zk_mcp::{McpPlugin, McpServers, ServerConfig, ServerDisclosure};
 use zk_testkit::{Asked, FakeMcpScript, Script, ScriptedProvider, Turn};
 
@@ -66,6 +66,43 @@ async fn a_lazy_tool_is_named_in_the_prompt_found_by_a_search_and_then_called() 
     assert_eq!(second.tools[..first.tools.len()], first.tools[..]);
     assert_eq!(second.system, first.system);
     assert_eq!(third.results()[0].text, "found");
+}
+
+#[tokio::test]
+async fn servers_of_presets_start_with_the_agent_and_replace_the_plugins_of_one_name() {
+    let preset = |name: &str, definition| Preset {
+        servers: vec![PresetServer::new(name, definition)],
+        ..Preset::default()
+    };
+    let broken = json!({"command": "/no/such/program"});
+    let all = Preset::compose([
+        preset("docs", broken.clone()),
+        preset("docs", fake(&FakeMcpScript::default())),
+        preset("more", fake(&FakeMcpScript::default())),
+    ]);
+    let own = ServerConfig::read("more", &broken).unwrap();
+    let agent = Agent::builder(Arc::new(ScriptedProvider::new(Script::new())))
+        .unguarded()
+        .plugin(McpPlugin::new([own], "/").exec(exec()))
+        .preset(all)
+        .build()
+        .unwrap();
+    let servers = agent.bus().service::<McpServers>().unwrap();
+    servers.warm_up(LONG).await;
+    let states: Vec<String> =
+        servers.status().iter().map(|one| format!("{}: {:?}", one.server, one.state)).collect();
+    let tools: Vec<String> =
+        agent.bus().items::<dyn Tool>().iter().map(|tool| tool.name.to_string()).collect();
+    for name in ["mcp_docs_echo", "mcp_more_echo"] {
+        assert!(tools.iter().any(|tool| tool == name), "{name}: {tools:?} {states:?}");
+    }
+    agent.close().await;
+    let wrong = Agent::builder(Arc::new(ScriptedProvider::new(Script::new())))
+        .plugin(McpPlugin::new([], "/"))
+        .preset(preset("docs", json!({})))
+        .build();
+    let error = wrong.map(drop).unwrap_err().to_string();
+    assert!(error.contains("docs"), "{error}");
 }
 
 #[tokio::test]

@@ -7,7 +7,9 @@ use zk_core::events::{
 };
 use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Reach, Scope, Stage};
 use zk_core::model::{Message, ModelRef, Role, ThinkingRequest, ToolContent};
-use zk_core::service::{Command, Entry, EntryKind, PromptSection, Tool, ToolCx, TurnEnv, section_order};
+use zk_core::service::{
+    Command, Entry, EntryKind, PresetParts, PresetSkill, PromptSection, Tool, ToolCx, TurnEnv, section_order,
+};
 
 use crate::active::skill_text::TAG;
 use crate::active::skills::{Skills, SkillsOptions};
@@ -19,6 +21,7 @@ use crate::discovery::discover::SkillSet;
 use crate::discovery::watch;
 use crate::events::SkillsResolved;
 use crate::events::{ActivatedBy, DeactivatedBecause};
+use crate::skill::Skill;
 
 /// Maximum number of characters of a description in a list of commands.
 const MAX_HELP_CHARS: usize = 100;
@@ -57,6 +60,7 @@ impl Plugin for SkillsPlugin {
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         let skills = self.skills.clone();
+        skills.declare(skills_of_presets(scope)?);
         scope.provide_service(Arc::new(skills.clone()));
         scope.provide::<dyn PromptSection>("skills", Arc::new(Catalog(skills.clone())))?;
         let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
@@ -131,6 +135,18 @@ impl Plugin for SkillsPlugin {
         });
         Ok(())
     }
+}
+
+/// Skills that presets of the agent declare.
+fn skills_of_presets(scope: &Scope) -> Result<Vec<Skill>, BoxError> {
+    let declared = scope.bus().and_then(|bus| bus.service::<PresetParts>());
+    let declared = declared.map(|parts| parts.take_skills()).unwrap_or_default();
+    let skill = |PresetSkill { name, description, text }: &PresetSkill| {
+        Skill::of_parts(name, description, text).map_err(|fault| -> BoxError {
+            format!("a preset's skill `{name}` cannot be used: {}", fault.message).into()
+        })
+    };
+    declared.iter().map(skill).collect()
 }
 
 /// Section of the system prompt.

@@ -69,6 +69,8 @@ struct State {
     searched: Option<(PathBuf, Instant)>,
     /// Workplace of the current set.
     place: Option<Workplace>,
+    /// Skills that presets of the agent declare.
+    declared: Vec<Skill>,
     /// Number of changes that sources reported, and how many of them the last search included.
     source_changes: u64,
     searched_changes: u64,
@@ -118,6 +120,11 @@ impl Skills {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the skills that presets of the agent declare.
+    pub(crate) fn declare(&self, declared: Vec<Skill>) {
+        self.state().declared = declared;
     }
 
     /// Skills found by the last search; `None` before the first.
@@ -210,6 +217,8 @@ impl Skills {
         let changes = self.state().source_changes;
         let (files, trust) = (cx.service::<dyn HostFiles>(), cx.service::<dyn Trust>());
         let mut roots = self.inner.options.roots.clone();
+        // Of two skills of one name, the first is used.
+        roots.inline.splice(..0, self.state().declared.iter().cloned());
         let asked = self.cwd(cx);
         if cx.bus().has_handlers::<ResourcesDiscover>() {
             let answers = cx.emit(ResourcesDiscover { cwd: asked.clone() }).await?;

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use zk_core::service::{FileOwner, HostFiles, HostRead, Overflow};
 
 use crate::discovery::served_skills::Served;
@@ -139,6 +139,21 @@ impl Skill {
         diagnostics.retain(|fault: &Diagnostic| !fault.message.contains("directory"));
         let (file, inline) = (SKILL_FILE.to_owned(), Some(text));
         Ok(Self { manifest, source, dir: None, file, inline, served: None, bundle: None, diagnostics, head })
+    }
+
+    /// Skill that a program or settings give in parts.
+    ///
+    /// # Errors
+    /// A diagnostic if the skill cannot be used.
+    pub(crate) fn of_parts(name: &str, description: &str, text: &str) -> Result<Self, Diagnostic> {
+        if let Some(fault) = name_faults(name, name).first() {
+            let form =
+                "give it a name of lower-case letters, digits and single hyphens, such as `release-notes`";
+            return Err(Diagnostic::error(format!("{fault}: {form}")));
+        }
+        // A JSON string is one of YAML.
+        let (named, about) = (json!(name).to_string(), json!(description).to_string());
+        Self::inline(format!("---\nname: {named}\ndescription: {about}\n---\n{text}\n"), SkillSource::Inline)
     }
 
     /// Skill from a server, named after its host and itself.

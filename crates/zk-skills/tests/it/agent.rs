@@ -4,13 +4,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use zk_agent::Agent;
+use zk_agent::{Agent, Preset};
 use zk_core::events::{Resources, ResourcesDiscover, Ruling, ToolGate, ToolPrepare};
 use zk_core::kernel::{Bus, Cx};
 use zk_core::model::{Effect, EntryId, Message, Model, ThinkingLevel};
-use zk_core::service::{Entry, EntryKind, Tool, Trust};
+use zk_core::service::{Entry, EntryKind, PresetSkill, Tool, Trust};
 use zk_exec::{Environment, LocalPlugin, WorkspaceFiles};
-use zk_skills::{SkillFiles, SkillRoots, Skills, SkillsCatalog, SkillsOptions, SkillsPlugin};
+use zk_skills::{
+    Skill, SkillFiles, SkillRoots, SkillSource, Skills, SkillsCatalog, SkillsOptions, SkillsPlugin,
+};
 use zk_testkit::{Recorder, Script, ScriptedProvider};
 use zk_tools::{ToolsOptions, ToolsPlugin};
 
@@ -632,4 +634,41 @@ async fn while_a_skill_is_in_use_its_model_answers_and_one_that_nobody_knows_is_
         assert_eq!(models, ["own", expected, "own"], "{model}");
         assert_eq!(rig.recorder.named("part:left-out").len(), left_out, "{model}");
     }
+}
+
+#[tokio::test]
+async fn skills_of_presets_are_listed_and_used_and_hide_inline_ones_of_one_name() {
+    let at = Place::new();
+    at.skill("home/.agents/skills/files", "Of files");
+    let (bus, provider) = (
+        Bus::new(),
+        ScriptedProvider::new(
+            Script::new().turn(|t| t.call("skills_use", json!({"skill": "notes"}))).turn(|t| t.text("done")),
+        ),
+    );
+    let files = WorkspaceFiles::new([at.path("project")]).unwrap();
+    bus.install(&LocalPlugin::new(Environment::filtered([("PATH", "/usr/bin:/bin")]), files)).unwrap();
+    let own = WorkspaceFiles::new([at.path("home")]).unwrap();
+    bus.scope("own").provide_service(Arc::new(SkillFiles(Arc::new(own))));
+    let inline = "---\nname: notes\ndescription: Of the plugin\n---\nText of the plugin.\n";
+    let inline = vec![Skill::inline(inline, SkillSource::Inline).unwrap()];
+    let plugin = SkillsPlugin::new(SkillsOptions::new(SkillRoots { inline, ..at.roots() }));
+    let preset = |name: &str| Preset {
+        skills: Some(vec![PresetSkill::new(name, format!("Preset: {name}"), format!("Text of {name}."))]),
+        ..Preset::default()
+    };
+    let agent = Agent::builder(Arc::new(provider.clone()))
+        .unguarded()
+        .bus(bus.clone())
+        .plugin(plugin)
+        .preset(Preset::compose([preset("first"), preset("notes")]))
+        .cwd(at.path("project"))
+        .build()
+        .unwrap();
+    agent.run("go").unwrap().wait().await.result.unwrap();
+    let requests = provider.requests();
+    let system = requests[0].system.to_string();
+    assert!(system.contains("Preset: notes") && system.contains("Of files"), "{system}");
+    assert!(!system.contains("Of the plugin") && !system.contains("Preset: first"), "{system}");
+    assert!(format!("{:?}", requests[1].history).contains("Text of notes."));
 }

@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 /// Score of a name that starts with the query, or of a path whose file name does.
 const PREFIX_BONUS: i32 = 4000;
 const BEGINS_PART: i32 = 2000;
@@ -68,9 +70,41 @@ pub(crate) fn best_matches(query: &str, names: &[String], most: usize) -> Vec<us
     found.into_iter().map(|(_, at)| at).collect()
 }
 
+/// Indexes of the best matches, then of other names whose content, in lower case, has each word of the query.
+pub(super) fn matches_with_contents(
+    query: &str,
+    names: &[String],
+    contents: &[String],
+    most: usize,
+) -> Vec<usize> {
+    let mut found = best_matches(query, names, most);
+    let query = query.to_lowercase();
+    let words: Vec<&str> = query.split_whitespace().collect();
+    if !words.is_empty() {
+        let known: HashSet<usize> = found.iter().copied().collect();
+        let has_words = |content: &String| words.iter().all(|word| content.contains(word));
+        let others =
+            contents.iter().enumerate().filter(|(at, content)| !known.contains(at) && has_words(content));
+        found.extend(others.map(|(at, _)| at).take(most.saturating_sub(known.len())));
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_contents_are_found_behind_matching_names() {
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<String>>();
+        let names = texts(&["fix the parser", "write notes", "release"]);
+        let contents = texts(&["a loop over tokens", "the parser has a loop", "of tokens only"]);
+        assert_eq!(matches_with_contents("parser", &names, &contents, 10), [0, 1]);
+        assert_eq!(matches_with_contents("LOOP tokens", &names, &contents, 10), [0]);
+        assert_eq!(matches_with_contents("", &names, &contents, 2), [0, 1]);
+        assert_eq!(matches_with_contents("tokens", &names, &[], 10), Vec::<usize>::new());
+        assert_eq!(matches_with_contents("parser", &names, &contents, 1), [0]);
+    }
 
     #[test]
     fn the_best_match_is_first_and_others_are_left_out() {

@@ -33,6 +33,10 @@ pub enum Asked {
     FilePreview(String),
     /// Lines on the session with this id.
     SessionPreview(String),
+    /// Ids of the sessions whose text has these words.
+    SessionSearch(String),
+    /// Lines on the entry of the present session with this id.
+    TreePreview(String),
 }
 
 /// Completions for a request, with optional descriptions.
@@ -44,6 +48,9 @@ pub struct Offered {
     pub notes: Arc<[String]>,
     /// Labels shown instead of the names, such as titles of sessions; as many as names, or none.
     pub labels: Arc<[String]>,
+    /// Contents that a query is searched in word by word and that are not shown, in lower case; as many as names, or
+    /// none.
+    pub contents: Arc<[String]>,
     /// Argument hints of commands, empty without arguments; as many as names, or none.
     pub hints: Arc<[String]>,
     /// Levels to choose with each name, such as reasoning levels of a model; as many as names, or none.
@@ -172,7 +179,9 @@ impl List {
             | Asked::Program
             | Asked::ShellWord
             | Asked::FilePreview(_)
-            | Asked::SessionPreview(_) => false,
+            | Asked::SessionPreview(_)
+            | Asked::SessionSearch(_)
+            | Asked::TreePreview(_) => false,
         };
         self.is_moved || (is_begun && !is_named())
     }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use zk_view::{View, sanitise};
 
 use super::entries::{agent_entries, job_entries};
-use super::fuzzy::best_matches;
+use super::fuzzy::matches_with_contents;
 use super::list::quoted;
 use super::picker_kind::{KEYS, PickerKind};
 use super::{Asked, Completer, Offered};
@@ -156,7 +156,7 @@ impl Picker {
     }
 
     fn update_matches(&mut self) {
-        self.found = best_matches(&self.query, &self.searched, MAX_RANKED);
+        self.found = matches_with_contents(&self.query, &self.searched, &self.offered.contents, MAX_RANKED);
         if self.kind == PickerKind::Tree {
             let notes = &self.offered.notes;
             let filter = TREE_FILTERS.get(self.filter).copied().unwrap_or_default();
@@ -170,13 +170,14 @@ impl Picker {
 
     /// Updates the preview of the marked entry.
     fn update_preview(&mut self, completer: &Completer) {
+        self.kind.add_content_matches(&self.query, &self.offered.names, completer, &mut self.found);
         let asked = self.marked_name().and_then(|name| match self.kind {
             PickerKind::Files => Some(Asked::FilePreview(name.to_owned())),
             PickerKind::Sessions => Some(Asked::SessionPreview(name.to_owned())),
+            PickerKind::Tree => Some(Asked::TreePreview(name.to_owned())),
             PickerKind::Commands
             | PickerKind::Models
             | PickerKind::Themes
-            | PickerKind::Tree
             | PickerKind::Agents
             | PickerKind::Jobs => None,
         });

@@ -1,4 +1,6 @@
-use super::Asked;
+use std::collections::HashSet;
+
+use super::{Asked, Completer};
 
 /// Entries that a picker chooses among.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +26,9 @@ pub(super) const KEYS: [(&str, &str); 7] = [
     ("Esc Ctrl-C Ctrl-D Ctrl-O", "close it"),
     ("Ctrl-Z", "stop zk itself; `fg` goes on"),
 ];
+
+/// Minimum size of a query for which the texts of sessions are searched, in bytes.
+const MIN_SEARCHED_BYTES: usize = 3;
 
 impl PickerKind {
     pub(super) const ALL: [Self; 8] = [
@@ -57,7 +62,7 @@ impl PickerKind {
             Self::Files => "Enter takes it",
             Self::Models | Self::Themes => "Enter changes to it",
             Self::Sessions => "Enter resumes",
-            Self::Tree => "Enter goes on from here (files stay as they are)",
+            Self::Tree => "Enter goes on from here (it asks about files)",
             Self::Agents => "Enter opens it",
             Self::Jobs => "Enter shows its output",
         }
@@ -70,7 +75,7 @@ impl PickerKind {
             Self::Files => "take it",
             Self::Models | Self::Themes => "change to it",
             Self::Sessions => "resume it",
-            Self::Tree => "go on from here, before a prompt (files stay as they are)",
+            Self::Tree => "go on from here, before a prompt; zk asks whether files go back too",
             Self::Agents => "open it",
             Self::Jobs => "show its output",
         }
@@ -103,6 +108,24 @@ impl PickerKind {
             }
             Self::Commands | Self::Files | Self::Themes => &[],
         }
+    }
+
+    /// Adds the sessions whose text has the words of the query to the matches, as far as they are found yet.
+    pub(super) fn add_content_matches(
+        self,
+        query: &str,
+        names: &[String],
+        completer: &Completer,
+        found: &mut Vec<usize>,
+    ) {
+        let query = query.trim();
+        if self != Self::Sessions || query.len() < MIN_SEARCHED_BYTES {
+            return;
+        }
+        let by_text = completer(&Asked::SessionSearch(query.to_owned())).names;
+        let known: HashSet<usize> = found.iter().copied().collect();
+        let is_other = |(at, name): &(usize, &String)| !known.contains(at) && by_text.contains(name);
+        found.extend(names.iter().enumerate().filter(is_other).map(|(at, _)| at));
     }
 
     /// Message for an empty list.
@@ -156,4 +179,31 @@ impl PickerKind {
 #[must_use]
 pub fn opens_picker(line: &str) -> bool {
     PickerKind::of_line(line.trim()).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pick::Offered;
+
+    #[test]
+    fn sessions_are_found_by_their_text_once_and_other_lists_are_not() {
+        let completer: Completer = Box::new(|asked| match asked {
+            Asked::SessionSearch(words) if words == "loop" => {
+                Offered { names: ["s3", "s1", "s9"].map(str::to_owned).into(), ..Offered::default() }
+            }
+            _ => Offered::default(),
+        });
+        let names = ["s1", "s2", "s3"].map(str::to_owned);
+        for (kind, query, expected) in [
+            (PickerKind::Sessions, " loop ", vec![0, 2]),
+            (PickerKind::Sessions, "lo", vec![0]),
+            (PickerKind::Tree, "loop", vec![0]),
+        ] {
+            let mut found = vec![0];
+            kind.add_content_matches(query, &names, &completer, &mut found);
+            kind.add_content_matches(query, &names, &completer, &mut found);
+            assert_eq!(found, expected, "{query}");
+        }
+    }
 }

@@ -36,7 +36,7 @@ pub(crate) fn desk_of(size: Size) -> Desk {
             Asked::Program => &["cargo", "cat"],
             Asked::File | Asked::ShellWord => &["src/main.rs", "docs/", "docs/main.md"],
             Asked::FilePreview(_) => &["# The first line"],
-            Asked::SessionPreview(_) => &[],
+            Asked::SessionPreview(_) | Asked::SessionSearch(_) | Asked::TreePreview(_) => &[],
         };
         Offered { names: names.iter().map(ToString::to_string).collect(), ..Offered::default() }
     };

@@ -190,6 +190,20 @@ fn desk_with_facts(size: Size) -> Desk {
             Asked::SessionPreview(id) => {
                 Offered { names: of(&[&format!("last words of {id}")]), ..Offered::default() }
             }
+            Asked::SessionSearch(words) => match words.as_str() {
+                "half even" => Offered { names: of(&["s_2"]), ..Offered::default() },
+                _ => Offered::default(),
+            },
+            Asked::Argument(line) if line == "tree" => Offered {
+                names: of(&["e_2", "e_1"]),
+                labels: of(&["● › and the tests", "│ › fix the parser"]),
+                notes: of(&["prompt", "prompt"]),
+                contents: of(&["and the tests", "fix the parser: it loops over an unclosed quote"]),
+                ..Offered::default()
+            },
+            Asked::TreePreview(id) => {
+                Offered { names: of(&[&format!("files changed since {id}: a.txt")]), ..Offered::default() }
+            }
             Asked::File => Offered { names: of(&["src/", "src/main.rs"]), ..Offered::default() },
             Asked::FilePreview(path) => {
                 Offered { names: of(&[&format!("first line of {path}")]), ..Offered::default() }
@@ -231,6 +245,25 @@ fn a_list_of_models_that_is_empty_says_that_they_are_loaded_and_takes_a_name() {
     assert!(desk.shown().contains("loading models…"), "{}", desk.shown());
     desk.keys("opus\r");
     assert_eq!(desk.lines(), ["/model opus"]);
+}
+
+#[test]
+fn sessions_and_prompts_are_found_by_their_text_and_a_prompt_shows_the_files_that_changed() {
+    let mut desk = desk_with_facts(Size::new(80, 24));
+    desk.keys("/sessions\r");
+    desk.wait(20);
+    desk.keys("half even");
+    assert!(desk.shown().contains("❯ Write the changelog"), "{}", desk.shown());
+    desk.keys("\r");
+    assert_eq!(desk.lines(), ["/resume s_2"]);
+    desk.keys("/tree\r");
+    desk.wait(20);
+    assert!(desk.shown().contains("│ files changed since e_2: a.txt"), "{}", desk.shown());
+    desk.keys("unclosed QUOTE");
+    let shown = desk.shown();
+    assert!(shown.contains("fix the parser") && !shown.contains("and the tests"), "{shown}");
+    desk.keys("\r");
+    assert_eq!(desk.lines().last().map(String::as_str), Some("/tree e_1"));
 }
 
 #[test]

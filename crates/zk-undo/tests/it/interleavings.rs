@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use zk_undo::UndoError;
 
@@ -158,7 +159,17 @@ fn no_interleaving_loses_bytes_of_the_person() {
     let first = std::env::vars()
         .find(|(name, _)| name == "ZK_UNDO_SEED")
         .map_or(0, |(_, seed)| seed.parse().unwrap());
-    for seed in first..first + count {
-        interleave(seed);
-    }
+    let seeds = first..first + count;
+    let next = AtomicU64::new(seeds.start);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let mut seeds = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed))
+                    .take_while(|seed| *seed < seeds.end);
+                seeds.by_ref().for_each(interleave);
+            });
+        }
+    });
+    println!("{count} interleavings from seed {first} on");
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use zk_agent::{Agent, AgentConversation};
 use zk_auth::CredentialStore;
-use zk_core::kernel::BoxError;
+use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::{AgentError, Model};
-use zk_core::service::Provider;
+use zk_core::service::{CustomEntry, Provider, TurnCwd};
 use zk_exec::ContextName;
 use zk_mcp::{McpServers, ServerStatus};
 use zk_permission::ModeSwitch;
@@ -149,6 +149,14 @@ impl ConversationFactory for ChatFactory {
 
     async fn last_run(&self) -> Option<Vec<Arc<Block>>> {
         Some(sessions::last_run_blocks(&self.app.work, &self.app.settings, self.resume.as_ref()?).await)
+    }
+
+    async fn paths_changed_since(&self, branch: Vec<CustomEntry>, cx: &Cx) -> Vec<String> {
+        let Some(journal) = cx.service::<zk_undo::Journal>() else { return Vec::new() };
+        let cwd = TurnCwd::of(cx).unwrap_or_default();
+        let read = move || zk_undo::paths_changed_since(&journal, &branch).unwrap_or_default();
+        let paths = tokio::task::spawn_blocking(read).await.unwrap_or_default();
+        paths.iter().map(|path| path.strip_prefix(&cwd).unwrap_or(path).display().to_string()).collect()
     }
 
     async fn open(

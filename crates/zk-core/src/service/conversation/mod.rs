@@ -1,5 +1,6 @@
 mod expanded_prompts;
 mod part_models;
+mod preset_parts;
 mod run_control;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ pub use part_models::{
     AgentPart, COMPRESS_PART, EMBEDDINGS_PART, EXPLORE_PART, KNOWN_PARTS, KnownPart, PartFallback, PartModel,
     PartModels, SUBGOAL_PART, SUMMARY_PART, SUPERVISOR_PART, TITLE_PART, part_fallback,
 };
+pub use preset_parts::{PresetParts, PresetServer, PresetSkill};
 pub use run_control::{RunControl, RunEnded, RunState, RunningAgents, SideAnswer, SideCall};
 
 /// A conversation of a person with an agent, as a front-end uses it: its messages and its current session.

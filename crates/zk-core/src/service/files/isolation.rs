@@ -47,7 +47,7 @@ pub struct CopyChanges {
     pub added: u64,
     /// Number of removed lines.
     pub removed: u64,
-    /// Tool that applies the patch after its review, as long as this process lives.
+    /// Tool that applies the patch after its review. In a stored conversation it does so after a restart too.
     pub tool: String,
     /// File of the patch, which outlives this process; `None` without changes.
     pub file: Option<PathBuf>,
