@@ -7,6 +7,7 @@
 //! | [`check_provider`] | conformance checks for a provider |
 //! | [`check_store`] | conformance checks for a session store |
 //! | [`check_engine`] | conformance checks for an engine of durable runs |
+//! | [`check_workspaces`] | conformance checks for a store of the files of runs |
 //! | [`check_kills`] | kills of worker processes at random moments, for any engine |
 //! | [`rules`] | rules by which providers reject requests, as pure functions |
 //! | `FakeMcpServer` | MCP server on two streams, with faults |
@@ -49,6 +50,7 @@ mod script;
 mod server;
 mod store;
 mod tool;
+mod workspaces;
 
 pub use clock::SimClock;
 #[cfg(feature = "server")]
@@ -68,3 +70,4 @@ pub use script::{Answered, Asked, Script, Step, Turn};
 pub use server::{FakeServer, FakeServerBuilder, Fault, RawReply, Received, RetryAfter, StartError};
 pub use store::{StoreOptions, check_store};
 pub use tool::IdleTool;
+pub use workspaces::{PrepareDir, WorkspaceOptions, check_workspaces};

@@ -19,6 +19,7 @@ mod session;
 mod tool;
 mod trace;
 mod ui;
+mod workspaces;
 
 pub use backend::{BUILT_IN_BACKEND, Backend, BuiltInBackend};
 pub use clock::{Clock, SystemClock};
@@ -87,4 +88,7 @@ pub use ui::{
     QuestionId, Questions, RenderInput, RenderedRow, RenderedSpan, Renderer, Section, SectionKind, Selection,
     SpanRole, TrustRequest, Ui, UiAnswer, WORDS_KEY, Wider, WiderKind, is_combining_mark, match_command,
     text_of_visible_lines, visible_diff, visible_line, visible_lines,
+};
+pub use workspaces::{
+    Checkpoint, CheckpointOf, MAX_WORKSPACE_REF_BYTES, WorkspaceError, WorkspaceRef, Workspaces,
 };

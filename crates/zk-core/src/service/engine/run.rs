@@ -62,6 +62,8 @@ pub enum HandoverCause {
     Fenced,
     /// A newer version of zk wrote the session: another worker may know its format.
     TooNew,
+    /// The workspace of the run is on another host.
+    OtherHost,
 }
 
 /// Reason for which a run cannot go on. Details are in the session and in the log of the worker: no text of a
