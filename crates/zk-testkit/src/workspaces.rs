@@ -314,8 +314,11 @@ async fn check_chain(case: &Case) -> Outcome {
     let project = case.project("project")?;
     let mut last = case.here.checkpoint(&project, &of("start", None)).await.map_err(text)?;
     for turn in 0..4 {
-        let (store, dir) =
-            if turn % 2 == 0 { (&case.there, case.target("there")) } else { (&case.here, case.target("here")) };
+        let (store, dir) = if turn % 2 == 0 {
+            (&case.there, case.target("there"))
+        } else {
+            (&case.here, case.target("here"))
+        };
         store.materialise(&last.reference, &dir).await.map_err(text)?;
         fs::write(dir.join(format!("turn-{turn}")), "x").map_err(text)?;
         last = store.checkpoint(&dir, &of(&format!("t_{turn}"), Some(&last))).await.map_err(text)?;
@@ -353,8 +356,7 @@ async fn check_wrong_references(case: &Case) -> Outcome {
     let known = kept.reference.as_str();
     let end = known.char_indices().rev().take_while(|(_, char)| char.is_ascii_hexdigit()).last();
     let (start, digits) = known.split_at(end.map_or(known.len(), |(at, _)| at));
-    let turned: String =
-        digits.chars().map(|char| if char == '0' { '1' } else { '0' }).collect();
+    let turned: String = digits.chars().map(|char| if char == '0' { '1' } else { '0' }).collect();
     let to = case.target("to");
     let unknown = WorkspaceRef::new(&format!("{start}{turned}")).map_err(text)?;
     match case.there.materialise(&unknown, &to).await {

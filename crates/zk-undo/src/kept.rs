@@ -118,8 +118,10 @@ impl Shared {
     }
 
     fn keep(&self, dir: &Path) -> Result<Checkpoint, WorkspaceError> {
-        let unsuitable =
-            |why: String| WorkspaceError::Unsuitable { dir: dir.to_owned(), why: format!("{why}; name another") };
+        let unsuitable = |why: String| WorkspaceError::Unsuitable {
+            dir: dir.to_owned(),
+            why: format!("{why}; name another"),
+        };
         let root = dir.canonicalize().map_err(|error| unsuitable(error.to_string()))?;
         if self.place.starts_with(&root) {
             return Err(unsuitable(format!("the store {} is in it", self.place.display())));
@@ -134,7 +136,10 @@ impl Shared {
                 | FileState::Directory { .. }
                 | FileState::Link { .. } => _ = files.insert(SavedPath(path.clone()), state.clone()),
                 FileState::Other => {
-                    left_out.push(format!("{} (neither a file nor a link)", visible_line(&path.to_string_lossy())));
+                    left_out.push(format!(
+                        "{} (neither a file nor a link)",
+                        visible_line(&path.to_string_lossy())
+                    ));
                 }
                 // The scan has the reasons for which contents are left out.
                 FileState::File { .. } | FileState::Absent => {}
@@ -161,12 +166,11 @@ impl Shared {
             let place = self.place.display().to_string();
             return Err(WorkspaceError::NotFound { reference: reference.clone(), place });
         }
-        let damaged =
-            |why: String| WorkspaceError::Damaged { reference: reference.clone(), why };
+        let damaged = |why: String| WorkspaceError::Damaged { reference: reference.clone(), why };
         let file = self.objects.open(hash).map_err(|error| damaged(error.to_string()))?;
         let limited = io::Read::take(file, MAX_MANIFEST_BYTES);
-        let manifest: Manifest =
-            serde_json::from_reader(io::BufReader::new(limited)).map_err(|error| damaged(error.to_string()))?;
+        let manifest: Manifest = serde_json::from_reader(io::BufReader::new(limited))
+            .map_err(|error| damaged(error.to_string()))?;
         if manifest.format > FORMAT {
             return Err(damaged("a newer zk wrote them; update zk on this machine".to_owned()));
         }

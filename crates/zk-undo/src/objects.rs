@@ -118,7 +118,7 @@ impl Objects {
     }
 
     fn sync(&self, file: &File) -> io::Result<()> {
-        if self.is_synced { file.sync_all() } else { Ok(()) }
+        if self.is_synced { file.sync_data() } else { Ok(()) }
     }
 
     fn has_room(&self, size: u64) -> bool {

@@ -89,7 +89,8 @@ impl<'a> Named<'a> {
         let rest = reference.rest_of(KIND)?;
         let invalid = || WorkspaceError::InvalidReference(reference.to_string());
         let (name, commit) = rest.split_once('@').ok_or_else(invalid)?;
-        let is_commit = matches!(commit.len(), 40 | 64) && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_commit =
+            matches!(commit.len(), 40 | 64) && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
         let is_ours = name.starts_with("refs/zk/runs/") && !name.contains("..") && !name.contains("//");
         if is_commit && is_ours { Ok(Self { name, commit }) } else { Err(invalid()) }
     }
@@ -177,7 +178,8 @@ impl Shared {
         let mut left_out = Vec::new();
         let added = self.run_own(own, add).await?;
         if added.code != 0 {
-            left_out = repositories_without_commit(&added.said).ok_or_else(|| failed(own, add, &added.said))?;
+            left_out =
+                repositories_without_commit(&added.said).ok_or_else(|| failed(own, add, &added.said))?;
         }
         let base = of.base.as_ref().filter(|base| base.kind() == KIND).map(Named::parse).transpose()?;
         let base_tree = match &base {
@@ -334,9 +336,9 @@ impl Shared {
             return Ok(());
         }
         let spec = format!("+{name}:refs/zk/fetched");
-        let fetch =
-            ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", &self.address, &spec];
-        let fetched = self.run_own(own, &fetch).await.map_err(|error| self.unreachable(&error.to_string()))?;
+        let fetch = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", &self.address, &spec];
+        let fetched =
+            self.run_own(own, &fetch).await.map_err(|error| self.unreachable(&error.to_string()))?;
         if fetched.code != 0 && fetched.said.contains("couldn't find remote ref") {
             return Err(WorkspaceError::NotFound { reference: reference.clone(), place: self.place() });
         }
@@ -360,9 +362,7 @@ impl Workspaces for GitWorkspaces {
 
     async fn checkpoint(&self, dir: &Path, of: &CheckpointOf) -> Result<Checkpoint, WorkspaceError> {
         match self.0.own(dir).await? {
-            Some(own) => {
-                self.0.commit(&own, &["add", "--all", "--ignore-errors", "--", "."], of).await
-            }
+            Some(own) => self.0.commit(&own, &["add", "--all", "--ignore-errors", "--", "."], of).await,
             None => self.0.commit_source(dir, of).await,
         }
     }
@@ -435,8 +435,11 @@ fn nested_line(path: &str) -> String {
 
 /// Part of a ref's name, of any text.
 fn ref_part(text: &str) -> String {
-    let part: String =
-        text.chars().take(96).map(|c| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '_' }).collect();
+    let part: String = text
+        .chars()
+        .take(96)
+        .map(|c| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '_' })
+        .collect();
     if part.is_empty() { "_".to_owned() } else { part }
 }
 
