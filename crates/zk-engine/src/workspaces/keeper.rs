@@ -6,14 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use zk_core::events::{SessionBeforeEnd, ToolBegin, ToolResultsAfter};
-use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Reach, Scope, Stage};
+use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Reach, Scope, Stage};
 use zk_core::model::RunId;
-use zk_core::service::{
-    Checkpoint, CheckpointOf, NewEntry, SessionLog, WorkspaceError, WorkspaceRef, Workspaces,
-};
+use zk_core::service::{Checkpoint, CheckpointOf, NewEntry, SessionLog, WorkspaceError, WorkspaceRef};
 
 use super::FILES_SOURCE;
-use super::kept::LegFiles;
+use super::kept::FilesPlace;
 use super::log::{StoredFiles, told_entry};
 
 /// Longest time of one checkpoint.
@@ -33,7 +31,7 @@ const MAX_LEFT_OUT: usize = 20;
 pub struct KeepFiles(Arc<Keeper>);
 
 pub(super) struct Keeper {
-    files: Arc<LegFiles>,
+    files: Arc<FilesPlace>,
     run: RunId,
     /// Whether calls may have changed files since the last checkpoint.
     is_changed: AtomicBool,
@@ -56,12 +54,12 @@ impl fmt::Debug for KeepFiles {
 
 impl KeepFiles {
     pub(super) fn new(
-        files: Arc<LegFiles>,
+        files: Arc<FilesPlace>,
         run: RunId,
         is_changed: bool,
         log: impl Fn(&str) + Send + Sync + 'static,
     ) -> Self {
-        let state = State { last: files.reference().clone(), told: Vec::new() };
+        let state = State { last: files.reference.clone(), told: Vec::new() };
         Self(Arc::new(Keeper {
             files,
             run,
@@ -91,37 +89,42 @@ impl Plugin for KeepFiles {
                 changed.is_changed.store(true, Ordering::Release);
             }
         });
-        let early = HookOptions {
-            stage: Stage::Early,
+        let early =
+            HookOptions { stage: Stage::Early, reach: Some(Reach::Own), time_limit: Some(HANDLER_LIMIT) };
+        scope.handle_at::<ToolResultsAfter, _>(early, self.0.clone());
+        let last = HookOptions {
             reach: Some(Reach::Own),
             time_limit: Some(HANDLER_LIMIT),
+            ..HookOptions::default()
         };
-        scope.on_with_at(early, self.0.clone(), keep_turn);
-        let last = HookOptions { reach: Some(Reach::Own), time_limit: Some(HANDLER_LIMIT), ..HookOptions::default() };
-        scope.on_with_at(last, self.0.clone(), keep_end);
+        scope.handle_at::<SessionBeforeEnd, _>(last, self.0.clone());
         Ok(())
     }
 }
 
-async fn keep_turn(keeper: &Arc<Keeper>, event: &ToolResultsAfter, cx: &Cx) {
-    if cx.origin().depth > 0 {
-        return;
-    }
-    let (Some(entry), Some(scope)) = (keeper.keep(event.turn_id.as_str()).await, keeper.scope.get()) else {
-        return;
-    };
-    let Some(log) = cx.service::<dyn SessionLog>() else { return };
-    if !log.join_results(scope, entry.clone()) && log.append(scope, entry).await.is_err() {
-        // The reference is in no session, so the files are stored for nobody.
-        keeper.is_changed.store(true, Ordering::Release);
+impl Handler<ToolResultsAfter> for Keeper {
+    async fn call(&self, event: &ToolResultsAfter, cx: &Cx) -> Answer<ToolResultsAfter> {
+        if cx.origin().depth > 0 {
+            return Ok(None);
+        }
+        let entry = self.keep(event.turn_id.as_str()).await;
+        let (Some(entry), Some(scope)) = (entry, self.scope.get()) else { return Ok(None) };
+        let Some(log) = cx.service::<dyn SessionLog>() else { return Ok(None) };
+        if !log.join_results(scope, entry.clone()) && log.append(scope, entry).await.is_err() {
+            // The reference is in no session, so the files are stored for nobody.
+            self.is_changed.store(true, Ordering::Release);
+        }
+        Ok(None)
     }
 }
 
-async fn keep_end(keeper: &Arc<Keeper>, _: &SessionBeforeEnd, cx: &Cx) -> Option<NewEntry> {
-    if cx.origin().depth > 0 {
-        return None;
+impl Handler<SessionBeforeEnd> for Keeper {
+    async fn call(&self, _: &SessionBeforeEnd, cx: &Cx) -> Answer<SessionBeforeEnd> {
+        if cx.origin().depth > 0 {
+            return Ok(None);
+        }
+        Ok(self.keep("end").await)
     }
-    keeper.keep("end").await
 }
 
 impl Keeper {
@@ -135,14 +138,14 @@ impl Keeper {
         let made = tokio::time::timeout(CHECKPOINT_LIMIT, self.files.checkpoint(&of)).await;
         let made = made.unwrap_or_else(|_| {
             let why = format!("it took longer than {} s", CHECKPOINT_LIMIT.as_secs());
-            Err(WorkspaceError::io("keep the files of", self.files.directory(), why))
+            Err(WorkspaceError::io("keep the files of", &self.files.directory, why))
         });
         match made {
             Ok(Checkpoint { reference, left_out }) => {
                 self.tell_left_out(left_out);
                 self.state().last = reference.clone();
                 // Also for unchanged files: calls before this entry have lost nothing.
-                Some(StoredFiles { reference, copy: Some(self.files.copy().to_owned()) }.new_entry())
+                Some(StoredFiles { reference, copy: Some(self.files.copy.clone()) }.new_entry())
             }
             Err(error) => {
                 self.is_changed.store(true, Ordering::Release);
@@ -183,4 +186,3 @@ impl fmt::Debug for Keeper {
         f.debug_struct("Keeper").field("run", &self.run).finish_non_exhaustive()
     }
 }
-

@@ -122,3 +122,39 @@ impl FilesLog {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(id: &str, kind: EntryKind) -> Entry {
+        Entry { id: id.into(), parent: None, time_ms: 0, kind }
+    }
+
+    fn begin(call: &str) -> EntryKind {
+        EntryKind::CallBegin {
+            turn_id: "t_1".into(),
+            call_id: call.into(),
+            name: "write_file".to_owned(),
+            args: serde_json::json!({"path": "a"}),
+            summary: None,
+        }
+    }
+
+    #[test]
+    fn stored_files_have_the_changes_of_the_calls_before_them() {
+        let files =
+            |text| StoredFiles { reference: WorkspaceRef::new(text).unwrap(), copy: Some("c".into()) };
+        let mut log = FilesLog::default();
+        log.add(entry("1", begin("one")));
+        log.add(entry("2", files("files:1").to_entry()));
+        assert_eq!(log, FilesLog { last: Some(files("files:1")), ..FilesLog::default() });
+        log.add(entry("3", begin("two")));
+        log.add(entry("4", begin("three")));
+        assert_eq!((log.unkept.len(), log.last_unkept.clone()), (2, Some("4".into())));
+        // Another plugin names no files, whatever its entries are called.
+        let EntryKind::Custom(ours) = files("files:2").to_entry() else { panic!("no entry of a plugin") };
+        log.add(entry("5", EntryKind::Custom(CustomEntry { source: "other".to_owned(), ..ours })));
+        assert_eq!((log.last, log.unkept.len()), (Some(files("files:1")), 2));
+    }
+}

@@ -3,13 +3,13 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use zk_core::service::{EngineName, Take};
-use zk_engine::AgentLegs;
+use zk_engine::{AgentLegs, LegPlaces};
 use zk_tui::Style;
 use zk_tui::plain::{Screen, SharedScreen};
 
 use crate::app::{AppContext, runtime};
 use crate::args::fleet::WorkerArgs;
-use crate::commands::runs::{engine, engine_name, name, runs};
+use crate::commands::runs::{engine, engine_name, host_name, kept_workspaces, name, runs};
 use crate::configure::canonical;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::WorkerAgents;
@@ -22,11 +22,11 @@ pub(crate) fn worker(app: &AppContext, args: &WorkerArgs) -> Outcome<Exit> {
         Some(given) => name(given)?,
         None => name(&format!("worker-{}", std::process::id()))?,
     };
-    let mut workspaces = BTreeMap::<EngineName, _>::new();
+    let mut named = BTreeMap::<EngineName, _>::new();
     for given in args.workspaces() {
         let (workspace, dir) =
             given.map_err(|given| Failure::usage(format!("--workspace {given}: give it as NAME=DIR")))?;
-        workspaces.insert(name(workspace)?, canonical(&app.work.cwd.join(dir))?);
+        named.insert(name(workspace)?, canonical(&app.work.cwd.join(dir))?);
     }
     let take = Take {
         queues: args.queue.iter().map(|queue| name(queue)).collect::<Outcome<_>>()?,
@@ -43,7 +43,8 @@ pub(crate) fn worker(app: &AppContext, args: &WorkerArgs) -> Outcome<Exit> {
     signals.arm_process(stop.clone(), || ());
     let engine = engine(machine)?;
     screen.line(Style::PLAIN, &format!("zk: {worker} serves {}", engine_name(machine)?));
-    let agents = Arc::new(WorkerAgents::new(app.clone(), workspaces, screen.clone()));
+    let places = LegPlaces { named, host: host_name(app).ok(), kept: kept_workspaces(app)? };
+    let agents = Arc::new(WorkerAgents::new(app.clone(), places, screen.clone()));
     let legs = AgentLegs::new(agents).with_runs(runs(machine)?);
     runtime()?.block_on(engine.serve(take, Arc::new(legs), stop))?;
     screen.line(Style::PLAIN, &format!("zk: {worker} ends"));

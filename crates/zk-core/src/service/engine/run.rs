@@ -80,6 +80,9 @@ pub enum LegFailure {
     /// The directory of the session does not exist on the worker.
     #[error("the directory of the session is not on the worker; submit the run with a workspace that is")]
     NoDirectory,
+    /// The files of the run cannot be brought to the worker.
+    #[error("the files of the run cannot be brought to the worker; its log says why")]
+    NoFiles,
     /// The store of the worker has no such session.
     #[error("the worker's store has no such session; workers and submitters need one store")]
     NoSession,

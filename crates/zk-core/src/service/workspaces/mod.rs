@@ -96,7 +96,9 @@ pub enum WorkspaceError {
         place: String,
     },
     /// The store has other bytes than the reference names.
-    #[error("the files `{reference}` are damaged in their store: {why}; restore the store, or go on from an older reference")]
+    #[error(
+        "the files `{reference}` are damaged in their store: {why}; restore the store, or go on from an older reference"
+    )]
     Damaged {
         /// Reference of the files.
         reference: WorkspaceRef,
