@@ -188,7 +188,7 @@ fn files_that_are_not_kept_are_told_and_kept_later() {
 /// A run that is pinned to a host is handed back by the others; bad input has clear errors.
 #[test]
 fn what_a_run_with_files_lacks_is_said() {
-    let server = server(Script::new().turn(|turn| turn.text("never asked")));
+    let server = server(Script::new().turn(|turn| turn.text("asked on its host")));
     let person = Person::asking(&server);
     let fails = |args: &[&str], words: &str| {
         let ended = person.run(args);
@@ -206,11 +206,15 @@ fn what_a_run_with_files_lacks_is_said() {
     assert_eq!(person.run(&["worker", "--once"]).code, 0);
     assert_eq!(run(&person)["failure"]["why"], "no_files");
 
-    submit(&person, &["x", "--pin"]);
+    let id = submit(&person, &["x", "--pin"]);
     let pinned = run(&person);
     assert_eq!(pinned["job"]["queue"], "host:one", "{pinned}");
     person.settings("[fleet]\nhost = \"two\"\n");
     let ended = person.run(&["worker", "--once"]);
     assert!(ended.stderr.contains("its files are on `host:one`"), "{}", ended.stderr);
-    assert_eq!(phase(&person), "queued", "it is handed back");
+    assert_eq!(run(&person)["wait"]["for"], "until", "it is handed back for a while");
+    person.settings("[fleet]\nhost = \"one\"\n");
+    assert_eq!(person.run(&["fleet", "steer", &id, "Go on."]).code, 0);
+    let ended = person.run(&["worker", "--once"]);
+    assert_eq!(phase(&person), "done", "{}", ended.stderr);
 }
