@@ -7,9 +7,8 @@ use zk_agent::{Agent, RunOptions};
 use zk_core::model::AgentError;
 use zk_core::service::{ChildRuns, HandoverCause, Job, Lease, LegEnd, LegFailure, Legs, RunStatus, Wait};
 
-use crate::child_runs::{LegChildren, tell_parent};
 use crate::leg_session::STORE_PAUSE;
-use crate::runs::Runs;
+use crate::runs::{LegChildren, Runs, tell_parent};
 use crate::workspaces::WorkspaceName;
 
 /// Time that the running calls of a drained leg get to end.

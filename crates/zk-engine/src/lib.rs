@@ -25,7 +25,6 @@
 
 mod agent_legs;
 mod bell;
-mod child_runs;
 mod clock;
 mod error;
 mod file;

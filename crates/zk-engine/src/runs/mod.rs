@@ -1,3 +1,7 @@
+mod child_runs;
+
+pub(crate) use child_runs::{LegChildren, tell_parent};
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
