@@ -50,7 +50,6 @@ mod script;
 mod server;
 mod store;
 mod tool;
-mod workspaces;
 
 pub use clock::SimClock;
 #[cfg(feature = "server")]
@@ -68,6 +67,5 @@ pub use report::Conformance;
 pub use script::{Answered, Asked, Script, Step, Turn};
 #[cfg(feature = "server")]
 pub use server::{FakeServer, FakeServerBuilder, Fault, RawReply, Received, RetryAfter, StartError};
-pub use store::{StoreOptions, check_store};
+pub use store::{PrepareDir, StoreOptions, WorkspaceOptions, check_store, check_workspaces};
 pub use tool::IdleTool;
-pub use workspaces::{PrepareDir, WorkspaceOptions, check_workspaces};

@@ -19,7 +19,6 @@ mod session;
 mod tool;
 mod trace;
 mod ui;
-mod workspaces;
 
 pub use backend::{BUILT_IN_BACKEND, Backend, BuiltInBackend};
 pub use clock::{Clock, SystemClock};
@@ -42,11 +41,12 @@ pub use exec::{
     ProcessEvent, ReadExec, TerminalSize, attend, shell_word,
 };
 pub use files::{
-    BlobError, BlobId, Blobs, CachedFile, CopyChanges, FileIdentity, FileKind, FileOwner, FileStat,
-    FileWatch, Files, GuardedPath, HostFile, HostFileError, HostFiles, HostRead, IsolatedCopy, Isolation,
-    IsolationError, OnChange, OutsideFiles, Overflow, PathError, PathGuard, Resolved, RunBy, SearchFound,
-    SearchMode, SearchQuery, StateFileError, StateFiles, StateLock, WalkEntry, WalkOptions, WalkReport,
-    WriteReceipt, make_private_dir, open_regular, read_regular,
+    BlobError, BlobId, Blobs, CachedFile, Checkpoint, CheckpointOf, CopyChanges, FileIdentity, FileKind,
+    FileOwner, FileStat, FileWatch, Files, GuardedPath, HostFile, HostFileError, HostFiles, HostRead,
+    IsolatedCopy, Isolation, IsolationError, MAX_WORKSPACE_REF_BYTES, OnChange, OutsideFiles, Overflow,
+    PathError, PathGuard, Resolved, RunBy, SearchFound, SearchMode, SearchQuery, StateFileError, StateFiles,
+    StateLock, WalkEntry, WalkOptions, WalkReport, WorkspaceError, WorkspaceRef, Workspaces, WriteReceipt,
+    make_private_dir, open_regular, read_regular,
 };
 pub use permission::{
     CallDecision, CallGuard, CallJudge, CallJudgement, CallOffer, Trust, TrustError, TrustItem,
@@ -88,7 +88,4 @@ pub use ui::{
     QuestionId, Questions, RenderInput, RenderedRow, RenderedSpan, Renderer, Section, SectionKind, Selection,
     SpanRole, TrustRequest, Ui, UiAnswer, WORDS_KEY, Wider, WiderKind, is_combining_mark, match_command,
     text_of_visible_lines, visible_diff, visible_line, visible_lines,
-};
-pub use workspaces::{
-    Checkpoint, CheckpointOf, MAX_WORKSPACE_REF_BYTES, WorkspaceError, WorkspaceRef, Workspaces,
 };
