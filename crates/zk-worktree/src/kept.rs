@@ -298,7 +298,7 @@ impl Shared {
             self.commit(&own, &["add", "--all", "--force", "--", "."], &of).await
         };
         let made = made.await;
-        // What is left is removed when this process ends, or by the next one.
+        // Files that stay are removed when this process ends, or by the next one.
         let _ = blocking(move || std::fs::remove_dir_all(place)).await;
         made
     }

@@ -226,7 +226,7 @@ async fn check_changes(case: &Case) -> Outcome {
     let back = case.target("back");
     case.here.materialise(&second.reference, &back).await.map_err(text)?;
     case.check_equal(&there, &back)?;
-    // The same directory takes other files, and loses what came since.
+    // One directory takes other files, and loses what came since.
     fs::write(there.join("extra"), "x").map_err(text)?;
     case.there.materialise(&first.reference, &there).await.map_err(text)?;
     case.check_equal(&project, &there)
