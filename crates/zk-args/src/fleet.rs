@@ -57,6 +57,13 @@ pub enum FleetAction {
         #[command(flatten)]
         budget: BudgetArgs,
     },
+    /// Bring the stored files of a run into a new directory
+    Files {
+        /// The run's id, or the beginning of it
+        run: String,
+        /// Directory that does not exist yet, or is empty
+        dir: PathBuf,
+    },
     /// Show the runs that are not over and the workers, again and again; once, where nobody watches
     Top {
         /// Show them once
@@ -109,6 +116,7 @@ impl FleetAction {
             | Self::Setup
             | Self::Retry { .. }
             | Self::Raise { .. }
+            | Self::Files { .. }
             | Self::Top { .. }
             | Self::Serve(_) => true,
             Self::Stop { .. } | Self::Answer { .. } | Self::Attach { .. } => false,
@@ -125,6 +133,13 @@ pub struct PlacementArgs {
     /// Workspace, by a name that the worker knows (`zk worker --workspace NAME=DIR`); this directory without
     #[arg(long, value_name = "NAME")]
     pub workspace: Option<String>,
+    /// Store the files of this directory (`fleet.workspaces`): the run works on them in a private directory of whichever worker
+    /// has it, and goes on with them elsewhere
+    #[arg(long, conflicts_with = "workspace")]
+    pub keep: bool,
+    /// Run on this machine alone, in this directory: on its queue `host:NAME`, and handed back by workers elsewhere
+    #[arg(long, conflicts_with_all = ["workspace", "keep"])]
+    pub pin: bool,
     /// Priority from -128 to 127: runs with a larger one begin first
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub priority: i8,

@@ -7,9 +7,9 @@ use zk_agent::{Agent, RunOptions};
 use zk_core::model::AgentError;
 use zk_core::service::{ChildRuns, HandoverCause, Job, Lease, LegEnd, LegFailure, Legs, RunStatus, Wait};
 
-use crate::child_runs::{LegChildren, tell_parent};
 use crate::leg_session::STORE_PAUSE;
-use crate::runs::Runs;
+use crate::runs::{LegChildren, Runs, tell_parent};
+use crate::workspaces::WorkspaceName;
 
 /// Time that the running calls of a drained leg get to end.
 const DRAIN_GRACE: Duration = Duration::from_millis(500);
@@ -100,7 +100,9 @@ impl Legs for AgentLegs {
     async fn leg(&self, job: &Job, lease: Lease) -> LegEnd {
         let end = match self.opener.open(job, &lease).await {
             Ok(opened) => {
-                if let Some(runs) = &self.runs {
+                // A run that carries its files has no children: each would have files of its own, and give none back.
+                let runs = self.runs.as_ref().filter(|_| WorkspaceName::of(job) != WorkspaceName::Kept);
+                if let Some(runs) = runs {
                     let children = LegChildren::new(runs.clone(), job.clone());
                     opened.agent().bus().scope("runs").provide_service::<dyn ChildRuns>(Arc::new(children));
                 }
@@ -118,7 +120,8 @@ impl Legs for AgentLegs {
     }
 }
 
-fn leg_end_of(ended: &Result<(), AgentError>) -> LegEnd {
+/// Returns the end of a leg whose run ended so.
+pub(crate) fn leg_end_of(ended: &Result<(), AgentError>) -> LegEnd {
     match ended {
         Ok(()) => LegEnd::Done(RunStatus::Completed),
         Err(AgentError::HandedOver) => LegEnd::Handover(HandoverCause::Draining),

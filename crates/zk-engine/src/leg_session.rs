@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -10,10 +9,12 @@ use zk_core::kernel::Bus;
 use zk_core::model::AgentError;
 use zk_core::service::{
     EngineName, HandoverCause, Job, LegEnd, LegFailure, NewSession, SessionStore, StoreError, Wait,
+    WorkspaceError,
 };
 use zk_session::ConversationSession;
 
-use crate::agent_legs::LegAgent;
+use crate::agent_legs::{LegAgent, leg_end_of};
+use crate::workspaces::{LegFiles, LegPlace, LegPlaces, WorkspaceName};
 
 /// Pause before the next leg of a run whose session cannot be opened now, such as one that a person has attached to.
 pub(crate) const STORE_PAUSE: Duration = Duration::from_secs(10);
@@ -27,6 +28,18 @@ pub enum LegSessionError {
     /// The worker has no such workspace.
     #[error("there is no workspace `{0}`")]
     NoWorkspace(EngineName),
+    /// The worker has no store of workspaces.
+    #[error("the files of the run are in a store of workspaces, and this worker has none")]
+    NoStore,
+    /// The session names no stored files.
+    #[error("its session names no stored files; submit it with `--keep`")]
+    NoFiles,
+    /// The files cannot be brought here.
+    #[error("{0}")]
+    Files(#[from] WorkspaceError),
+    /// The files are on the disk of another host.
+    #[error("its files are on `{0}`: a worker there has to serve its queue; this one hands it back")]
+    OtherHost(EngineName),
     /// The directory of the session is not on this machine.
     #[error("the directory {0} of its session is not here")]
     NoDirectory(PathBuf),
@@ -63,20 +76,31 @@ impl LegSessionError {
             Self::Store(error) => end_of_store(error),
             Self::NoWorkspace(workspace) => LegEnd::Failed(LegFailure::NoWorkspace(workspace.clone())),
             Self::NoDirectory(_) => LegEnd::Failed(LegFailure::NoDirectory),
+            Self::NoStore | Self::NoFiles => LegEnd::Failed(LegFailure::NoFiles),
+            Self::Files(error) if error.is_temporary() => {
+                LegEnd::Parked(Wait::Until(SystemTime::now() + STORE_PAUSE))
+            }
+            Self::Files(_) => LegEnd::Failed(LegFailure::NoFiles),
+            Self::OtherHost(_) => LegEnd::Handover(HandoverCause::OtherHost),
         }
     }
 }
 
-/// Returns the directory of the job's session, of `workspaces` if the job names one. A run of a schedule begins with a
-/// copy of its template.
+/// Returns the place of the job's leg: the directory of its session, or what its workspace names. A run of a schedule
+/// begins with a copy of its template.
 ///
 /// # Errors
 /// [`LegSessionError`], with which the leg ends.
-pub async fn session_directory(
+pub async fn leg_place(
     store: &dyn SessionStore,
     job: &Job,
-    workspaces: &BTreeMap<EngineName, PathBuf>,
-) -> Result<PathBuf, LegSessionError> {
+    places: &LegPlaces,
+) -> Result<LegPlace, LegSessionError> {
+    if let WorkspaceName::OnHost(host) = WorkspaceName::of(job)
+        && places.host.as_ref().is_none_or(|own| own.as_name() != host)
+    {
+        return Err(LegSessionError::OtherHost(host.clone()));
+    }
     let nothing = || Box::new(|_, _| ControlFlow::Break(()));
     let mut scanned = store.scan(job.session(), nothing()).await;
     if let (Err(StoreError::NotFound { .. }), Some(template)) = (&scanned, job.template()) {
@@ -90,13 +114,17 @@ pub async fn session_directory(
         scanned = store.scan(job.session(), nothing()).await;
     }
     let cwd = scanned?.info.cwd;
-    match job.workspace() {
-        Some(workspace) => {
-            let found = workspaces.get(workspace).cloned();
-            found.ok_or_else(|| LegSessionError::NoWorkspace(workspace.clone()))
+    match WorkspaceName::of(job) {
+        WorkspaceName::Kept => {
+            let kept = places.kept.as_ref().ok_or(LegSessionError::NoStore)?;
+            Ok(LegPlace::Kept(kept.open(store, job).await?))
         }
-        None if cwd.is_dir() => Ok(cwd),
-        None => Err(LegSessionError::NoDirectory(cwd)),
+        WorkspaceName::Named(workspace) => {
+            let found = places.named.get(workspace).cloned();
+            found.map(LegPlace::Directory).ok_or_else(|| LegSessionError::NoWorkspace(workspace.clone()))
+        }
+        WorkspaceName::OfSession | WorkspaceName::OnHost(_) if cwd.is_dir() => Ok(LegPlace::Directory(cwd)),
+        WorkspaceName::OfSession | WorkspaceName::OnHost(_) => Err(LegSessionError::NoDirectory(cwd)),
     }
 }
 
@@ -105,6 +133,7 @@ pub struct SessionLeg {
     agent: Agent,
     bus: Bus,
     session: ConversationSession,
+    files: Option<LegFiles>,
     log: Box<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -123,7 +152,13 @@ impl SessionLeg {
         session: ConversationSession,
         log: impl Fn(&str) + Send + Sync + 'static,
     ) -> Self {
-        Self { agent, bus, session, log: Box::new(log) }
+        Self { agent, bus, session, files: None, log: Box::new(log) }
+    }
+
+    /// Sets the files of the leg, which it gives back when it is closed.
+    #[must_use]
+    pub fn with_files(self, files: LegFiles) -> Self {
+        Self { files: Some(files), ..self }
     }
 }
 
@@ -139,6 +174,9 @@ impl LegAgent for SessionLeg {
             Err(error) => error.to_string(),
         };
         (self.log)(&format!("{}: {text}", job.run()));
+        if let (Some(files), LegEnd::Done(_) | LegEnd::Failed(_)) = (&self.files, leg_end_of(ended)) {
+            files.end();
+        }
     }
 
     async fn close(self: Box<Self>) {
@@ -147,35 +185,57 @@ impl LegAgent for SessionLeg {
         if let Err(error) = self.session.close().await {
             (self.log)(&format!("session not saved: {error}"));
         }
+        if let Some(line) = match &self.files {
+            Some(files) => files.close().await,
+            None => None,
+        } {
+            (self.log)(&line);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use zk_core::model::Message;
     use zk_core::service::{Durability, EntryKind};
     use zk_session::MemoryStore;
 
     use super::*;
+    use crate::workspaces::{HostName, KEPT_WORKSPACE};
 
     #[tokio::test]
     async fn a_leg_without_its_session_says_why_and_how_it_ends() {
         let store = MemoryStore::new();
         let name = |text| EngineName::new(text).unwrap();
         let job = Job::new("r-1".into(), "s-1".into()).unwrap();
-        let missing = session_directory(&store, &job, &BTreeMap::new()).await.unwrap_err();
+        let nothing = LegPlaces::default();
+        let missing = leg_place(&store, &job, &nothing).await.unwrap_err();
         assert_eq!(missing.end(), LegEnd::Failed(LegFailure::NoSession));
         let new = NewSession { id: Some("s-1".into()), cwd: "/no/such/directory".into(), parent: None };
         let message =
             EntryKind::Message { message: Message::injected("hello", "test").shared(), usage: None };
         let open = store.create(new).await.unwrap();
         open.append(vec![message], Durability::Process).await.unwrap();
-        let gone = session_directory(&store, &job, &BTreeMap::new()).await.unwrap_err();
+        let gone = leg_place(&store, &job, &nothing).await.unwrap_err();
         assert_eq!(gone.to_string(), "the directory /no/such/directory of its session is not here");
-        let there = BTreeMap::from([(name("main"), PathBuf::from("/srv"))]);
+        let named = BTreeMap::from([(name("main"), PathBuf::from("/srv"))]);
+        let host = Some(HostName::new("here").unwrap());
+        let there = LegPlaces { named, host, kept: None };
+        let pinned = job.clone().with_workspace(name("host:elsewhere"));
+        let refused = leg_place(&store, &pinned, &there).await.unwrap_err();
+        assert_eq!(refused.end(), LegEnd::Handover(HandoverCause::OtherHost), "{refused}");
+        assert!(refused.to_string().contains("host:elsewhere"), "{refused}");
+        let pinned = job.clone().with_workspace(name("host:here"));
+        let gone = leg_place(&store, &pinned, &there).await.unwrap_err();
+        assert_eq!(gone.end(), LegEnd::Failed(LegFailure::NoDirectory));
+        let kept = job.clone().with_workspace(name(KEPT_WORKSPACE));
+        let no_store = leg_place(&store, &kept, &there).await.unwrap_err();
+        assert_eq!(no_store.end(), LegEnd::Failed(LegFailure::NoFiles));
         let job = job.with_workspace(name("main"));
-        assert_eq!(session_directory(&store, &job, &there).await.unwrap(), PathBuf::from("/srv"));
-        let unknown = session_directory(&store, &job, &BTreeMap::new()).await.unwrap_err();
+        assert_eq!(leg_place(&store, &job, &there).await.unwrap().directory(), PathBuf::from("/srv"));
+        let unknown = leg_place(&store, &job, &nothing).await.unwrap_err();
         assert_eq!(unknown.end(), LegEnd::Failed(LegFailure::NoWorkspace(name("main"))));
         let busy = LegSessionError::from(StoreError::Failed("busy".into()));
         assert!(matches!(busy.end(), LegEnd::Parked(Wait::Until(_))), "{busy}");

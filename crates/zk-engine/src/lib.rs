@@ -4,9 +4,10 @@
 //! |---|---|
 //! | [`LocalEngine`] | the `dyn Engine` of one machine: runs, leases, schedules in one file, for several worker processes |
 //! | [`AgentLegs`] | the `dyn Legs` of agents: a leg resumes a session under its lease, and ends done, parked or handed over |
-//! | [`SessionLeg`] | agent of a leg with its session, and the directory and the failures of that session |
+//! | [`SessionLeg`], [`leg_place`] | agent of a leg with its session, and the place and the failures of that session |
 //! | [`EngineLocation`], [`EngineKind`], [`ChosenEngine`] | place of an engine in the settings, and the kinds beyond this machine that a program adds |
 //! | [`LegSource`], [`serve_legs`], [`settle_leg`] | worker of any engine: stored runs behind the loop that takes them, renews leases and ends legs |
+//! | [`LegPlaces`], [`KeptWorkspaces`] | where a leg works: directories by name, of one host, or files that every worker brings from a store |
 //! | [`Runs`] | runs with their sessions: submit, steer, answer, hand off, schedule |
 //!
 //! # Example
@@ -24,7 +25,6 @@
 
 mod agent_legs;
 mod bell;
-mod child_runs;
 mod clock;
 mod error;
 mod file;
@@ -37,13 +37,18 @@ mod schedules;
 mod serve;
 mod settings;
 mod worker;
+mod workspaces;
 
 pub use agent_legs::{AgentLegs, LegAgent, LegOpener};
-pub use leg_session::{LegSessionError, SessionLeg, session_directory};
+pub use leg_session::{LegSessionError, SessionLeg, leg_place};
 pub use local::LocalEngine;
 pub use location::{ChosenEngine, EngineKind, EngineLocation, EngineLocationError};
 pub use runs::{Placement, Runs, RunsError};
 pub use settings::FleetSettings;
 pub use worker::{
     LegId, LegSource, Looked, MAX_LEG_DEATHS, Renewal, Settlement, TakenLeg, serve_legs, settle_leg,
+};
+pub use workspaces::{
+    FILES_ENTRY, FILES_SOURCE, HostName, KEPT_WORKSPACE, KeepFiles, KeptWorkspaces, LegFiles, LegPlace,
+    LegPlaces, StoredFiles, WorkspaceName,
 };

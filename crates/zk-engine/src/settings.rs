@@ -15,6 +15,13 @@ pub struct FleetSettings {
     #[schemars(regex(pattern = EngineLocation::PATTERN))]
     #[schemars(extend("x-secret" = true, "x-expected" = EngineLocation::CHOICES))]
     pub engine: Option<String>,
+    /// Store of the files of runs, for runs that go on with their files on any machine: `git:ADDRESS` for a bare repository, or
+    /// `files:DIR` for a directory that all machines share.
+    #[schemars(regex(pattern = "^(git|files):.+$"))]
+    #[schemars(extend("x-secret" = true, "x-expected" = "`git:ADDRESS` or `files:DIR`"))]
+    pub workspaces: Option<String>,
+    /// Name of this machine, for runs whose files are on it; its host name without.
+    pub host: Option<String>,
 }
 
 impl fmt::Debug for FleetSettings {

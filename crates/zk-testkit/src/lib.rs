@@ -7,6 +7,7 @@
 //! | [`check_provider`] | conformance checks for a provider |
 //! | [`check_store`] | conformance checks for a session store |
 //! | [`check_engine`] | conformance checks for an engine of durable runs |
+//! | [`check_workspaces`] | conformance checks for a store of the files of runs |
 //! | [`check_kills`] | kills of worker processes at random moments, for any engine |
 //! | [`rules`] | rules by which providers reject requests, as pure functions |
 //! | `FakeMcpServer` | MCP server on two streams, with faults |
@@ -66,5 +67,5 @@ pub use report::Conformance;
 pub use script::{Answered, Asked, Script, Step, Turn};
 #[cfg(feature = "server")]
 pub use server::{FakeServer, FakeServerBuilder, Fault, RawReply, Received, RetryAfter, StartError};
-pub use store::{StoreOptions, check_store};
+pub use store::{PrepareDir, StoreOptions, WorkspaceOptions, check_store, check_workspaces};
 pub use tool::IdleTool;

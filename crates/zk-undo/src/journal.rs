@@ -402,7 +402,13 @@ impl Journal {
     }
 
     pub(crate) fn scan(&self) -> Scan<'_> {
-        Scan { objects: &self.objects, settings: &self.settings, excluded: &self.excluded }
+        Scan {
+            objects: &self.objects,
+            settings: &self.settings,
+            excluded: &self.excluded,
+            borrows: true,
+            limit: self.settings.scan_limit(),
+        }
     }
 
     fn scan_workspaces(&self, before: &[Snapshot]) -> Result<Vec<Snapshot>, UndoError> {

@@ -5,6 +5,7 @@
 //! | [`Undo`] | plugin: keeps files before calls change them, `/undo`, `/redo`, a note for the model |
 //! | [`Journal`] | contents of a workspace before each turn, and the way back to them |
 //! | [`Plan`], [`Outcome`] | files that an undo brings back, with what is there now; what came of it |
+//! | [`FileWorkspaces`] | the same contents in a shared directory: the `dyn Workspaces` of runs that outlive their worker |
 //! | [`UndoSettings`] | section `[undo]` of the settings |
 //!
 //! An undo changes only what a turn of zk changed, and leaves each file alone that somebody else changed since.
@@ -20,6 +21,7 @@ mod command;
 mod diff;
 mod error;
 mod journal;
+mod kept;
 mod objects;
 mod path_text;
 mod plan;
@@ -33,6 +35,7 @@ pub use apply::Outcome;
 pub use command::report;
 pub use error::UndoError;
 pub use journal::{CallScope, Journal, TurnLabel};
+pub use kept::FileWorkspaces;
 pub use plan::{Plan, PlanItem, TurnSummary};
 pub use plugin::{Undo, paths_changed_since};
 pub use settings::UndoSettings;

@@ -23,11 +23,19 @@ pub(crate) struct Objects {
     total: AtomicU64,
     /// Number of the next temporary file of this process.
     next: AtomicU64,
+    /// Whether contents survive a power cut once they are kept.
+    is_synced: bool,
 }
 
 impl Objects {
     pub(crate) fn new(dir: PathBuf, max_bytes: u64) -> Self {
-        Self { dir, max_bytes, total: AtomicU64::new(u64::MAX), next: AtomicU64::new(0) }
+        let (total, next) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
+        Self { dir, max_bytes, total, next, is_synced: false }
+    }
+
+    /// Store without a limit, whose contents survive a power cut.
+    pub(crate) fn lasting(dir: PathBuf) -> Self {
+        Self { is_synced: true, ..Self::new(dir, u64::MAX) }
     }
 
     /// Path at which the content with this hash is kept.
@@ -50,7 +58,7 @@ impl Objects {
             return Ok(None);
         }
         let (mut file, temporary) = self.create_temporary()?;
-        if let Err(error) = file.write_all(bytes) {
+        if let Err(error) = file.write_all(bytes).and_then(|()| self.sync(&file)) {
             let _ = std::fs::remove_file(&temporary);
             return Err(UndoError::io("write", &temporary)(error));
         }
@@ -64,7 +72,7 @@ impl Objects {
             return Ok(None);
         }
         let (mut file, temporary) = self.create_temporary()?;
-        let copied = copy_and_hash(from, &mut file);
+        let copied = copy_and_hash(from, &mut file).and_then(|copied| self.sync(&file).map(|()| copied));
         let (hash, size) = match copied {
             Ok(copied) => copied,
             Err(error) => {
@@ -109,7 +117,14 @@ impl Objects {
         all.collect()
     }
 
+    fn sync(&self, file: &File) -> io::Result<()> {
+        if self.is_synced { file.sync_data() } else { Ok(()) }
+    }
+
     fn has_room(&self, size: u64) -> bool {
+        if self.max_bytes == u64::MAX {
+            return true;
+        }
         let mut total = self.total.load(Ordering::Relaxed);
         if total == u64::MAX {
             total = self.list_all().iter().map(|(_, _, size)| size).sum();
@@ -182,7 +197,7 @@ pub(crate) fn hash_of(bytes: &[u8]) -> String {
     hex(ring::digest::digest(&SHA256, bytes).as_ref())
 }
 
-fn is_hash(text: &str) -> bool {
+pub(crate) fn is_hash(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 

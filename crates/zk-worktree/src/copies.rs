@@ -20,18 +20,16 @@ use crate::sweep::Home;
 
 /// Name of the work tree inside the directory of a copy.
 const TREE: &str = "tree";
-/// Attributes under which git takes files byte by byte.
-const RAW_ATTRIBUTES: &[u8] = b"* -text -eol -ident -filter -working-tree-encoding\n";
 
 /// Maximum size of a copy.
 #[derive(Clone, Copy, Debug)]
-struct CopyLimits {
+pub(crate) struct CopyLimits {
     files: usize,
     bytes: u64,
 }
 
 impl CopyLimits {
-    const DEFAULT: Self = Self { files: 200_000, bytes: 4 << 30 };
+    pub(crate) const DEFAULT: Self = Self { files: 200_000, bytes: 4 << 30 };
 }
 
 /// Isolation service, which makes private copies of the workspace.
@@ -171,25 +169,17 @@ impl Copy {
         let (git, tree) = (&self.git, &self.tree);
         let initial = format!("--initial-branch={branch}");
         git.output_in(tree, &["init", "--quiet", "--template=", &format, &initial]).await?;
-        let own = self.own.to_string_lossy().into_owned();
-        git.output_in(tree, &["init", "--quiet", "--bare", "--template=", &format, "--", &own]).await?;
+        git.init_own(tree, &self.own, &source.format).await?;
         let mut objects = {
             use std::os::unix::ffi::OsStrExt;
             source.objects.as_os_str().as_bytes().to_vec()
         };
         objects.push(b'\n');
-        let dot_git = tree.join(".git");
-        let wanted = [
-            (dot_git.join("objects/info/alternates"), objects),
-            (self.own.join("info/attributes"), RAW_ATTRIBUTES.to_vec()),
-        ];
+        let path = tree.join(".git/objects/info/alternates");
         blocking(move || {
-            for (path, bytes) in wanted {
-                let parent = path.parent().unwrap_or(&path);
-                let written = std::fs::create_dir_all(parent).and_then(|()| std::fs::write(&path, bytes));
-                written.map_err(|error| WorktreeError::io("write", &path, error))?;
-            }
-            Ok::<(), WorktreeError>(())
+            let parent = path.parent().unwrap_or(&path);
+            let written = std::fs::create_dir_all(parent).and_then(|()| std::fs::write(&path, objects));
+            written.map_err(|error| WorktreeError::io("write", &path, error))
         })
         .await??;
         match &source.branch {
@@ -261,7 +251,7 @@ impl IsolatedCopy for Copy {
 }
 
 /// Copies the files of a work tree byte by byte. What is neither a file nor a link is left out.
-fn copy_files(source: &Source, to: &Path, most: CopyLimits) -> Result<(), WorktreeError> {
+pub(crate) fn copy_files(source: &Source, to: &Path, most: CopyLimits) -> Result<(), WorktreeError> {
     let too_large = |what: &'static str, most: String| {
         Err(WorktreeError::TooLarge { what, path: source.root.clone(), most })
     };

@@ -7,6 +7,10 @@ use tokio_util::sync::CancellationToken;
 use zk_core::service::{Exec, ExecRequest, Exit, OutputStream, visible_lines};
 
 use crate::WorktreeError;
+use crate::blocking::blocking;
+
+/// Attributes under which git takes files byte by byte.
+const RAW_ATTRIBUTES: &[u8] = b"* -text -eol -ident -filter -working-tree-encoding\n";
 
 /// Time limit of one git command.
 const GIT_TIME_LIMIT: Duration = Duration::from_secs(120);
@@ -51,7 +55,8 @@ pub(crate) struct Git {
 pub(crate) struct Printed {
     pub(crate) code: i32,
     pub(crate) bytes: Vec<u8>,
-    said: String,
+    /// Errors and warnings of git, in one line.
+    pub(crate) said: String,
 }
 
 impl Git {
@@ -79,6 +84,19 @@ impl Git {
             0 => Ok(printed.bytes),
             _ => Err(command_error(&args, printed.said)),
         }
+    }
+
+    /// Creates a bare repository of zk's own beside `tree`, which takes files byte by byte.
+    pub(crate) async fn init_own(&self, tree: &Path, own: &Path, format: &str) -> Result<(), WorktreeError> {
+        let (format, path) = (format!("--object-format={format}"), own.to_string_lossy().into_owned());
+        self.output_in(tree, &["init", "--quiet", "--bare", "--template=", &format, "--", &path]).await?;
+        let attributes = own.join("info/attributes");
+        blocking(move || {
+            let made = attributes.parent().map_or(Ok(()), std::fs::create_dir_all);
+            let written = made.and_then(|()| std::fs::write(&attributes, RAW_ATTRIBUTES));
+            written.map_err(|error| WorktreeError::io("write", &attributes, error))
+        })
+        .await?
     }
 
     /// Runs git and returns its exit code with its standard output.

@@ -20,6 +20,9 @@
 //! assert!(bus.service::<dyn Isolation>().is_some());
 //! ```
 //!
+//! [`GitWorkspaces`] is the [`Workspaces`](zk_core::service::Workspaces) store of runs that outlive their worker: commits on hidden
+//! refs of a bare repository.
+//!
 //! # What this crate must never know
 //!
 //! Sandboxes, permissions, settings and the location of state: the host passes a directory, an executor for
@@ -33,6 +36,7 @@ mod copies;
 mod diff;
 mod error;
 mod git;
+mod git_workspaces;
 mod kept;
 mod patch;
 mod plugin;
@@ -42,4 +46,5 @@ mod tool;
 
 pub use copies::{CopyPlace, CopyPlugins};
 pub use error::WorktreeError;
+pub use git_workspaces::GitWorkspaces;
 pub use plugin::Worktrees;

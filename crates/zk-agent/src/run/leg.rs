@@ -11,6 +11,7 @@ use zk_core::service::{
 };
 
 use super::handle::message_of;
+use super::leg_children::SUB_AGENTS;
 use super::shared::Leaving;
 use super::state::RunState;
 use crate::tools::LeftOpen;
@@ -92,7 +93,8 @@ impl RunState {
                     mailbox.take(&mail.id);
                     self.shared.abort(reason.as_deref());
                 }
-                MailKind::Result { text, .. } => self.queue_result(text, &mail.id),
+                MailKind::Result { text, .. } => self.queue_notice(text, SUB_AGENTS, &mail.id),
+                MailKind::Notice { source, text } => self.queue_notice(text, &source, &mail.id),
                 MailKind::Budget { budget } => {
                     let set = self.set_run_budget(budget, &*mailbox, &mail.id).await;
                     set.map_err(|error| self.mail_error(&error))?;

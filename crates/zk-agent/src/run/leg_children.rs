@@ -117,10 +117,9 @@ impl RunState {
         ledger.store(&self.cx, &self.agent.bus).await.map_err(|error| self.mail_error(&error))
     }
 
-    /// Queues the result of a child as a message that interrupts no call.
-    pub(super) fn queue_result(&self, text: String, id: &MailId) {
-        let message =
-            Message { id: Some(MessageId::from(id.as_str())), ..Message::injected(text, SUB_AGENTS) };
+    /// Queues a message of the harness that interrupts no call, such as the result of a child.
+    pub(super) fn queue_notice(&self, text: String, source: &str, id: &MailId) {
+        let message = Message { id: Some(MessageId::from(id.as_str())), ..Message::injected(text, source) };
         // If the run takes no more messages, the mail stays for the next leg.
         let _ = self.shared.queues().add_notice(message.shared());
     }

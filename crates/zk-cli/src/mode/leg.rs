@@ -1,12 +1,11 @@
 //! Agents of a worker: a leg opens its session under the lease, in the directory and with the preset that its job names.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use async_trait::async_trait;
 use zk_chat::{LaunchRequest, LaunchSession};
 use zk_core::service::{EngineName, Job, Lease, LegEnd, LegFailure};
-use zk_engine::{LegAgent, LegOpener, LegSessionError, SessionLeg, session_directory};
+use zk_engine::{LegAgent, LegOpener, LegPlace, LegPlaces, LegSessionError, SessionLeg, leg_place};
 use zk_session::OpeningError;
 use zk_tui::Style;
 use zk_tui::plain::SharedScreen;
@@ -21,14 +20,14 @@ use crate::sessions;
 pub(crate) struct WorkerAgents {
     launcher: Launcher,
     app: AppContext,
-    workspaces: BTreeMap<EngineName, PathBuf>,
+    places: LegPlaces,
     log: SharedScreen,
 }
 
 impl WorkerAgents {
-    /// Opener with the workspaces that this worker has by name.
-    pub(crate) fn new(app: AppContext, workspaces: BTreeMap<EngineName, PathBuf>, log: SharedScreen) -> Self {
-        Self { launcher: Launcher::new(app.clone()), app, workspaces, log }
+    /// Opener with the places that this worker has for legs.
+    pub(crate) fn new(app: AppContext, places: LegPlaces, log: SharedScreen) -> Self {
+        Self { launcher: Launcher::new(app.clone()), app, places, log }
     }
 
     fn log(&self, job: &Job, text: &str) {
@@ -45,7 +44,15 @@ impl WorkerAgents {
     fn refuse(&self, job: &Job, error: &LegSessionError) -> LegEnd {
         let next = match error {
             LegSessionError::NoWorkspace(name) => format!(": start the worker with --workspace {name}=DIR"),
-            LegSessionError::Store(_) | LegSessionError::NoDirectory(_) => String::new(),
+            LegSessionError::NoStore => {
+                ": give it the setting `fleet.workspaces` of the submitter".to_owned()
+            }
+            LegSessionError::Files(error) if error.is_temporary() => "; it is tried again soon".to_owned(),
+            LegSessionError::Store(_)
+            | LegSessionError::NoFiles
+            | LegSessionError::Files(_)
+            | LegSessionError::OtherHost(_)
+            | LegSessionError::NoDirectory(_) => String::new(),
         };
         self.log(job, &format!("{error}{next}"));
         error.end()
@@ -80,9 +87,22 @@ impl LegOpener for WorkerAgents {
     async fn open(&self, job: &Job, lease: &Lease) -> Result<Box<dyn LegAgent>, LegEnd> {
         let store = sessions::store(&self.app.work.machine)
             .map_err(|failure| self.fail(job, &failure.to_string(), LegFailure::Session))?;
-        let cwd = session_directory(&*store, job, &self.workspaces).await;
-        let cwd = cwd.map_err(|error| self.refuse(job, &error))?;
-        let app = self.app_of(job, &cwd)?;
+        let leg_place = leg_place(&*store, job, &self.places).await;
+        let leg_place = leg_place.map_err(|error| self.refuse(job, &error))?;
+        let app = self.app_of(job, leg_place.directory())?;
+        if let LegPlace::Kept(files) = &leg_place
+            && app.work.project != app.work.cwd
+        {
+            let (dir, project) = (files.directory().display(), app.work.project.display());
+            let why = format!(
+                "{dir} is within the repository {project}: set ZK_HOME or XDG_STATE_HOME to a place outside"
+            );
+            return Err(self.fail(job, &why, LegFailure::Start));
+        }
+        if matches!(leg_place, LegPlace::Kept(_)) && app.settings.context().is_on_another_machine() {
+            let why = "its commands would run on another machine, whose files are not kept: submit it without `--keep`, or with another preset";
+            return Err(self.fail(job, why, LegFailure::Start));
+        }
         let place = sessions::place(&app.work, &app.settings);
         let session = match place.begin_leg(job.session(), job.run(), lease).await {
             Ok(session) => session,
@@ -90,18 +110,34 @@ impl LegOpener for WorkerAgents {
             Err(error) => return Err(self.fail(job, &error.to_string(), LegFailure::Session)),
         };
         let host = HostOptions { lease: Some(lease.clone()), ..HostOptions::unattended(&app.settings) };
-        match Box::pin(unattended::open(&app, &session, host)).await {
-            Ok((agent, bus)) => {
-                self.log(job, &format!("leg with token {} begins", lease.token()));
-                let log = self.log.clone();
-                let log = move |text: &str| log.line(Style::PLAIN, &format!("zk: {text}"));
-                Ok(Box::new(SessionLeg::new(agent, bus, session, log)))
-            }
+        let opened = Box::pin(unattended::open(&app, &session, host)).await;
+        let (agent, bus) = match opened {
+            Ok(opened) => opened,
             Err(failure) => {
                 // The reason is reported, not an error of closing.
                 let _ = session.close().await;
-                Err(self.fail(job, &failure.to_string(), LegFailure::Start))
+                return Err(self.fail(job, &failure.to_string(), LegFailure::Start));
             }
+        };
+        self.log(job, &format!("leg with token {} begins", lease.token()));
+        let log = self.log.clone();
+        let log = move |text: &str| log.line(Style::PLAIN, &format!("zk: {text}"));
+        let files = match leg_place {
+            LegPlace::Directory(_) => None,
+            LegPlace::Kept(files) => Some(files),
+        };
+        let begun = match (&files, &session.open) {
+            (Some(files), Some(open)) => files.begin(&*store, &**open, job, &bus, log.clone()).await,
+            (Some(_), None) | (None, _) => Ok(()),
+        };
+        let leg = SessionLeg::new(agent, bus, session, log);
+        if let Err(error) = begun {
+            Box::new(leg).close().await;
+            return Err(self.refuse(job, &error));
         }
+        Ok(Box::new(match files {
+            Some(files) => leg.with_files(files),
+            None => leg,
+        }))
     }
 }

@@ -178,6 +178,7 @@ mod while_typing;
 #[cfg(test)]
 mod window;
 mod worker;
+mod worker_files;
 #[cfg(test)]
 mod working_hours;
 #[cfg(test)]

@@ -16,20 +16,20 @@ use zk_testkit::{Asked, FakeServer, Script, Turn};
 use crate::zk::{Ended, Person, program, server, until};
 
 /// Worker process; a test that fails leaves none behind.
-struct Worker(Child);
+pub(crate) struct Worker(pub(crate) Child);
 
 impl Worker {
-    fn start(person: &Person, args: &[&str]) -> Self {
+    pub(crate) fn start(person: &Person, args: &[&str]) -> Self {
         let args: Vec<&str> = ["worker"].iter().chain(args).copied().collect();
         Self(person.spawn(program(), &args, Stdio::null()))
     }
 
-    fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let pid = self.0.id().to_string();
         assert_cmd::Command::new("kill").args([&format!("-{name}"), &pid]).assert().success();
     }
 
-    fn ended(mut self) -> Option<i32> {
+    pub(crate) fn ended(mut self) -> Option<i32> {
         self.0.wait().unwrap().code()
     }
 }
@@ -48,15 +48,15 @@ fn runs(person: &Person) -> Vec<Value> {
     serde_json::from_str(&listed.stdout).unwrap()
 }
 
-fn run(person: &Person) -> Value {
+pub(crate) fn run(person: &Person) -> Value {
     runs(person).pop().unwrap()
 }
 
-fn phase(person: &Person) -> String {
+pub(crate) fn phase(person: &Person) -> String {
     run(person)["phase"].as_str().unwrap().to_owned()
 }
 
-fn submit(person: &Person, args: &[&str]) -> String {
+pub(crate) fn submit(person: &Person, args: &[&str]) -> String {
     let args: Vec<&str> = ["fleet", "submit"].iter().chain(args).copied().collect();
     let submitted = person.run(&args);
     assert_eq!(submitted.code, 0, "{}", submitted.stderr);
@@ -80,7 +80,7 @@ fn marking(asks: Arc<AtomicUsize>, second: &'static str) -> Script {
     })
 }
 
-fn sent(server: &FakeServer) -> String {
+pub(crate) fn sent(server: &FakeServer) -> String {
     server
         .requests()
         .last()

@@ -42,11 +42,12 @@ pub use exec::{
     ProcessEvent, ReadExec, TerminalSize, attend, shell_word,
 };
 pub use files::{
-    BlobError, BlobId, Blobs, CachedFile, CopyChanges, FileIdentity, FileKind, FileOwner, FileStat,
-    FileWatch, Files, GuardedPath, HostFile, HostFileError, HostFiles, HostRead, IsolatedCopy, Isolation,
-    IsolationError, OnChange, OutsideFiles, Overflow, PathError, PathGuard, Resolved, RunBy, SearchFound,
-    SearchMode, SearchQuery, StateFileError, StateFiles, StateLock, WalkEntry, WalkOptions, WalkReport,
-    WriteReceipt, make_private_dir, open_regular, read_regular,
+    BlobError, BlobId, Blobs, CachedFile, Checkpoint, CheckpointOf, CopyChanges, FileIdentity, FileKind,
+    FileOwner, FileStat, FileWatch, Files, GuardedPath, HostFile, HostFileError, HostFiles, HostRead,
+    IsolatedCopy, Isolation, IsolationError, MAX_WORKSPACE_REF_BYTES, OnChange, OutsideFiles, Overflow,
+    PathError, PathGuard, Resolved, RunBy, SearchFound, SearchMode, SearchQuery, StateFileError, StateFiles,
+    StateLock, WalkEntry, WalkOptions, WalkReport, WorkspaceError, WorkspaceRef, Workspaces, WriteReceipt,
+    make_private_dir, open_regular, read_regular,
 };
 pub use permission::{
     CallDecision, CallGuard, CallJudge, CallJudgement, CallOffer, Trust, TrustError, TrustItem,

@@ -41,7 +41,9 @@ pub fn settle_leg(end: &LegEnd) -> Settlement {
         LegEnd::Failed(failure) => Settlement::End(RunPhase::Failed, Some(failure.clone())),
         LegEnd::Handover(HandoverCause::Draining) => Settlement::Queue,
         // These causes persist: without a pause, the same worker would take the run again at once.
-        LegEnd::Handover(HandoverCause::Fenced | HandoverCause::TooNew) => Settlement::Pause(HANDOVER_PAUSE),
+        LegEnd::Handover(HandoverCause::Fenced | HandoverCause::TooNew | HandoverCause::OtherHost) => {
+            Settlement::Pause(HANDOVER_PAUSE)
+        }
         LegEnd::Parked(wait) if is_too_large(wait) => {
             Settlement::End(RunPhase::Failed, Some(LegFailure::TooLarge))
         }

@@ -145,7 +145,7 @@ impl Client<'_> {
                 return Err(EngineError::OtherJob(run.clone()).into());
             }
         }
-        let placement = Placement { run, preset, workspace, queue, priority, budget, tenant };
+        let placement = Placement { run, preset, workspace, files: None, queue, priority, budget, tenant };
         Ok(self.runs.submit(cwd, &prompt, placement).await?)
     }
 

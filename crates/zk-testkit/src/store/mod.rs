@@ -5,7 +5,10 @@ mod leases;
 mod listing;
 mod log;
 mod tree;
+mod workspaces;
 mod writers;
+
+pub use workspaces::{PrepareDir, WorkspaceOptions, check_workspaces};
 
 use std::fmt;
 use std::future::Future;

@@ -44,14 +44,18 @@ pub(crate) struct Scan<'a> {
     pub(crate) settings: &'a UndoSettings,
     /// Directories that are never scanned, such as that of the journal.
     pub(crate) excluded: &'a [PathBuf],
+    /// Whether files may be named by the objects of the workspace's own repository.
+    pub(crate) borrows: bool,
+    /// Longest time of a scan.
+    pub(crate) limit: Duration,
 }
 
 impl Scan<'_> {
     /// Scans the workspace at `root`. Files that are unchanged since `before` are not read again.
     pub(crate) fn run(&self, root: &Path, before: Option<&Snapshot>) -> Result<Snapshot, UndoError> {
-        let limit = self.settings.scan_limit();
+        let limit = self.limit;
         let identity = Identity::of(root)?;
-        let repository = Repository::of(root);
+        let repository = Repository::of(root).filter(|_| self.borrows);
         let index = match &repository {
             Some(repository) => {
                 repository.read_index(before.and_then(|before| before.index.as_ref()), self.objects)?

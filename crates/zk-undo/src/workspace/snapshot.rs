@@ -102,13 +102,18 @@ impl LeftOut {
         }
     }
 
-    /// Line for the person about the files that are not kept; `None` if there are none.
-    pub(crate) fn summary_line(&self) -> Option<String> {
+    /// Descriptions of the files that are not kept, one for each reason.
+    pub(crate) fn reasons(&self) -> Vec<String> {
         let reason = |(why, (count, example)): (&&str, &(u64, PathBuf))| {
             let files = if *count == 1 { "1 file".to_owned() } else { format!("{count} files") };
             format!("{files} {why} (such as {})", example.display())
         };
-        let reasons: Vec<String> = self.reasons.iter().map(reason).collect();
+        self.reasons.iter().map(reason).collect()
+    }
+
+    /// Line for the person about the files that are not kept; `None` if there are none.
+    pub(crate) fn summary_line(&self) -> Option<String> {
+        let reasons = self.reasons();
         (!reasons.is_empty()).then(|| format!("undo does not cover {}", reasons.join(", ")))
     }
 }

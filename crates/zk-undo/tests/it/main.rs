@@ -10,5 +10,6 @@ mod fixtures;
 mod full_disk;
 mod git;
 mod interleavings;
+mod kept;
 mod kill;
 mod undo;

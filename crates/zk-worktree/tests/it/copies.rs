@@ -14,12 +14,12 @@ use zk_core::service::{Exec, ExecRequest, Files, IsolatedCopy, Isolation, Tool, 
 use zk_exec::{Environment, LocalStateFiles, ProcessExec, WorkspaceFiles};
 use zk_worktree::Worktrees;
 
-type GitState = BTreeMap<PathBuf, (Vec<u8>, u32, std::time::SystemTime)>;
+pub(crate) type GitState = BTreeMap<PathBuf, (Vec<u8>, u32, std::time::SystemTime)>;
 
 pub(crate) struct Rig {
     pub(crate) dir: tempfile::TempDir,
     pub(crate) bus: Bus,
-    exec: Arc<ProcessExec>,
+    pub(crate) exec: Arc<ProcessExec>,
 }
 
 impl Rig {
@@ -98,7 +98,7 @@ impl Rig {
     }
 
     /// Contents, modes and timestamps of all files in the git directory.
-    fn git_state(&self) -> GitState {
+    pub(crate) fn git_state(&self) -> GitState {
         let mut found = BTreeMap::new();
         let mut left = vec![self.root().join(".git")];
         while let Some(dir) = left.pop() {

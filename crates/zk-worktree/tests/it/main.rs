@@ -3,3 +3,4 @@
 
 mod bounds;
 mod copies;
+mod kept;

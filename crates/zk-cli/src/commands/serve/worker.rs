@@ -3,13 +3,13 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use zk_core::service::{Engine, EngineError, EngineName, Take};
-use zk_engine::AgentLegs;
+use zk_engine::{AgentLegs, LegPlaces};
 use zk_tui::Style;
 use zk_tui::plain::{Screen, SharedScreen};
 
 use crate::app::{AppContext, runtime};
 use crate::args::fleet::WorkerArgs;
-use crate::commands::runs::{engine, engine_name, name, runs};
+use crate::commands::runs::{engine, engine_name, host_name, kept_workspaces, name, runs};
 use crate::configure::canonical;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::WorkerAgents;
@@ -19,11 +19,11 @@ use zk_chat::Interrupts;
 /// Serves runs until a signal ends it; their legs are then handed over to other workers.
 pub(crate) fn worker(app: &AppContext, args: &WorkerArgs) -> Outcome<Exit> {
     let given = args.name.as_deref().map(name).transpose()?;
-    let mut workspaces = BTreeMap::<EngineName, _>::new();
+    let mut named = BTreeMap::<EngineName, _>::new();
     for given in args.workspaces() {
         let (workspace, dir) =
             given.map_err(|given| Failure::usage(format!("--workspace {given}: give it as NAME=DIR")))?;
-        workspaces.insert(name(workspace)?, canonical(&app.work.cwd.join(dir))?);
+        named.insert(name(workspace)?, canonical(&app.work.cwd.join(dir))?);
     }
     let queues = args.queue.iter().map(|queue| name(queue)).collect::<Outcome<Vec<_>>>()?;
     let take = |worker| Take {
@@ -40,7 +40,8 @@ pub(crate) fn worker(app: &AppContext, args: &WorkerArgs) -> Outcome<Exit> {
     let signals = signals::watch(|| ()).map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
     signals.arm_process(stop.clone(), || ());
     let engine = engine(machine)?;
-    let agents = Arc::new(WorkerAgents::new(app.clone(), workspaces, screen.clone()));
+    let places = LegPlaces { named, host: host_name(app).ok(), kept: kept_workspaces(app)? };
+    let agents = Arc::new(WorkerAgents::new(app.clone(), places, screen.clone()));
     let legs = Arc::new(AgentLegs::new(agents).with_runs(runs(machine)?));
     let place = engine_name(machine)?;
     runtime()?.block_on(async {

@@ -55,6 +55,7 @@ pub(crate) fn fleet(app: &AppContext, action: Option<FleetAction>, json: bool) -
         FleetAction::Approve(args) => runs::approve(app, &args),
         FleetAction::Retry { run } => runs::retry(app, &run),
         FleetAction::Raise { run, budget } => runs::raise(app, &run, budget.budget()),
+        FleetAction::Files { run, dir } => runs::bring_files(app, &run, &dir),
         FleetAction::Top { once } => runs::top(app, once),
         FleetAction::Serve(args) => serve_fleet(app, &args),
         FleetAction::Drain { worker } => runs::drain(app, worker.as_deref()),

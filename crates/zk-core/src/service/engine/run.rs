@@ -62,6 +62,8 @@ pub enum HandoverCause {
     Fenced,
     /// A newer version of zk wrote the session: another worker may know its format.
     TooNew,
+    /// The workspace of the run is on another host.
+    OtherHost,
 }
 
 /// Reason for which a run cannot go on. Details are in the session and in the log of the worker: no text of a
@@ -78,6 +80,9 @@ pub enum LegFailure {
     /// The directory of the session does not exist on the worker.
     #[error("the directory of the session is not on the worker; submit the run with a workspace that is")]
     NoDirectory,
+    /// The files of the run cannot be brought to the worker.
+    #[error("the files of the run cannot be brought to the worker; its log says why")]
+    NoFiles,
     /// The store of the worker has no such session.
     #[error("the worker's store has no such session; workers and submitters need one store")]
     NoSession,

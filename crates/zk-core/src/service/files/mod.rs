@@ -4,6 +4,7 @@ mod host_files;
 mod isolation;
 mod regular;
 mod state_files;
+mod workspaces;
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -21,6 +22,9 @@ pub use host_files::{FileOwner, HostFile, HostFileError, HostFiles, HostRead, Ov
 pub use isolation::{CopyChanges, IsolatedCopy, Isolation, IsolationError};
 pub use regular::{open_regular, read_regular};
 pub use state_files::{StateFileError, StateFiles, StateLock, make_private_dir};
+pub use workspaces::{
+    Checkpoint, CheckpointOf, MAX_WORKSPACE_REF_BYTES, WorkspaceError, WorkspaceRef, Workspaces,
+};
 
 /// File access for all file tools, wherever the files are: on this machine, in a container, on another host,
 /// in an editor's buffers. Paths are resolved, confined to the allowed roots, and opened so that a link

@@ -62,6 +62,13 @@ pub enum MailKind {
         /// Result of the child, or the reason for which it has none.
         text: String,
     },
+    /// A message of the harness that interrupts no call, such as about files that a lost worker took with it.
+    Notice {
+        /// Source of the message, by name.
+        source: String,
+        /// Text of the message.
+        text: String,
+    },
     /// A budget for the run, in place of the one that it has.
     Budget {
         /// The whole budget, not an addition.
@@ -80,6 +87,7 @@ impl Mail {
             MailKind::Steer { .. }
             | MailKind::FollowUp { .. }
             | MailKind::Abort { .. }
+            | MailKind::Notice { .. }
             | MailKind::Budget { .. } => MailId::fresh(),
         };
         Self { id, kind }

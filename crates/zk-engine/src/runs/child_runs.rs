@@ -11,7 +11,7 @@ use zk_core::service::{
     RunPhase, RunStatus, StoreError, spent_in,
 };
 
-use crate::runs::Runs;
+use super::Runs;
 
 /// Number of bytes of the digest that names a child run.
 const ID_BYTES: usize = 12;

@@ -1,3 +1,7 @@
+mod child_runs;
+
+pub(crate) use child_runs::{LegChildren, tell_parent};
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,10 +10,11 @@ use zk_core::model::{Budget, Message, Role, RunId, SessionId};
 use zk_core::service::{
     Durability, Engine, EngineError, EngineName, EngineRun, Entry, EntryKind, Job, Mail, MailKind,
     NewSession, Redactor, RunFilter, RunPhase, Schedule, ScheduleTimes, ScheduledJob, SessionStore,
-    StoreError, UiAnswer, Wait,
+    StoreError, UiAnswer, Wait, WorkspaceRef,
 };
 use zk_session::{AnswerRefused, answer_question, redact_entry};
 
+use crate::StoredFiles;
 use crate::error::is_refusal;
 
 /// Runs of an engine together with their sessions in a store, with the operations of a person: submit, steer,
@@ -55,6 +60,8 @@ pub struct Placement {
     pub preset: Option<EngineName>,
     /// Name of the workspace; `None` for the directory of the session.
     pub workspace: Option<EngineName>,
+    /// Stored files that the run begins with, for the workspace [`KEPT_WORKSPACE`](crate::KEPT_WORKSPACE).
+    pub files: Option<WorkspaceRef>,
     /// Name of the queue.
     pub queue: Option<EngineName>,
     /// Priority; runs with a larger one begin first.
@@ -145,7 +152,7 @@ impl Runs {
         if let Some(known) = self.known_job(&placement).await? {
             return Ok(known);
         }
-        let session = self.store_prompt(cwd.into(), prompt).await?;
+        let session = self.store_prompt(cwd.into(), prompt, placement.files.clone()).await?;
         let job = match self.prepare_job(session.clone(), placement).await {
             Ok(job) => job,
             Err(error) => {
@@ -200,16 +207,21 @@ impl Runs {
         let open = self.store.open(session).await?;
         // Of two that come at the same moment, the second may open the session once the first has its run.
         let is_free = self.check_free(session).await;
+        let files = placement.files.clone().map(|files| StoredFiles::at_start(files).to_entry());
+        let add = async |entries: Vec<EntryKind>| {
+            if entries.is_empty() {
+                return Ok(());
+            }
+            open.append(entries, Durability::Disk).await.map(drop).map_err(RunsError::from)
+        };
         let ready = match prompt {
             _ if is_free.is_err() => is_free,
             Some(prompt) => match self.prompt_entry(prompt) {
-                Ok(entry) => {
-                    open.append(vec![entry], Durability::Disk).await.map(drop).map_err(RunsError::from)
-                }
+                Ok(entry) => add(files.into_iter().chain([entry]).collect()).await,
                 Err(error) => Err(error),
             },
             None => match open.entries().await {
-                Ok(entries) if has_unanswered_work(&entries) => Ok(()),
+                Ok(entries) if has_unanswered_work(&entries) => add(files.into_iter().collect()).await,
                 Ok(_) => Err(RunsError::NothingToDo(session.clone())),
                 Err(error) => Err(error.into()),
             },
@@ -241,7 +253,7 @@ impl Runs {
 
     /// Returns the job of a session, whose budget is stored by then.
     async fn prepare_job(&self, session: SessionId, placement: Placement) -> Result<Job, RunsError> {
-        let Placement { run, preset, workspace, queue, priority, budget, tenant } = placement;
+        let Placement { run, preset, workspace, files: _, queue, priority, budget, tenant } = placement;
         let mut job = Job::new(run.unwrap_or_else(RunId::fresh), session)?.with_priority(priority);
         if let Some(tenant) = tenant {
             job = job.with_tenant(tenant);
@@ -274,7 +286,7 @@ impl Runs {
         (cwd, prompt): (PathBuf, &str),
         placement: Placement,
     ) -> Result<Schedule, RunsError> {
-        let template = self.store_prompt(cwd, prompt).await?;
+        let template = self.store_prompt(cwd, prompt, placement.files.clone()).await?;
         let Placement { preset, workspace, queue, .. } = placement;
         let job = ScheduledJob { template: template.clone(), preset, workspace, queue };
         let plan = Schedule { name, times, job };
@@ -383,6 +395,7 @@ impl Runs {
             run: None,
             preset: run.job.preset().cloned(),
             workspace: run.job.workspace().cloned(),
+            files: None,
             queue: run.job.queue().cloned(),
             priority: run.job.priority(),
             budget: None,
@@ -420,11 +433,18 @@ impl Runs {
         Ok(EntryKind::Message { message: message.shared(), usage: None })
     }
 
-    /// Stores a new session with an unanswered prompt.
-    async fn store_prompt(&self, cwd: PathBuf, prompt: &str) -> Result<SessionId, RunsError> {
-        let entry = self.prompt_entry(prompt)?;
+    /// Stores a new session with an unanswered prompt, and the files that its runs begin with.
+    async fn store_prompt(
+        &self,
+        cwd: PathBuf,
+        prompt: &str,
+        files: Option<WorkspaceRef>,
+    ) -> Result<SessionId, RunsError> {
+        let prompt = self.prompt_entry(prompt)?;
+        let files = files.map(|files| StoredFiles::at_start(files).to_entry());
         let open = self.store.create(NewSession { id: None, cwd, parent: None }).await?;
-        let stored = open.append(vec![entry], Durability::Disk).await;
+        let entries = files.into_iter().chain([prompt]).collect();
+        let stored = open.append(entries, Durability::Disk).await;
         let (id, closed) = (open.id().clone(), open.close().await);
         drop(open);
         if let Err(error) = stored.map(drop).and(closed) {
