@@ -7,7 +7,7 @@ use zk_agent::{Agent, RunOptions};
 use zk_core::model::AgentError;
 use zk_core::service::{ChildRuns, HandoverCause, Job, Lease, LegEnd, LegFailure, Legs, RunStatus, Wait};
 
-use crate::leg_session::STORE_PAUSE;
+use crate::leg_session::error::STORE_PAUSE;
 use crate::runs::{LegChildren, Runs, tell_parent};
 use crate::workspaces::WorkspaceName;
 

@@ -40,7 +40,8 @@ mod worker;
 mod workspaces;
 
 pub use agent_legs::{AgentLegs, LegAgent, LegOpener};
-pub use leg_session::{LegSessionError, SessionLeg, leg_place};
+pub use leg_session::error::LegSessionError;
+pub use leg_session::{SessionLeg, leg_place};
 pub use local::LocalEngine;
 pub use location::{ChosenEngine, EngineKind, EngineLocation, EngineLocationError};
 pub use runs::{Placement, Runs, RunsError};

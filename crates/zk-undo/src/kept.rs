@@ -149,7 +149,7 @@ impl Shared {
             .map_err(|error| self.unreachable(&error.to_string()))?;
         let kept = self.objects.put(&manifest).map_err(|error| self.failure(&error))?;
         let hash = kept.ok_or_else(|| self.unreachable("it is full"))?;
-        self.last().insert(root.clone(), snapshot);
+        self.last().insert(root, snapshot);
         Ok(Checkpoint { reference: WorkspaceRef::new(&format!("{KIND}:{hash}"))?, left_out })
     }
 

@@ -12,6 +12,7 @@ use crate::terminal::Terminal;
 use crate::zk::{Person, path, program, server, until};
 
 /// Person whose zk was killed while a patch of `main.1` waited; the model gives `last` in the next process.
+#[expect(clippy::disallowed_methods, reason = "the repository is made as a person makes it")]
 fn killed(last: fn(usize) -> Turn) -> (Person, zk_testkit::FakeServer) {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();

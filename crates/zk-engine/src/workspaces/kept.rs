@@ -18,7 +18,7 @@ use zk_core::service::{
 use super::FILES_SOURCE;
 use super::keeper::KeepFiles;
 use super::log::{FilesLog, StoredFiles, UnkeptCall};
-use crate::leg_session::LegSessionError;
+use crate::leg_session::error::LegSessionError;
 
 /// Name of the directory with the files, in the directory of a run.
 const TREE: &str = "tree";

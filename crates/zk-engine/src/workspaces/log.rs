@@ -1,4 +1,4 @@
-//! What the log of a session says about the files of its run.
+//! Entries of a session about the files of its run.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -11,7 +11,7 @@ impl App {
             .completes_automatically()
             .then(|| List::of(self.composer.before_caret(), old, &self.host.completer));
         if let Some(list) = list.flatten() {
-            self.focus.replace_aid(Aid::Completion(list));
+            self.focus.replace_aid(Aid::Completion(Box::new(list)));
         }
     }
 
@@ -20,13 +20,13 @@ impl App {
         let (is_awaited, old) = match self.focus.replace_aid(Aid::None) {
             Aid::Awaited => (true, None),
             // The names of other lists may have changed.
-            Aid::Completion(list) => (false, Some(list).filter(List::is_of_files)),
+            Aid::Completion(list) => (false, Some(*list).filter(List::is_of_files)),
             Aid::None | Aid::Search(_) => (false, None),
         };
         let list = (is_awaited || self.completes_automatically())
             .then(|| List::of(self.composer.before_caret(), old, &self.host.completer));
         match list.flatten() {
-            Some(list) => self.focus.replace_aid(Aid::Completion(list)),
+            Some(list) => self.focus.replace_aid(Aid::Completion(Box::new(list))),
             None if is_awaited => self.focus.replace_aid(Aid::Awaited),
             None => Aid::None,
         };
@@ -73,7 +73,7 @@ impl App {
         match List::of(before, None, &self.host.completer) {
             Some(list) if !list.is_empty() => {
                 let is_only = list.has_one_match();
-                self.focus.replace_aid(Aid::Completion(list));
+                self.focus.replace_aid(Aid::Completion(Box::new(list)));
                 if is_only {
                     self.insert_choice();
                 }

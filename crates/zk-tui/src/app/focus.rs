@@ -9,7 +9,7 @@ pub(super) enum Focus {
     /// Open question; the draft stays beside it.
     Question(Box<CardState>, Aid),
     /// Picker in place of the draft.
-    Picker(Picker),
+    Picker(Box<Picker>),
 }
 
 /// List or search that helps with the draft.
@@ -21,7 +21,7 @@ pub(super) enum Aid {
     /// first.
     Awaited,
     /// Completions of the typed word.
-    Completion(List),
+    Completion(Box<List>),
     /// A search in the history.
     Search(Search),
 }
@@ -114,7 +114,7 @@ impl Focus {
     /// Takes the list of completions out.
     pub(super) fn take_list(&mut self) -> Option<List> {
         match self.replace_aid(Aid::None) {
-            Aid::Completion(list) => Some(list),
+            Aid::Completion(list) => Some(*list),
             aid => {
                 self.replace_aid(aid);
                 None

@@ -30,7 +30,7 @@ impl App {
             self.set_hint(messages::QUESTION_WAITS);
             return;
         }
-        self.focus = Focus::Picker(Picker::new(kind, &self.host.completer, self.transcript.view()));
+        self.focus = Focus::Picker(Box::new(Picker::new(kind, &self.host.completer, self.transcript.view())));
     }
 
     /// Handles a key in a picker.

@@ -5,7 +5,7 @@ use zk_view::{View, sanitise};
 use super::entries::{agent_entries, job_entries};
 use super::fuzzy::matches_with_contents;
 use super::list::quoted;
-use super::picker_kind::{KEYS, PickerKind};
+use super::picker_kind::{KEYS, OTHER_BRANCH, PickerKind, TREE_FILTERS};
 use super::{Asked, Completer, Offered};
 use crate::inline::Caret;
 use crate::keys::{Direction, Key};
@@ -57,11 +57,6 @@ pub(crate) enum PickerKey {
     /// Action on the marked entry; the picker stays open.
     Act(Picked),
 }
-
-/// Keywords that a tree entry's notes must contain, for each state of the filter.
-const TREE_FILTERS: [&str; 3] = ["", "prompt", "labelled"];
-/// Keyword in the notes of tree entries that are on other branches.
-const OTHER_BRANCH: &str = "elsewhere";
 
 /// Mode of a picker's keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,6 +2,11 @@ use std::collections::HashSet;
 
 use super::{Asked, Completer};
 
+/// Keywords that a tree entry's notes must contain, for each state of the filter.
+pub(super) const TREE_FILTERS: [&str; 3] = ["", "prompt", "labelled"];
+/// Keyword in the notes of tree entries that are on other branches.
+pub(super) const OTHER_BRANCH: &str = "elsewhere";
+
 /// Entries that a picker chooses among.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PickerKind {

@@ -238,6 +238,7 @@ fn shown_everywhere(text: &str, asked: &str) -> String {
         notes: names.clone(),
         labels: names.clone(),
         hints: names.clone(),
+        contents: names.clone(),
         levels: names.iter().map(|_| names.clone()).collect(),
         level: names.first().map(|name| name.as_str().into()),
         remark: names.first().map(|name| name.as_str().into()),

@@ -57,7 +57,7 @@ fn running_output_and_remarks_keep_the_margin_and_an_address_stays_whole() {
     );
     let body = json!({"form": {"form": "command", "exit": {"how": "code", "code": 0}},
         "lines": [format!("see {address}")], "total_lines": 1, "expandable": false});
-    let mut done = call.clone();
+    let mut done = call;
     done["state"] = json!("done");
     done["body"] = body;
     close(&mut desk, "c", &done);
