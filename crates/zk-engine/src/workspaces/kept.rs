@@ -363,7 +363,7 @@ mod tests {
         let bus = Bus::new();
         let text =
             lost_text(&[call("make \u{1b}[31mall"), call("make \u{1b}[31mall")], &bus, here, &run).unwrap();
-        assert!(!text.contains('\u{1b}') && text.matches("make").count() == 1, "{text}");
+        assert!(!text.contains('\u{1b}') && text.matches("- make").count() == 1, "{text}");
         assert_eq!(lost_text(&[], &bus, here, &run), None);
     }
 }
