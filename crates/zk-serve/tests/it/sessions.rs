@@ -335,7 +335,7 @@ async fn a_client_that_is_silent_loses_its_session_and_one_that_renews_keeps_it(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_whose_session_was_taken_writes_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let server = Running::start(sqlite(dir.path()), Duration::from_millis(100)).await;
+    let server = Running::start(sqlite(dir.path()), Duration::from_millis(1)).await;
     let first = server.client().create(new("s_1")).await.unwrap();
     add_at_last(&*first, "one").await;
     let other = server.client();
