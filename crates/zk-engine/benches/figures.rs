@@ -209,7 +209,7 @@ fn calls_for(turns: usize, told: impl Fn() + Send + Sync + 'static) -> Script {
         if asked.number > turns {
             return Turn::new().text("done");
         }
-        // Calls differ, so that none counts as repeated.
+        // Arguments differ, since repeated calls would stop the run.
         let args = |call| json!({ "call": asked.number * CALLS_PER_TURN + call });
         (0..CALLS_PER_TURN).fold(Turn::new(), |turn, call| turn.call("nothing", args(call)))
     })

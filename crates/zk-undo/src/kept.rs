@@ -20,7 +20,7 @@ use crate::workspace::scan::Scan;
 use crate::workspace::snapshot::{Known, Snapshot};
 use crate::{FileState, UndoError, UndoSettings};
 
-/// Kind of the references.
+/// Store kind in a [`WorkspaceRef`], before the colon.
 const KIND: &str = "files";
 
 /// Newest format of manifests.

@@ -367,8 +367,8 @@ pub(crate) async fn step_entries_of_branch(shared: &Shared, cx: &Cx) -> Result<V
     Ok(entries.iter().filter_map(step_of).collect())
 }
 
-/// Paths whose files differ from those at a point of the conversation, by the entries of the branch that ends there and
-/// as far as the journal knows: those that `/undo here` would bring back.
+/// Changed paths since a point of the conversation, at which the branch of these entries ends: those that `/undo here`
+/// would bring back, as far as the journal knows.
 ///
 /// # Errors
 /// [`UndoError`] when the journal cannot be read.

@@ -27,7 +27,7 @@ use crate::git::{Git, Printed};
 use crate::source::Source;
 use crate::sweep::Home;
 
-/// Kind of the references.
+/// Store kind in a [`WorkspaceRef`], before the colon.
 const KIND: &str = "git";
 /// Directory of the hidden refs.
 const REFS: &str = "refs/zk/runs";

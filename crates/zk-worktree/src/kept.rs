@@ -161,7 +161,7 @@ impl Keeper {
         }
     }
 
-    /// Forgets the patches of a conversation that was left. Their files stay for its next start.
+    /// Clears the state of a conversation that was left. The files of its patches stay for its next start.
     pub(crate) fn forget(&self) {
         let mut state = self.patches.lock();
         (state.waiting, state.writers, state.shown) = Default::default();
@@ -233,7 +233,7 @@ fn encode(patch: &Patch) -> serde_json::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads the bytes of a kept patch; `None` if they are damaged.
+/// Deserialises a kept patch; `None` if its bytes are damaged.
 fn decode(bytes: &[u8], file: PathBuf) -> Option<Patch> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
     let (header, mut rest) = bytes.split_at_checked(end)?;

@@ -246,8 +246,8 @@ pub trait ConversationFactory: Send + Sync {
         None
     }
 
-    /// Paths whose files differ from those at a point of the conversation, by the plugins' entries of the branch that
-    /// ends there; empty where nothing is known.
+    /// Changed paths since a point of the conversation, at which the branch of these entries ends; empty where nothing is
+    /// known.
     async fn paths_changed_since(&self, _branch: Vec<CustomEntry>, _cx: &Cx) -> Vec<String> {
         Vec::new()
     }

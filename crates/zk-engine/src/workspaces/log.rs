@@ -30,7 +30,7 @@ pub struct StoredFiles {
 }
 
 impl StoredFiles {
-    /// Files at the beginning of a run.
+    /// Creates the entry of a run's first checkpoint, before its first leg.
     #[must_use]
     pub fn at_start(reference: WorkspaceRef) -> Self {
         Self { reference, copy: None }

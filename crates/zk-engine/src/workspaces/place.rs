@@ -9,7 +9,7 @@ use super::{KeptWorkspaces, LegFiles};
 /// Name of the workspace of a run whose files are in the store of workspaces (`fleet.workspaces`).
 pub const KEPT_WORKSPACE: &str = "kept";
 
-/// Beginning of the name of a workspace, and of a queue, that is one host's.
+/// Prefix of the names of workspaces and queues that belong to one host.
 const HOST_PREFIX: &str = "host:";
 
 /// Name of a machine, for runs whose files are on its disk.

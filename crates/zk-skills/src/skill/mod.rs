@@ -144,7 +144,7 @@ impl Skill {
     /// Skill that a program or settings give in parts.
     ///
     /// # Errors
-    /// A diagnostic if the skill cannot be used.
+    /// [`Diagnostic`] with the reason for which the skill cannot be used.
     pub(crate) fn of_parts(name: &str, description: &str, text: &str) -> Result<Self, Diagnostic> {
         if let Some(fault) = name_faults(name, name).first() {
             let form =

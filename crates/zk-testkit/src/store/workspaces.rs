@@ -17,8 +17,8 @@ use crate::report::Conformance;
 /// Longest time for one check.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Size of the large file of the checks, in bytes.
-const LARGE_BYTES: usize = 10 << 20;
+/// Size in bytes of the binary file that the checks carry.
+const BINARY_FILE_BYTES: usize = 10 << 20;
 
 /// Preparation of a directory for its first checkpoint.
 pub type PrepareDir = Arc<dyn Fn(&Path) + Send + Sync>;
@@ -199,7 +199,8 @@ fn text(error: impl fmt::Display) -> String {
 
 async fn check_files(case: &Case) -> Outcome {
     let project = case.project("project")?;
-    let large: Vec<u8> = (0..LARGE_BYTES).map(|at| (at.wrapping_mul(2_654_435_761) >> 7) as u8).collect();
+    let large: Vec<u8> =
+        (0..BINARY_FILE_BYTES).map(|at| (at.wrapping_mul(2_654_435_761) >> 7) as u8).collect();
     fs::write(project.join("large.bin"), &large).map_err(text)?;
     if case.options.carries_permissions {
         fs::set_permissions(project.join("lines"), fs::Permissions::from_mode(0o600)).map_err(text)?;

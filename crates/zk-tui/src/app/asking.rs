@@ -15,8 +15,8 @@ const KEPT_PAUSE: Duration = Duration::from_millis(300);
 
 /// Questions, and the keys that may answer them.
 impl App {
-    /// Leaves the text in the draft if a question is open, as it may have been typed as an answer. A second Enter
-    /// sends it. A command is not kept: it is no answer.
+    /// Keeps the draft when Enter is pressed beside an open question, since the text may have been meant as an answer. A
+    /// second Enter sends it. Commands are sent at once: they are no answers.
     pub(super) fn keeps_draft_at_question(&mut self) -> bool {
         if self.focus.card().is_none() || self.composer.text().trim_start().starts_with('/') {
             return false;

@@ -54,7 +54,7 @@ pub struct Screen {
     held: Option<SafeText>,
     /// First write error, after which nothing is written.
     broken: Option<std::io::Error>,
-    /// Margin of prose.
+    /// Left margin of wrapped text, as spaces; empty on plain lines.
     margin: &'static str,
 }
 

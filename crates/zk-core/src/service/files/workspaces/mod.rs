@@ -13,7 +13,7 @@ use crate::model::RunId;
 /// Store of the files of runs, which every worker reaches: a run that loses its worker goes on elsewhere with the files
 /// of the last checkpoint.
 ///
-/// A store carries regular files with their execute permission, symbolic links, and names of any bytes. It leaves out
+/// Carried are regular files with their execute permission, symbolic links, and names of any bytes. Left out is
 /// what `.gitignore` files ignore, the repository of the directory itself, and files that are neither regular nor links.
 ///
 /// ```
