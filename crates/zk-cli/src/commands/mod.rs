@@ -33,9 +33,11 @@ pub(crate) use serve::acp;
 pub(crate) use serve::{agent_sdk, exec_server, rpc, rpc_schema, serve_fleet, serve_sessions, web, worker};
 pub(crate) use sessions::replay::{bug_command, replay};
 pub(crate) use sessions::{attach, fleet, handoff, memory, redo, runs, sessions, turn_diff, undo};
+use std::fmt::Display;
 pub(crate) use trust::trust;
 pub(crate) use update::check as update_check;
 pub(crate) use window::{context, prompt_command};
+
 use zk_serve::print::RunResult;
 use zk_tui::Style;
 use zk_tui::plain::Screen;
@@ -90,4 +92,9 @@ fn size(bytes: u64) -> String {
         1_000_000..1_000_000_000 => format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000),
         _ => format!("{}.{} GB", bytes / 1_000_000_000, bytes % 1_000_000_000 / 100_000_000),
     }
+}
+
+/// Count with its noun, in the singular or the plural.
+fn counted<N: Display + PartialEq + From<u8>>(count: N, one: &str, many: &str) -> String {
+    if count == N::from(1) { format!("1 {one}") } else { format!("{count} {many}") }
 }

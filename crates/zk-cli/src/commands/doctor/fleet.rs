@@ -6,7 +6,8 @@ use zk_core::service::{
 
 use super::findings::{Finding, failure, fine, warning};
 use crate::app::{Machine, runtime};
-use crate::commands::runs::{count_legs, engine};
+use crate::commands::counted;
+use crate::commands::runs::engine;
 use crate::exit::Outcome;
 
 /// Time after which a queued or running run without a change is said to make no progress.
@@ -58,7 +59,8 @@ fn check_engine(health: &EngineHealth, now: SystemTime) -> Vec<Finding> {
 fn check_workers(health: &EngineHealth, runs: &[EngineRun], schedules: usize) -> Vec<Finding> {
     let (alive, gone): (Vec<_>, Vec<_>) = health.workers.iter().partition(|worker| worker.is_alive);
     let waiting = runs.iter().filter(|run| run.phase == RunPhase::Queued).count();
-    let describe = |worker: &&WorkerHealth| format!("{} ({})", worker.name, count_legs(worker.legs));
+    let describe =
+        |worker: &&WorkerHealth| format!("{} ({})", worker.name, counted(worker.legs, "leg", "legs"));
     let first = match (alive.as_slice(), waiting + schedules) {
         ([], 0) => fine("workers: none, and nothing waits for one"),
         ([], _) => warning(format!(

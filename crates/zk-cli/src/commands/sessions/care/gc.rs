@@ -3,9 +3,9 @@ use std::time::Duration;
 use zk_session::{Leftover, LeftoverKind, Leftovers, SqliteStore};
 
 use super::trash::age_of_trash;
-use super::{Printed, counted, plain};
+use super::{Printed, plain};
 use crate::app::AppContext;
-use crate::commands::size;
+use crate::commands::{counted, size};
 use crate::exit::Outcome;
 use crate::sessions::place;
 

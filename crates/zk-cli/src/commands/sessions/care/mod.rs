@@ -85,10 +85,6 @@ fn warn(notices: &[String]) {
     notices.iter().for_each(|notice| print_stderr(&format!("zk: {notice}")));
 }
 
-fn counted(count: usize, one: &str, many: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
-}
-
 impl Explain for SearchError {
     fn exit(&self) -> Exit {
         match self {

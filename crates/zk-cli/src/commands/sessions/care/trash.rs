@@ -4,10 +4,10 @@ use zk_chat::age;
 use zk_core::service::visible_line;
 use zk_session::SqliteStore;
 
-use super::{Printed, counted, plain, resolved};
+use super::{Printed, plain, resolved};
 use crate::app::AppContext;
 use crate::args::session_care::TrashAction;
-use crate::commands::size;
+use crate::commands::{counted, size};
 use crate::exit::Outcome;
 use crate::sessions::{place, require_id};
 
@@ -17,7 +17,7 @@ pub(super) async fn delete(app: &AppContext, store: &SqliteStore, id: &str) -> O
     let id = resolved(store, id, "`zk sessions delete`").await?;
     trash.put(&id).await?;
     trash.remove_older(age_of_trash(app)).await?;
-    let days = counted(app.settings.program.trash_days as usize, "day", "days");
+    let days = counted(app.settings.program.trash_days, "day", "days");
     Ok(plain(vec![format!(
         "{id} is in the trash for {days}; `zk sessions trash restore {id}` brings it back"
     )]))

@@ -4,7 +4,8 @@ use zk_core::service::{SessionFilter, SessionStore, StoreError};
 use zk_session::{SqliteStore, Verification};
 use zk_tui::Style;
 
-use super::{Printed, counted, plain, resolved, warn};
+use super::{Printed, plain, resolved, warn};
+use crate::commands::counted;
 use crate::exit::{Exit, Outcome};
 use crate::sessions::store_failure;
 
@@ -42,7 +43,7 @@ fn verification_lines(id: &SessionId, result: &Result<Verification, StoreError>)
         Ok(found) => found,
         Err(error) => return vec![(Style::RED, error.to_string())],
     };
-    let entries = counted(usize::try_from(found.entries).unwrap_or(usize::MAX), "entry", "entries");
+    let entries = counted(found.entries, "entry", "entries");
     let mut notes = Vec::new();
     match found.chain_from {
         Some(1) => {}

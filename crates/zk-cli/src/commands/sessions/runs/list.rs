@@ -5,7 +5,7 @@ use zk_tui::term::print_stderr;
 
 use super::{engine, local_engine};
 use crate::app::{AppContext, runtime};
-use crate::commands::{print, print_text};
+use crate::commands::{counted, print, print_text};
 use crate::exit::{Exit, Failure, Outcome};
 
 /// Most runs that the overview lists beside the conversations.
@@ -58,11 +58,6 @@ fn unreadable_line(entry: &UnreadableEntry) -> String {
     format!("{id}  unreadable {}: {why}", entry.kind)
 }
 
-/// Number of legs in words.
-pub(crate) fn count_legs(legs: u64) -> String {
-    if legs == 1 { "1 leg".to_owned() } else { format!("{legs} legs") }
-}
-
 fn lines_of(run: &EngineRun) -> Vec<String> {
     let id = run.job.run();
     let worker = match (&run.worker, run.phase) {
@@ -73,7 +68,7 @@ fn lines_of(run: &EngineRun) -> Vec<String> {
     let mut lines = vec![format!(
         "{id}  {:<9}  {}  {}  session {}{queue}{worker}",
         run.phase.as_str(),
-        count_legs(run.legs),
+        counted(run.legs, "leg", "legs"),
         age(run.changed),
         run.job.session(),
     )];

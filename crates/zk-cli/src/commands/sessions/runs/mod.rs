@@ -24,7 +24,7 @@ use crate::sessions;
 pub(crate) use change::{raise, retry};
 pub(crate) use decide::{abort, approve, drain, steer};
 pub(crate) use files::{bring_files, host_name, kept_workspaces};
-pub(crate) use list::{count_legs, list, overview};
+pub(crate) use list::{list, overview};
 pub(crate) use place::{attach, handoff, submit};
 pub(crate) use schedule::schedule;
 pub(crate) use top::top;

@@ -6,8 +6,9 @@ use zk_core::service::{EngineHealth, EngineRun, RunFilter, RunPhase, UnreadableE
 use zk_tui::Style;
 use zk_tui::plain::Screen;
 
-use super::{count_legs, engine};
+use super::engine;
 use crate::app::{AppContext, runtime};
+use crate::commands::counted;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals;
 use tokio_util::sync::CancellationToken;
@@ -64,7 +65,11 @@ fn picture(health: &EngineHealth, runs: &[EngineRun], unreadable: &[UnreadableEn
             (true, true) => "draining",
             (true, false) => "serving",
         };
-        lines.push(format!("worker {:<20}  {state:<8}  {}", worker.name, count_legs(worker.legs)));
+        lines.push(format!(
+            "worker {:<20}  {state:<8}  {}",
+            worker.name,
+            counted(worker.legs, "leg", "legs")
+        ));
     }
     lines.push(format!("{:<28}  {:<9}  {:>5}  {:>8}  state", "run", "phase", "legs", "since"));
     for run in runs {
