@@ -91,7 +91,9 @@ impl<'a> Named<'a> {
         let (name, commit) = rest.split_once('@').ok_or_else(invalid)?;
         let is_commit =
             matches!(commit.len(), 40 | 64) && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let is_ours = name.starts_with("refs/zk/runs/") && !name.contains("..") && !name.contains("//");
+        let is_ours = name.strip_prefix(REFS).is_some_and(|run| run.starts_with('/'))
+            && !name.contains("..")
+            && !name.contains("//");
         if is_commit && is_ours { Ok(Self { name, commit }) } else { Err(invalid()) }
     }
 }
@@ -150,8 +152,8 @@ impl Shared {
     }
 
     /// Runs git on a repository of zk's own.
-    async fn run_own(&self, own: &Own, args: &[&str]) -> Result<Printed, WorkspaceError> {
-        let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+    async fn run_own(&self, own: &Own, args: &[impl AsRef<OsStr>]) -> Result<Printed, WorkspaceError> {
+        let args: Vec<OsString> = args.iter().map(|arg| arg.as_ref().to_owned()).collect();
         let mut variables: Vec<(&str, &OsStr)> =
             vec![("GIT_DIR", own.repository.as_os_str()), ("GIT_WORK_TREE", own.tree.as_os_str())];
         variables.extend(REMOTE.iter().map(|(name, value)| (*name, OsStr::new(*value))));
@@ -194,13 +196,8 @@ impl Shared {
         if base_tree.as_ref() != Some(&tree) {
             let nested = self.nested(own, base_tree.as_deref(), &tree).await?;
             for path in &nested {
-                let remove: Vec<OsString> =
-                    ["update-index", "--force-remove", "--"].iter().map(OsString::from).collect();
-                let remove = [remove, vec![path.clone().into_os_string()]].concat();
-                let variables =
-                    [("GIT_DIR", own.repository.as_os_str()), ("GIT_WORK_TREE", own.tree.as_os_str())];
-                let ran = self.git.run(&own.tree, &remove, &variables).await;
-                ran.map_err(|error| WorkspaceError::io("keep the files of", &own.tree, error))?;
+                let remove = ["update-index", "--force-remove", "--"].map(OsStr::new);
+                self.run_own(own, &[&remove[..], &[path.as_os_str()]].concat()).await?;
                 left_out.push(nested_line(&path.to_string_lossy()));
             }
             if !nested.is_empty() {
