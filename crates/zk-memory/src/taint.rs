@@ -8,7 +8,7 @@ use zk_core::events::{
     SessionMessages, SystemSections, SystemTransform, ToolEnd, ToolResultsAfter, TurnAfter,
 };
 use zk_core::kernel::{Cx, HookOptions, Reach, Scope, Stage};
-use zk_core::model::{Block, MENTIONED_BY, Message, Role};
+use zk_core::model::{Block, MENTIONED_BY, Message, Role, TYPED_DURING_RUN};
 use zk_core::service::{
     ContextId, DYNAMIC_CONTEXT, ExpandedPrompts, QUERY_CONTEXT, RunTool, RunTools, Tool, WINDOW_OWNER,
     is_dynamic_context, visible_line,
@@ -72,9 +72,6 @@ const OWN_REQUEST_PARTS: [&str; 1] = ["budget"];
 /// Branch names that contain no text of others. Any other name is a text of whoever made the branch.
 const PLAIN_BRANCHES: [&str; 5] =
     ["branch main", "branch master", "branch trunk", "branch develop", "branch dev"];
-
-/// Author names of messages that a person typed during a run.
-const TYPED_DURING_RUN: [&str; 2] = ["steer", "follow-up"];
 
 /// Prompt-injection taint of each conversation on a bus: the untrusted content in its context.
 #[derive(Debug, Default)]

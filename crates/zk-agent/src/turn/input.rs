@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use zk_core::events::Input;
-use zk_core::model::{AgentError, Block, Message};
+use zk_core::model::{AgentError, Block, Message, TYPED_DURING_RUN};
 
 use crate::run::RunState;
 
@@ -24,7 +24,7 @@ impl RunState {
     ) -> Result<Vec<Arc<Message>>, AgentError> {
         let mut read = Vec::with_capacity(messages.len());
         for message in messages {
-            let by_person = matches!(message.injected_by.as_deref(), None | Some("steer" | "follow-up"));
+            let by_person = message.injected_by.as_deref().is_none_or(|by| TYPED_DURING_RUN.contains(&by));
             if !by_person || !self.cx.bus().has_listeners::<Input>() {
                 read.push(message.clone());
                 continue;

@@ -10,6 +10,10 @@ use super::{Block, MessageId, ModelRef, StopReason, ToolCall, ToolResult};
 /// name and extent follow, such as `@cart.py · 42 lines`.
 pub const MENTIONED_BY: &str = "@";
 
+/// Values of [`Message::injected_by`] for messages that a person typed during a run: `steer` before its next turn, and
+/// `follow-up` after its last one.
+pub const TYPED_DURING_RUN: [&str; 2] = ["steer", "follow-up"];
+
 /// Author role of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]

@@ -29,7 +29,7 @@ pub use diff::UnifiedDiff;
 pub use error::{AgentError, ErrorKind, Phase, ProviderError};
 pub use finish::StopReason;
 pub use ids::{AgentId, CallId, EntryId, MailId, MessageId, RunId, SessionId, TurnId};
-pub use message::{MENTIONED_BY, Message, Role};
+pub use message::{MENTIONED_BY, Message, Role, TYPED_DURING_RUN};
 pub use models::{
     Capabilities, Model, ModelRef, PriceTier, Prices, Rates, ThinkingLevel, ThinkingRequest, ThinkingSupport,
     ToolProtocol,

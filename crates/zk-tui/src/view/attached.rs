@@ -1,17 +1,14 @@
 use zk_core::events::UserBash;
 use zk_core::kernel::Event;
-use zk_core::model::MENTIONED_BY;
+use zk_core::model::{MENTIONED_BY, TYPED_DURING_RUN};
 use zk_core::service::has_skill_text;
 use zk_view::Text;
 
 use super::counted;
 
-/// Author of a person's message to a run that goes on.
-const STEERED_BY: &str = "steer";
-
 /// Whether an injected text is a notice of zk or a plugin, and not a message of the person.
 pub(crate) fn is_notice(by: &Text) -> bool {
-    by.as_str() != STEERED_BY
+    !TYPED_DURING_RUN.contains(&by.as_str())
 }
 
 /// Row in place of an injected text that the person knows: a file that they named, the text of a skill, or output of a
@@ -50,6 +47,12 @@ mod tests {
         let ran = "The user ran a command.\n$ make\nall done\n(exit code 0)";
         assert_eq!(folded("user:bash", ran).as_deref(), Some("  with the output of !make"));
         assert_eq!(folded("budget", "two turns are left"), None);
+    }
+
+    #[test]
+    fn a_message_that_was_typed_during_a_run_is_no_notice() {
+        let notices = ["steer", "follow-up", "jobs", "budget"].map(|by| is_notice(&Text::line(by)));
+        assert_eq!(notices, [false, false, true, true]);
     }
 
     #[test]
