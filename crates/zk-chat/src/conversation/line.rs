@@ -112,9 +112,12 @@ impl Chat {
         if name.starts_with("skill:") {
             return cx.item::<dyn Command>(name).is_some();
         }
+        if !line.starts_with('/') {
+            return false;
+        }
         // The files may have changed since the last command.
         refresh_files(&cx).await;
-        line.starts_with('/') && is_command_file(name, &cx)
+        is_command_file(name, &cx)
     }
 
     /// Waits until no question is open before a line is read. Escape and Ctrl-C decline the question.
