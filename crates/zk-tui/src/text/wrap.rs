@@ -24,6 +24,9 @@ pub(crate) fn wrap(line: &Row, first: &Row, rest: &Row, width: usize) -> Vec<Row
     rows
 }
 
+/// Minimum width at which words are cut, in columns.
+const MIN_CUT_COLUMNS: usize = 8;
+
 /// Wraps a line like [`wrap`], and cuts words that are longer than a row, so that every row keeps its prefix.
 /// Only an address stays whole for copying.
 pub(crate) fn wrap_within(line: &Row, first: &Row, rest: &Row, width: usize) -> Vec<Row> {
@@ -44,9 +47,6 @@ pub(crate) fn wrap_within(line: &Row, first: &Row, rest: &Row, width: usize) -> 
     }
     rows
 }
-
-/// Minimum width at which words are cut, in columns.
-const MIN_CUT_COLUMNS: usize = 8;
 
 /// Splits a row at the screen's edge, like a terminal.
 pub(crate) fn soft_split(row: &Row, width: usize) -> Vec<Row> {

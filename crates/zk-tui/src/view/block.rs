@@ -126,8 +126,6 @@ pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row
             let mut rows = Vec::new();
             if !title.is_empty() {
                 rows.push(Row::of(Style::BOLD, title.as_str()));
-            }
-            if !title.is_empty() {
                 rows.extend(body.lines.iter().map(|line| Row::of(Style::PLAIN, line.as_str())));
                 return rows;
             }
