@@ -33,7 +33,6 @@ pub(crate) use serve::acp;
 pub(crate) use serve::{agent_sdk, exec_server, rpc, rpc_schema, serve_fleet, serve_sessions, web, worker};
 pub(crate) use sessions::replay::{bug_command, replay};
 pub(crate) use sessions::{attach, fleet, handoff, memory, redo, runs, sessions, turn_diff, undo};
-use std::fmt::Display;
 pub(crate) use trust::trust;
 pub(crate) use update::check as update_check;
 pub(crate) use window::{context, prompt_command};
@@ -95,6 +94,6 @@ fn size(bytes: u64) -> String {
 }
 
 /// Count with its noun, in the singular or the plural.
-fn counted<N: Display + PartialEq + From<u8>>(count: N, one: &str, many: &str) -> String {
-    if count == N::from(1) { format!("1 {one}") } else { format!("{count} {many}") }
+fn counted(count: u64, one: &str, many: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
 }

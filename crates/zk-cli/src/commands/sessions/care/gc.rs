@@ -36,11 +36,11 @@ pub(super) async fn gc(app: &AppContext, store: &SqliteStore, days: u32, dry_run
         let of_kind: Vec<&Leftover> = removed.iter().filter(|leftover| leftover.kind == kind).collect();
         let bytes = of_kind.iter().map(|leftover| leftover.bytes).sum();
         (!of_kind.is_empty())
-            .then(|| format!("{} {verb}, {}", counted(of_kind.len(), one, many), size(bytes)))
+            .then(|| format!("{} {verb}, {}", counted(of_kind.len() as u64, one, many), size(bytes)))
     })
     .collect();
     if gone > 0 {
-        let sessions = counted(gone, "session that is gone", "sessions that are gone");
+        let sessions = counted(gone as u64, "session that is gone", "sessions that are gone");
         lines.push(format!("{sessions} {verb} from the search index"));
     }
     if lines.is_empty() {

@@ -17,7 +17,7 @@ pub(super) async fn delete(app: &AppContext, store: &SqliteStore, id: &str) -> O
     let id = resolved(store, id, "`zk sessions delete`").await?;
     trash.put(&id).await?;
     trash.remove_older(age_of_trash(app)).await?;
-    let days = counted(app.settings.program.trash_days, "day", "days");
+    let days = counted(app.settings.program.trash_days.into(), "day", "days");
     Ok(plain(vec![format!(
         "{id} is in the trash for {days}; `zk sessions trash restore {id}` brings it back"
     )]))
@@ -51,7 +51,7 @@ pub(super) async fn trash(app: &AppContext, action: Option<TrashAction>) -> Outc
         TrashAction::Empty => {
             let removed = trash.remove_older(Duration::ZERO).await?;
             let bytes = removed.iter().map(|session| session.bytes).sum();
-            let sessions = counted(removed.len(), "session", "sessions");
+            let sessions = counted(removed.len() as u64, "session", "sessions");
             Ok(plain(vec![format!("{sessions} removed for good, {} freed", size(bytes))]))
         }
     }
