@@ -14,7 +14,7 @@ use crate::budget::Ledger;
 use crate::context::PrefixGuard;
 use crate::gates::DedupMemory;
 use crate::lock::lock;
-use crate::parts::Backoff;
+use crate::parts::SideCallLimits;
 use crate::run::RunShared;
 use crate::run::{Commit, identified};
 use crate::tools::{Aliases, ToolMemory};
@@ -62,8 +62,7 @@ pub(crate) struct AgentInner {
     /// Number of sub-agents that have been given names.
     pub(crate) sub_agents: AtomicU32,
     pub(crate) dedup: Arc<DedupMemory>,
-    /// Back-off per model after failed requests, for side calls and sub-agents.
-    pub(crate) backoff: Backoff,
+    pub(crate) side_calls: SideCallLimits,
     pub(crate) token: CancellationToken,
     state: Mutex<AgentState>,
     pub(crate) running: AtomicBool,
@@ -141,7 +140,7 @@ impl AgentInner {
             behavior: config.behavior,
             sub_agents: AtomicU32::new(0),
             dedup: Arc::default(),
-            backoff: Backoff::default(),
+            side_calls: SideCallLimits::default(),
             token: CancellationToken::new(),
             state: Mutex::new(AgentState {
                 session: config.session,
@@ -200,8 +199,8 @@ impl AgentInner {
     /// Records whether the model `name` answered, for the back-off.
     pub(crate) fn record_answer(&self, name: &str, error: Option<&AgentError>) {
         match error {
-            None => self.backoff.record_success(name),
-            Some(error) if error.is_transient() => self.backoff.record_failure(name, error),
+            None => self.side_calls.backoff.record_success(name),
+            Some(error) if error.is_transient() => self.side_calls.backoff.record_failure(name, error),
             Some(_) => {}
         }
     }

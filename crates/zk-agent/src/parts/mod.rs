@@ -2,6 +2,17 @@
 
 mod backoff;
 mod configured;
+mod optional;
 
-pub(crate) use backoff::Backoff;
+use backoff::Backoff;
 pub use configured::{ConfiguredParts, PartOpener};
+use optional::OptionalCalls;
+
+/// Limits of an agent's side calls.
+#[derive(Debug, Default)]
+pub(crate) struct SideCallLimits {
+    /// Back-off per model after failed requests, also those of sub-agents.
+    pub(crate) backoff: Backoff,
+    /// Calls in progress for parts that may be left out.
+    pub(crate) optional: OptionalCalls,
+}

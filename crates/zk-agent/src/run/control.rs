@@ -151,6 +151,11 @@ impl Control {
             let purpose = &call.purpose;
             return Err(AgentError::Usage(format!("the side call `{purpose}` has no message; give it one")));
         }
+        let optional = call.part.clone();
+        let _in_progress = match optional.as_deref().map(|part| self.agent.side_calls.optional.begin(part)) {
+            None => None,
+            Some(begun) => begun.map_err(AgentError::Usage)?,
+        };
         let part = call.part.clone().filter(|_| call.model.is_none());
         let models = part.and_then(|part| Some((part, cx.service::<dyn PartModels>()?)));
         let Some((part, models)) = models else { return self.send_side_call(call, cx, turn_id).await };
@@ -160,7 +165,8 @@ impl Control {
             PartModel::Own(model) => *model,
         };
         // A skipped attempt during the back-off is no new failure of the part's model.
-        if let Some(error) = self.agent.backoff.last_error_in_wait(&model.reference().to_string()) {
+        if let Some(error) = self.agent.side_calls.backoff.last_error_in_wait(&model.reference().to_string())
+        {
             return match part_fallback(&part) {
                 PartFallback::RunModel => self.send_side_call(call, cx, turn_id).await,
                 PartFallback::LeaveOut => Err(backoff_error(&error)),
@@ -191,7 +197,9 @@ impl Control {
         let model = model.unwrap_or_else(|| self.model.clone());
         let name = model.reference().to_string();
         // Work of parts waits while its provider's back-off lasts; a request of a person does not.
-        if let Some(error) = part.as_ref().and_then(|_| self.agent.backoff.last_error_in_wait(&name)) {
+        if let Some(error) =
+            part.as_ref().and_then(|_| self.agent.side_calls.backoff.last_error_in_wait(&name))
+        {
             return Err(backoff_error(&error));
         }
         let provider = self.agent.provider_of(&model)?;

@@ -267,6 +267,31 @@ async fn after_the_runs_provider_failed_parts_wait_and_a_persons_question_does_n
 }
 
 #[tokio::test(start_paused = true)]
+async fn more_calls_of_optional_parts_than_fit_are_left_out_and_the_conversations_are_not() {
+    let rig = rig_with(Script::answering(|_| Turn::new().hang()), |b| {
+        b.retry(RetryPolicy { retries: 0, ..RetryPolicy::default() })
+    });
+    let ask = |part: &'static str| {
+        let call = SideCall::new(&Source::new("test"), "work", "side").for_part(part);
+        rig.agent.side_call(call, tokio_util::sync::CancellationToken::new())
+    };
+    let parts = ["compress"; 5].into_iter().chain(["title"; 5]).chain(["subgoal", "summary", "critic"]);
+    let errors = futures_util::future::join_all(
+        parts.map(async |part| (part, ask(part).await.unwrap_err().to_string())),
+    );
+    let left_out: Vec<(&str, String)> =
+        errors.await.into_iter().filter(|(_, error)| error.contains("in progress")).collect();
+    let parts: Vec<&str> = left_out.iter().map(|(part, _)| *part).collect();
+    assert_eq!(parts, ["compress", "title", "subgoal"]);
+    assert!(left_out[0].1.contains("4 requests for `compress`"), "{left_out:?}");
+    let told = rig.recorder.named("part:left-out");
+    assert_eq!(told.iter().filter(|event| event["error"].to_string().contains("in progress")).count(), 3);
+    // The calls before have ended at their limit.
+    let again = ask("compress").await.unwrap_err().to_string();
+    assert!(!again.contains("in progress"), "{again}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_model_that_is_slow_to_open_delays_its_own_part_alone() {
     struct Slow;
     #[async_trait]
