@@ -2,15 +2,17 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram as StdUnixDatagram;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::net::UnixDatagram;
+use tokio::time::Instant;
 use zk_core::service::EngineName;
 
 /// Polling interval of the engine's file, in which a ring ends the wait early.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Debounce time after a ring: further rings until then count as the same.
+/// Shortest time between two polls because of rings: further rings until then count as the same.
 const RING_DEBOUNCE: Duration = Duration::from_millis(50);
 
 /// Maximum number of queued rings that are discarded after the first.
@@ -24,6 +26,7 @@ const SOCKET_EXTENSION: &str = "sock";
 pub(crate) struct Bell {
     socket: Option<UnixDatagram>,
     path: PathBuf,
+    last_ring: Mutex<Option<Instant>>,
 }
 
 impl Bell {
@@ -36,7 +39,7 @@ impl Bell {
             // An error has no effect, because the directory is private too.
             let _ = std::fs::set_permissions(&path, Permissions::from_mode(0o600));
         }
-        Self { socket, path }
+        Self { socket, path, last_ring: Mutex::default() }
     }
 
     /// Waits until another process rings, or until the next poll of the file is due.
@@ -47,9 +50,13 @@ impl Bell {
                     if socket.recv(&mut [0; 8]).await.is_err() {
                         std::future::pending::<()>().await;
                     }
-                    // The worker polls the file after the first ring, so that later ones add nothing. Endless
-                    // rings must not keep the worker here.
-                    tokio::time::sleep(RING_DEBOUNCE).await;
+                    // The worker polls the file after this ring, so that further ones add nothing. Endless rings
+                    // must not keep the worker here.
+                    let last = *self.last_ring.lock().unwrap_or_else(PoisonError::into_inner);
+                    if let Some(last) = last {
+                        tokio::time::sleep_until(last + RING_DEBOUNCE).await;
+                    }
+                    *self.last_ring.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
                     for _ in 0..MAX_DISCARDED_RINGS {
                         if socket.try_recv(&mut [0; 8]).is_err() {
                             break;
