@@ -37,6 +37,8 @@ mod config;
 #[cfg(test)]
 mod consent;
 #[cfg(test)]
+mod copies;
+#[cfg(test)]
 mod cut_answers;
 #[cfg(test)]
 mod demo;
