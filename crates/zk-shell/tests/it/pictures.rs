@@ -56,7 +56,12 @@ const USUAL: [Driven; 6] = [
             ("\u{4}", END),
         ],
     ),
-    driven("an interrupt", "sleep", "echo begun; sleep 600", &[("", "begun"), ("\u{3}", "code=130")]),
+    driven(
+        "an interrupt",
+        "sleep",
+        "sh -c 'echo begun; exec sleep 600'",
+        &[("", "begun"), ("\u{3}", "code=130")],
+    ),
     driven("vim", "vim", QUIET_VIM, &[("", "line 23"), ("Gostrange\u{1b}", "strange"), (":wq\r", END)]),
 ];
 
