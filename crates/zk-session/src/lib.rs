@@ -9,6 +9,7 @@
 //! | [`resume_conversation`], [`continue_conversation`] | all that an agent needs to continue a session, or the newest one of a directory |
 //! | [`resume_leg`], [`open_questions`], [`answer_question`] | runs that outlive their worker: the next leg, and what a person decides |
 //! | [`load_history`], [`load_live`], [`resume`] | history from which a resumed run starts |
+//! | [`MemoryRelay`], [`SocketRelay`] | live signals beside the entries, within a process and between processes |
 //! | [`SessionPlace`], [`ConversationSession`] | session of a conversation: opening, resuming, preview, copy and end |
 //! | [`SessionSwitch`] | sessions of a conversation one after the other, each closed when it is left |
 //! | [`latest`], [`open_matching`], [`read_matching`], [`scan_matching`] | lookup of a session for `--continue`, `--resume` and listings |
@@ -57,6 +58,7 @@ mod moves;
 #[cfg(feature = "sqlite")]
 mod opening;
 mod recorder;
+mod relay;
 #[cfg(feature = "sqlite")]
 mod search;
 #[cfg(feature = "sqlite")]
@@ -85,6 +87,9 @@ pub use opening::{
     SessionSwitch, SharedStore, SwitchHost, last_run,
 };
 pub use recorder::{Recorder, Saved, redact_entry};
+pub use relay::MemoryRelay;
+#[cfg(feature = "sqlite")]
+pub use relay::SocketRelay;
 #[cfg(feature = "sqlite")]
 pub use search::{
     SearchError, SearchFilter, SearchHit, SearchIndexState, SearchResults, SessionHits, SnippetPart, TextKind,

@@ -8,13 +8,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use zk_core::model::{EntryId, MailId, SessionId};
 use zk_core::service::{
-    Clock, Durability, Entry, EntryKind, EntryVisitor, Lease, Lock, Mail, NewSession, OpenSession,
+    Clock, Durability, Entry, EntryKind, EntryVisitor, Lease, Lock, Mail, NewSession, OpenSession, Relay,
     SessionFilter, SessionInfo, SessionScan, SessionSnapshot, SessionStore, StoreError, SystemClock,
     check_leaf, count_branches, present_branch,
 };
 
 use crate::digest::{Digest, title as title_line};
 use crate::find::near_match;
+use crate::relay::MemoryRelay;
 
 /// Sessions that live as long as the store: for embedders without a disk, and for tests.
 ///
@@ -32,6 +33,7 @@ use crate::find::near_match;
 pub struct MemoryStore {
     shelf: Shelf,
     clock: Arc<dyn Clock>,
+    relay: MemoryRelay,
 }
 
 type Shelf = Arc<Mutex<HashMap<SessionId, Stored>>>;
@@ -72,7 +74,7 @@ impl MemoryStore {
     /// An empty store.
     #[must_use]
     pub fn new() -> Self {
-        Self { shelf: Shelf::default(), clock: Arc::new(SystemClock) }
+        Self { shelf: Shelf::default(), clock: Arc::new(SystemClock), relay: MemoryRelay::new() }
     }
 
     /// Sets the clock that dates entries.
@@ -212,6 +214,10 @@ impl SessionStore for MemoryStore {
         let stored = find_mut(&mut shelf, id)?;
         stored.name = Some(title_line(title)).filter(|name| !name.is_empty());
         Ok(())
+    }
+
+    fn relay(&self) -> Option<Arc<dyn Relay>> {
+        Some(Arc::new(self.relay.clone()))
     }
 }
 

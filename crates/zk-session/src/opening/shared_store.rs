@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use zk_core::model::SessionId;
 use zk_core::service::{
-    Entry, EntryVisitor, Lease, LiveEntries, Mail, NewSession, OpenSession, SessionFilter, SessionInfo,
-    SessionScan, SessionSnapshot, SessionStore, StoreError,
+    Entry, EntryVisitor, Lease, LiveEntries, Mail, NewSession, OpenSession, Relay, SessionFilter,
+    SessionInfo, SessionScan, SessionSnapshot, SessionStore, StoreError,
 };
 
 /// Store that several conversations share.
@@ -98,6 +98,10 @@ impl SessionStore for SharedStore {
 
     async fn rename(&self, id: &SessionId, title: &str) -> Result<(), StoreError> {
         self.0.rename(id, title).await
+    }
+
+    fn relay(&self) -> Option<Arc<dyn Relay>> {
+        self.0.relay()
     }
 
     fn drafts(&self) -> Option<Arc<dyn SessionStore>> {

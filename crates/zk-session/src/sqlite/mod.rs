@@ -22,7 +22,7 @@ use async_trait::async_trait;
 use tokio::sync::oneshot;
 use zk_core::model::SessionId;
 use zk_core::service::{
-    Clock, Entry, EntryVisitor, Lease, LiveEntries, Mail, NewSession, OpenSession, SessionFilter,
+    Clock, Entry, EntryVisitor, Lease, LiveEntries, Mail, NewSession, OpenSession, Relay, SessionFilter,
     SessionInfo, SessionScan, SessionSnapshot, SessionStore, StoreError, SystemClock,
 };
 
@@ -34,6 +34,7 @@ use self::session::{Notices, SqliteSession};
 use self::writer::Writer;
 use crate::digest::title as title_line;
 use crate::memory::exists_error;
+use crate::relay::SocketRelay;
 
 /// Sessions on disk, one SQLite file each, `<root>/<project>/<id>.db`, so that damage and locks stay local.
 ///
@@ -72,6 +73,9 @@ const READ_BACK_BYTES: u64 = 8 << 20;
 
 /// Folder for incomplete sessions; no project's folder has this name.
 const INCOMPLETE: &str = ".incomplete";
+
+/// Folder of the sockets for live signals.
+const RELAY: &str = ".relay";
 
 /// Folder for deleted sessions, in the store and beside the large results.
 pub(crate) const TRASH: &str = ".trash";
@@ -272,6 +276,10 @@ impl SessionStore for SqliteStore {
             files.remove_all()
         })
         .await
+    }
+
+    fn relay(&self) -> Option<Arc<dyn Relay>> {
+        Some(Arc::new(SocketRelay::new(self.root.join(RELAY))))
     }
 
     fn drafts(&self) -> Option<Arc<dyn SessionStore>> {

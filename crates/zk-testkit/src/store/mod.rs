@@ -4,6 +4,7 @@ mod data;
 mod leases;
 mod listing;
 mod log;
+mod signals;
 mod tree;
 mod workspaces;
 mod writers;
@@ -125,6 +126,7 @@ where
         .await;
     suite.check_leases("mail is taken once, with its entries", leases::check_mail).await;
     suite.check_leases("a fenced append takes no mail", leases::check_fenced_mail).await;
+    suite.check_leases("live signals reach those who listen", signals::check_signals).await;
     suite.found
 }
 
@@ -157,7 +159,7 @@ where
         self.run_check(name, check(case(&*one), case(&*other))).await;
     }
 
-    /// Checks leases or mail, with two stores of one place if they share it; skipped by a store without that ability.
+    /// Checks leases, mail or live signals, with two stores of one place if they share it; skipped by a store without that ability.
     async fn check_leases(
         &mut self,
         name: &'static str,

@@ -23,8 +23,8 @@ pub use left_session::LeftSession;
 pub use leg::{
     ANSWER_ENTRY, ChildBudget, ChildRun, ChildRuns, ChildRunsError, ChildState, Leg, LegAnswer,
     MAX_MAIL_BYTES, Mail, MailKind, Mailbox, OpenTurn, ParkedCall, ParkedQuestion, QUESTION_ENTRY,
-    RUN_BUDGET_ENTRY, RunBudget, StoredCall, StoredCallState, StoredQuestion, StoredRunBudget, UnfinishedRun,
-    WithinLeg, spent_in,
+    RUN_BUDGET_ENTRY, Relay, RelayListener, RelayPiece, RelaySide, RelaySignal, RunBudget, StoredCall,
+    StoredCallState, StoredQuestion, StoredRunBudget, UnfinishedRun, WithinLeg, spent_in,
 };
 pub use listing::{Lock, SessionFilter, SessionInfo, Unreadable};
 pub use log::{

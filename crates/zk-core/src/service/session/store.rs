@@ -5,7 +5,7 @@ use async_trait::async_trait;
 
 use super::restore::restore_by_appending;
 use super::{
-    Entry, EntryKind, EntryVisitor, LiveEntries, Mail, SessionFilter, SessionInfo, SessionScan,
+    Entry, EntryKind, EntryVisitor, LiveEntries, Mail, Relay, SessionFilter, SessionInfo, SessionScan,
     SessionSnapshot, StoreError,
 };
 use crate::model::{EntryId, MailId, SessionId};
@@ -136,6 +136,12 @@ pub trait SessionStore: Send + Sync {
     /// Returns the store of incomplete sessions, such as copies in the making, which this store neither lists
     /// nor opens. `None` if there is none; a copy is then appended at once, as far as it fits.
     fn drafts(&self) -> Option<Arc<dyn SessionStore>> {
+        None
+    }
+
+    /// Returns the live signals of the sessions. `None` for a store without any: those who watch a run then look at its
+    /// entries only.
+    fn relay(&self) -> Option<Arc<dyn Relay>> {
         None
     }
 

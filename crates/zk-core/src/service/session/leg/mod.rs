@@ -5,6 +5,7 @@ mod children;
 mod mail;
 mod open_turn;
 mod question;
+mod relay;
 
 pub use budget::{ChildBudget, RUN_BUDGET_ENTRY, RunBudget, StoredRunBudget, spent_in};
 pub use children::{ChildRun, ChildRuns, ChildRunsError, ChildState};
@@ -13,3 +14,4 @@ pub use open_turn::{OpenTurn, StoredCall, StoredCallState, UnfinishedRun};
 pub use question::{
     ANSWER_ENTRY, Leg, LegAnswer, ParkedCall, ParkedQuestion, QUESTION_ENTRY, StoredQuestion, WithinLeg,
 };
+pub use relay::{Relay, RelayListener, RelayPiece, RelaySide, RelaySignal};
