@@ -35,6 +35,10 @@ impl Connection {
         Ok(Self { config, client: Arc::default() })
     }
 
+    pub(super) fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// Waits for exclusive use of the connection. Connects and checks the tables if necessary.
     pub(super) async fn link(&self) -> Result<Link, StoreError> {
         let mut held = self.client.clone().lock_owned().await;

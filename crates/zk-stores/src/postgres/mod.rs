@@ -3,6 +3,7 @@
 mod address;
 mod connection;
 mod lease;
+mod relay;
 mod rows;
 mod schema;
 mod session;
@@ -15,13 +16,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use zk_core::model::SessionId;
 use zk_core::service::{
-    Clock, Entry, EntryVisitor, Mail, NewSession, OpenSession, SessionFilter, SessionInfo, SessionScan,
-    SessionSnapshot, SessionStore, StoreError, SystemClock, present_branch,
+    Clock, Entry, EntryVisitor, Mail, NewSession, OpenSession, Relay, SessionFilter, SessionInfo,
+    SessionScan, SessionSnapshot, SessionStore, StoreError, SystemClock, present_branch,
 };
 
 pub use self::address::{PostgresAddressError, parse_postgres_address};
 use self::connection::{Connection, database_error};
 use self::lease::Lease;
+use self::relay::PostgresRelay;
 use self::rows::{INFO_COLUMNS, info_of};
 use self::session::PostgresSession;
 use zk_session::is_valid_id;
@@ -35,7 +37,8 @@ const LEASE_TIME: Duration = Duration::from_secs(30);
 ///
 /// A writer has a lease, by the clock of the database, and a token that only grows. Each append names its token in its own
 /// transaction: one under an older token fails with [`StoreError::Fenced`] and writes nothing. Tables are made by the first
-/// connection, and are brought to a newer version under a lock. A store uses one connection, which listens to nothing.
+/// connection, and are brought to a newer version under a lock. A store uses one connection, and another
+/// one for live signals once it is used.
 ///
 /// ```no_run
 /// # async fn list() -> Result<(), zk_core::service::StoreError> {
@@ -54,6 +57,7 @@ pub struct PostgresStore {
 
 struct Inner {
     connection: Connection,
+    relay: Arc<PostgresRelay>,
     clock: Arc<dyn Clock>,
     lease: Duration,
 }
@@ -80,7 +84,8 @@ impl PostgresStore {
     /// As [`PostgresStore::new`].
     pub fn with_lease(address: &str, lease: Duration) -> Result<Self, StoreError> {
         let connection = Connection::new(address)?;
-        Ok(Self { inner: Arc::new(Inner { connection, clock: Arc::new(SystemClock), lease }) })
+        let relay = Arc::new(PostgresRelay::new(connection.config().clone()));
+        Ok(Self { inner: Arc::new(Inner { connection, relay, clock: Arc::new(SystemClock), lease }) })
     }
 
     async fn not_found_error(&self, id: &SessionId) -> StoreError {
@@ -253,5 +258,9 @@ impl SessionStore for PostgresStore {
             0 => Err(self.not_found_error(id).await),
             _ => Ok(()),
         }
+    }
+
+    fn relay(&self) -> Option<Arc<dyn Relay>> {
+        Some(self.inner.relay.clone())
     }
 }
