@@ -8,11 +8,15 @@ use zk_core::model::AgentError;
 use zk_core::service::{ChildRuns, HandoverCause, Job, Lease, LegEnd, LegFailure, Legs, RunStatus, Wait};
 
 use crate::leg_session::error::STORE_PAUSE;
+use crate::relay::LegRelay;
 use crate::runs::{LegChildren, Runs, tell_parent};
 use crate::workspaces::WorkspaceName;
 
 /// Time that the running calls of a drained leg get to end.
 const DRAIN_GRACE: Duration = Duration::from_millis(500);
+
+/// Reason of a run that ends because it was cancelled.
+const CANCELLED: &str = "the run was cancelled";
 
 /// Executor of legs for agents: opens the agent of a job, and drives its run until it is done, parked, or
 /// goes to another worker.
@@ -65,7 +69,12 @@ impl AgentLegs {
 }
 
 /// Drives a run to the end of its leg, and tells it what becomes of the lease.
-async fn drive_run(agent: &Agent, job: &Job, lease: &Lease) -> Result<(), AgentError> {
+async fn drive_run(
+    agent: &Agent,
+    job: &Job,
+    lease: &Lease,
+    relay: Option<&LegRelay>,
+) -> Result<(), AgentError> {
     let run = agent.run(RunOptions::resume().drive_leg(job.run().clone()))?;
     let handle = run.handle();
     let lost = async {
@@ -78,10 +87,17 @@ async fn drive_run(agent: &Agent, job: &Job, lease: &Lease) -> Result<(), AgentE
         tokio::time::sleep(DRAIN_GRACE).await;
         handle.hand_over_now();
     };
+    let aborted = async {
+        match relay {
+            Some(relay) => relay.aborted().await,
+            None => std::future::pending().await,
+        }
+    };
     let stopped = async {
         tokio::select! {
             () = drained => {}
-            () = lease.cancelled().cancelled() => handle.abort_because("the run was cancelled"),
+            () = lease.cancelled().cancelled() => handle.abort_because(CANCELLED),
+            () = aborted => handle.abort_because(CANCELLED),
         }
     };
     // A run that is told to end may lose its lease, too.
@@ -106,7 +122,12 @@ impl Legs for AgentLegs {
                     let children = LegChildren::new(runs.clone(), job.clone());
                     opened.agent().bus().scope("runs").provide_service::<dyn ChildRuns>(Arc::new(children));
                 }
-                let ended = drive_run(opened.agent(), job, &lease).await;
+                let relay = self.runs.as_ref();
+                let relay = relay.and_then(|runs| LegRelay::start(runs, job, opened.agent().bus()));
+                let ended = drive_run(opened.agent(), job, &lease, relay.as_ref()).await;
+                if let Some(relay) = relay {
+                    relay.close().await;
+                }
                 opened.report(job, &ended);
                 opened.close().await;
                 leg_end_of(&ended)

@@ -8,6 +8,7 @@
 //! | [`EngineLocation`], [`EngineKind`], [`ChosenEngine`] | place of an engine in the settings, and the kinds beyond this machine that a program adds |
 //! | [`LegSource`], [`serve_legs`], [`settle_leg`] | worker of any engine: stored runs behind the loop that takes them, renews leases and ends legs |
 //! | [`LegPlaces`], [`KeptWorkspaces`] | where a leg works: directories by name, of one host, or files that every worker brings from a store |
+//! | [`RunWatch`] | what a run is doing: when to look at its entries, and the answer that is on its way |
 //! | [`Runs`] | runs with their sessions: submit, steer, answer, hand off, schedule |
 //!
 //! # Example
@@ -24,13 +25,13 @@
 //! no settings file.
 
 mod agent_legs;
-mod bell;
 mod clock;
 mod error;
 mod file;
 mod leg_session;
 mod local;
 mod location;
+mod relay;
 mod rows;
 mod runs;
 mod schedules;
@@ -44,6 +45,7 @@ pub use leg_session::error::LegSessionError;
 pub use leg_session::{SessionLeg, leg_place};
 pub use local::LocalEngine;
 pub use location::{ChosenEngine, EngineKind, EngineLocation, EngineLocationError};
+pub use relay::{LiveUpdate, RunWatch};
 pub use runs::{Placement, Runs, RunsError};
 pub use settings::FleetSettings;
 pub use worker::{

@@ -12,7 +12,8 @@ use zk_core::service::{
 };
 
 use crate::file::EngineFile;
-use crate::{bell, rows, schedules, serve};
+use crate::serve::{self, bell};
+use crate::{rows, schedules};
 
 /// Name of the engine's file in its directory.
 const FILE_NAME: &str = "runs.db";

@@ -1,3 +1,5 @@
+pub(crate) mod bell;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -5,7 +7,7 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 use zk_core::service::{EngineError, EngineName, LegEnd, Legs, StateLock, Take};
 
-use crate::bell::Bell;
+use self::bell::Bell;
 use crate::clock::duration_ms;
 use crate::local::LocalEngine;
 use crate::worker::{LegId, LegSource, Looked, Renewal, TakenLeg, serve_legs};

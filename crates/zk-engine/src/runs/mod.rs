@@ -412,6 +412,10 @@ impl Runs {
         }
     }
 
+    pub(crate) fn redactor(&self) -> &Arc<Redactor> {
+        &self.redactor
+    }
+
     pub(crate) fn redact_entry(&self, entry: EntryKind) -> EntryKind {
         redact_entry(entry, &self.redactor)
     }

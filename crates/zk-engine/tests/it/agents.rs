@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use zk_core::service::{
-    EngineError, EngineName, HandoverCause, Job, Lease, LegEnd, LegFailure, RunFilter, RunPhase, Take,
+    EngineError, EngineName, HandoverCause, Job, Lease, LegEnd, LegFailure, RelaySignal, RunFilter, RunPhase,
+    Take,
 };
-use zk_engine::{LocalEngine, Placement, RunsError};
+use zk_engine::{LiveUpdate, LocalEngine, Placement, RunWatch, RunsError};
 use zk_exec::LocalStateFiles;
 use zk_testkit::Turn;
 
@@ -189,4 +190,39 @@ async fn a_run_without_its_session_fails_with_the_reason() {
     desk.serve_once().await;
     let listed = desk.runs.find("r_1").await.unwrap();
     assert_eq!((listed.phase, listed.failure), (RunPhase::Failed, Some(LegFailure::NoSession)));
+}
+
+/// Watchers read the answer on its way; the end of a run reaches its leg past an engine that is slow to tell it.
+#[tokio::test]
+async fn a_watcher_reads_along_and_an_abort_comes_by_the_relay() {
+    let desk = Desk::answering(|_| Turn::new().thinking("let me see, ").text("It is plum, I think").hang());
+    let job = desk.runs.submit("/project", "Do it.", Placement::default()).await.unwrap();
+    let mut watch = RunWatch::new(&**desk.runs.store(), job.session().clone());
+    let (engine, legs, stop) = (desk.runs.engine().clone(), desk.legs.clone(), CancellationToken::new());
+    let (take, stopped) = (Take::new(EngineName::new("w").unwrap()), stop.clone());
+    let serving = tokio::spawn(async move { engine.serve(take, legs, stopped).await });
+    while desk.asks.load(Ordering::SeqCst) == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // Somebody who comes in the middle of an answer reads it from its beginning.
+    let mut read = String::new();
+    while !read.contains("plum") {
+        match watch.next(Duration::from_millis(100)).await {
+            LiveUpdate::Look => {}
+            LiveUpdate::Piece(piece) => {
+                if piece.number == 0 {
+                    read.clear();
+                }
+                read.push_str(&piece.text);
+            }
+        }
+    }
+    assert_eq!(read, "let me see, It is plum, I ");
+    desk.runs.store().relay().unwrap().send(job.session(), &RelaySignal::Abort).await.unwrap();
+    while desk.phase_of(&job).await != RunPhase::Cancelled {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(desk.stored(&job).await.contains("aborted"));
+    stop.cancel();
+    serving.await.unwrap().unwrap();
 }
