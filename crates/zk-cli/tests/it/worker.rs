@@ -13,6 +13,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use zk_testkit::{Asked, FakeServer, Script, Turn};
 
+use crate::terminal::Terminal;
 use crate::zk::{Ended, Person, program, server, until};
 
 /// Worker process; a test that fails leaves none behind.
@@ -347,4 +348,19 @@ fn a_run_waits_for_a_budget_and_is_tried_again() {
     fails(&["fleet", "schedule", "odd", "x", "--cron", "61 * * * *"], "no cron line");
     let planned = person.run(&["fleet", "schedule", "early", "x", "--cron", "30 3 * * 1-5 Europe/Berlin"]);
     assert!(planned.stdout.contains("30 3 * * 1-5 Europe/Berlin"), "{}{}", planned.stdout, planned.stderr);
+}
+
+/// A person at a terminal sees the answer on its way, and ends the run.
+#[test]
+fn a_run_is_watched_while_it_answers() {
+    let server = server(Script::answering(|_: &Asked| Turn::new().text("It is plum, I think").hang()));
+    let person = Person::asking(&server).with("TERM", "xterm");
+    let id = submit(&person, &["Do it."]);
+    let _worker = Worker::start(&person, &[]);
+    let watching = format!("exec {} fleet watch {id}", program().display());
+    let Some(terminal) = Terminal::run(&person, &watching) else { return };
+    terminal.expect("(answer: … It is plum, I)");
+    let aborted = person.run(&["fleet", "abort", &id]);
+    assert_eq!(aborted.code, 0, "{}", aborted.stderr);
+    terminal.expect(&format!("({id} is cancelled"));
 }

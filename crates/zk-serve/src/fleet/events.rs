@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::Instant;
 use zk_core::model::EntryId;
 use zk_core::service::{Audience, EngineRun, Entry, EntryKind, RunFilter, RunPhase, StoreError};
-use zk_engine::Runs;
+use zk_engine::{LiveUpdate, RunWatch, Runs};
 
 use crate::http::Body;
 
@@ -27,8 +27,9 @@ const MAX_WAITING_EVENTS: usize = 64;
 pub(super) fn stream_events(runs: Runs, run: EngineRun, last: Option<EntryId>) -> Body {
     let (sender, receiver) = channel(MAX_WAITING_EVENTS);
     tokio::spawn(async move {
+        let watch = RunWatch::new(&**runs.store(), run.job.session().clone());
         // The client is gone, or the store failed, which the last event says.
-        let _ = Follower { runs, sender, last, state: None }.follow(run).await;
+        let _ = Follower { runs, sender, last, state: None, watch }.follow(run).await;
     });
     let next = |mut receiver: Receiver<Bytes>| async move {
         let event = receiver.recv().await?;
@@ -43,6 +44,7 @@ struct Follower {
     last: Option<EntryId>,
     /// Phase, number of legs and presence of a wait that were sent last.
     state: Option<(RunPhase, u64, bool)>,
+    watch: RunWatch,
 }
 
 /// The stream is over: the client is gone, or was told of an error.
@@ -67,15 +69,34 @@ impl Follower {
                 self.sender.send(Bytes::from_static(b":\n\n")).await.map_err(|_| Gone)?;
                 spoke = Instant::now();
             }
-            tokio::select! {
-                () = self.sender.closed() => return Err(Gone),
-                () = tokio::time::sleep(LOOK_INTERVAL) => {}
-            }
+            spoke = self.send_pieces().await?.unwrap_or(spoke);
             match self.runs.engine().list(&RunFilter::run(run.job.run().clone())).await {
                 Ok(listed) => run = listed.into_iter().next().ok_or(Gone)?,
                 Err(error) => return self.send("error", None, &error.to_string()).await,
             }
         }
+    }
+
+    /// Sends the pieces of the answer that is on its way until it is time to look at the entries; returns when the last one
+    /// was sent.
+    async fn send_pieces(&mut self) -> Result<Option<Instant>, Gone> {
+        let begun = Instant::now();
+        let mut spoke = None;
+        while begun.elapsed() < LOOK_INTERVAL {
+            let pause = LOOK_INTERVAL.saturating_sub(begun.elapsed());
+            let update = tokio::select! {
+                () = self.sender.closed() => return Err(Gone),
+                update = self.watch.next(pause) => update,
+            };
+            match update {
+                LiveUpdate::Look => break,
+                LiveUpdate::Piece(piece) => {
+                    self.send("piece", None, &piece).await?;
+                    spoke = Some(Instant::now());
+                }
+            }
+        }
+        Ok(spoke)
     }
 
     /// Sends the entries that were added; returns whether there are any.

@@ -5,7 +5,7 @@
 //! | `GET /v1/runs` | lists the runs of the token's tenant |
 //! | `POST /v1/runs` | submits a run: `prompt`, and perhaps `run`, `preset`, `workspace`, `queue`, `priority`, `budget` |
 //! | `GET /v1/runs/ID` | shows a run, with the question that it waits with |
-//! | `GET /v1/runs/ID/events` | streams its entries and states as server-sent events; `Last-Event-ID` goes on after an entry |
+//! | `GET /v1/runs/ID/events` | streams its entries, its states and pieces of the answer on its way as server-sent events; `Last-Event-ID` goes on after an entry |
 //! | `POST /v1/runs/ID/steer` | tells it a `text` |
 //! | `POST /v1/runs/ID/abort` | cancels it and its children |
 //! | `POST /v1/runs/ID/approve` | answers its question: the `digest` of the call that was read, or `no` with a `message` |

@@ -156,7 +156,7 @@ impl Client<'_> {
 
     pub(super) async fn abort(&self, id: &str) -> Result<EngineRun, FleetError> {
         let run = self.find(id).await?;
-        self.runs.engine().cancel(run.job.run()).await?;
+        self.runs.cancel(&run).await?;
         self.find(id).await
     }
 

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -13,8 +14,9 @@ use zk_core::kernel::Source;
 use zk_core::model::{EntryId, Message, SessionId};
 use zk_core::service::{
     Durability, EngineName, Entry, EntryKind, Job, Lease, LegEnd, Legs, MailKind, NewEntry, NewSession,
-    OpenSession, QUESTION_ENTRY, Question, Redactor, RunPhase, RunStatus, ScheduleTimes, SessionFilter,
-    SessionInfo, SessionSnapshot, SessionStore, StoreError, StoredQuestion, Take, Wait,
+    OpenSession, QUESTION_ENTRY, Question, Redactor, RelayPiece, RelaySignal, RunPhase, RunStatus,
+    ScheduleTimes, SessionFilter, SessionInfo, SessionSnapshot, SessionStore, StoreError, StoredQuestion,
+    Take, Wait,
 };
 use zk_engine::{LocalEngine, Placement, Runs};
 use zk_exec::LocalStateFiles;
@@ -242,11 +244,29 @@ async fn events_go_on_behind_the_last_one_and_end_with_the_run() {
     let (first, event, data) = next_event(&mut stream).await;
     assert!(event == "entry" && data.contains("Do it."), "{event} {data}");
     assert_eq!(next_event(&mut stream).await.1, "run");
+    let (relay, session) = (desk.runs.store().relay().unwrap(), job.session().clone());
+    let sending = tokio::spawn(async move {
+        loop {
+            // A piece is lost before the client listens.
+            let piece =
+                RelayPiece { turn: "t_1".into(), number: 0, is_thinking: false, text: "It is".into() };
+            relay.send(&session, &RelaySignal::Piece(piece)).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    let (id, event, data) = next_event(&mut stream).await;
+    assert!(event == "piece" && id.is_empty() && data.contains("It is"), "{event} {data}");
+    sending.abort();
     let open = desk.runs.store().open(job.session()).await.unwrap();
     let message = Message::injected("and more", "test").shared();
     let added: Vec<EntryId> =
         open.append(vec![EntryKind::Message { message, usage: None }], Durability::Disk).await.unwrap();
-    let (id, event, data) = next_event(&mut stream).await;
+    let (id, event, data) = loop {
+        let next = next_event(&mut stream).await;
+        if next.1 != "piece" {
+            break next;
+        }
+    };
     assert!(event == "entry" && data.contains("and more") && id == added[0].as_str(), "{event} {data}");
     open.close().await.unwrap();
     drop(open);

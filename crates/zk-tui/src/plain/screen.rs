@@ -260,6 +260,16 @@ impl Screen {
         self.erases
     }
 
+    /// Shows a status line in place of the one before, until the next line. A screen that does not
+    /// [erase](Self::erases) shows none.
+    pub fn show_status(&mut self, text: &str) {
+        let status = match self.status {
+            Some(status) => status,
+            None => self.begin_status(),
+        };
+        self.update_status(status, text);
+    }
+
     /// Begins a status line, for a screen that [erases](Self::erases).
     pub(crate) fn begin_status(&mut self) -> StatusId {
         self.end_line();

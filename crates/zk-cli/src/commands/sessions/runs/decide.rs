@@ -27,7 +27,7 @@ pub(crate) fn abort(app: &AppContext, run: &str) -> Outcome<Exit> {
     let (found, before) = runtime()?.block_on(async {
         let found = runs.find(run).await?;
         let id = found.job.run().clone();
-        runs.engine().cancel(&id).await?;
+        runs.cancel(&found).await?;
         Ok::<_, Failure>((runs.find(id.as_str()).await?, found.phase))
     })?;
     let id = found.job.run();

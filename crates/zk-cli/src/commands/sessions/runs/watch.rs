@@ -1,7 +1,8 @@
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use zk_core::model::{EntryId, SessionId};
-use zk_core::service::{EngineRun, RunPhase, SessionStore, StoreError, Wait};
+use zk_core::service::{EngineRun, RelayPiece, RunPhase, SessionStore, StoreError, Wait};
+use zk_engine::{LiveUpdate, RunWatch};
 use zk_tui::Style;
 use zk_tui::plain::{Screen, lines};
 
@@ -14,6 +15,9 @@ use crate::sessions::store_failure;
 /// Pause between two polls of a run.
 const LOOK_PAUSE: Duration = Duration::from_millis(300);
 
+/// Maximum number of characters of the answer that is on its way.
+const MAX_LIVE_CHARS: usize = 60;
+
 /// Shows a run until it ends or waits for a person.
 pub(crate) fn watch(app: &AppContext, run: &str) -> Outcome<Exit> {
     let machine = &app.work.machine;
@@ -22,8 +26,10 @@ pub(crate) fn watch(app: &AppContext, run: &str) -> Outcome<Exit> {
     let exit = runtime()?.block_on(async {
         let mut shown = ShownSession::default();
         let mut before: Option<(RunPhase, u64)> = None;
+        let mut found = runs.find(run).await?;
+        let mut watch = RunWatch::new(&**runs.store(), found.job.session().clone());
+        let mut live = LiveRow::default();
         loop {
-            let found = runs.find(run).await?;
             shown.show_new(&**runs.store(), found.job.session(), &mut screen).await?;
             let now = (found.phase, found.legs);
             if before.replace(now) != Some(now) {
@@ -45,12 +51,49 @@ pub(crate) fn watch(app: &AppContext, run: &str) -> Outcome<Exit> {
                     return Ok(exit);
                 }
                 None if screen.is_broken() => return Ok(Exit::BrokenPipe),
-                None => tokio::time::sleep(LOOK_PAUSE).await,
+                None => live.follow(&mut watch, &mut screen).await,
             }
+            found = runs.find(found.job.run().as_str()).await?;
         }
     });
     screen.finish()?;
     exit
+}
+
+/// Row below the entries with the end of the answer that is on its way. Its entry replaces it.
+#[derive(Default)]
+struct LiveRow {
+    text: String,
+    is_thinking: bool,
+}
+
+impl LiveRow {
+    /// Shows pieces until it is time to look at the run.
+    async fn follow(&mut self, watch: &mut RunWatch, screen: &mut Screen) {
+        let end = Instant::now() + LOOK_PAUSE;
+        while let LiveUpdate::Piece(piece) = watch.next(end.saturating_duration_since(Instant::now())).await {
+            self.add(&piece);
+            let kind = if self.is_thinking { "thinking" } else { "answer" };
+            screen.show_status(&format!("({kind}: … {})", self.text.trim()));
+            if Instant::now() >= end {
+                break;
+            }
+        }
+    }
+
+    fn add(&mut self, piece: &RelayPiece) {
+        if piece.number == 0 || piece.is_thinking != self.is_thinking {
+            self.text.clear();
+        }
+        self.is_thinking = piece.is_thinking;
+        self.text.extend(piece.text.chars().map(|char| if char.is_whitespace() { ' ' } else { char }));
+        let excess = self.text.chars().count().saturating_sub(MAX_LIVE_CHARS);
+        if let Some((cut, _)) = self.text.char_indices().nth(excess).filter(|_| excess > 0) {
+            let begin =
+                self.text.get(cut..).and_then(|rest| rest.find(' ')).map_or(cut, |space| cut + space + 1);
+            self.text.drain(..begin);
+        }
+    }
 }
 
 fn describe(run: &EngineRun) -> String {
