@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::pump::{Input, OutputGate, RawMode, write_all};
 
 /// Hidden key that makes the shell redraw its prompt and line.
-const REDRAW_KEY: &[u8] = b"\x1b[7178~";
+const REDRAW_KEY: &[u8] = b"\x1b[1007178u";
 
 /// Access of the conversation to the shell and its terminal.
 #[derive(Clone, Debug)]

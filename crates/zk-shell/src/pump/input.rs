@@ -17,7 +17,7 @@ const READ_BYTES: usize = 16 * 1024;
 pub(crate) const REPORT_WAIT: Duration = Duration::from_secs(1);
 
 /// Hidden key that makes the shell report the length of its line.
-pub(crate) const REPORT_KEY: &[u8] = b"\x1b[7177~";
+pub(crate) const REPORT_KEY: &[u8] = b"\x1b[1007177u";
 
 /// Owner of the terminal's input: shell, conversation, or nobody after the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

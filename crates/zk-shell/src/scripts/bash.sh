@@ -90,9 +90,9 @@ if [[ $- == *i* && -z ${__zk_nonce-}@UNLESS@ ]] && (( BASH_VERSINFO[0] * 100 + B
     # @LOCAL
     if [[ :$SHELLOPTS: == *:emacs:* || :$SHELLOPTS: == *:vi:* ]]; then
       for map in emacs vi-insert vi-command; do
-        builtin bind -m "$map" '"\e[7178~": redraw-current-line' 2>/dev/null
-        builtin bind -m "$map" -x '"\e[7177~": __zk_line' 2>/dev/null
-        builtin bind -m "$map" -x '"\e[7179~": __zk_define' 2>/dev/null
+        builtin bind -m "$map" '"\e[1007178u": redraw-current-line' 2>/dev/null
+        builtin bind -m "$map" -x '"\e[1007177u": __zk_line' 2>/dev/null
+        builtin bind -m "$map" -x '"\e[1007179u": __zk_define' 2>/dev/null
       done
       __zk_keys=1
     fi

@@ -54,9 +54,13 @@ if status is-interactive; and not set -q __zk_nonce@UNLESS@
     end
 
     for mode in default insert visual replace replace_one
-        bind -M $mode \e\[7177~ __zk_line
-        bind -M $mode \e\[7178~ 'commandline -f repaint'
-        bind -M $mode \e\[7179~ __zk_define
+        bind -M $mode \e\[1007177u __zk_line
+        bind -M $mode \e\[1007178u 'commandline -f repaint'
+        bind -M $mode \e\[1007179u __zk_define
+        # fish 4 decodes the keys: they are characters of a private area.
+        bind -M $mode \UF5E49 __zk_line
+        bind -M $mode \UF5E4A 'commandline -f repaint'
+        bind -M $mode \UF5E4B __zk_define
     end
     # @END
 end

@@ -89,9 +89,9 @@ if [[ -o interactive && -z ${__zk_nonce-}@UNLESS@ ]]; then
     zle -N __zk_redraw
     zle -N __zk_define
     for map in emacs viins vicmd; do
-      bindkey -M $map '\e[7177~' __zk_line
-      bindkey -M $map '\e[7178~' __zk_redraw
-      bindkey -M $map '\e[7179~' __zk_define
+      bindkey -M $map '\e[1007177u' __zk_line
+      bindkey -M $map '\e[1007178u' __zk_redraw
+      bindkey -M $map '\e[1007179u' __zk_define
     done
     autoload -Uz add-zle-hook-widget
     add-zle-hook-widget line-init __zk_line_init

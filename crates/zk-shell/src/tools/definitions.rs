@@ -9,7 +9,7 @@ use crate::shell_access::ShellAccess;
 use crate::start::private_file;
 
 /// Hidden key that makes the shell print the aliases and functions behind the words in the file [`ASKED_FILE`].
-const DEFINE_KEY: &[u8] = b"\x1b[7179~";
+const DEFINE_KEY: &[u8] = b"\x1b[1007179u";
 
 /// Name of the file with the words, in the private directory of the instance.
 const ASKED_FILE: &str = "ask";
