@@ -11,7 +11,7 @@ use zk_core::service::{Job, Redactor, Relay, RelayPiece, RelaySide, RelaySignal}
 
 use crate::runs::Runs;
 
-/// Time over which pieces are collected before they are sent.
+/// Debounce time of pieces: deltas until then are sent together.
 const COLLECT_TIME: Duration = Duration::from_millis(50);
 
 /// Maximum number of bytes of text in one piece; as JSON it may be six times as long.
@@ -129,7 +129,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state, and has the result sent if somebody watches.
+    /// Changes the state, and wakes the sending task while the run is watched.
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.state();
         change(&mut state);
@@ -212,7 +212,7 @@ async fn listen(relay: Arc<dyn Relay>, session: SessionId, shared: Arc<Shared>) 
     }
 }
 
-/// Sends what was collected, piece by piece. Never returns.
+/// Sends the waiting signals, one after another. Never returns.
 async fn send_waiting(
     relay: Arc<dyn Relay>,
     session: SessionId,

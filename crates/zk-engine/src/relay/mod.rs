@@ -9,7 +9,8 @@ use zk_core::service::{EngineRun, RelaySignal};
 use crate::runs::{Runs, RunsError};
 
 impl Runs {
-    /// Cancels a run and its descendants. The leg of a running one is told by the relay of its store too, where there is one.
+    /// Cancels a run and its descendants in the engine, and aborts its running leg by the relay of the store, if there is
+    /// one. Legs of descendants learn it from the engine.
     ///
     /// # Errors
     /// [`RunsError::Engine`] as [`Engine::cancel`](zk_core::service::Engine::cancel).

@@ -161,7 +161,7 @@ mod tests {
         }
         assert_eq!(seen, ["a/0", "a/1", "b/0"]);
         assert_eq!(watch.next(Duration::from_secs(20)).await, LiveUpdate::Look, "nothing more");
-        // Later looks say again that somebody watches, and a run that begins is told anew.
+        // A later look renews the watch, and a leg that begins is told of a new watcher.
         assert_eq!(watch.next(Duration::from_secs(1)).await, LiveUpdate::Look);
         assert_eq!(run.next().await, Some(RelaySignal::Watched { is_new: false }));
         relay.send(&session, &RelaySignal::Begun).await.unwrap();

@@ -31,7 +31,7 @@ impl SocketRelay {
     }
 }
 
-/// Socket of a listener, which goes with it.
+/// Socket file of a listener and the task that reads it, both ended on drop.
 struct Socket {
     path: PathBuf,
     reading: AbortHandle,

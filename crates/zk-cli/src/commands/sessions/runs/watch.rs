@@ -15,7 +15,7 @@ use crate::sessions::store_failure;
 /// Pause between two polls of a run.
 const LOOK_PAUSE: Duration = Duration::from_millis(300);
 
-/// Maximum number of characters of the answer that is on its way.
+/// Maximum number of characters in the row of the streamed answer.
 const MAX_LIVE_CHARS: usize = 60;
 
 /// Shows a run until it ends or waits for a person.

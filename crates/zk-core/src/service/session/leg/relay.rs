@@ -8,8 +8,8 @@ use tokio::sync::mpsc;
 use crate::model::{SessionId, TurnId};
 use crate::service::StoreError;
 
-/// Live signals about the sessions of a store, beside what it keeps: pieces of an answer on their way to those who
-/// watch, and requests to the run that is under way.
+/// Channel for live signals about the sessions of a store: pieces of the streamed answer, for watchers, and requests to
+/// the running leg.
 ///
 /// Nothing is stored. A signal without a listener is lost, and one may be lost with its connection: the entries of the
 /// session say what happened.
@@ -40,13 +40,13 @@ pub trait Relay: Send + Sync {
 /// Side of a session that a signal is meant for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RelaySide {
-    /// The worker that drives the session's run.
+    /// Running leg of the session, in its worker.
     Run,
     /// Everybody who watches the run.
     Watchers,
 }
 
-/// Signal about a session.
+/// Live signal about a session, which no store keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "signal", rename_all = "snake_case")]
 pub enum RelaySignal {
@@ -75,7 +75,7 @@ pub struct RelayPiece {
     pub number: u64,
     /// Whether it is reasoning rather than text.
     pub is_thinking: bool,
-    /// Text to append.
+    /// Text to append to the answer.
     pub text: String,
 }
 
