@@ -151,15 +151,13 @@ impl Control {
             let purpose = &call.purpose;
             return Err(AgentError::Usage(format!("the side call `{purpose}` has no message; give it one")));
         }
-        let optional = call.part.clone();
-        let _in_progress = match optional.as_deref().map(|part| self.agent.side_calls.optional.begin(part)) {
-            None => None,
-            Some(begun) => begun.map_err(AgentError::Usage)?,
-        };
-        let part = call.part.clone().filter(|_| call.model.is_none());
+        let asked_for = call.part.clone();
+        let begun = asked_for.as_deref().map(|part| self.agent.side_calls.optional.begin(part));
+        let _in_progress = begun.transpose().map_err(AgentError::Usage)?;
+        let part = asked_for.as_deref().filter(|_| call.model.is_none());
         let models = part.and_then(|part| Some((part, cx.service::<dyn PartModels>()?)));
         let Some((part, models)) = models else { return self.send_side_call(call, cx, turn_id).await };
-        let model = match models.choose(&part, cx).await {
+        let model = match models.choose(part, cx).await {
             PartModel::OfRun => return self.send_side_call(call, cx, turn_id).await,
             PartModel::LeftOut(why) => return Err(AgentError::Usage(why)),
             PartModel::Own(model) => *model,
@@ -167,7 +165,7 @@ impl Control {
         // A skipped attempt during the back-off is no new failure of the part's model.
         if let Some(error) = self.agent.side_calls.backoff.last_error_in_wait(&model.reference().to_string())
         {
-            return match part_fallback(&part) {
+            return match part_fallback(part) {
                 PartFallback::RunModel => self.send_side_call(call, cx, turn_id).await,
                 PartFallback::LeaveOut => Err(backoff_error(&error)),
             };
@@ -177,7 +175,7 @@ impl Control {
             Err(error) if concerns_model(&error) => error,
             answer => return answer,
         };
-        match models.replace(&part, &model, &error, cx).await {
+        match models.replace(part, &model, &error, cx).await {
             PartModel::OfRun => self.send_side_call(call, cx, turn_id).await,
             PartModel::Own(other) => {
                 let call = SideCall { model: Some(*other), ..call };
