@@ -4,10 +4,7 @@ use zk_core::service::{
 };
 
 use super::data::{add, ensure_chained, entries, prompt_entry, turn};
-use super::{Case, Outcome, ensure, ensure_equal, failed};
-
-/// Outcome of a check of leases or mail; `None` if the store declares that it has none.
-pub(super) type LeaseOutcome = Result<Option<()>, String>;
+use super::{AbilityOutcome, Case, Outcome, ensure, ensure_equal, failed};
 
 macro_rules! or_skip {
     ($asked:expr, $doing:literal) => {
@@ -39,7 +36,7 @@ async fn open(
 }
 
 /// Checks that an older leg writes nothing once a newer leg opened the session.
-pub(super) async fn check_fenced_append(one: Case<'_>, other: Case<'_>) -> LeaseOutcome {
+pub(super) async fn check_fenced_append(one: Case<'_>, other: Case<'_>) -> AbilityOutcome {
     let id = one.store_session(1).await?;
     let old = or_skip!(one.store.open_leased(&id, &Lease::new(7)).await, "open a session under a lease");
     add(&*old, turn(1)).await?;
@@ -64,7 +61,7 @@ pub(super) async fn check_fenced_append(one: Case<'_>, other: Case<'_>) -> Lease
 }
 
 /// Checks that a leg and a writer without a lease exclude each other.
-pub(super) async fn check_exclusion(one: Case<'_>, other: Case<'_>) -> LeaseOutcome {
+pub(super) async fn check_exclusion(one: Case<'_>, other: Case<'_>) -> AbilityOutcome {
     let id = one.store_session(1).await?;
     let leg = or_skip!(one.store.open_leased(&id, &Lease::new(1)).await, "open a session under a lease");
     let in_use = |error: Option<StoreError>, doing: &str| match error {
@@ -87,7 +84,7 @@ pub(super) async fn check_exclusion(one: Case<'_>, other: Case<'_>) -> LeaseOutc
 }
 
 /// Checks that mail keeps its order, is taken once with its entries, and is posted only once.
-pub(super) async fn check_mail(one: Case<'_>, other: Case<'_>) -> LeaseOutcome {
+pub(super) async fn check_mail(one: Case<'_>, other: Case<'_>) -> AbilityOutcome {
     let id = one.store_session(1).await?;
     let steer = Mail::new(MailKind::Steer { text: "first".to_owned() });
     or_skip!(other.store.post_mail(&id, &steer).await, "post mail");
@@ -125,7 +122,7 @@ pub(super) async fn check_mail(one: Case<'_>, other: Case<'_>) -> LeaseOutcome {
 }
 
 /// Checks that a fenced append takes no mail.
-pub(super) async fn check_fenced_mail(one: Case<'_>, other: Case<'_>) -> LeaseOutcome {
+pub(super) async fn check_fenced_mail(one: Case<'_>, other: Case<'_>) -> AbilityOutcome {
     let id = one.store_session(1).await?;
     let old = or_skip!(one.store.open_leased(&id, &Lease::new(1)).await, "open a session under a lease");
     let steer = Mail::new(MailKind::Steer { text: "once".to_owned() });

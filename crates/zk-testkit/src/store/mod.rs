@@ -116,17 +116,17 @@ where
             .await;
     }
     suite
-        .check_leases(
+        .check_ability(
             "an append under an older lease is fenced and writes nothing",
             leases::check_fenced_append,
         )
         .await;
     suite
-        .check_leases("a leg and a writer without a lease exclude each other", leases::check_exclusion)
+        .check_ability("a leg and a writer without a lease exclude each other", leases::check_exclusion)
         .await;
-    suite.check_leases("mail is taken once, with its entries", leases::check_mail).await;
-    suite.check_leases("a fenced append takes no mail", leases::check_fenced_mail).await;
-    suite.check_leases("live signals reach those who listen", signals::check_signals).await;
+    suite.check_ability("mail is taken once, with its entries", leases::check_mail).await;
+    suite.check_ability("a fenced append takes no mail", leases::check_fenced_mail).await;
+    suite.check_ability("live signals reach those who listen", signals::check_signals).await;
     suite.found
 }
 
@@ -159,11 +159,11 @@ where
         self.run_check(name, check(case(&*one), case(&*other))).await;
     }
 
-    /// Checks leases, mail or live signals, with two stores of one place if they share it; skipped by a store without that ability.
-    async fn check_leases(
+    /// Checks an ability that a store may lack, with two stores of one place if they share it.
+    async fn check_ability(
         &mut self,
         name: &'static str,
-        check: impl AsyncFnOnce(Case<'_>, Case<'_>) -> leases::LeaseOutcome,
+        check: impl AsyncFnOnce(Case<'_>, Case<'_>) -> AbilityOutcome,
     ) {
         self.place += 1;
         let one = (self.make)(self.place).await;
@@ -185,6 +185,9 @@ where
 }
 
 type Outcome = Result<(), String>;
+
+/// Outcome of a check of an ability that a store may lack; `None` if it does.
+type AbilityOutcome = Result<Option<()>, String>;
 
 /// Store that is checked, and its abilities.
 #[derive(Clone, Copy)]

@@ -3,11 +3,11 @@ use std::sync::Arc;
 use zk_core::model::SessionId;
 use zk_core::service::{Relay, RelayListener, RelayPiece, RelaySide, RelaySignal};
 
-use super::leases::LeaseOutcome;
+use super::AbilityOutcome;
 use super::{Case, ensure_equal, failed};
 
 /// Each side of a session gets its own signals, in order, from another store of the place, and those of no other session.
-pub(super) async fn check_signals(one: Case<'_>, other: Case<'_>) -> LeaseOutcome {
+pub(super) async fn check_signals(one: Case<'_>, other: Case<'_>) -> AbilityOutcome {
     let (Some(here), Some(there)) = (one.store.relay(), other.store.relay()) else { return Ok(None) };
     let (session, neighbour): (SessionId, SessionId) = ("s_1".into(), "s_11".into());
     send(&there, &session, RelaySignal::Abort).await?;
