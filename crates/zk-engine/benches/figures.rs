@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use serde_json::json;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -27,6 +28,7 @@ const SUBMISSIONS: usize = 100;
 /// Turns of the run whose writes are measured.
 const TURNS: usize = 200;
 const CALLS_PER_TURN: usize = 3;
+const ABORTS: usize = 40;
 const PARKED_RUNS: usize = 1000;
 const LEGS_PER_RUN: usize = 20;
 const AGENTS: usize = 1000;
@@ -251,6 +253,57 @@ async fn durable_turns() {
     );
 }
 
+/// Legs of agents whose ends are noted.
+struct Noted {
+    legs: AgentLegs,
+    ended: UnboundedSender<Instant>,
+}
+
+#[async_trait]
+impl Legs for Noted {
+    async fn leg(&self, job: &Job, lease: Lease) -> LegEnd {
+        let end = self.legs.leg(job, lease).await;
+        self.ended.send(Instant::now()).unwrap();
+        end
+    }
+}
+
+/// Aborts runs while the model answers, from another opening of their store and engine, as another process would.
+async fn aborts() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || {
+        let store: Arc<dyn SessionStore> = Arc::new(SqliteStore::new(dir.path().join("sessions")));
+        (Runs::new(Arc::new(engine_in(dir.path())), store.clone(), Arc::new(Redactor::new())), store)
+    };
+    let (begun, mut asked) = unbounded_channel();
+    let script = Script::answering(move |_: &Asked| {
+        begun.send(()).unwrap();
+        Turn::new().text("working").hang()
+    });
+    let ((runs, store), (person, _)) = (open(), open());
+    let (ended, mut ends) = unbounded_channel();
+    let legs = AgentLegs::new(Arc::new(Opener { store, script })).with_runs(runs.clone());
+    let (served, stop) = (runs.engine().clone(), CancellationToken::new());
+    let stopped = stop.clone();
+    let worker = tokio::spawn(async move {
+        served.serve(Take::new(name("w")), Arc::new(Noted { legs, ended }), stopped).await
+    });
+    let mut times = Vec::new();
+    for _ in 0..ABORTS {
+        let job = person.submit("/project", "Do it.", Placement::default()).await.unwrap();
+        asked.recv().await.unwrap();
+        let run = person.find(job.run().as_str()).await.unwrap();
+        let begun = Instant::now();
+        person.cancel(&run).await.unwrap();
+        times.push(ends.recv().await.unwrap() - begun);
+    }
+    stop.cancel();
+    worker.await.unwrap().unwrap();
+    times.sort();
+    let (half, most) = (times[ABORTS / 2], times[ABORTS * 95 / 100]);
+    println!("abort to the end of the leg: p50 {half:.1?}, p95 {most:.1?} (bar 100 ms)");
+}
+
 fn peak_mb() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -274,5 +327,6 @@ async fn main() {
     starts_and_takeovers().await;
     sizes().await;
     durable_turns().await;
+    aborts().await;
     many_agents().await;
 }
