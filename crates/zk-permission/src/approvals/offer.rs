@@ -49,7 +49,8 @@ pub(crate) fn offered(
     };
     match list.as_slice() {
         [Effect::Executes { command: Some(command), .. }] => {
-            project_code_approval(command, at).or_else(|| prefix_approval(command, verdict, at.is_contained))
+            let prefix = || at.is_contained.then(|| prefix_approval(command, verdict)).flatten();
+            project_code_approval(command, at).or_else(prefix)
         }
         effects => directory_approval(effects, at.cwd, at.classifier),
     }
@@ -118,16 +119,16 @@ fn directory_approval(
     (is_same && is_inside).then_some(ApprovalKind::Directory { path: crate::classifier::normalise(&first) })
 }
 
-/// Prefix of the only command that needs approval.
-fn prefix_approval(text: &str, verdict: &Verdict, is_contained: bool) -> Option<ApprovalKind> {
+/// Prefix of the only command that needs approval. Only for the sandbox: an option such as `git push --receive-pack` would
+/// run any program on the host.
+fn prefix_approval(text: &str, verdict: &Verdict) -> Option<ApprovalKind> {
     let script = Script::parse(text).ok()?;
     let mut asked = verdict.reasons.iter().filter(|reason| reason.decision == Decision::Ask);
     let (subject, None) = (asked.next()?.subject.as_str(), asked.next()) else { return None };
     let command =
         script.commands.iter().find(|command| crate::shell::quote_all(&command.words) == subject)?;
     let name = command.words.first()?;
-    // Outside of the sandbox this would allow anything in the project's files, also through an alias.
-    if is_runner(name) && (!is_contained || ProjectCode::in_sandbox(&command.words).is_some()) {
+    if is_runner(name) && ProjectCode::in_sandbox(&command.words).is_some() {
         return None;
     }
     let (_, count) = SUBCOMMANDS.iter().find(|(known, _)| known == name)?;

@@ -55,7 +55,10 @@ fn describe(kind: &ApprovalKind) -> String {
         ApprovalKind::Exact { command } => format!("exactly `{command}`"),
         ApprovalKind::Prefix { words } => {
             let words = quote_all(words);
-            format!("commands that begin with `{words}`, so also `{words} --more`, but not `{words} > file`")
+            format!(
+                "commands that begin with `{words}`, in the sandbox alone, so also `{words} --more`, but not `{words} > \
+                 file`"
+            )
         }
         ApprovalKind::Directory { path } => {
             let outside = path.parent().unwrap_or(path).join("file");

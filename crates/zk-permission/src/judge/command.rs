@@ -12,7 +12,7 @@ use crate::program::{
     Form, Hazard, Leaf, Unseen, base_name, inspect, inspect_program, printed_names, reads_listed_files,
     starts_nothing_by_itself,
 };
-use crate::rules::{Access, Decision, Likeness, Rule};
+use crate::rules::{Access, Decision, Layer, Likeness, Rule};
 use crate::shell::{Assignment, Command, Connector, Obstacle, Redirect, Script, quote_all};
 
 /// Variables that change only the look of a program's output.
@@ -340,6 +340,8 @@ impl Evaluation<'_> {
         let outermost_to_name = leaf.forms.iter().position(|form| form.has_to_be_named).unwrap_or(innermost);
         self.rules
             .saying(Decision::Allow)
+            // A prefix that a person approved holds in the sandbox alone.
+            .filter(|rule| self.here.is_contained || rule.layer != Layer::Approvals)
             .find(|rule| {
                 let Some(pattern) = rule.pattern() else { return false };
                 leaf.forms.iter().zip(&names).enumerate().any(|(at, (form, argv))| {

@@ -42,6 +42,11 @@ impl Desk {
         Self { bus, judge, asked: Arc::default() }
     }
 
+    /// Desk where commands run in the sandbox.
+    fn contained(self) -> Self {
+        Self { judge: self.judge.contained(), ..self }
+    }
+
     /// Person with a fixed answer, or *once* if that is not offered.
     fn answering(self, answer: UiAnswer) -> Self {
         let questions = Arc::new(Questions::new());
@@ -140,8 +145,11 @@ async fn modes_hold_at_the_gate() {
 }
 
 #[tokio::test]
-async fn a_prefix_is_offered_and_holds_until_another_session_is_loaded() {
-    let desk = Desk::new(Mode::Ask, Rules::new(), None).answering(UiAnswer::WiderSession);
+async fn a_prefix_is_offered_in_the_sandbox_and_holds_until_another_session_is_loaded() {
+    let host = Desk::new(Mode::Ask, Rules::new(), None).answering(UiAnswer::WiderSession);
+    host.shell("git commit -m a").await;
+    assert_eq!(host.asked.lock().unwrap()[0].wider, None, "an option may name a program to run");
+    let desk = Desk::new(Mode::Ask, Rules::new(), None).contained().answering(UiAnswer::WiderSession);
     assert_eq!(desk.shell("ls && git commit -m a").await, None);
     let Approval { session, wider, .. } = desk.asked.lock().unwrap()[0].clone();
     assert_eq!(
@@ -152,7 +160,7 @@ async fn a_prefix_is_offered_and_holds_until_another_session_is_loaded() {
     let Wider { kind, allows, label, warning } = wider.unwrap();
     assert_eq!((kind, warning), (WiderKind::Prefix, None));
     assert_eq!(label, "every `git commit …`");
-    assert!(allows.starts_with("commands that begin with `git commit`"), "{allows}");
+    assert!(allows.starts_with("commands that begin with `git commit`, in the sandbox alone"), "{allows}");
     assert!(allows.ends_with("so also `git commit --more`, but not `git commit > file`"), "{allows}");
     for command in ["git commit", "git commit --all | tail", "git commit --more"] {
         assert_eq!(desk.shell(command).await, None, "{command}");
