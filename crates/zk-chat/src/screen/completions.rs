@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedSender;
 use zk_core::events::ModelsQuery;
-use zk_core::model::EntryId;
+use zk_core::model::{EntryId, ModelRef, SessionId};
 use zk_core::service::{Command, Files, match_command};
 use zk_tui::{Asked, Offered};
 
@@ -58,6 +58,8 @@ pub(crate) struct NameCache {
     listed: Option<Instant>,
     sessions: Names,
     prompts: Names,
+    /// Model and session in use when models, sessions and prompts were cached.
+    in_use: Option<(ModelRef, Option<Arc<SessionId>>)>,
     /// Cached previews and argument completions, by request.
     kept: HashMap<Asked, Names>,
 }
@@ -90,6 +92,7 @@ impl Completions {
     /// Cached names for a request.
     pub(crate) fn offer(&self, asked: &Asked) -> Offered {
         let Some(opened) = self.opened.get() else { return Offered::default() };
+        self.drop_outdated(opened);
         match asked {
             Asked::Command => commands(opened, &self.uses),
             Asked::Program => self.programs(),
@@ -109,6 +112,16 @@ impl Completions {
                 }
                 _ => self.preview_or_arguments(opened, asked),
             },
+        }
+    }
+
+    /// Drops lists that tell which model or session is in use, after a change of it.
+    fn drop_outdated(&self, opened: &OpenConversation) {
+        let in_use = (opened.agent.model().reference(), opened.agent.bus().service::<SessionId>());
+        let mut known = self.lock_cache();
+        if known.in_use.as_ref() != Some(&in_use) {
+            (known.models, known.sessions, known.prompts) = Default::default();
+            known.in_use = Some(in_use);
         }
     }
 
