@@ -336,6 +336,11 @@ impl Approval {
         let wider = self.wider.iter().map(|wider| (wider, Answer::WiderSession, Answer::WiderAlways));
         for (wider, session, always) in wider.chain(more) {
             let label = visible_line(if wider.label.is_empty() { &wider.allows } else { &wider.label });
+            // A small screen has no room for remarks, but tells what a choice allows.
+            let allows = match &wider.warning {
+                Some(warning) => format!("{}. {warning}", wider.allows),
+                None => wider.allows.clone(),
+            };
             let yes = match wider.kind {
                 WiderKind::ProjectCode => "Yes, and don't ask again for",
                 WiderKind::Prefix | WiderKind::Directory | WiderKind::Tool | WiderKind::Server => "Yes, and",
@@ -344,7 +349,7 @@ impl Approval {
                 key: wider.kind.key(),
                 answer: session,
                 text: format!("{yes} {label} this session"),
-                allows: Some(wider.allows.clone()),
+                allows: Some(allows.clone()),
                 done: format!("allowed: {label}, this session"),
                 is_row: true,
             });
@@ -352,7 +357,7 @@ impl Approval {
                 key: wider.kind.key().to_ascii_uppercase(),
                 answer: always,
                 text: format!("{yes} {label} always"),
-                allows: Some(wider.allows.clone()),
+                allows: Some(allows),
                 done: format!("allowed: {label}, always"),
                 is_row: false,
             });
