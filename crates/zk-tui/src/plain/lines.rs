@@ -55,7 +55,7 @@ fn content_lines(content: &Content) -> Vec<(Style, String)> {
             lines
         }
         Content::Call(shown) => {
-            let mut lines = vec![(Style::CYAN, shorten(&format!("● {}", shown.summary)))];
+            let mut lines = vec![(Style::CYAN, shorten(&format!("● {}", shown.headline())))];
             lines.extend(call(shown));
             lines
         }
@@ -88,7 +88,7 @@ pub fn call(call: &Call) -> Vec<(Style, String)> {
     let reason = call.reason.as_ref().map(|reason| reason.as_str());
     let not_run = |what: &str| {
         let why = reason.map_or(String::new(), |reason| format!(": {reason}"));
-        vec![(Style::YELLOW, shorten(&format!("✗ {} {what}{why}", call.tool)))]
+        vec![(Style::YELLOW, format!("  ✗ {what}{why}").replace('\n', " "))]
     };
     let mut lines = match (call.state, &call.body) {
         (CallState::Refused, _) => not_run("was refused"),
@@ -101,7 +101,7 @@ pub fn call(call: &Call) -> Vec<(Style, String)> {
         (CallState::Done, Some(body)) => result_lines(body, call.elapsed_ms, false),
         (CallState::Failed, Some(body)) => result_lines(body, call.elapsed_ms, true),
     };
-    lines.extend(call.remarks.iter().map(|text| (Style::DIM, shorten(&format!("  ↳ {text}")))));
+    lines.extend(call.remarks.iter().map(|text| (Style::DIM, format!("  ↳ {text}").replace('\n', " "))));
     lines
 }
 

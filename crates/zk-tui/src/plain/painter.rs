@@ -189,7 +189,9 @@ impl Painter {
                 }
             }
             Content::Call(call) if is_own => {
-                if call.state == CallState::Running && !std::mem::replace(&mut drawn.announced, true) {
+                // A refused call never runs.
+                let is_due = call.state == CallState::Running || block.closed;
+                if is_due && !std::mem::replace(&mut drawn.announced, true) {
                     self.screen.line(Style::CYAN, &format!("● {}", call.headline()));
                 }
                 if block.closed {
@@ -202,7 +204,7 @@ impl Painter {
             {
                 self.print_lines(&lines::block(block));
             }
-            Content::Plugin(_) | Content::Note { .. } if is_own && block.closed => {
+            Content::Plugin(_) | Content::Note { .. } | Content::Summary { .. } if is_own && block.closed => {
                 self.print_lines(&lines::block(block))
             }
             Content::Answer { .. }

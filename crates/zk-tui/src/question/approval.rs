@@ -74,20 +74,25 @@ impl Frame {
             return frame;
         }
         frame.keys = key_rows(&format!("└ {}", short_choices(&card, false)), width);
-        if fits(choices.len() + frame.keys.len(), &frame) {
-            frame.rules = choices;
+        if fits(remarks.len() + choices.len() + frame.keys.len(), &frame) {
+            frame.rules = remarks.into_iter().chain(choices).collect();
             return frame;
         }
         // These lines stay whole and in order.
-        choices.clear();
         let packed: Vec<String> = card
             .choices
             .iter()
             .filter(|choice| choice.is_row)
-            .map(|choice| format!("{} {}", choice.key, choice.text))
+            // A key and its text stay in one row.
+            .map(|choice| format!("{}\u{a0}{}", choice.key, choice.text))
             .collect();
+        choices.clear();
         wrap_words(HEADING_EDGE, Style::BOLD, &packed.join(" · "), width, &mut choices);
-        frame.rules = choices;
+        frame.rules = if fits(remarks.len() + choices.len() + frame.keys.len(), &frame) {
+            remarks.into_iter().chain(choices).collect()
+        } else {
+            choices
+        };
         frame
     }
 
