@@ -138,7 +138,7 @@ pub(super) const MOMENTS: [Moment; 12] = [
         steps: &[
             (READY, PROMPT),
             ("is fixed", &["/new", "Enter"]),
-            (READY, &["/resume", "Enter"]),
+            ("a new conversation begins", &["/resume", "Enter"]),
             ("fix the failing test", &[]),
         ],
         ..USUAL
