@@ -10,6 +10,8 @@ use super::rows::path_of;
 /// Right to write a session.
 pub(super) struct Lease {
     pub(super) token: i64,
+    /// Whether a leg of a run has it.
+    pub(super) is_leg: bool,
 }
 
 impl Lease {
@@ -26,7 +28,7 @@ impl Lease {
         if let Some(row) = taken.map_err(|error| database_error("open a session", &error))? {
             let token = row.try_get(0).map_err(|error| database_error("open a session", &error))?;
             let cwd = row.try_get(1).map_err(|error| database_error("open a session", &error))?;
-            return Ok(Some((Self { token }, path_of(cwd))));
+            return Ok(Some((Self { token, is_leg: false }, path_of(cwd))));
         }
         let query = "SELECT lease_pid FROM zk_sessions WHERE id = $1";
         let row = client.query_opt(query, &[&id.as_str()]).await;
@@ -53,7 +55,7 @@ impl Lease {
         let taken = client.query_opt(query, &[&id.as_str(), &token, &pid, &seconds]).await.map_err(fail)?;
         if let Some(row) = taken {
             let token = row.try_get(0).map_err(fail)?;
-            return Ok(Some((Self { token }, path_of(row.try_get(1).map_err(fail)?))));
+            return Ok(Some((Self { token, is_leg: true }, path_of(row.try_get(1).map_err(fail)?))));
         }
         let query = "SELECT leg_token, lease_pid FROM zk_sessions WHERE id = $1";
         match client.query_opt(query, &[&id.as_str()]).await.map_err(fail)? {

@@ -135,8 +135,9 @@ impl Inner {
             let query = format!("SELECT {INFO_COLUMNS} FROM zk_sessions WHERE id = $1");
             let Some(row) = transaction.query_opt(&query, &[&id.as_str()]).await? else { return Ok(None) };
             let info = info_of(&row)?;
-            let (entries, notices) = rows::read_entries(&transaction, id).await?;
-            Ok(Some((info, entries, notices)))
+            let read = rows::read_entries(&transaction, id).await?;
+            let notices = read.notices();
+            Ok(Some((info, read.entries, notices)))
         };
         run.await.map_err(|error: rows::ReadError| error.into_store("read a session"))
     }

@@ -2,6 +2,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use serde::de::IgnoredAny;
 use tokio_postgres::{GenericClient, Row};
 use zk_core::model::{EntryId, SessionId};
 use zk_core::service::{Entry, EntryKind, Lock, SessionInfo, StoreError};
@@ -69,32 +70,48 @@ pub(super) fn info_of(row: &Row) -> Result<SessionInfo, tokio_postgres::Error> {
     })
 }
 
-/// Reads the entries of all branches, and notices about those that cannot be read.
+/// Entries of a session, and the numbers of those that cannot be read.
+pub(super) struct ReadEntries {
+    pub(super) entries: Vec<Entry>,
+    /// Number of entries that only a newer version of zk reads.
+    pub(super) newer: usize,
+    damaged: usize,
+}
+
+impl ReadEntries {
+    /// Returns the notices about entries that cannot be read.
+    pub(super) fn notices(&self) -> Vec<String> {
+        match self.newer + self.damaged {
+            0 => Vec::new(),
+            count => vec![format!("{count} entries are of an unknown kind; they are kept")],
+        }
+    }
+}
+
+/// Reads the entries of all branches.
 pub(super) async fn read_entries(
     client: &impl GenericClient,
     id: &SessionId,
-) -> Result<(Vec<Entry>, Vec<String>), tokio_postgres::Error> {
+) -> Result<ReadEntries, tokio_postgres::Error> {
     let query = "SELECT id, parent, time_ms, kind FROM zk_entries WHERE session = $1 ORDER BY seq";
     let rows = client.query(query, &[&id.as_str()]).await?;
-    let (mut entries, mut unknown) = (Vec::with_capacity(rows.len()), 0);
+    let mut read = ReadEntries { entries: Vec::with_capacity(rows.len()), newer: 0, damaged: 0 };
     for row in rows {
         let (id, parent): (&str, Option<&str>) = (row.try_get(0)?, row.try_get(1)?);
         let time_ms = u64::try_from(row.try_get::<_, i64>(2)?).unwrap_or_default();
-        match EntryKind::from_json(row.try_get(3)?) {
+        let text = row.try_get(3)?;
+        match EntryKind::from_json(text) {
             Ok(kind) => {
-                entries.push(Entry {
+                read.entries.push(Entry {
                     id: EntryId::from(id),
                     parent: parent.map(EntryId::from),
                     time_ms,
                     kind,
                 });
             }
-            Err(_) => unknown += 1,
+            Err(_) if serde_json::from_str::<IgnoredAny>(text).is_ok() => read.newer += 1,
+            Err(_) => read.damaged += 1,
         }
     }
-    let notices = match unknown {
-        0 => Vec::new(),
-        count => vec![format!("{count} entries are of an unknown kind; they are kept")],
-    };
-    Ok((entries, notices))
+    Ok(read)
 }

@@ -6,7 +6,7 @@ use zk_core::service::StoreError;
 use super::connection::database_error;
 
 /// Version of the tables.
-const SCHEMA_VERSION: i32 = 2;
+pub(super) const SCHEMA_VERSION: i32 = 2;
 
 /// PostgreSQL advisory lock for the migrations of the tables; the bytes of "zk".
 const MIGRATION_LOCK: i64 = 0x7a6b;

@@ -17,6 +17,7 @@ use zk_session::Digest;
 use super::connection::database_error;
 use super::lease::Lease;
 use super::rows::{self, ReadError};
+use super::schema::SCHEMA_VERSION;
 use super::{Inner, visit_all};
 use crate::shared::{closed_error, exists_error, millis};
 
@@ -32,6 +33,8 @@ struct Shared {
     id: SessionId,
     cwd: PathBuf,
     parent: Option<SessionId>,
+    /// Whether a leg of a run has the session.
+    is_leg: bool,
     /// Token of the lease; 0 before the first append.
     token: AtomicI64,
     is_closed: AtomicBool,
@@ -54,6 +57,7 @@ impl PostgresSession {
             id,
             cwd,
             parent,
+            is_leg: lease.as_ref().is_some_and(|lease| lease.is_leg),
             token: AtomicI64::new(lease.map_or(0, |lease| lease.token)),
             is_closed: AtomicBool::new(false),
             is_in_doubt: Mutex::new(false),
@@ -232,8 +236,8 @@ impl Shared {
         }
         insert_entries(&transaction, &self.id, seq, &entries).await?;
         if has_moves {
-            let (all, _) = rows::read_entries(&transaction, &self.id).await?;
-            let branches = i64::try_from(count_branches(&all)).unwrap_or(i64::MAX);
+            let all = rows::read_entries(&transaction, &self.id).await?;
+            let branches = i64::try_from(count_branches(&all.entries)).unwrap_or(i64::MAX);
             let query = "UPDATE zk_sessions SET branches = $2 WHERE id = $1";
             transaction.execute(query, &[&self.id.as_str(), &branches]).await?;
         }
@@ -341,7 +345,15 @@ impl Shared {
         }
         let mut link = self.inner.connection.link().await?;
         let read = rows::read_entries(&*link.client()?, &self.id).await;
-        read.map_err(|error| database_error("read a session", &error))
+        let read = read.map_err(|error| database_error("read a session", &error))?;
+        if self.is_leg && read.newer > 0 {
+            // A run that went on without them would repeat what they tell of.
+            let known = SCHEMA_VERSION.cast_unsigned();
+            let found = known + 1;
+            return Err(StoreError::TooNew { id: self.id.clone(), found, known });
+        }
+        let notices = read.notices();
+        Ok((read.entries, notices))
     }
 }
 
