@@ -17,6 +17,8 @@ pub(super) enum FleetError {
     NoPath,
     #[error("the request cannot be read: {0}")]
     Invalid(String),
+    #[error("the body of the request is over {most} bytes")]
+    TooLarge { most: usize },
     #[error("run `{0}` waits for no answer")]
     NoQuestion(String),
     #[error("the digest of the call is {0}, so another call waits than the one that was read")]
@@ -44,6 +46,7 @@ impl FleetError {
             Self::Forbidden => StatusCode::FORBIDDEN,
             Self::NoRun(_) | Self::NoSchedule(_) | Self::NoPath => StatusCode::NOT_FOUND,
             Self::Invalid(_) => StatusCode::BAD_REQUEST,
+            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NoQuestion(_) | Self::OtherDigest(_) => StatusCode::CONFLICT,
             Self::Runs(error) => match error {
                 RunsError::Unknown(_) => StatusCode::NOT_FOUND,

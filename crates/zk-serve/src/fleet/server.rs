@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -116,7 +116,11 @@ async fn read_body<T: DeserializeOwned>(request: Request<Incoming>) -> Result<T,
     let body = timeout(BODY_LIMIT, Limited::new(request.into_body(), MAX_BODY_BYTES).collect()).await;
     let invalid = |why: String| FleetError::Invalid(why);
     let body = body.map_err(|_| invalid("it does not end".to_owned()))?;
-    let body = body.map_err(|error| invalid(error.to_string()))?.to_bytes();
+    let refused = |error: Box<dyn std::error::Error + Send + Sync>| match error.is::<LengthLimitError>() {
+        true => FleetError::TooLarge { most: MAX_BODY_BYTES },
+        false => invalid(error.to_string()),
+    };
+    let body = body.map_err(refused)?.to_bytes();
     serde_json::from_slice(&body).map_err(|error| invalid(error.to_string()))
 }
 
