@@ -84,6 +84,12 @@ impl FleetTokens {
         if tokens.is_empty() { Err(FleetTokensError::Empty) } else { Ok(Self(tokens)) }
     }
 
+    /// No tokens, with which every client is refused.
+    #[must_use]
+    pub fn none() -> Self {
+        Self(Vec::new())
+    }
+
     /// Returns the runs that a token gives access to; `None` for an invalid one.
     #[must_use]
     pub fn access_of(&self, token: &str) -> Option<FleetAccess> {

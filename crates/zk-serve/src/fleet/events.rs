@@ -11,6 +11,7 @@ use zk_core::model::EntryId;
 use zk_core::service::{Audience, EngineRun, Entry, EntryKind, RunFilter, RunPhase, StoreError};
 use zk_engine::{LiveUpdate, RunWatch, Runs};
 
+use super::error::FleetError;
 use crate::http::Body;
 
 /// Interval between two looks at a run.
@@ -22,14 +23,21 @@ const COMMENT_INTERVAL: Duration = Duration::from_secs(15);
 /// Maximum number of events that wait for the client.
 const MAX_WAITING_EVENTS: usize = 64;
 
-/// Streams the entries of a run's session after `last`, and the states of the run, until it is over or the client is
-/// gone.
-pub(super) fn stream_events(runs: Runs, run: EngineRun, last: Option<EntryId>) -> Body {
+/// Streams the entries of a run's session after `last`, and the states of the run, until it is over, the client is gone, or
+/// its token is not valid any more.
+pub(super) fn stream_events(
+    runs: Runs,
+    run: EngineRun,
+    last: Option<EntryId>,
+    is_allowed: impl Fn() -> bool + Send + Sync + 'static,
+) -> Body {
     let (sender, receiver) = channel(MAX_WAITING_EVENTS);
     tokio::spawn(async move {
         let watch = RunWatch::new(&**runs.store(), run.job.session().clone());
         // The client is gone, or the store failed, which the last event says.
-        let _ = Follower { runs, sender, last, state: None, watch }.follow(run).await;
+        let _ = Follower { runs, sender, last, state: None, watch, is_allowed: Box::new(is_allowed) }
+            .follow(run)
+            .await;
     });
     let next = |mut receiver: Receiver<Bytes>| async move {
         let event = receiver.recv().await?;
@@ -45,6 +53,8 @@ struct Follower {
     /// Phase, number of legs and presence of a wait that were sent last.
     state: Option<(RunPhase, u64, bool)>,
     watch: RunWatch,
+    /// Whether the client may still see the run.
+    is_allowed: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 /// The stream is over: the client is gone, or was told of an error.
@@ -54,6 +64,9 @@ impl Follower {
     async fn follow(mut self, mut run: EngineRun) -> Result<(), Gone> {
         let mut spoke = Instant::now();
         loop {
+            if !(self.is_allowed)() {
+                return self.send("error", None, &FleetError::Unauthorised.to_string()).await;
+            }
             let before = self.last.clone();
             let sent = self.send_entries(&run).await?;
             let state = (run.phase, run.legs, run.wait.is_some());

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::time::timeout;
 use zk_engine::Runs;
 
-use super::access::FleetTokens;
+use super::access::{FleetAccess, FleetTokens};
 use super::error::FleetError;
 use super::events::stream_events;
 use super::requests::Client;
@@ -42,7 +42,7 @@ const BODY_LIMIT: Duration = Duration::from_secs(30);
 /// ```
 pub struct FleetServer {
     runs: Runs,
-    tokens: FleetTokens,
+    tokens: RwLock<Arc<FleetTokens>>,
     cwd: PathBuf,
 }
 
@@ -57,7 +57,18 @@ impl FleetServer {
     /// of a worker.
     #[must_use]
     pub fn new(runs: Runs, tokens: FleetTokens, cwd: PathBuf) -> Arc<Self> {
-        Arc::new(Self { runs, tokens, cwd })
+        Arc::new(Self { runs, tokens: RwLock::new(Arc::new(tokens)), cwd })
+    }
+
+    /// Replaces the tokens of the clients. Requests with other tokens are refused from now on, and open streams of events of
+    /// such clients end.
+    pub fn replace_tokens(&self, tokens: FleetTokens) {
+        *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tokens);
+    }
+
+    fn access_of(&self, token: &str) -> Option<FleetAccess> {
+        let tokens = self.tokens.read().unwrap_or_else(PoisonError::into_inner).clone();
+        tokens.access_of(token)
     }
 
     /// Serves clients until an error of the listener.
@@ -73,9 +84,9 @@ impl FleetServer {
         .await
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, FleetError> {
-        let access = bearer_token(request.headers()).and_then(|token| self.tokens.access_of(token));
-        let access = access.ok_or(FleetError::Unauthorised)?;
+    async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Result<Response<Body>, FleetError> {
+        let token = bearer_token(request.headers()).ok_or(FleetError::Unauthorised)?.to_owned();
+        let access = self.access_of(&token).ok_or(FleetError::Unauthorised)?;
         let client = Client { runs: &self.runs, access: &access };
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let query = request.uri().query().unwrap_or_default().to_owned();
@@ -92,7 +103,9 @@ impl FleetServer {
             (Method::GET, ["v1", "runs", id]) => answer_with(StatusCode::OK, &client.show(id).await?),
             (Method::GET, ["v1", "runs", id, "events"]) => {
                 let run = client.find(id).await?;
-                let body = stream_events(self.runs.clone(), run, last.map(|last| last.as_str().into()));
+                let (server, last) = (self.clone(), last.map(|last| last.as_str().into()));
+                let is_allowed = move || server.access_of(&token).as_ref() == Some(&access);
+                let body = stream_events(self.runs.clone(), run, last, is_allowed);
                 Ok(response(StatusCode::OK, "text/event-stream", body))
             }
             (Method::POST, ["v1", "runs", id, "steer"]) => {

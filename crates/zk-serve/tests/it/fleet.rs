@@ -32,6 +32,7 @@ const HOOK: &str = "token-of-one-webhook";
 struct Desk {
     address: SocketAddr,
     runs: Runs,
+    server: Arc<FleetServer>,
     task: JoinHandle<()>,
     _dir: tempfile::TempDir,
 }
@@ -55,8 +56,9 @@ impl Desk {
         let server = FleetServer::new(runs.clone(), FleetTokens::parse(&tokens).unwrap(), "/project".into());
         let listener = LoopbackListener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.url().strip_prefix("http://").unwrap().parse().unwrap();
-        let task = tokio::spawn(async move { server.serve(&listener).await.unwrap() });
-        Self { address, runs, task, _dir: dir }
+        let serving = server.clone();
+        let task = tokio::spawn(async move { serving.serve(&listener).await.unwrap() });
+        Self { address, runs, server, task, _dir: dir }
     }
 
     async fn open(&self, token: &str, head: &str, body: &str) -> BufReader<TcpStream> {
@@ -156,6 +158,36 @@ async fn bad_requests_are_told_and_change_nothing() {
         assert!(answer["error"].as_str().is_some_and(|why| !why.is_empty()), "{head}: {answer}");
     }
     assert_eq!(desk.ask(ALL, "GET /v1/runs", Value::Null).await.1, json!([]));
+}
+
+#[tokio::test]
+async fn a_body_over_the_limit_is_refused_with_the_limit() {
+    let desk = Desk::start().await;
+    let most = 1 << 20;
+    let (status, answer) = desk.ask(ALL, "POST /v1/runs", json!({"prompt": "x".repeat(most)})).await;
+    assert_eq!(status, 413, "{answer}");
+    assert!(answer["error"].as_str().unwrap().contains(&format!("over {most} bytes")), "{answer}");
+    assert_eq!(desk.ask(ALL, "GET /v1/runs", Value::Null).await.1, json!([]));
+}
+
+#[tokio::test]
+async fn a_token_that_is_removed_ends_at_once_and_a_new_one_holds() {
+    let desk = Desk::start().await;
+    let (_, job) = desk.ask(ACME, "POST /v1/runs", json!({"prompt": "Do it."})).await;
+    let mut events = desk.open(ACME, &format!("GET /v1/runs/{}/events", run_of(&job)), "").await;
+    let mut line = String::new();
+    while !line.contains("event: run") {
+        line.clear();
+        assert!(events.read_line(&mut line).await.unwrap() > 0);
+    }
+    desk.server.replace_tokens(FleetTokens::parse("acme another-token-of-acme").unwrap());
+    let mut rest = String::new();
+    events.read_to_string(&mut rest).await.unwrap();
+    assert!(rest.contains("event: error") && rest.contains("the token is missing or invalid"), "{rest}");
+    assert_eq!(desk.ask(ACME, "GET /v1/runs", Value::Null).await.0, 401);
+    assert_eq!(desk.ask("another-token-of-acme", "GET /v1/runs", Value::Null).await.0, 200);
+    desk.server.replace_tokens(FleetTokens::none());
+    assert_eq!(desk.ask("another-token-of-acme", "GET /v1/runs", Value::Null).await.0, 401);
 }
 
 #[tokio::test]
