@@ -52,6 +52,6 @@ pub use worker::{
     LegId, LegSource, Looked, MAX_LEG_DEATHS, Renewal, Settlement, TakenLeg, serve_legs, settle_leg,
 };
 pub use workspaces::{
-    FILES_ENTRY, FILES_SOURCE, HostName, KEPT_WORKSPACE, KeepFiles, KeptWorkspaces, LegFiles, LegPlace,
-    LegPlaces, StoredFiles, WorkspaceName,
+    FILES_ENTRY, FILES_SOURCE, HostName, KEPT_DIRECTORY_AGE, KEPT_WORKSPACE, KeepFiles, KeptWorkspaces,
+    LegFiles, LegPlace, LegPlaces, StoredFiles, WorkspaceName,
 };

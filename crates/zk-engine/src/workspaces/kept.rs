@@ -21,7 +21,7 @@ use super::log::{FilesLog, StoredFiles, UnkeptCall};
 use crate::leg_session::error::LegSessionError;
 
 /// Name of the directory with the files, in the directory of a run.
-const TREE: &str = "tree";
+pub(super) const TREE: &str = "tree";
 
 /// File that names the copy in the directory of a run.
 const COPY: &str = "copy";
@@ -35,9 +35,9 @@ const MAX_TOLD: usize = 50;
 /// Store of workspaces, with the directories of this worker for the files of runs.
 #[derive(Clone)]
 pub struct KeptWorkspaces {
-    store: Arc<dyn Workspaces>,
-    root: PathBuf,
-    files: Arc<dyn StateFiles>,
+    pub(super) store: Arc<dyn Workspaces>,
+    pub(super) root: PathBuf,
+    pub(super) files: Arc<dyn StateFiles>,
 }
 
 impl fmt::Debug for KeptWorkspaces {
@@ -326,12 +326,12 @@ fn boot_id() -> String {
     read.map(|text| text.trim().to_owned()).unwrap_or_default()
 }
 
-fn in_state(path: &Path, error: &StateFileError) -> WorkspaceError {
+pub(super) fn in_state(path: &Path, error: &StateFileError) -> WorkspaceError {
     WorkspaceError::io("use", path, error)
 }
 
 /// Runs a task that waits for the file system on a thread of its own.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     task: impl FnOnce() -> Result<T, WorkspaceError> + Send + 'static,
 ) -> Result<T, WorkspaceError> {
     let done = tokio::task::spawn_blocking(task).await;

@@ -40,11 +40,20 @@ pub(crate) fn worker(app: &AppContext, args: &WorkerArgs) -> Outcome<Exit> {
     let signals = signals::watch(|| ()).map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
     signals.arm_process(stop.clone(), || ());
     let engine = engine(machine)?;
-    let places = LegPlaces { named, host: host_name(app).ok(), kept: kept_workspaces(app)? };
+    let kept = kept_workspaces(app)?;
+    let places = LegPlaces { named, host: host_name(app).ok(), kept: kept.clone() };
     let agents = Arc::new(WorkerAgents::new(app.clone(), places, screen.clone()));
     let legs = Arc::new(AgentLegs::new(agents).with_runs(runs(machine)?));
     let place = engine_name(machine)?;
-    runtime()?.block_on(async {
+    let sweeping = async {
+        match &kept {
+            Some(kept) => {
+                kept.keep_swept(&*engine, |text| screen.line(Style::PLAIN, &format!("zk: {text}"))).await
+            }
+            None => std::future::pending().await,
+        }
+    };
+    let serving = async {
         let mut taken = BTreeSet::new();
         loop {
             let worker = match &given {
@@ -61,6 +70,12 @@ pub(crate) fn worker(app: &AppContext, args: &WorkerArgs) -> Outcome<Exit> {
                     return Outcome::Ok(());
                 }
             };
+        }
+    };
+    runtime()?.block_on(async {
+        tokio::select! {
+            served = serving => served,
+            never = sweeping => never,
         }
     })?;
     Ok(signals.seen().map_or(Exit::Done, exit_of))
