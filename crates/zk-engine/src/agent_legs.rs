@@ -15,6 +15,9 @@ use crate::workspaces::WorkspaceName;
 /// Time that the running calls of a drained leg get to end.
 const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
+/// Longest time for which an aborted leg waits until its engine has cancelled the run and its children.
+const CANCEL_LIMIT: Duration = Duration::from_secs(1);
+
 /// Reason of a run that ends because it was cancelled.
 const CANCELLED: &str = "the run was cancelled";
 
@@ -126,6 +129,11 @@ impl Legs for AgentLegs {
                 let relay = relay.and_then(|runs| LegRelay::start(runs, job, opened.agent().bus()));
                 let ended = drive_run(opened.agent(), job, &lease, relay.as_ref()).await;
                 if let Some(relay) = relay {
+                    if let Some(runs) = self.runs.as_ref().filter(|_| relay.is_aborted()) {
+                        // Whoever aborted the run may not have reached the engine, which cancels its child runs.
+                        let cancelled = runs.engine().cancel(job.run());
+                        let _ = tokio::time::timeout(CANCEL_LIMIT, cancelled).await;
+                    }
                     relay.close().await;
                 }
                 opened.report(job, &ended);

@@ -181,6 +181,11 @@ impl LegRelay {
         self.shared.aborted.cancelled().await;
     }
 
+    /// Whether the run is to end.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.shared.aborted.is_cancelled()
+    }
+
     /// Ends the leg's side.
     pub(crate) async fn close(self) {
         self.scope.close().await;
