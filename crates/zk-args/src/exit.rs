@@ -95,6 +95,7 @@ impl Exit {
             | AgentError::HandedOver
             | AgentError::AwaitsChildren { .. }
             | AgentError::Fenced
+            | AgentError::StoreFailed { .. }
             | AgentError::Output(_) => Self::Failed,
         }
     }

@@ -155,6 +155,7 @@ pub(crate) fn leg_end_of(ended: &Result<(), AgentError>) -> LegEnd {
         Ok(()) => LegEnd::Done(RunStatus::Completed),
         Err(AgentError::HandedOver) => LegEnd::Handover(HandoverCause::Draining),
         Err(AgentError::Fenced) => LegEnd::Handover(HandoverCause::Fenced),
+        Err(AgentError::StoreFailed { .. }) => LegEnd::Handover(HandoverCause::StoreFailed),
         // The engine or the store could not be asked about the children.
         Err(AgentError::AwaitsChildren { children }) if children.is_empty() => {
             LegEnd::Parked(Wait::Until(SystemTime::now() + STORE_PAUSE))

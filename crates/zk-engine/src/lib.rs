@@ -49,7 +49,8 @@ pub use relay::{LiveUpdate, RunWatch};
 pub use runs::{Placement, Runs, RunsError};
 pub use settings::FleetSettings;
 pub use worker::{
-    LegId, LegSource, Looked, MAX_LEG_DEATHS, Renewal, Settlement, TakenLeg, serve_legs, settle_leg,
+    LegId, LegSource, Looked, MAX_LEG_DEATHS, Renewal, Settlement, TakenLeg, count_losses, serve_legs,
+    settle_leg,
 };
 pub use workspaces::{
     FILES_ENTRY, FILES_SOURCE, HostName, KEPT_DIRECTORY_AGE, KEPT_WORKSPACE, KeepFiles, KeptWorkspaces,

@@ -11,7 +11,7 @@ use zk_core::service::{
 };
 
 use crate::clock::{date_ms, date_of, duration_ms, lease_now_ms};
-use crate::worker::{LegId, MAX_LEG_DEATHS, Renewal, Settlement, TakenLeg, settle_leg};
+use crate::worker::{LegId, MAX_LEG_DEATHS, Renewal, Settlement, TakenLeg, count_losses, settle_leg};
 
 /// Retention time of finished runs in the list, in milliseconds.
 const FINISHED_KEPT_MS: i64 = 30 * 24 * 3600 * 1000;
@@ -359,16 +359,20 @@ pub(crate) fn expire_left_leases(conn: &Connection, worker: &EngineName) -> rusq
 /// Records the end of a leg; returns false if another worker had the run by then.
 pub(crate) fn end_leg(conn: &Connection, leg: &LegId, end: &LegEnd) -> Changed<bool> {
     let run = &leg.run;
-    let row: Option<(bool, bool)> = conn
+    let row: Option<(bool, bool, u32)> = conn
         .query_row(
-            "SELECT is_woken, is_cancelled FROM runs WHERE run = ?1 AND token = ?2 AND phase = 'running'",
+            "SELECT is_woken, is_cancelled, deaths FROM runs WHERE run = ?1 AND token = ?2 AND phase = 'running'",
             params![run.as_str(), token_to_sql(leg.token)],
-            |row| Ok((row.get(0)?, row.get(1)?)),
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
         )
         .optional()?;
-    let Some((is_woken, is_cancelled)) = row else { return Ok(Ok(false)) };
-    conn.execute("UPDATE runs SET deaths = 0, lease_until = NULL WHERE run = ?1", [run.as_str()])?;
-    match settle_leg(end) {
+    let Some((is_woken, is_cancelled, losses)) = row else { return Ok(Ok(false)) };
+    let losses = count_losses(end, losses);
+    conn.execute(
+        "UPDATE runs SET deaths = ?2, lease_until = NULL WHERE run = ?1",
+        params![run.as_str(), losses],
+    )?;
+    match settle_leg(end, losses) {
         Settlement::End(phase, failure) => end_run(conn, run, phase, failure.as_ref())?,
         Settlement::Queue | Settlement::Pause(_) | Settlement::Park(_) if is_cancelled => {
             end_run(conn, run, RunPhase::Cancelled, None)?;

@@ -519,9 +519,10 @@ end;
 $$;
 
 -- Records the end of a leg; false if another worker has the run by then. `p_kind` is `end` with a phase, `queue`, `pause` or
--- `park`; the wait ends after `p_seconds`, if that is not null.
+-- `park`; the wait ends after `p_seconds`, if that is not null. `p_deaths` is the number of lost legs in a row by now.
 create function zk_fleet.end_leg(
-    p_run text, p_token bigint, p_kind text, p_phase text, p_failure jsonb, p_wait jsonb, p_seconds double precision
+    p_run text, p_token bigint, p_kind text, p_phase text, p_failure jsonb, p_wait jsonb, p_seconds double precision,
+    p_deaths integer
 )
     returns boolean
     language plpgsql
@@ -536,7 +537,7 @@ begin
     if r.seq is null or r.token <> p_token or r.phase <> 'running' or not zk_fleet.extend(r, 60) then
         return false;
     end if;
-    update zk_fleet.runs set deaths = 0 where seq = r.seq;
+    update zk_fleet.runs set deaths = p_deaths where seq = r.seq;
     v_queue := zk_fleet.absurd_queue(r.queue);
     if p_kind = 'end' then
         perform zk_fleet.finish(r, p_phase, p_failure);

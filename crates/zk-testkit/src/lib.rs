@@ -6,9 +6,11 @@
 //! | [`FakeServer`] | the same script behind a real socket, in the wire formats of real providers, with faults |
 //! | [`check_provider`] | conformance checks for a provider |
 //! | [`check_store`] | conformance checks for a session store |
+//! | [`FailingStore`] | session store that is out of reach for a while |
 //! | [`check_engine`] | conformance checks for an engine of durable runs |
 //! | [`check_workspaces`] | conformance checks for a store of the files of runs |
 //! | [`check_kills`] | kills of worker processes at random moments, for any engine |
+//! | [`TracedWork`] | work of agents that are killed, and what it must not have repeated |
 //! | [`rules`] | rules by which providers reject requests, as pure functions |
 //! | `FakeMcpServer` | MCP server on two streams, with faults |
 //! | [`CountingHost`] | loopback server that counts its connections |
@@ -54,7 +56,9 @@ mod tool;
 pub use clock::SimClock;
 #[cfg(feature = "server")]
 pub use conformance::{WireSamples, check_provider};
-pub use engine::{EngineOptions, Killed, StepLegs, StoredBytes, check_engine, check_kills};
+pub use engine::{
+    EngineOptions, Killed, StepLegs, StoredBytes, Traced, TracedWork, check_engine, check_kills, kill_workers,
+};
 pub use host::CountingHost;
 #[cfg(feature = "mcp")]
 pub use mcp::{FakeMcpEnd, FakeMcpEra, FakeMcpFault, FakeMcpScript, FakeMcpServer};
@@ -67,5 +71,5 @@ pub use report::Conformance;
 pub use script::{Answered, Asked, Script, Step, Turn};
 #[cfg(feature = "server")]
 pub use server::{FakeServer, FakeServerBuilder, Fault, RawReply, Received, RetryAfter, StartError};
-pub use store::{PrepareDir, StoreOptions, WorkspaceOptions, check_store, check_workspaces};
+pub use store::{FailingStore, PrepareDir, StoreOptions, WorkspaceOptions, check_store, check_workspaces};
 pub use tool::IdleTool;

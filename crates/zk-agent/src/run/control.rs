@@ -305,6 +305,7 @@ pub(crate) fn concerns_model(error: &AgentError) -> bool {
         | AgentError::HandedOver
         | AgentError::AwaitsChildren { .. }
         | AgentError::Fenced
+        | AgentError::StoreFailed { .. }
         | AgentError::Stuck { .. }
         | AgentError::Unguarded { .. }
         | AgentError::Output(_) => false,

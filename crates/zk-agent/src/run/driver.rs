@@ -119,7 +119,9 @@ impl Driver {
         }
         // A stopped run ends as stopped, whatever its error was.
         let result = match conducted.map_err(|error| self.state.leaving_error(error)) {
-            Err(error @ (AgentError::Fenced | AgentError::HandedOver)) => Err(error),
+            Err(error @ (AgentError::Fenced | AgentError::HandedOver | AgentError::StoreFailed { .. })) => {
+                Err(error)
+            }
             Err(_) if self.state.shared.stop.is_cancelled() => Err(AgentError::Aborted),
             result => result,
         };
@@ -405,6 +407,7 @@ impl Driver {
                 | AgentError::HandedOver
                 | AgentError::AwaitsChildren { .. }
                 | AgentError::Fenced
+                | AgentError::StoreFailed { .. }
                 | AgentError::Stuck { .. }
                 | AgentError::Unguarded { .. }
                 | AgentError::Usage(_)
@@ -417,6 +420,7 @@ impl Driver {
                 | AgentError::AwaitsChildren { .. }
                 | AgentError::Budget { .. }
                 | AgentError::HandedOver
+                | AgentError::StoreFailed { .. }
                 | AgentError::Fenced,
             ) = &result
         {

@@ -33,14 +33,21 @@ impl RunState {
 
     /// Returns the error with which a leg ends: `error`, unless the run goes to another worker.
     pub(crate) fn leaving_error(&self, error: AgentError) -> AgentError {
-        match self.shared.leaving() {
-            Some(Leaving::Fenced) => AgentError::Fenced,
-            _ if is_fenced(&error) => AgentError::Fenced,
-            Some(Leaving::Handover) if self.is_leaving() && self.shared.stop.is_cancelled() => {
+        let of_store = failed_store(&error).and_then(leg_error);
+        match (self.shared.leaving(), of_store) {
+            (Some(Leaving::Fenced), _) | (_, Some(AgentError::Fenced)) => AgentError::Fenced,
+            (_, Some(lost)) if self.leg().is_some() => lost,
+            (Some(Leaving::Handover), _) if self.is_leaving() && self.shared.stop.is_cancelled() => {
                 AgentError::HandedOver
             }
-            Some(Leaving::Handover) | None => error,
+            (Some(Leaving::Handover) | None, _) => error,
         }
+    }
+
+    /// Whether another leg goes on after this error of the store. What this leg adds until its end would stand in the way: an
+    /// answer without its calls counts as the last word of the model.
+    pub(crate) fn is_store_lost(&self, error: &AgentError) -> bool {
+        self.leg().is_some() && failed_store(error).is_some_and(|store| leg_error(store).is_some())
     }
 
     /// Ends the leg with its turn open, stores the question of a parked call, and returns the error that ends
@@ -74,10 +81,11 @@ impl RunState {
         };
         match stored {
             Ok(entry) => AgentError::Parked { tool, reason, question: Some(entry) },
-            Err(StoreError::Fenced { .. }) => AgentError::Fenced,
-            Err(error) => AgentError::Usage(format!(
-                "the question about a call of `{tool}` was not stored, so nobody can answer it: {error}"
-            )),
+            Err(error) => leg_error(&error).unwrap_or_else(|| {
+                AgentError::Usage(format!(
+                    "the question about a call of `{tool}` was not stored, so nobody can answer it: {error}"
+                ))
+            }),
         }
     }
 
@@ -141,10 +149,8 @@ impl RunState {
     }
 
     pub(super) fn mail_error(&self, error: &StoreError) -> AgentError {
-        match error {
-            StoreError::Fenced { .. } => AgentError::Fenced,
-            error => AgentError::Usage(format!("the mail of the session cannot be taken: {error}")),
-        }
+        let refused = || AgentError::Usage(format!("the mail of the session cannot be taken: {error}"));
+        leg_error(error).unwrap_or_else(refused)
     }
 }
 
@@ -168,10 +174,18 @@ pub(super) fn end_turn(
     Ok(None)
 }
 
-/// Whether an error was caused by another worker that has the session now.
-fn is_fenced(error: &AgentError) -> bool {
+/// Error with which a leg ends that another one continues; `None` for an error of the store that ends the run.
+fn leg_error(error: &StoreError) -> Option<AgentError> {
+    match error {
+        StoreError::Fenced { .. } => Some(AgentError::Fenced),
+        error => error.is_temporary().then(|| AgentError::StoreFailed { error: error.to_string() }),
+    }
+}
+
+/// Returns the error of the store that a handler failed with.
+fn failed_store(error: &AgentError) -> Option<&StoreError> {
     let AgentError::Hook(EmitError::Hook(HookError { cause: Cause::Failed(cause), .. })) = error else {
-        return false;
+        return None;
     };
-    matches!(cause.downcast_ref(), Some(StoreError::Fenced { .. }))
+    cause.downcast_ref()
 }

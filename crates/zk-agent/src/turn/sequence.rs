@@ -126,6 +126,9 @@ impl RunState {
             failure = self.announce_open_turn(&turn, &message, &usage).await.err();
         }
         if let Some(error) = failure {
+            if self.is_store_lost(&error) {
+                return Err(error);
+            }
             // The calls of this answer are not run.
             self.commit(self.answer_commit(without_calls(&message), Some(usage.clone()))).await?;
             self.announce_usage(&turn, usage).await?;
@@ -202,7 +205,7 @@ impl RunState {
             self.announce_usage(&turn, counted.clone()).await?;
         }
         // Another worker requests the answer again, so that this part of it does not join the conversation.
-        let message = message.filter(|_| !self.is_leaving());
+        let message = message.filter(|_| !self.is_leaving() && !self.is_store_lost(&error));
         let Some(message) = message.map(Message::shared) else {
             // The usage was billed, although no message joins the history.
             if let Some(counted) = counted {

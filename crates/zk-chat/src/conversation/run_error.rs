@@ -53,6 +53,7 @@ fn describe(error: &AgentError, phrases: &ProgramPhrases, sign_in: SignIn) -> St
         | AgentError::HandedOver
         | AgentError::AwaitsChildren { .. }
         | AgentError::Fenced
+        | AgentError::StoreFailed { .. }
         | AgentError::Stuck { .. }
         | AgentError::Unguarded { .. }
         | AgentError::Usage(_)

@@ -306,6 +306,12 @@ pub enum AgentError {
         "the session was taken over by another writer, so nothing more was written here; open it again to go on"
     )]
     Fenced,
+    /// The store of the session failed for a cause that may pass, and the leg ended: another leg goes on with what is stored.
+    #[error("{error}; another leg goes on with what is stored")]
+    StoreFailed {
+        /// Error of the store.
+        error: String,
+    },
     /// The model repeated a call that failed each time in the same way.
     #[error(
         "stopped: the same call of `{tool}` failed {failures} times in a row in the same way; the last result is in the history"
@@ -371,6 +377,7 @@ impl AgentError {
             | Self::HandedOver
             | Self::AwaitsChildren { .. }
             | Self::Fenced
+            | Self::StoreFailed { .. }
             | Self::Stuck { .. }
             | Self::Unguarded { .. }
             | Self::Usage(_)

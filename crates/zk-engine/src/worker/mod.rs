@@ -16,7 +16,7 @@ use zk_core::service::{EngineError, Lease, LegEnd, LegFailure, Legs, Take};
 
 use crate::error::is_transient;
 use keeper::Keeper;
-pub use settle::{MAX_LEG_DEATHS, Settlement, settle_leg};
+pub use settle::{MAX_LEG_DEATHS, Settlement, count_losses, settle_leg};
 pub use source::{LegId, LegSource, Looked, Renewal, TakenLeg};
 
 /// Number of failures in a row after which a worker gives up, at about one poll of its source a second.

@@ -14,3 +14,5 @@ mod desk;
 mod kills;
 #[cfg(test)]
 mod lost_answers;
+#[cfg(test)]
+mod lost_stores;

@@ -7,7 +7,9 @@ use zk_core::model::RunId;
 use zk_core::service::{
     EngineError, EngineName, JOB_FORMAT, LegEnd, LegFailure, RunPhase, Schedule, Take, Wait,
 };
-use zk_engine::{LegId, LegSource, Looked, MAX_LEG_DEATHS, Renewal, Settlement, TakenLeg, settle_leg};
+use zk_engine::{
+    LegId, LegSource, Looked, MAX_LEG_DEATHS, Renewal, Settlement, TakenLeg, count_losses, settle_leg,
+};
 
 use super::connection::{Connection, Param, failed};
 use super::rows::{column, from_json, queue_of, server_time, to_json, token_of, token_to_sql};
@@ -183,11 +185,21 @@ impl LegSource for PostgresSource {
     }
 
     async fn end_leg(&self, leg: &LegId, end: &LegEnd) -> Result<(), EngineError> {
-        let change = LegChange::from(settle_leg(end));
+        const DOING: &str = "record the end of a leg";
+        let of_leg: [Param<'_>; 2] =
+            [(&leg.run.as_str(), Type::TEXT), (&token_to_sql(leg.token), Type::INT8)];
+        let statement = "SELECT deaths FROM zk_fleet.runs WHERE run = $1 AND token = $2";
+        let Some(row) = self.connection.query(DOING, statement, &of_leg).await?.into_iter().next() else {
+            // Another worker has the run.
+            return Ok(());
+        };
+        let losses: i32 = column(DOING, &row, "deaths")?;
+        let losses = count_losses(end, u32::try_from(losses).unwrap_or_default());
+        let change = LegChange::from(settle_leg(end, losses));
         self.connection
             .query(
-                "record the end of a leg",
-                "SELECT zk_fleet.end_leg($1, $2, $3, $4, $5, $6, $7)",
+                DOING,
+                "SELECT zk_fleet.end_leg($1, $2, $3, $4, $5, $6, $7, $8)",
                 &[
                     (&leg.run.as_str(), Type::TEXT),
                     (&token_to_sql(leg.token), Type::INT8),
@@ -196,6 +208,7 @@ impl LegSource for PostgresSource {
                     (&change.failure.map(Json), Type::JSONB),
                     (&change.wait.map(Json), Type::JSONB),
                     (&change.seconds, Type::FLOAT8),
+                    (&i32::try_from(losses).unwrap_or(i32::MAX), Type::INT4),
                 ],
             )
             .await

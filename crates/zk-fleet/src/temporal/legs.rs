@@ -195,7 +195,7 @@ impl LegRunner {
             never = keeping => never,
         };
         let is_taken = self.report_leg(&task, &end).await;
-        if is_taken && matches!(settle_leg(&end), Settlement::End(..)) {
+        if is_taken && matches!(settle_leg(&end, 0), Settlement::End(..)) {
             sessions::give_back(&self.server, &order.job).await;
         }
     }

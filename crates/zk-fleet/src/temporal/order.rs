@@ -4,8 +4,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use zk_core::model::{RunId, SessionId};
-use zk_core::service::{EngineError, EngineName, Job, LegEnd, LegFailure, RunPhase, Schedule, Wait};
-use zk_engine::{MAX_LEG_DEATHS, Settlement, settle_leg};
+use zk_core::service::{
+    EngineError, EngineName, HandoverCause, Job, LegEnd, LegFailure, RunPhase, Schedule, Wait,
+};
+use zk_engine::{MAX_LEG_DEATHS, Settlement, count_losses, settle_leg};
 
 /// Type names of the workflow and the activities, as the server lists them.
 pub(super) const RUN_TYPE: &str = "zk-run";
@@ -191,19 +193,38 @@ pub(super) struct LegReport {
     pub(super) end: ReportedEnd,
 }
 
+/// End of a leg whose store failed.
+const LOST_STORE: LegEnd = LegEnd::Handover(HandoverCause::StoreFailed);
+
 /// Effect of a leg's end on its run, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "then", rename_all = "snake_case")]
 pub(super) enum ReportedEnd {
-    End { phase: RunPhase, failure: Option<LegFailure> },
+    End {
+        phase: RunPhase,
+        failure: Option<LegFailure>,
+    },
     Queue,
-    Pause { millis: u64 },
-    Park { wait: Wait },
+    Pause {
+        millis: u64,
+    },
+    /// The leg lost its store.
+    Retry,
+    Park {
+        wait: Wait,
+    },
 }
 
 impl From<&LegEnd> for ReportedEnd {
     fn from(end: &LegEnd) -> Self {
-        match settle_leg(end) {
+        // The workflow knows the legs before this one.
+        if *end == LOST_STORE { Self::Retry } else { settle_leg(end, 0).into() }
+    }
+}
+
+impl From<Settlement> for ReportedEnd {
+    fn from(settlement: Settlement) -> Self {
+        match settlement {
             Settlement::End(phase, failure) => Self::End { phase, failure },
             Settlement::Queue => Self::Queue,
             Settlement::Pause(pause) => {
@@ -252,14 +273,30 @@ impl Progress {
                 Step::Leg
             };
         };
-        self.deaths = 0;
         self.worker = Some(worker);
+        let end = match end {
+            ReportedEnd::Retry => {
+                self.deaths = count_losses(&LOST_STORE, self.deaths);
+                settle_leg(&LOST_STORE, self.deaths).into()
+            }
+            // A leg that could not begin for now leaves the number of lost legs.
+            ReportedEnd::Park { wait: Wait::Until(_) } => end,
+            end => {
+                self.deaths = 0;
+                end
+            }
+        };
         match end {
             ReportedEnd::End { phase, failure } => self.end_run(phase, failure),
-            ReportedEnd::Queue | ReportedEnd::Pause { .. } | ReportedEnd::Park { .. } if is_cancelled => {
+            ReportedEnd::Queue
+            | ReportedEnd::Pause { .. }
+            | ReportedEnd::Retry
+            | ReportedEnd::Park { .. }
+                if is_cancelled =>
+            {
                 self.end_run(RunPhase::Cancelled, None)
             }
-            ReportedEnd::Queue => Step::Leg,
+            ReportedEnd::Queue | ReportedEnd::Retry => Step::Leg,
             ReportedEnd::Pause { millis } => self.park(Wait::Until(now + Duration::from_millis(millis))),
             ReportedEnd::Park { .. } if is_woken => Step::Leg,
             ReportedEnd::Park { wait } => self.park(wait),
@@ -291,7 +328,7 @@ pub(super) fn date_of(millis: u64) -> SystemTime {
 
 #[cfg(test)]
 mod tests {
-    use zk_core::service::{HandoverCause, RunStatus, ScheduleTimes, ScheduledJob};
+    use zk_core::service::{RunStatus, ScheduleTimes, ScheduledJob};
 
     use super::*;
 
@@ -341,6 +378,9 @@ mod tests {
         let mut healed = progress.clone();
         healed.end_leg(report(&LegEnd::Handover(HandoverCause::Draining)), false, false, UNIX_EPOCH);
         assert_eq!(healed.end_leg(None, false, false, UNIX_EPOCH), Step::Leg);
+        let mut without_store = progress.clone();
+        assert_eq!(without_store.end_leg(report(&LOST_STORE), false, false, UNIX_EPOCH), Step::Over);
+        assert_eq!(without_store.failure, Some(LegFailure::Store(MAX_LEG_DEATHS)));
         assert_eq!(progress.end_leg(None, false, false, UNIX_EPOCH), Step::Over);
         assert_eq!(progress.failure, Some(LegFailure::Deaths(MAX_LEG_DEATHS)));
     }

@@ -121,6 +121,7 @@ fn failure_of(error: &AgentError) -> SupervisorFailure {
         | AgentError::HandedOver
         | AgentError::AwaitsChildren { .. }
         | AgentError::Fenced
+        | AgentError::StoreFailed { .. }
         | AgentError::Stuck { .. }
         | AgentError::Unguarded { .. }
         | AgentError::Usage(_)

@@ -248,6 +248,7 @@ fn stop_reason(outcome: &RunOutcome) -> &str {
         Err(AgentError::HandedOver) => "handed_over",
         Err(AgentError::AwaitsChildren { .. }) => "awaits_children",
         Err(AgentError::Fenced) => "fenced",
+        Err(AgentError::StoreFailed { .. }) => "store_failed",
         Err(AgentError::Stuck { .. }) => "stuck",
         Err(AgentError::ContextExceeded(_)) => "context_exceeded",
         Err(

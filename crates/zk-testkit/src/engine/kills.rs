@@ -13,6 +13,9 @@ use zk_core::service::{
 /// Number of steps of a run.
 const STEPS: usize = 6;
 
+/// Longest pause between two kills of workers that serve [`StepLegs`].
+const STEP_KILL_PAUSE: Duration = Duration::from_millis(60);
+
 /// Number of unfinished runs that a campaign keeps.
 const RUNS: usize = 8;
 
@@ -77,8 +80,7 @@ pub struct Killed {
     pub cut_legs: usize,
 }
 
-/// Kills one of `workers` worker processes at random moments, `kills` times, and waits until all runs are done. `spawn` starts the
-/// worker with a number, which serves [`StepLegs`] of the directory `dir`; `random` returns a number below its argument.
+/// Kills workers that serve [`StepLegs`] of the directory `dir`, as [`kill_workers`] does.
 ///
 /// # Errors
 /// The broken rule: a run is lost, done without all of its steps or with too many, or a leg has no larger token than the leg
@@ -86,11 +88,35 @@ pub struct Killed {
 pub async fn check_kills(
     engine: &dyn Engine,
     dir: &Path,
+    numbers: (usize, usize),
+    spawn: impl FnMut(usize) -> std::io::Result<Child>,
+    random: impl FnMut(u64) -> u64,
+) -> Result<Killed, String> {
+    let submit = async |number: usize| {
+        let job = Job::new(RunId::from(format!("r_{number}")), SessionId::fresh());
+        let job = job.map_err(|error| error.to_string())?;
+        engine.submit(job).await.map_err(|error| error.to_string())
+    };
+    let killed = kill_workers(engine, numbers, STEP_KILL_PAUSE, submit, spawn, random).await?;
+    check_runs(engine, dir, killed).await
+}
+
+/// Kills one of `workers` worker processes at random moments, `kills` times, each within `pause` after the one before, and
+/// waits until all runs are over. `spawn` starts the worker with a number; `submit` submits the run with a number; `random`
+/// returns a number below its argument. Runs that park are woken.
+///
+/// # Errors
+/// The text of an error of the engine, of `submit` or of `spawn`.
+pub async fn kill_workers(
+    engine: &dyn Engine,
     (workers, kills): (usize, usize),
+    pause: Duration,
+    submit: impl AsyncFn(usize) -> Result<(), String>,
     mut spawn: impl FnMut(usize) -> std::io::Result<Child>,
     mut random: impl FnMut(u64) -> u64,
 ) -> Result<Killed, String> {
     let failed = |error: &dyn std::fmt::Display| error.to_string();
+    let pause = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX).max(1);
     let mut processes = Vec::new();
     for number in 0..workers {
         processes.push(Worker(spawn(number).map_err(|error| failed(&error))?));
@@ -103,24 +129,20 @@ pub async fn check_kills(
         }
         if killed.kills < kills {
             for _ in active.len()..RUNS {
-                let job = Job::new(RunId::from(format!("r_{}", killed.runs)), SessionId::fresh());
-                let job = job.map_err(|error| failed(&error))?;
-                engine.submit(job).await.map_err(|error| failed(&error))?;
+                submit(killed.runs).await?;
                 killed.runs += 1;
             }
-            tokio::time::sleep(Duration::from_millis(random(60))).await;
+            tokio::time::sleep(Duration::from_millis(random(pause))).await;
             let number = usize::try_from(random(workers as u64)).unwrap_or_default();
             let next = spawn_after_kill(&mut processes, number, &mut spawn);
             next.map_err(|error| failed(&error))?;
             killed.kills += 1;
         } else if active.is_empty() {
-            break;
+            return Ok(killed);
         } else {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
-    drop(processes);
-    check_runs(engine, dir, killed).await
 }
 
 fn spawn_after_kill(

@@ -3,6 +3,7 @@
 mod kills;
 mod legs;
 mod runs;
+mod traced;
 mod waits;
 mod workers;
 
@@ -16,7 +17,8 @@ use tokio_util::sync::CancellationToken;
 use zk_core::model::{RunId, SessionId};
 use zk_core::service::{Engine, EngineError, EngineName, EngineRun, Job, Legs, RunFilter, RunPhase, Take};
 
-pub use kills::{Killed, StepLegs, check_kills};
+pub use kills::{Killed, StepLegs, check_kills, kill_workers};
+pub use traced::{Traced, TracedWork};
 
 use crate::report::Conformance;
 use legs::FnLegs;
@@ -95,6 +97,7 @@ where
     suite.check("a parked run begins no leg while its queue works", waits::check_parked_beside).await;
     suite.check("a run that is woken twice has one more leg", waits::check_double_wake).await;
     suite.check("a run that is woken while it runs does not stay parked", waits::check_early_wake).await;
+    suite.check("a run that loses its store goes on, and fails at last", waits::check_lost_store).await;
     suite.check("a run parked until a time goes on then", waits::check_parking_until_time).await;
     suite.check("a parked run is cancelled at once", waits::check_cancelled_parked_run).await;
     suite.check("a running leg is told of the cancellation", waits::check_cancelled_leg).await;

@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime};
 use tokio_util::sync::CancellationToken;
 use zk_core::model::{CallId, RunId, SessionId};
 use zk_core::service::{
-    Job, JobParent, Lease, LegEnd, RunFilter, RunPhase, RunStatus, Schedule, ScheduleTimes, ScheduledJob,
-    Take, Wait,
+    HandoverCause, Job, JobParent, Lease, LegEnd, LegFailure, RunFilter, RunPhase, RunStatus, Schedule,
+    ScheduleTimes, ScheduledJob, Take, Wait,
 };
 
 use super::legs::FnLegs;
@@ -89,6 +89,32 @@ pub(super) async fn check_early_wake(case: EngineCase) -> Outcome {
     case.serve_once("w", legs.clone()).await?;
     ensure_equal("legs", &legs.begun().len(), &2)?;
     ensure_equal("the phase", &case.listed_run(job.run()).await?.phase, &RunPhase::Done)
+}
+
+pub(super) async fn check_lost_store(case: EngineCase) -> Outcome {
+    let lost = || LegEnd::Handover(HandoverCause::StoreFailed);
+    let (passing, lasting) = (case.submit("r_1").await?, case.submit("r_2").await?);
+    let is_first = AtomicBool::new(true);
+    let legs = FnLegs::new(move |job: Job, _| {
+        let is_lost = job.run().as_str() == "r_2" || is_first.swap(false, Ordering::SeqCst);
+        let end = if is_lost { lost() } else { LegEnd::Done(RunStatus::Completed) };
+        async move { end }
+    });
+    let worker = case.start(case.take("w")?, legs);
+    // It goes on by itself after a pause.
+    case.wait_for_phase(passing.run(), RunPhase::Done).await?;
+    let found = loop {
+        let found = case.listed_run(lasting.run()).await?;
+        match found.phase {
+            // The pauses grow; being woken ends them.
+            RunPhase::Parked => case.other.wake(lasting.run()).await.map_err(failed("wake"))?,
+            RunPhase::Queued | RunPhase::Running => tokio::time::sleep(super::LOOK_PAUSE).await,
+            RunPhase::Done | RunPhase::Failed | RunPhase::Cancelled => break found,
+        }
+    };
+    worker.stop().await?;
+    let is_named = matches!(found.failure, Some(LegFailure::Store(_)));
+    ensure(found.phase == RunPhase::Failed && is_named, format_args!("a run without a store: {found:?}"))
 }
 
 pub(super) async fn check_parking_until_time(case: EngineCase) -> Outcome {

@@ -1,6 +1,7 @@
 //! Conformance checks for session stores, also for those of other authors.
 
 mod data;
+mod failing;
 mod leases;
 mod listing;
 mod log;
@@ -9,6 +10,7 @@ mod tree;
 mod workspaces;
 mod writers;
 
+pub use failing::FailingStore;
 pub use workspaces::{PrepareDir, WorkspaceOptions, check_workspaces};
 
 use std::fmt;

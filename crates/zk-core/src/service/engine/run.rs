@@ -17,7 +17,8 @@ pub enum LegEnd {
     Done(RunStatus),
     /// The run waits for an event, without a worker.
     Parked(Wait),
-    /// The run goes on with another leg: at once if the worker drains, or else after a pause.
+    /// The run goes on with another leg: at once if the worker drains, or else after a pause. It fails after too many legs in a
+    /// row whose store failed.
     Handover(HandoverCause),
     /// The run cannot go on; it stays listed.
     Failed(LegFailure),
@@ -64,6 +65,8 @@ pub enum HandoverCause {
     TooNew,
     /// The workspace of the run is on another host.
     OtherHost,
+    /// The store of the session failed in the middle of the leg, for a cause that may pass.
+    StoreFailed,
 }
 
 /// Reason for which a run cannot go on. Details are in the session and in the log of the worker: no text of a
@@ -104,6 +107,11 @@ pub enum LegFailure {
     /// The worker died in each of this many legs.
     #[error("{0} legs in a row died with their workers")]
     Deaths(u32),
+    /// The store of the session failed in the last of this many lost legs in a row.
+    #[error(
+        "{0} legs in a row were lost, the last one by its store of sessions; the worker's log says why: repair it, and try the run again"
+    )]
+    Store(u32),
     /// The state of the run exceeds what an engine stores.
     #[error("the run waits for more than an engine stores")]
     TooLarge,

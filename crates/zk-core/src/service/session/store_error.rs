@@ -82,3 +82,29 @@ pub enum StoreError {
     #[error("session store: {0}")]
     Failed(String),
 }
+
+impl StoreError {
+    /// Whether the same operation may succeed later, without action by a person on the session: the store was out of reach, or
+    /// its file system failed.
+    ///
+    /// ```
+    /// use zk_core::service::StoreError;
+    ///
+    /// assert!(StoreError::Failed("the connection was closed".into()).is_temporary());
+    /// assert!(!StoreError::Fenced { id: "s_1".into() }.is_temporary());
+    /// ```
+    #[must_use]
+    pub fn is_temporary(&self) -> bool {
+        match self {
+            Self::Io { .. } | Self::Failed(_) => true,
+            Self::NotFound { .. }
+            | Self::InUse { .. }
+            | Self::Fenced { .. }
+            | Self::PostedBefore { .. }
+            | Self::NoEntry { .. }
+            | Self::Damaged { .. }
+            | Self::TooNew { .. }
+            | Self::Refused(_) => false,
+        }
+    }
+}

@@ -7,6 +7,7 @@
     reason = "a helper of a test that cannot go on fails the test, and a skipped test says so"
 )]
 
+mod agents;
 mod conform;
 mod kills;
 mod links;
