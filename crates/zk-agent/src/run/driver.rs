@@ -6,7 +6,7 @@ use zk_core::events::{
     SystemBefore,
 };
 use zk_core::kernel::{Cx, ScopeGuard};
-use zk_core::model::{AgentError, Message, Role};
+use zk_core::model::{AgentError, Message, Role, StopReason};
 use zk_core::service::{CustomEntry, Leg, QUERY_CONTEXT, RunStatus, TurnCwd, UnfinishedRun};
 
 use super::control::Control;
@@ -329,7 +329,9 @@ impl Driver {
             None => (0, false),
         };
         let mut machine = Machine::resume(max_turns, turns, is_open);
-        let is_pending = self.state.agent.state().history.last().is_some_and(|last| last.role == Role::User);
+        let is_pending = self.state.agent.state().history.last().is_some_and(|last| {
+            last.role == Role::User || last.stop.as_ref().is_some_and(StopReason::is_broken_off)
+        });
         if !is_open && !is_pending {
             // The model was done, or there is no prompt yet, so that only mail begins another turn.
             machine.turn_done(true);

@@ -34,6 +34,12 @@ pub enum StopReason {
 }
 
 impl StopReason {
+    /// Whether the message is the received part of a response that broke off, so that an answer is still due.
+    #[must_use]
+    pub fn is_broken_off(&self) -> bool {
+        matches!(self, Self::Aborted | Self::Error)
+    }
+
     /// Whether the provider continues its own message when the same history is sent again.
     #[must_use]
     pub fn is_pause(&self) -> bool {

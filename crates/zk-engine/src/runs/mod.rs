@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use zk_core::model::{Budget, Message, Role, RunId, SessionId};
+use zk_core::model::{Budget, Message, Role, RunId, SessionId, StopReason};
 use zk_core::service::{
     Durability, Engine, EngineError, EngineName, EngineRun, Entry, EntryKind, Job, Mail, MailKind,
     NewSession, Redactor, RunFilter, RunPhase, Schedule, ScheduleTimes, ScheduledJob, SessionStore,
@@ -463,10 +463,11 @@ fn finished_error(run: &EngineRun) -> EngineError {
     EngineError::Finished { run: run.job.run().clone(), phase: run.phase }
 }
 
-/// Whether a session ends with an unanswered message or an open turn.
+/// Whether a session ends with an unanswered message, an answer that broke off or an open turn.
 fn has_unanswered_work(entries: &[Entry]) -> bool {
+    let is_broken_off = |message: &Message| message.stop.as_ref().is_some_and(StopReason::is_broken_off);
     let state = |entry: &Entry| match &entry.kind {
-        EntryKind::Message { message, .. } => Some(message.role == Role::User),
+        EntryKind::Message { message, .. } => Some(message.role == Role::User || is_broken_off(message)),
         EntryKind::OpenTurn { .. } => Some(true),
         EntryKind::Model { .. }
         | EntryKind::Thinking { .. }

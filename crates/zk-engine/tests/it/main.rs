@@ -16,3 +16,5 @@ mod kills;
 mod lost_answers;
 #[cfg(test)]
 mod lost_stores;
+#[cfg(test)]
+mod retries;
