@@ -349,7 +349,8 @@ impl Runs {
         self.wake_parked(run).await
     }
 
-    /// Answers the question on which a run is parked, and wakes the run.
+    /// Answers the question on which a run is parked, and wakes the run. An answer after the first wakes it too: the one who
+    /// gave the first may not have reached the engine.
     ///
     /// # Errors
     /// [`RunsError::NotParked`]; [`RunsError::Answer`], also when the question was answered before.
@@ -363,8 +364,11 @@ impl Runs {
             }
             other => other,
         };
-        answer_question(&*self.store, run.job.session(), question, answer).await?;
-        self.wake_parked(run).await
+        let answered = answer_question(&*self.store, run.job.session(), question, answer).await;
+        if let Ok(()) | Err(AnswerRefused::Answered { .. }) = answered {
+            self.wake_parked(run).await?;
+        }
+        Ok(answered?)
     }
 
     /// Sets the budget of a run, in place of the one that it has, and wakes the run if it is parked.

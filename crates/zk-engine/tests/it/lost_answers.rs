@@ -1,18 +1,22 @@
-//! Submissions to an engine behind a link that fails.
+//! Changes to an engine behind a link that fails.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use zk_core::model::{Budget, RunId};
+use zk_core::kernel::Bus;
+use zk_core::model::{Budget, EntryId, RunId, SessionId};
 use zk_core::service::{
-    Engine, EngineError, EngineName, EngineRun, Job, Legs, RunFilter, RunPhase, Schedule, ScheduleTimes,
-    SessionFilter, Take,
+    Durability, Engine, EngineError, EngineName, EngineRun, EntryKind, Job, Lease, LegEnd, Legs, NewEntry,
+    QUESTION_ENTRY, Question, RunFilter, RunPhase, Schedule, ScheduleTimes, SessionFilter, StoredQuestion,
+    Take, UiAnswer, Wait,
 };
-use zk_engine::{LocalEngine, Placement, RunsError};
+use zk_engine::{LiveUpdate, LocalEngine, Placement, RunWatch, RunsError};
 use zk_exec::LocalStateFiles;
+use zk_session::AnswerRefused;
 use zk_testkit::Turn;
 
 use super::desk::Desk;
@@ -33,6 +37,8 @@ struct Faulty {
     engine: LocalEngine,
     faults: Mutex<VecDeque<Fault>>,
     is_gone: Mutex<bool>,
+    /// Whether a cancellation never gets an answer, and does not arrive.
+    loses_cancels: bool,
 }
 
 fn failed() -> EngineError {
@@ -75,10 +81,13 @@ impl Engine for Faulty {
     }
 
     async fn wake(&self, run: &RunId) -> Result<(), EngineError> {
-        self.engine.wake(run).await
+        self.change(self.engine.wake(run)).await
     }
 
     async fn cancel(&self, run: &RunId) -> Result<(), EngineError> {
+        if self.loses_cancels {
+            std::future::pending::<()>().await;
+        }
         self.engine.cancel(run).await
     }
 
@@ -107,7 +116,8 @@ fn new_desk() -> Desk {
 /// Moves a desk to an empty engine behind a link with a fault.
 fn move_behind(desk: &mut Desk, fault: Fault) {
     let engine = LocalEngine::new(desk.dir.path().join("behind"), Arc::new(LocalStateFiles::default()));
-    desk.move_to(Faulty { engine, faults: Mutex::new([fault].into()), is_gone: Mutex::default() });
+    let (faults, is_gone) = (Mutex::new([fault].into()), Mutex::default());
+    desk.move_to(Faulty { engine, faults, is_gone, loses_cancels: false });
 }
 
 async fn count_sessions(desk: &Desk) -> usize {
@@ -155,4 +165,100 @@ async fn a_hand_off_with_a_budget_is_repeated_after_a_failure() {
     desk.serve_once().await;
     assert_eq!(desk.phase_of(&job).await, RunPhase::Done);
     assert!(desk.stored(&job).await.contains("\"tokens\":44000"));
+}
+
+/// Legs that park on a question.
+struct Asking(EntryId);
+
+#[async_trait]
+impl Legs for Asking {
+    async fn leg(&self, _: &Job, _: Lease) -> LegEnd {
+        LegEnd::Parked(Wait::Answer(self.0.clone()))
+    }
+}
+
+/// Stores a question of a run in its session.
+async fn ask(desk: &Desk, job: &Job) -> EntryId {
+    let asked = StoredQuestion {
+        run_id: job.run().clone(),
+        turn_id: "t_1".into(),
+        call_id: "c_1".into(),
+        tool: "shell".to_owned(),
+        reason: "nobody is here".to_owned(),
+        digest: "9f86d081".to_owned(),
+        question: Question::Approve(Box::default()),
+    };
+    let entry = NewEntry::hidden(QUESTION_ENTRY, 1, serde_json::to_value(asked).unwrap());
+    let entry = EntryKind::Custom(entry.by(Bus::new().scope("zk-agent").source()));
+    let open = desk.runs.store().open(job.session()).await.unwrap();
+    let ids = open.append(vec![entry], Durability::Process).await.unwrap();
+    open.close().await.unwrap();
+    ids[0].clone()
+}
+
+/// Whoever answered first may have died before the run was woken.
+#[tokio::test]
+async fn an_answer_that_is_given_again_wakes_the_run() {
+    for fault in [Fault::NoChange, Fault::NoAnswer] {
+        let mut desk = new_desk();
+        let engine = LocalEngine::new(desk.dir.path().join("behind"), Arc::new(LocalStateFiles::default()));
+        let (faults, is_gone) = (Mutex::default(), Mutex::default());
+        let link = Arc::new(Faulty { engine, faults, is_gone, loses_cancels: false });
+        desk.use_runs(link.clone(), desk.runs.store().clone());
+        let job = desk.runs.submit("/project", "Do it.", Placement::default()).await.unwrap();
+        let legs = Arc::new(Asking(ask(&desk, &job).await));
+        let take = Take { once: true, ..Take::new(EngineName::new("w").unwrap()) };
+        desk.runs.engine().serve(take, legs, CancellationToken::new()).await.unwrap();
+        let parked = desk.runs.find(job.run().as_str()).await.unwrap();
+        assert_eq!(parked.phase, RunPhase::Parked);
+        link.faults.lock().unwrap().push_back(fault);
+        let failed = desk.runs.answer(&parked, UiAnswer::Once).await;
+        assert!(matches!(failed, Err(RunsError::Engine(EngineError::Failed { .. }))), "{failed:?}");
+        let again = desk.runs.answer(&parked, UiAnswer::Once).await;
+        assert!(matches!(again, Err(RunsError::Answer(AnswerRefused::Answered { .. }))), "{again:?}");
+        assert_eq!(desk.phase_of(&job).await, RunPhase::Queued);
+        desk.serve_once().await;
+        assert_eq!(desk.phase_of(&job).await, RunPhase::Done);
+    }
+}
+
+/// Waits until the model of a run has said something.
+async fn hear(desk: &Desk, session: &SessionId) {
+    let mut watch = RunWatch::new(&**desk.runs.store(), session.clone());
+    while !matches!(watch.next(Duration::from_millis(50)).await, LiveUpdate::Piece(_)) {}
+}
+
+/// The relay of the store reaches the legs.
+#[tokio::test]
+async fn a_cancellation_that_the_engine_does_not_hear_ends_the_legs_of_a_run_and_its_children() {
+    let mut desk = Desk::answering(|asked| {
+        let text = format!("{:?}", asked.messages);
+        match (text.contains("Do all."), text.contains("as a run of its own")) {
+            (true, false) => Turn::new().call("spawn", json!({"task": "Do left.", "background": true})),
+            (true, true) => Turn::new().text("I wait here.").hang(),
+            (false, _) => Turn::new().text("I work here.").hang(),
+        }
+    });
+    let engine = LocalEngine::new(desk.dir.path().join("behind"), Arc::new(LocalStateFiles::default()));
+    let (faults, is_gone) = (Mutex::default(), Mutex::default());
+    desk.move_to(Faulty { engine, faults, is_gone, loses_cancels: true });
+    let job = desk.runs.submit("/project", "Do all.", Placement::default()).await.unwrap();
+    let serving = desk.serve();
+    let children = RunFilter { parent: Some(job.run().clone()), ..RunFilter::default() };
+    let child = loop {
+        if let Some(child) = desk.runs.engine().list(&children).await.unwrap().pop() {
+            break child.job;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    hear(&desk, job.session()).await;
+    hear(&desk, child.session()).await;
+    let run = desk.runs.find(job.run().as_str()).await.unwrap();
+    let runs = desk.runs.clone();
+    let cancelling = tokio::spawn(async move { runs.cancel(&run).await });
+    desk.wait_for(&job, RunPhase::Cancelled).await;
+    desk.wait_for(&child, RunPhase::Cancelled).await;
+    assert!(!cancelling.is_finished(), "the engine has not answered");
+    cancelling.abort();
+    serving.stop().await;
 }
