@@ -7,19 +7,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use zk_core::service::{Engine, EngineError, EngineName, RunFilter, Take};
+use zk_core::service::{Engine, EngineError, EngineName, Legs, RunFilter, RunPhase, Take};
+use zk_engine::Placement;
 use zk_fleet::PostgresEngine;
-use zk_testkit::{StepLegs, check_kills};
+use zk_testkit::{StepLegs, Traced, check_kills, kill_workers};
 
 use super::Server;
+use super::agents::{agents, traced_work};
 
-/// Environment variable that makes the test program a worker: its name, the directory of runs, the address.
+/// Environment variable that makes the test program a worker: its work, its name, the directory of runs, the address.
 const PART: &str = "ZK_FLEET_TEST_WORKER";
 /// Environment variable with the number of kills of a long test.
 const KILLS: &str = "ZK_FLEET_KILLS";
 
 const WORKERS: usize = 3;
 const LEASE: Duration = Duration::from_secs(1);
+/// Longest pause between two kills of workers with agents, which take longer to start.
+const AGENT_KILL_PAUSE: Duration = Duration::from_millis(350);
 
 /// Library that gives a program another clock, below a directory of `/usr/lib`. The program `faketime` would be another
 /// process, which a kill ends in the worker's place.
@@ -32,7 +36,12 @@ fn faketime() -> Option<PathBuf> {
 
 /// Starts a worker; those with odd numbers are an hour ahead of the server, where `faketime` is installed.
 #[expect(clippy::disallowed_methods, reason = "the worker is this test program")]
-fn spawn_worker(server: &Server, database: &str, runs: &Path, number: usize) -> std::io::Result<Child> {
+fn spawn_worker(
+    server: &Server,
+    (work, database): (&str, &str),
+    runs: &Path,
+    number: usize,
+) -> std::io::Result<Child> {
     let own = std::env::current_exe()?;
     let mut command = Command::new(own);
     if let Some(library) = faketime().filter(|_| number % 2 == 1) {
@@ -40,7 +49,7 @@ fn spawn_worker(server: &Server, database: &str, runs: &Path, number: usize) -> 
     }
     command
         .args(["--exact", "postgres::kills::part_worker", "--nocapture"])
-        .env(PART, format!("w{number}={}={}", runs.display(), server.address(database)))
+        .env(PART, format!("{work}=w{number}={}={}", runs.display(), server.address(database)))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -52,11 +61,13 @@ fn spawn_worker(server: &Server, database: &str, runs: &Path, number: usize) -> 
 async fn part_worker() {
     #[expect(clippy::disallowed_methods, reason = "how the starting test says what to do")]
     let Ok(part) = std::env::var(PART) else { return };
-    let (name, rest) = part.split_once('=').unwrap();
-    let (runs, address) = rest.split_once('=').unwrap();
+    let [work, name, runs, address] = part.splitn(4, '=').collect::<Vec<_>>().try_into().unwrap();
     let take = Take { lease: LEASE, max_legs: 3, ..Take::new(EngineName::new(name).unwrap()) };
-    let legs = Arc::new(StepLegs::new(runs, || Duration::from_millis(fastrand::u64(1..25))));
     let engine = PostgresEngine::new(address).unwrap();
+    let legs: Arc<dyn Legs> = match work {
+        "agents" => agents(Arc::new(engine.clone()), address, Path::new(runs)).1,
+        _ => Arc::new(StepLegs::new(runs, || Duration::from_millis(fastrand::u64(1..25)))),
+    };
     loop {
         // The server may not have noticed that the worker before is gone, or may be starting.
         match engine.serve(take.clone(), legs.clone(), CancellationToken::new()).await {
@@ -81,7 +92,7 @@ async fn killed_workers_lose_no_run() {
     server.prepare("kills").await;
     let dir = tempfile::tempdir().unwrap();
     let (engine, mut random) = (server.engine("kills"), fastrand::Rng::with_seed(11));
-    let spawn = |number| spawn_worker(&server, "kills", dir.path(), number);
+    let spawn = |number| spawn_worker(&server, ("steps", "kills"), dir.path(), number);
     let killed =
         check_kills(&engine, dir.path(), (WORKERS, kill_count()), spawn, |below| random.u64(..below));
     let killed = killed.await.unwrap();
@@ -90,6 +101,36 @@ async fn killed_workers_lose_no_run() {
     // Absurd agrees with the list: no task is left that a worker could take.
     let left = server.sql("kills", "SELECT count(*) FROM absurd.t_zk_1 WHERE state <> 'completed'").unwrap();
     assert_eq!(left.trim(), "0");
+}
+
+/// Promise: however often the workers of agents are killed, no effect of a call that had ended is repeated, no stored answer is
+/// asked for again, every call that was cut off is told as unknown, and each history is acceptable on the wire.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_workers_repeat_nothing_of_their_agents() {
+    let Some(server) = Server::start() else { return };
+    server.prepare("agents").await;
+    let dir = tempfile::tempdir().unwrap();
+    let address = server.address("agents");
+    let (runs, _) = agents(Arc::new(server.engine("agents")), &address, dir.path());
+    let mut random = fastrand::Rng::with_seed(13);
+    let submit = async |number: usize| {
+        let name = format!("r_{number}");
+        let placement = Placement { run: Some(name.as_str().into()), ..Placement::default() };
+        runs.submit("/project", &name, placement).await.map(drop).map_err(|error| error.to_string())
+    };
+    let spawn = |number| spawn_worker(&server, ("agents", "agents"), dir.path(), number);
+    let numbers = (WORKERS, kill_count());
+    let random = |below| random.u64(..below);
+    let killed = kill_workers(&**runs.engine(), numbers, AGENT_KILL_PAUSE, submit, spawn, random).await;
+    let killed = killed.unwrap();
+    let mut traced = Traced::default();
+    for run in runs.engine().list(&RunFilter::default()).await.unwrap() {
+        assert_eq!(run.phase, RunPhase::Done, "{run:?}");
+        let entries = runs.store().read(run.job.session()).await.unwrap().entries;
+        traced += traced_work(dir.path()).check(run.job.run().as_str(), &entries).unwrap();
+    }
+    println!("{killed:?} {traced:?}");
+    assert!(traced.lost_answers > 0 && traced.unknown_calls > 0, "no leg was cut off: {traced:?}");
 }
 
 /// A server that dies in the middle of legs costs no run and no step.
@@ -115,7 +156,7 @@ async fn a_killed_server_loses_no_run() {
         .await;
         server.control("restart").unwrap();
         super::wait_for(async || {
-            for run in engine.list(&RunFilter::unfinished()).await.unwrap_or_default() {
+            for run in engine.list(&RunFilter::phases([RunPhase::Parked])).await.unwrap_or_default() {
                 let _ = engine.wake(run.job.run()).await;
             }
             engine.list(&RunFilter::unfinished()).await.is_ok_and(|runs| runs.is_empty())
