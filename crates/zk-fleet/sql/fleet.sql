@@ -539,11 +539,12 @@ begin
     end if;
     update zk_fleet.runs set deaths = p_deaths where seq = r.seq;
     v_queue := zk_fleet.absurd_queue(r.queue);
-    if p_kind = 'end' then
+    if p_kind = 'end' and not (p_phase = 'done' and r.is_woken and not r.is_cancelled) then
         perform zk_fleet.finish(r, p_phase, p_failure);
     elsif r.is_cancelled then
         perform zk_fleet.finish(r, 'cancelled', null);
-    elsif p_kind = 'queue' or (p_kind = 'park' and (r.is_woken
+    -- What woke a run that was about to end is for one more leg.
+    elsif p_kind in ('end', 'queue') or (p_kind = 'park' and (r.is_woken
         or (p_wait ->> 'for' = 'children' and zk_fleet.are_finished(p_wait)))) then
         -- As old as it is, it comes before younger ones.
         perform absurd.schedule_run(v_queue, r.claim, r.submitted);

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use zk_core::model::RunId;
 use zk_core::service::{
-    Durability, EntryKind, LiveEntries, NewSession, OpenSession, SessionStore, StoreError, StoredConversation,
+    Durability, EntryKind, LiveEntries, NewSession, OpenSession, SessionStore, StoreError,
+    StoredConversation, UnfinishedRun,
 };
 
 pub(crate) use self::legs::take_unfinished;
@@ -88,11 +89,23 @@ pub async fn resume_leg(
     };
     Ok(StoredConversation {
         session: session.id().clone(),
-        recorder: Arc::new(Recorder::continuing(session, &loaded, run.clone())),
+        recorder: Arc::new(leg_recorder(session, &loaded, &unfinished)),
         unfinished: Some(unfinished),
         entries: live.entries.into(),
         messages: loaded.messages,
     })
+}
+
+/// Recorder of a leg that goes on with a run; one whose end is stored begins once more if it goes on.
+pub(crate) fn leg_recorder(
+    session: Arc<dyn OpenSession>,
+    loaded: &Loaded,
+    unfinished: &UnfinishedRun,
+) -> Recorder {
+    match unfinished.ended {
+        None => Recorder::continuing(session, loaded, unfinished.run_id.clone()),
+        Some(_) => Recorder::resuming(session, loaded),
+    }
 }
 
 /// Continues the newest session of the directory `cwd` in `store`, or begins the first one there, for

@@ -10,7 +10,7 @@ use zk_core::model::{AgentError, Message, Role, StopReason};
 use zk_core::service::{CustomEntry, Leg, QUERY_CONTEXT, RunStatus, TurnCwd, UnfinishedRun};
 
 use super::control::Control;
-use super::leg::end_turn;
+use super::leg::{end_turn, stored_result};
 use super::leg_children::add_leg_services;
 use super::shared::RunShared;
 use crate::agent::AgentInner;
@@ -106,7 +106,14 @@ impl Driver {
 
     pub(crate) async fn run(mut self) -> RunOutcome {
         if let Some(status) = self.unfinished.as_ref().and_then(|run| run.ended) {
-            return self.stored_outcome(status);
+            match self.state.has_late_mail(status).await {
+                Ok(true) => {}
+                Ok(false) => return self.stored_outcome(stored_result(status)),
+                Err(error) => {
+                    let error = self.state.leaving_error(error);
+                    return self.stored_outcome(Err(error));
+                }
+            }
         }
         // Starts tasks that plugins spawned before there was a runtime.
         self.state.agent.bus.warm_up();
@@ -135,14 +142,7 @@ impl Driver {
     }
 
     /// Returns the outcome of a run whose end an earlier leg stored already.
-    fn stored_outcome(self, status: RunStatus) -> RunOutcome {
-        let result = match status {
-            RunStatus::Completed => Ok(()),
-            RunStatus::Aborted => Err(AgentError::Aborted),
-            RunStatus::Error => Err(AgentError::Usage(
-                "this run ended with an error on another worker; its session has the reason".into(),
-            )),
-        };
+    fn stored_outcome(self, result: Result<(), AgentError>) -> RunOutcome {
         let history = self.state.agent.state().history.clone();
         let last = history.iter().rev().find(|message| message.role == Role::Assistant);
         RunOutcome {

@@ -6,8 +6,8 @@ use zk_core::events::SteerKind;
 use zk_core::kernel::{Cause, EmitError, HookError};
 use zk_core::model::{AgentError, EntryId, MailId, Message, MessageId};
 use zk_core::service::{
-    ANSWER_ENTRY, Leg, LegAnswer, MailKind, Mailbox, NewEntry, QUESTION_ENTRY, SessionLog, StoreError,
-    StoredQuestion,
+    ANSWER_ENTRY, Leg, LegAnswer, MailKind, Mailbox, NewEntry, QUESTION_ENTRY, RunStatus, SessionLog,
+    StoreError, StoredQuestion,
 };
 
 use super::handle::message_of;
@@ -118,6 +118,16 @@ impl RunState {
         Ok(())
     }
 
+    /// Whether a run whose end an earlier leg stored goes on with mail that came after it had read its last.
+    pub(crate) async fn has_late_mail(&self, ended: RunStatus) -> Result<bool, AgentError> {
+        if ended != RunStatus::Completed {
+            return Ok(false);
+        }
+        self.read_mail().await?;
+        let queues = self.shared.queues();
+        Ok(!(queues.steer.is_empty() && queues.follow_up.is_empty() && queues.notices.is_empty()))
+    }
+
     fn queue_mail(&self, kind: SteerKind, text: String, id: &MailId) {
         let message = Message { id: Some(MessageId::from(id.as_str())), ..message_of(kind, text) }.shared();
         // If the run takes no more messages, the mail stays for the next run.
@@ -172,6 +182,17 @@ pub(super) fn end_turn(
         Err(error) => return Err(error),
     }
     Ok(None)
+}
+
+/// Result of a run whose end an earlier leg stored.
+pub(super) fn stored_result(status: RunStatus) -> Result<(), AgentError> {
+    match status {
+        RunStatus::Completed => Ok(()),
+        RunStatus::Aborted => Err(AgentError::Aborted),
+        RunStatus::Error => Err(AgentError::Usage(
+            "this run ended with an error on another worker; its session has the reason".into(),
+        )),
+    }
 }
 
 /// Error with which a leg ends that another one continues; `None` for an error of the store that ends the run.

@@ -346,7 +346,7 @@ impl Runs {
         }
         let text = self.redactor.redact(text).into_owned();
         self.store.post_mail(run.job.session(), &Mail::new(MailKind::Steer { text })).await?;
-        self.wake_parked(run).await
+        self.wake_for_mail(run).await
     }
 
     /// Answers the question on which a run is parked, and wakes the run. An answer after the first wakes it too: the one who
@@ -366,7 +366,7 @@ impl Runs {
         };
         let answered = answer_question(&*self.store, run.job.session(), question, answer).await;
         if let Ok(()) | Err(AnswerRefused::Answered { .. }) = answered {
-            self.wake_parked(run).await?;
+            self.wake_for_mail(run).await?;
         }
         Ok(answered?)
     }
@@ -380,7 +380,7 @@ impl Runs {
             return Err(finished_error(run).into());
         }
         self.store.post_mail(run.job.session(), &Mail::new(MailKind::Budget { budget })).await?;
-        self.wake_parked(run).await
+        self.wake_for_mail(run).await
     }
 
     /// Submits the session of a failed or cancelled run as a new run in its place. Its children and its budget are not
@@ -424,13 +424,12 @@ impl Runs {
         redact_entry(entry, &self.redactor)
     }
 
-    /// Wakes a parked run. A queued run reads its mail by itself.
-    async fn wake_parked(&self, run: &EngineRun) -> Result<(), RunsError> {
-        match run.phase {
-            RunPhase::Parked | RunPhase::Running => Ok(self.engine.wake(run.job.run()).await?),
-            RunPhase::Queued => Ok(()),
-            RunPhase::Done | RunPhase::Failed | RunPhase::Cancelled => Err(finished_error(run).into()),
+    /// Wakes a run for its mail. One that was queued when it was looked up may be about to end by now.
+    async fn wake_for_mail(&self, run: &EngineRun) -> Result<(), RunsError> {
+        if run.phase.is_finished() {
+            return Err(finished_error(run).into());
         }
+        Ok(self.engine.wake(run.job.run()).await?)
     }
 
     fn prompt_entry(&self, prompt: &str) -> Result<EntryKind, RunsError> {

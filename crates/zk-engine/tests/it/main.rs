@@ -13,6 +13,8 @@ mod desk;
 #[cfg(test)]
 mod kills;
 #[cfg(test)]
+mod late_mail;
+#[cfg(test)]
 mod lost_answers;
 #[cfg(test)]
 mod lost_stores;

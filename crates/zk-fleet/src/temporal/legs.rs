@@ -18,13 +18,13 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use zk_core::model::RunId;
-use zk_core::service::{EngineName, HandoverCause, Lease, LegEnd, LegFailure, Legs, Take};
+use zk_core::service::{EngineName, HandoverCause, Lease, LegEnd, LegFailure, Legs, RunPhase, Take};
 use zk_engine::{Settlement, settle_leg};
 
 use super::changes;
 use super::order::{CHILDREN_TYPE, LegOrder, LegReport, ReportedEnd, TELL_TYPE, notes_queue};
 use super::server::{Server, from_payloads, from_wire, is_missing, named_queue, request_once, to_payloads};
-use super::sessions;
+use super::{runs, sessions};
 
 /// Time of one poll of the server, which answers a second before it ends.
 const POLL_TIME: Duration = Duration::from_secs(30);
@@ -43,6 +43,9 @@ const CALL_LIMIT: Duration = Duration::from_secs(5);
 
 /// Number of short activities that run at a time.
 const MAX_NOTES: usize = 4;
+
+/// Pause between two looks at a workflow that is about to end.
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Number of attempts to report the end of a leg, each with repetitions of its own.
 const REPORT_ATTEMPTS: u32 = 3;
@@ -195,9 +198,27 @@ impl LegRunner {
             never = keeping => never,
         };
         let is_taken = self.report_leg(&task, &end).await;
-        if is_taken && matches!(settle_leg(&end, 0), Settlement::End(..)) {
-            sessions::give_back(&self.server, &order.job).await;
+        match settle_leg(&end, 0) {
+            Settlement::End(RunPhase::Done, _) if is_taken => self.give_back_once_over(&order).await,
+            Settlement::End(..) if is_taken => sessions::give_back(&self.server, &order.job).await,
+            Settlement::End(..) | Settlement::Queue | Settlement::Pause(_) | Settlement::Park(_) => {}
         }
+    }
+
+    /// Gives the session of a run back once its workflow is over. One that was woken during the leg has another leg instead.
+    async fn give_back_once_over(&self, order: &LegOrder) {
+        let until = Instant::now() + changes::STEP_LIMIT;
+        while Instant::now() < until {
+            match runs::find(&self.server, order.job.run()).await {
+                Ok(Some(found)) if found.run.phase.is_finished() => {
+                    sessions::give_back(&self.server, &order.job).await;
+                    return;
+                }
+                Ok(Some(found)) if found.run.legs > order.attempt => return,
+                Ok(_) | Err(_) => sleep(LOOK_PAUSE).await,
+            }
+        }
+        // Whoever wants the session next takes it from a run that is over.
     }
 
     /// Reports to the server that the leg goes on, and tells the leg what becomes of its lease. Never returns.

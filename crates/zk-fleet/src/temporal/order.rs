@@ -287,6 +287,8 @@ impl Progress {
             }
         };
         match end {
+            // What woke a run that was about to end is for one more leg.
+            ReportedEnd::End { phase: RunPhase::Done, .. } if is_woken && !is_cancelled => Step::Leg,
             ReportedEnd::End { phase, failure } => self.end_run(phase, failure),
             ReportedEnd::Queue
             | ReportedEnd::Pause { .. }
@@ -353,7 +355,8 @@ mod tests {
         // End of the leg, whether the run is cancelled, whether it was woken, next step, last phase.
         let table = [
             (report(&LegEnd::Done(RunStatus::Completed)), true, false, Step::Over, Some(RunPhase::Done)),
-            (report(&failed), false, false, Step::Over, Some(RunPhase::Failed)),
+            (report(&LegEnd::Done(RunStatus::Completed)), false, true, Step::Leg, None),
+            (report(&failed), false, true, Step::Over, Some(RunPhase::Failed)),
             (report(&LegEnd::Handover(HandoverCause::Draining)), false, false, Step::Leg, None),
             (report(&pause), false, true, Step::Wait(until), None),
             (report(&park), false, false, Step::Wait(Wait::Mail), None),

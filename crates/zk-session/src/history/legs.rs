@@ -97,10 +97,13 @@ pub async fn answer_question(
 /// the conversation once the turn is settled. `None` if the session continues with another run.
 pub(crate) fn take_unfinished(run: &RunId, live: &LiveEntries, loaded: &mut Loaded) -> Option<UnfinishedRun> {
     let entries = live.entries.as_slice();
-    let ended = entries.iter().rev().find_map(|entry| match &entry.kind {
-        EntryKind::RunEnd { run_id, status } if run_id == run => Some(*status),
+    // A run that went on with late mail has another start after its end.
+    let last = entries.iter().rev().find_map(|entry| match &entry.kind {
+        EntryKind::RunStart { run_id } if run_id == run => Some(None),
+        EntryKind::RunEnd { run_id, status } if run_id == run => Some(Some(*status)),
         _ => None,
     });
+    let ended = last.flatten();
     if loaded.unfinished.as_ref() != Some(run) && ended.is_none() {
         return None;
     }
@@ -109,7 +112,7 @@ pub(crate) fn take_unfinished(run: &RunId, live: &LiveEntries, loaded: &mut Load
         loaded.messages.truncate(loaded.messages.len().saturating_sub(2));
     }
     let is_start = |entry: &Entry| matches!(&entry.kind, EntryKind::RunStart { run_id } if run_id == run);
-    let begin = entries.iter().rposition(is_start).unwrap_or_default();
+    let begin = entries.iter().position(is_start).unwrap_or_default();
     let answered = |entry: &&Entry| matches!(&entry.kind, EntryKind::Message { usage: Some(_), .. });
     let turns = entries.iter().skip(begin).filter(answered).count() + usize::from(open_turn.is_some());
     let mut budget = RunBudget::last_of(run, entries).unwrap_or_default();

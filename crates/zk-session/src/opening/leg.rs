@@ -2,8 +2,8 @@ use zk_core::model::{RunId, SessionId};
 use zk_core::service::Lease;
 
 use super::{ConversationSession, OpeningError, SessionPlace};
-use crate::history::take_unfinished;
-use crate::{Recorder, load_live};
+use crate::history::{leg_recorder, take_unfinished};
+use crate::load_live;
 
 impl SessionPlace {
     /// Opens a session for the leg of a run, under its lease. A turn that an earlier leg left open stays open:
@@ -25,7 +25,7 @@ impl SessionPlace {
         let Some(unfinished) = take_unfinished(run, &live, &mut loaded) else {
             return self.reopen(store, open).await;
         };
-        let recorder = Recorder::continuing(open.clone(), &loaded, run.clone());
+        let recorder = leg_recorder(open.clone(), &loaded, &unfinished);
         let recorder = self.noting_branch(recorder, &*open);
         let mut session = ConversationSession::of(self, store, open).resuming(recorder, loaded, live);
         session.unfinished = Some(unfinished);

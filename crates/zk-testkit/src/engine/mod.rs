@@ -97,6 +97,7 @@ where
     suite.check("a parked run begins no leg while its queue works", waits::check_parked_beside).await;
     suite.check("a run that is woken twice has one more leg", waits::check_double_wake).await;
     suite.check("a run that is woken while it runs does not stay parked", waits::check_early_wake).await;
+    suite.check("a run that is woken while it ends has one more leg", waits::check_late_wake).await;
     suite.check("a run that loses its store goes on, and fails at last", waits::check_lost_store).await;
     suite.check("a run parked until a time goes on then", waits::check_parking_until_time).await;
     suite.check("a parked run is cancelled at once", waits::check_cancelled_parked_run).await;

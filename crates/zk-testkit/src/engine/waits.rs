@@ -91,6 +91,38 @@ pub(super) async fn check_early_wake(case: EngineCase) -> Outcome {
     ensure_equal("the phase", &case.listed_run(job.run()).await?.phase, &RunPhase::Done)
 }
 
+pub(super) async fn check_late_wake(case: EngineCase) -> Outcome {
+    let job = case.submit("r_1").await?;
+    let (other, is_first) = (case.other.clone(), AtomicBool::new(true));
+    let legs = FnLegs::new(move |job: Job, _| {
+        let is_first = is_first.swap(false, Ordering::SeqCst);
+        let other = other.clone();
+        async move {
+            if is_first {
+                // Mail comes after the leg has read its last.
+                let _ = other.wake(job.run()).await;
+            }
+            LegEnd::Done(RunStatus::Completed)
+        }
+    });
+    case.serve_once("w", legs.clone()).await?;
+    case.wait_for_phase(job.run(), RunPhase::Done).await?;
+    ensure_equal("legs", &legs.begun().len(), &2)?;
+    // A failure is the end of a run, whatever woke it.
+    let job = case.submit("r_2").await?;
+    let other = case.other.clone();
+    let legs = FnLegs::new(move |job: Job, _| {
+        let other = other.clone();
+        async move {
+            let _ = other.wake(job.run()).await;
+            LegEnd::Failed(LegFailure::Agent)
+        }
+    });
+    case.serve_once("w", legs.clone()).await?;
+    ensure_equal("the phase", &case.listed_run(job.run()).await?.phase, &RunPhase::Failed)?;
+    ensure_equal("legs of a failed run", &legs.begun().len(), &1)
+}
+
 pub(super) async fn check_lost_store(case: EngineCase) -> Outcome {
     let lost = || LegEnd::Handover(HandoverCause::StoreFailed);
     let (passing, lasting) = (case.submit("r_1").await?, case.submit("r_2").await?);

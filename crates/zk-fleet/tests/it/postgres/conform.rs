@@ -32,5 +32,5 @@ async fn the_engine_in_postgres_keeps_the_contract() {
     };
     let conformance = check_engine(make, &options).await;
     assert!(conformance.is_met(), "{conformance}");
-    assert_eq!(conformance.passed.len(), 29, "{conformance}");
+    assert_eq!(conformance.passed.len(), 30, "{conformance}");
 }
