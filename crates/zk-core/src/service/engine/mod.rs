@@ -58,7 +58,7 @@ pub trait Engine: Send + Sync {
     async fn submit(&self, job: Job) -> Result<(), EngineError>;
 
     /// Wakes a parked run: its next leg begins soon. A run that is queued stays so; a running one has another leg if
-    /// its present leg ends parked.
+    /// its present leg ends parked or done.
     ///
     /// # Errors
     /// [`EngineError::UnknownRun`], [`EngineError::Finished`], and when the engine cannot be used.
