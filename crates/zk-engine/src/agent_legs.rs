@@ -130,7 +130,7 @@ impl Legs for AgentLegs {
                 let ended = drive_run(opened.agent(), job, &lease, relay.as_ref()).await;
                 if let Some(relay) = relay {
                     if let Some(runs) = self.runs.as_ref().filter(|_| relay.is_aborted()) {
-                        // Whoever aborted the run may not have reached the engine, which cancels its child runs.
+                        // The sender of the abort may not have reached the engine, which cancels child runs.
                         let cancelled = runs.engine().cancel(job.run());
                         let _ = tokio::time::timeout(CANCEL_LIMIT, cancelled).await;
                     }

@@ -373,7 +373,7 @@ pub(crate) fn end_leg(conn: &Connection, leg: &LegId, end: &LegEnd) -> Changed<b
         params![run.as_str(), losses],
     )?;
     match settle_leg(end, losses) {
-        // What woke a run that was about to end is for one more leg.
+        // A wake of a run that was about to end is for one more leg.
         Settlement::End(RunPhase::Done, _) if is_woken && !is_cancelled => queue_run(conn, run)?,
         Settlement::End(phase, failure) => end_run(conn, run, phase, failure.as_ref())?,
         Settlement::Queue | Settlement::Pause(_) | Settlement::Park(_) if is_cancelled => {

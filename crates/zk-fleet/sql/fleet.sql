@@ -543,7 +543,7 @@ begin
         perform zk_fleet.finish(r, p_phase, p_failure);
     elsif r.is_cancelled then
         perform zk_fleet.finish(r, 'cancelled', null);
-    -- What woke a run that was about to end is for one more leg.
+    -- A wake of a run that was about to end is for one more leg.
     elsif p_kind in ('end', 'queue') or (p_kind = 'park' and (r.is_woken
         or (p_wait ->> 'for' = 'children' and zk_fleet.are_finished(p_wait)))) then
         -- As old as it is, it comes before younger ones.

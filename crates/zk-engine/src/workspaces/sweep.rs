@@ -20,7 +20,7 @@ const LOCK_SUFFIX: &str = ".lock";
 impl KeptWorkspaces {
     /// Removes old directories of runs that are over: now, and every six hours. Never returns. `log` writes a line into the log
     /// of the worker.
-    pub async fn keep_swept(&self, engine: &dyn Engine, log: impl Fn(&str)) -> ! {
+    pub async fn keep_swept(&self, engine: &dyn Engine, log: impl Fn(&str)) {
         loop {
             match self.sweep(engine, KEPT_DIRECTORY_AGE).await {
                 Ok(0) => {}

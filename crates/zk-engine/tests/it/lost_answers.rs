@@ -196,7 +196,7 @@ async fn ask(desk: &Desk, job: &Job) -> EntryId {
     ids[0].clone()
 }
 
-/// Whoever answered first may have died before the run was woken.
+/// The first to answer may have died before the run was woken.
 #[tokio::test]
 async fn an_answer_that_is_given_again_wakes_the_run() {
     for fault in [Fault::NoChange, Fault::NoAnswer] {

@@ -62,7 +62,7 @@ async fn a_store_that_never_comes_back_fails_the_run_and_is_named() {
     let desk = Desk::tracing(&work, Arc::new(store.clone()));
     let job = desk.runs.submit("/project", "r_1", Placement::default()).await.unwrap();
     for loss in 1..=MAX_LEG_DEATHS {
-        // It opens, and fails after that.
+        // The session opens, and fails after that.
         let uses = store.uses();
         store.fail_during(uses + 3..usize::MAX);
         desk.serve_once().await;

@@ -218,7 +218,7 @@ impl LegRunner {
                 Ok(_) | Err(_) => sleep(LOOK_PAUSE).await,
             }
         }
-        // Whoever wants the session next takes it from a run that is over.
+        // A later run takes the session from one that is over.
     }
 
     /// Reports to the server that the leg goes on, and tells the leg what becomes of its lease. Never returns.

@@ -287,7 +287,7 @@ impl Progress {
             }
         };
         match end {
-            // What woke a run that was about to end is for one more leg.
+            // A wake of a run that was about to end is for one more leg.
             ReportedEnd::End { phase: RunPhase::Done, .. } if is_woken && !is_cancelled => Step::Leg,
             ReportedEnd::End { phase, failure } => self.end_run(phase, failure),
             ReportedEnd::Queue

@@ -133,7 +133,7 @@ pub(super) async fn check_lost_store(case: EngineCase) -> Outcome {
         async move { end }
     });
     let worker = case.start(case.take("w")?, legs);
-    // It goes on by itself after a pause.
+    // The run goes on by itself after a pause.
     case.wait_for_phase(passing.run(), RunPhase::Done).await?;
     let found = loop {
         let found = case.listed_run(lasting.run()).await?;

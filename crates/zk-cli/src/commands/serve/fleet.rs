@@ -55,7 +55,7 @@ pub(crate) fn serve_fleet(app: &AppContext, args: &FleetServeArgs) -> Outcome<Ex
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::failed)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(Failure::failed)?;
         tokio::select! {
-            never = watch_tokens(&server, machine, file.as_deref(), text) => never,
+            () = watch_tokens(&server, machine, file.as_deref(), text) => Ok(Exit::Done),
             done = server.serve(&listener) => done.map(|()| Exit::Done).map_err(Failure::failed),
             _ = interrupt.recv() => Ok(Exit::Interrupted),
             _ = terminate.recv() => Ok(Exit::Terminated),
@@ -64,7 +64,7 @@ pub(crate) fn serve_fleet(app: &AppContext, args: &FleetServeArgs) -> Outcome<Ex
 }
 
 /// Gives the server the tokens of the file whenever it changes. Never returns.
-async fn watch_tokens(server: &FleetServer, machine: &Machine, file: Option<&Path>, mut known: String) -> ! {
+async fn watch_tokens(server: &FleetServer, machine: &Machine, file: Option<&Path>, mut known: String) {
     let Some(path) = file else { return std::future::pending().await };
     let files = LocalStateFiles::new(machine.host_files.clone());
     loop {

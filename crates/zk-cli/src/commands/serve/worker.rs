@@ -75,7 +75,7 @@ pub(crate) fn worker(app: &AppContext, args: &WorkerArgs) -> Outcome<Exit> {
     runtime()?.block_on(async {
         tokio::select! {
             served = serving => served,
-            never = sweeping => never,
+            () = sweeping => Ok(()),
         }
     })?;
     Ok(signals.seen().map_or(Exit::Done, exit_of))
