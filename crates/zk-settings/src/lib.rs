@@ -7,6 +7,7 @@
 //! | [`Layer`], [`Origin`] | the layers in their order, and the file, flag or variable of a value |
 //! | [`LayerValues`] | single values of a layer: defaults, flags, variables |
 //! | [`ProjectFile`] | a settings file of a project, used only after a person approved its bytes |
+//! | [`with_value`], [`without_value`], [`renamed_key`] | changes of the text of a file, in which everything else stays |
 //! | [`mark`] | declarations beyond types: secrets, keys closed to projects, lists that add up |
 //! | [`ZkDirs`] | directories of zk's settings and state, and the files in them |
 //! | [`suggest`] | suggestions for misspelt words, and lists of choices for messages |
@@ -53,7 +54,7 @@ mod tests;
 mod values;
 
 pub use dirs::ZkDirs;
-pub use edit::{EditError, with_value, without_value};
+pub use edit::{EditError, renamed_key, with_value, without_value};
 pub use error::SettingsError;
 pub use file::{FileRead, TextRead, read_file, read_preset, read_text};
 pub use json::to_json;
