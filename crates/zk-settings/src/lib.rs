@@ -8,7 +8,8 @@
 //! | [`LayerValues`] | single values of a layer: defaults, flags, variables |
 //! | [`ProjectFile`] | a settings file of a project, used only after a person approved its bytes |
 //! | [`with_value`], [`without_value`], [`renamed_key`] | changes of the text of a file, in which everything else stays |
-//! | [`mark`] | declarations beyond types: secrets, keys closed to projects, lists that add up |
+//! | [`FormerKey`] | a key that a file sets by a name of earlier versions |
+//! | [`mark`] | declarations beyond types: secrets, keys closed to projects, lists that add up, former names |
 //! | [`ZkDirs`] | directories of zk's settings and state, and the files in them |
 //! | [`suggest`] | suggestions for misspelt words, and lists of choices for messages |
 //!
@@ -40,6 +41,7 @@ mod edit;
 mod error;
 mod expect;
 mod file;
+mod former;
 mod json;
 mod layers;
 mod merged;
@@ -57,6 +59,7 @@ pub use dirs::ZkDirs;
 pub use edit::{EditError, renamed_key, with_value, without_value};
 pub use error::SettingsError;
 pub use file::{FileRead, TextRead, read_file, read_preset, read_text};
+pub use former::FormerKey;
 pub use json::to_json;
 pub use layers::{Entry, Layer, Origin, dotted, flatten};
 pub use merged::{Appended, MergedSettings, Precedence};

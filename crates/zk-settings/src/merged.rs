@@ -4,6 +4,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 
 use crate::error::SettingsError;
+use crate::former::FormerKey;
 use crate::layers::{Entry, Layer, Layers, Origin, dotted};
 use crate::schema::{Check, Schema};
 use crate::values::LayerValues;
@@ -14,6 +15,7 @@ pub struct MergedSettings {
     schema: Arc<Schema>,
     layers: Layers,
     appended: Vec<Appended>,
+    former: Vec<FormerKey>,
 }
 
 /// A list of one layer that adds to the lists of other layers instead of overriding them.
@@ -40,7 +42,7 @@ impl MergedSettings {
     /// Creates settings without any values.
     #[must_use]
     pub fn new(schema: Arc<Schema>) -> Self {
-        Self { schema, layers: Layers::default(), appended: Vec::new() }
+        Self { schema, ..Self::default() }
     }
 
     /// Returns the schema that values are checked against.
@@ -66,11 +68,35 @@ impl MergedSettings {
         Ok(())
     }
 
-    /// Sets a value, overriding those of earlier layers.
+    /// Sets a value, overriding those of earlier layers. A former key sets the one that is in its place, unless the
+    /// same file sets that, too.
     ///
     /// # Errors
     /// The value is invalid.
     pub fn set(
+        &mut self,
+        key: Vec<String>,
+        value: toml::Value,
+        origin: &Origin,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), SettingsError> {
+        let Some(present) = self.schema.present_path(&key) else {
+            return self.set_present(key, value, origin, warnings);
+        };
+        let former = FormerKey { former: key, present: present.clone(), place: origin.place.clone() };
+        warnings.push(format!(
+            "{}: {}; `zk doctor --fix` renames it in your own settings",
+            origin.place,
+            former.describe()
+        ));
+        self.former.push(former);
+        match self.layers.at(&present) {
+            Some(set) if set.origin == *origin => Ok(()),
+            Some(_) | None => self.set_present(present, value, origin, warnings),
+        }
+    }
+
+    fn set_present(
         &mut self,
         key: Vec<String>,
         value: toml::Value,
@@ -115,8 +141,10 @@ impl MergedSettings {
         origin: &Origin,
         warnings: &mut Vec<String>,
     ) -> Result<(), SettingsError> {
-        if self.layers.is_outranked(&key, origin.layer) {
-            self.append(&key, &value, origin.layer);
+        let present = self.schema.present_path(&key);
+        let present = present.as_ref().unwrap_or(&key);
+        if self.layers.is_outranked(present, origin.layer) {
+            self.append(present, &value, origin.layer);
             return Ok(());
         }
         self.set(key, value, origin, warnings)
@@ -143,6 +171,12 @@ impl MergedSettings {
         if self.schema.is_appended(key) {
             self.appended.push(Appended { path: key.to_vec(), layer, value: value.clone() });
         }
+    }
+
+    /// Returns the keys that files set by former names, in the order they were read.
+    #[must_use]
+    pub fn former_keys(&self) -> &[FormerKey] {
+        &self.former
     }
 
     /// Returns the lists that add up over the layers, in the order they were read.

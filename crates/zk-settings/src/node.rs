@@ -18,6 +18,9 @@ pub mod mark {
     pub const LENIENT: &str = "x-lenient";
     /// `"append"`: the lists of all layers add up instead of overriding each other.
     pub const MERGE: &str = "x-merge";
+    /// List of former paths of the key, such as `["tools.shell_limit"]`, with `*` for any name. A value at such a path
+    /// is the key's, with a warning that names both; [`renamed_key`](crate::renamed_key) changes the file.
+    pub const FORMER: &str = "x-former";
     /// Description of valid values, to follow "must be", for cases that the type does not describe.
     pub const EXPECTED: &str = "x-expected";
 }
@@ -49,6 +52,8 @@ pub(crate) struct Key {
     pub(crate) description: String,
     pub(crate) default: Option<Value>,
     pub(crate) expected: Option<String>,
+    /// Former paths of the key.
+    pub(crate) former: Vec<String>,
     pub(crate) marks: Marks,
 }
 
@@ -89,13 +94,17 @@ impl Node {
         };
         let description = text(schema.remove("description"));
         let expected = Some(text(schema.remove(mark::EXPECTED))).filter(|text| !text.is_empty());
+        let former = match schema.remove(mark::FORMER) {
+            Some(Value::Array(paths)) => paths.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            Some(_) | None => Vec::new(),
+        };
         let default = schema.remove("default").filter(|value| !value.is_null());
         simplify(&mut schema);
         let properties = schema.remove("properties");
         let any = schema.remove("additionalProperties");
         if schema.get("type").is_none_or(|kind| kind != "object") {
             let schema = Value::Object(schema);
-            return Self::Key(Box::new(Key { schema, description, default, expected, marks }));
+            return Self::Key(Box::new(Key { schema, description, default, expected, former, marks }));
         }
         let named: BTreeMap<String, Self> = match properties {
             Some(Value::Object(named)) => {

@@ -169,7 +169,7 @@ impl Schema {
     }
 
     /// All keys of all sections.
-    fn whole(&self) -> &Table {
+    pub(crate) fn whole(&self) -> &Table {
         self.built.whole.get_or_init(|| {
             let mut whole = self.merged(|_| true);
             whole.named.extend(self.fixed.clone());
@@ -199,6 +199,11 @@ impl Schema {
             Node::Table(table) => table.at(name),
             Node::Key(_) | Node::Free(_) => None,
         })
+    }
+
+    /// Whether a section, or a table without one, has the path.
+    pub(crate) fn is_known(&self, path: &[String]) -> bool {
+        self.at(path).is_some() || self.is_free(path)
     }
 
     /// Whether a key, not a table, is on the way to the path.
@@ -272,7 +277,12 @@ impl Schema {
                 let over = path.first().map_or("", String::as_str);
                 return Check::Ignored(format!("unknown setting `{name}`: `{over}` is a value and no table"));
             }
-            None => return self.check_unknown_key(&name, path),
+            None => {
+                let Some(present) = self.present_path(path) else {
+                    return self.check_unknown_key(&name, path);
+                };
+                return Check::Warn(format!("`{name}` is called `{}` now", dotted(&present)));
+            }
             // The keys of a table are checked one by one.
             Some(Node::Free(_) | Node::Table(_)) if value.is_table() => return Check::Valid,
             Some(Node::Table(table)) if path.len() == 1 && !table.marks.is_guarded => {
@@ -462,7 +472,7 @@ fn path_below<'a>(path: &'a [String], table: &str) -> Option<&'a [String]> {
     Some(rest)
 }
 
-fn visit_nodes(path: &str, table: &Table, visit: &mut dyn FnMut(&str, &Node)) {
+pub(crate) fn visit_nodes(path: &str, table: &Table, visit: &mut dyn FnMut(&str, &Node)) {
     let named = table.named.iter().map(|(name, node)| (name.as_str(), node));
     for (name, node) in named.chain(table.any.as_deref().map(|node| ("*", node))) {
         let path = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };

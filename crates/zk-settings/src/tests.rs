@@ -12,7 +12,7 @@ use crate::{Check, Layer, LayerValues, MergedSettings, Origin, Schema};
 #[serde(default)]
 struct Search {
     /// Results of one search.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1), extend("x-former" = ["search.hits", "finder.hits"]))]
     results: u32,
     /// Part of the memory.
     #[schemars(range(min = 0.0, max = 1.0))]
@@ -175,4 +175,36 @@ fn values_of_flags_are_checked_as_those_of_files() {
     flags.count("search.results", "--results", Some(0));
     let error = settings.give(Layer::CommandLine, flags, &mut Vec::new()).unwrap_err();
     assert_eq!(error.to_string(), "--results: `search.results` must be a whole number from 1");
+}
+
+#[test]
+fn a_former_key_sets_the_present_one_with_one_line_that_names_both() {
+    let read = |text: &str| {
+        let mut settings = MergedSettings::new(Arc::new(schema()));
+        let origin = Origin { layer: Layer::User, place: "mine.toml".to_owned() };
+        let mut warnings = Vec::new();
+        let leaves = crate::flatten(text.parse().unwrap());
+        let set = settings.set_all(leaves, &origin, crate::Precedence::Over, &mut warnings);
+        (set.map(|()| settings), warnings)
+    };
+    for text in ["[search]\nhits = 7\n", "finder.hits = 7\n"] {
+        let (settings, warnings) = read(text);
+        let settings = settings.unwrap();
+        assert_eq!(settings.section::<Search>("search").unwrap().results, 7, "{text}");
+        let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+        let [former] = settings.former_keys() else { panic!("{text}") };
+        let names = [crate::dotted(&former.former), crate::dotted(&former.present)];
+        assert!(
+            warning.contains("mine.toml") && names.iter().all(|name| warning.contains(name)),
+            "{warning}"
+        );
+    }
+    let (settings, _) = read("[search]\nhits = 7\nresults = 3\n");
+    assert_eq!(settings.unwrap().section::<Search>("search").unwrap().results, 3, "the present name counts");
+    let (wrong, _) = read("[search]\nhits = 0\n");
+    assert!(
+        wrong.err().unwrap().to_string().contains("search.results"),
+        "the value is checked as that of its key"
+    );
+    assert!(!schema().json("t", "1").to_string().contains("x-former"));
 }
