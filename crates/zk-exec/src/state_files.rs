@@ -22,6 +22,12 @@ const OTHERS_WRITE: u32 = 0o022;
 
 /// Mode bits that let anybody but the owner use a file.
 const FOR_OTHERS: u32 = 0o077;
+/// Mode bit without which a file is read-only for its owner.
+const OWNER_WRITES: u32 = 0o200;
+/// Bits of a mode that are permissions.
+const PERMISSION_BITS: u32 = 0o7777;
+/// Mode of a file that only its owner can use.
+const PRIVATE_MODE: u32 = 0o600;
 
 /// The `dyn StateFiles` of this machine. Each file is locked through a second file next to it, `NAME.lock`.
 ///
@@ -41,8 +47,19 @@ const FOR_OTHERS: u32 = 0o077;
 pub struct LocalStateFiles {
     host: LocalHostFiles,
     follows_links: bool,
+    modes: ModeRule,
     /// File of the last append: each tool call appends twice to one file.
     open: Arc<Mutex<Option<OpenFile>>>,
+}
+
+/// Rule for the mode of a file that is replaced.
+#[derive(Clone, Copy, Debug, Default)]
+enum ModeRule {
+    /// [`PRIVATE_MODE`], whatever it was.
+    #[default]
+    Private,
+    /// Its present mode; for a new file this one, less the umask.
+    Kept { new: u32 },
 }
 
 /// File that stays open between appends.
@@ -72,11 +89,31 @@ impl LocalStateFiles {
         Self { host, ..Self::default() }
     }
 
-    /// Allows reads through a symbolic link in place of a file, since managers of configuration files make
-    /// such links.
+    /// Allows symbolic links in place of files, since managers of configuration files make such links: reads go
+    /// through them, and a replacement is that of the file they lead to.
     #[must_use]
     pub fn follow_links(self) -> Self {
         Self { follows_links: true, ..self }
+    }
+
+    /// Keeps the modes of files that are replaced, for files that a person writes as well. A new file gets `new`, less
+    /// the umask. A file that is read-only for its owner is not replaced.
+    #[must_use]
+    pub fn keep_modes(self, new: u32) -> Self {
+        Self { modes: ModeRule::Kept { new }, ..self }
+    }
+
+    /// Returns the file that a replacement of `path` replaces.
+    fn target_of(&self, path: &Path) -> Result<PathBuf, StateFileError> {
+        let is_link = self.follows_links && path.symlink_metadata().is_ok_and(|found| found.is_symlink());
+        if !is_link {
+            return Ok(path.to_owned());
+        }
+        path.canonicalize().map_err(|source| StateFileError::Io {
+            doing: "follow the link",
+            path: path.to_owned(),
+            source,
+        })
     }
 }
 
@@ -126,12 +163,15 @@ impl StateFiles for LocalStateFiles {
             move |source| StateFileError::Io { doing, path, source }
         };
         make_private_dir(dir).map_err(failed("make the directory", dir))?;
+        let path = &self.target_of(path)?;
+        let dir = path.parent().unwrap_or(Path::new("/"));
+        let mode = self.modes.mode_of(path).map_err(failed("write", path))?;
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".new-{}", std::process::id()));
         let new = path.with_file_name(name);
         // An earlier process with the same id may have left this file.
         let _ = std::fs::remove_file(&new);
-        let written = write_and_rename(&new, bytes, path, dir);
+        let written = write_and_rename((&new, mode), bytes, path, dir);
         if written.is_err() {
             let _ = std::fs::remove_file(&new);
         }
@@ -214,11 +254,46 @@ fn open_lock(path: &Path) -> io::Result<File> {
     private_options().create(true).truncate(false).open(path.with_extension("lock"))
 }
 
+/// Mode of a file that is about to be written.
+#[derive(Clone, Copy)]
+enum NewMode {
+    /// Exactly this one, whatever the umask is.
+    Exact(u32),
+    /// Less the umask.
+    Masked(u32),
+}
+
+impl ModeRule {
+    /// Returns the mode of the file that replaces the one at `path`.
+    ///
+    /// # Errors
+    /// The present file is read-only.
+    fn mode_of(self, path: &Path) -> io::Result<NewMode> {
+        let Self::Kept { new } = self else { return Ok(NewMode::Exact(PRIVATE_MODE)) };
+        match path.symlink_metadata() {
+            Ok(found) if found.mode() & OWNER_WRITES == 0 => {
+                let why = format!("it is read-only; `chmod u+w {}` makes it writable", path.display());
+                Err(io::Error::new(ErrorKind::PermissionDenied, why))
+            }
+            Ok(found) => Ok(NewMode::Exact(found.mode() & PERMISSION_BITS)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(NewMode::Masked(new)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
 #[expect(clippy::disallowed_methods, reason = "the one writer of files of state")]
-fn write_and_rename(new: &Path, bytes: &[u8], path: &Path, dir: &Path) -> io::Result<()> {
-    let mut file = private_options().create_new(true).open(new)?;
-    // Overrides the process's umask.
-    file.set_permissions(Permissions::from_mode(0o600))?;
+fn write_and_rename((new, mode): (&Path, NewMode), bytes: &[u8], path: &Path, dir: &Path) -> io::Result<()> {
+    let mut options = private_options();
+    let mut file = match mode {
+        NewMode::Exact(mode) => {
+            let file = options.create_new(true).open(new)?;
+            // Overrides the process's umask.
+            file.set_permissions(Permissions::from_mode(mode))?;
+            file
+        }
+        NewMode::Masked(mode) => options.mode(mode).create_new(true).open(new)?,
+    };
     file.write_all(bytes)?;
     file.sync_all()?;
     std::fs::rename(new, path)?;
@@ -253,6 +328,35 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
         assert!(following.read(&path, 3).is_err());
+    }
+
+    #[test]
+    fn a_file_of_a_person_keeps_its_link_and_its_mode_and_is_not_replaced_while_it_is_read_only() {
+        let temp = tempfile::tempdir().unwrap();
+        let files = LocalStateFiles::default().follow_links().keep_modes(0o666);
+        let (link, target) = (temp.path().join("settings.toml"), temp.path().join("dotfiles/zk.toml"));
+        std::fs::create_dir(temp.path().join("dotfiles")).unwrap();
+        std::os::unix::fs::symlink("dotfiles/zk.toml", &link).unwrap();
+        let broken = files.replace(&link, b"new").unwrap_err().to_string();
+        assert!(broken.contains("follow the link") && broken.contains("settings.toml"), "{broken}");
+        std::fs::write(&target, "old").unwrap();
+        for mode in [0o644, 0o640, 0o600] {
+            std::fs::set_permissions(&target, Permissions::from_mode(mode)).unwrap();
+            files.replace(&link, format!("{mode:o}").as_bytes()).unwrap();
+            assert_eq!(std::fs::read_to_string(&target).unwrap(), format!("{mode:o}"));
+            assert_eq!(target.metadata().unwrap().mode() & 0o777, mode);
+        }
+        assert!(link.symlink_metadata().unwrap().is_symlink());
+        std::fs::set_permissions(&target, Permissions::from_mode(0o444)).unwrap();
+        let refused = files.replace(&link, b"new").unwrap_err().to_string();
+        assert!(refused.contains("read-only") && refused.contains("chmod u+w"), "{refused}");
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), "600");
+        assert_eq!(temp.path().join("dotfiles").read_dir().unwrap().count(), 1);
+        let shared = temp.path().join("shared.toml");
+        files.replace(&shared, b"new").unwrap();
+        let plain = temp.path().join("plain");
+        File::create(&plain).unwrap();
+        assert_eq!(shared.metadata().unwrap().mode(), plain.metadata().unwrap().mode(), "as the umask says");
     }
 
     #[test]
