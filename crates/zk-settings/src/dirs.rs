@@ -18,7 +18,7 @@ const IN_CONFIG: [&str; 13] = [
     "APPEND_SYSTEM.md",
 ];
 /// Names of zk's files in its state directory, except large results of sessions.
-const IN_STATE: [&str; 20] = [
+const IN_STATE: [&str; 21] = [
     "trust.json",
     "auth",
     "engine",
@@ -33,6 +33,7 @@ const IN_STATE: [&str; 20] = [
     "logs",
     "history",
     "lines.jsonl",
+    "locks",
     "drafts",
     "settings-drafts",
     "command-uses",
@@ -201,6 +202,12 @@ impl ZkDirs {
     #[must_use]
     pub fn settings_drafts(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("settings-drafts"))
+    }
+
+    /// Returns the directory of locks of files that are not zk's own.
+    #[must_use]
+    pub fn locks(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("locks"))
     }
 
     /// Returns the file with lines of compacted conversations, kept for later ones.

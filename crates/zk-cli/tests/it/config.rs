@@ -1,3 +1,6 @@
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
 use crate::terminal::Terminal;
 use crate::zk::{Person, program};
 
@@ -41,6 +44,76 @@ fn what_no_setting_takes_is_refused_and_the_file_stays_as_it_was() {
     }
     assert_eq!(std::fs::read_to_string(person.home().join("settings.toml")).unwrap(), "model = \"a\"\n");
     assert!(!person.project().join(".zk").exists());
+}
+
+#[test]
+fn the_comment_of_a_file_stays_whatever_is_taken_out_below_it() {
+    let person = Person::new();
+    person.settings("# my settings\n\nmodel = \"a\"\nmax_turns = 1\n");
+    assert_eq!(person.run(&["config", "unset", "model"]).code, 0);
+    let text = std::fs::read_to_string(person.home().join("settings.toml")).unwrap();
+    assert_eq!(text, "# my settings\n\nmax_turns = 1\n");
+}
+
+#[test]
+fn settings_behind_a_link_are_changed_where_they_are_and_a_read_only_file_is_not() {
+    let person = Person::new();
+    let (link, target) = (person.home().join("settings.toml"), person.home().join("dotfiles.toml"));
+    std::fs::write(&target, "# mine\nmodel = \"a\"\n").unwrap();
+    std::fs::set_permissions(&target, Permissions::from_mode(0o644)).unwrap();
+    let _ = std::fs::remove_file(&link);
+    std::os::unix::fs::symlink("dotfiles.toml", &link).unwrap();
+    for args in [
+        &["config", "set", "model", "b"][..],
+        &["mcp", "add", "docs", "--", "docs-server"],
+        &["mcp", "remove", "docs"],
+        &["ext", "add", "notes", "--", "notes-extension"],
+        &["ext", "remove", "notes"],
+    ] {
+        let ended = person.run(args);
+        assert_eq!(ended.code, 0, "{args:?}: {}", ended.stderr);
+        assert!(link.symlink_metadata().unwrap().is_symlink(), "{args:?}");
+        assert_eq!(target.metadata().unwrap().mode() & 0o777, 0o644, "{args:?}");
+    }
+    let text = || std::fs::read_to_string(&target).unwrap();
+    assert_eq!(text().trim_end(), "# mine\nmodel = \"b\"");
+
+    std::fs::set_permissions(&target, Permissions::from_mode(0o444)).unwrap();
+    let before = text();
+    for args in [&["config", "set", "model", "c"][..], &["mcp", "add", "docs", "--", "docs-server"]] {
+        let ended = person.run(args);
+        let names_file = ended.stderr.contains("dotfiles.toml") && ended.stderr.contains("chmod u+w");
+        assert!(ended.code == 1 && names_file, "{args:?}: {} {}", ended.code, ended.stderr);
+        assert_eq!(text(), before);
+    }
+}
+
+#[test]
+fn the_settings_of_a_project_keep_their_mode_and_nothing_else_is_put_beside_them() {
+    let person = Person::new();
+    let dir = person.project().join(".zk");
+    let file = dir.join("settings.toml");
+    assert_eq!(person.run(&["config", "set", "max_turns", "5", "--project"]).code, 0);
+    let plain = person.project().join("plain");
+    std::fs::write(&plain, "").unwrap();
+    let mode = |path: &std::path::Path| path.metadata().unwrap().mode() & 0o777;
+    assert_eq!(mode(&file), mode(&plain), "a new file is as shared as others of the project");
+    std::fs::set_permissions(&file, Permissions::from_mode(0o664)).unwrap();
+    for args in [&["config", "set", "max_turns", "6"][..], &["config", "unset", "max_turns"]] {
+        assert_eq!(person.run(&[args, &["--project"]].concat()).code, 0);
+        assert_eq!(mode(&file), 0o664);
+        let names: Vec<_> = dir.read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["settings.toml"]);
+    }
+
+    // Authors of a project may not aim at files of the person.
+    let own = person.home().join("own.toml");
+    std::fs::write(&own, "max_turns = 1\n").unwrap();
+    std::fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink(&own, &file).unwrap();
+    let ended = person.run(&["config", "set", "max_turns", "6", "--project"]);
+    assert!(ended.code == 1 && ended.stderr.contains("out of the project"), "{}", ended.stderr);
+    assert_eq!(std::fs::read_to_string(&own).unwrap(), "max_turns = 1\n");
 }
 
 #[test]

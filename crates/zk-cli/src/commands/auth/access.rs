@@ -13,7 +13,7 @@ use zk_settings::with_value;
 
 use super::{SIGN_IN_LIMIT, key};
 use crate::app::AppContext;
-use crate::commands::config::{change_file, settings_file};
+use crate::commands::config::SettingsFile;
 use crate::credentials;
 use crate::exit::Failure;
 
@@ -73,10 +73,9 @@ impl ProviderAccess for Access {
     }
 
     fn keep_choice(&self, provider: &str, model: Option<&str>) -> Result<(), BoxError> {
-        let work = &self.0.work;
-        let (layer, path) = settings_file(&work.machine, &work.project, false)?;
-        let place = |error| Failure::failed(format!("{}: {error}", path.display()));
-        change_file(&path, layer, |text| {
+        let file = SettingsFile::of_person(&self.0.work.machine)?;
+        let place = |error| Failure::failed(format!("{}: {error}", file.path().display()));
+        file.change(|text| {
             let text = with_value(text, &[], "provider", provider).map_err(place)?;
             match model {
                 Some(model) => with_value(&text, &["providers", provider], "model", model).map_err(place),

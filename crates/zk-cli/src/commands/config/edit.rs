@@ -1,5 +1,4 @@
 use std::ffi::OsStr;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +8,8 @@ use zk_core::service::{StateFiles as _, make_private_dir};
 use zk_exec::{Environment, LocalStateFiles, ProcessExec};
 use zk_tui::term::print_stderr;
 
-use super::{UNAPPROVED, lock_path, make_directory_of, settings_file, text_of};
+use super::UNAPPROVED;
+use super::file::{SettingsFile, name_of, text_of};
 use crate::additions::Additions;
 use crate::app::Machine;
 use crate::commands::print_words as print;
@@ -29,9 +29,7 @@ impl Draft {
         let dir = dir.ok_or_else(|| Failure::usage("there is no place for a draft: set HOME or ZK_HOME"))?;
         make_private_dir(&dir)
             .map_err(|error| Failure::failed(format!("cannot make {}: {error}", dir.display())))?;
-        let mut name = DefaultHasher::new();
-        of.hash(&mut name);
-        let name = format!("settings-{:016x}", name.finish());
+        let name = name_of(of);
         Ok(Self { text: dir.join(format!("{name}.toml")), base: dir.join(format!("{name}.base")) })
     }
 
@@ -75,11 +73,10 @@ pub(crate) fn config_edit(
             "this opens an editor on a terminal; without one, `zk config set KEY VALUE` changes a setting",
         ));
     }
-    let (layer, path) = settings_file(machine, project, is_project)?;
-    make_directory_of(&path, layer)?;
-    let files = LocalStateFiles::default();
-    let before = text_of(&path)?;
-    let draft = Draft::of(machine, &path)?;
+    let file = SettingsFile::new(machine, project, is_project)?;
+    let (layer, path) = (file.layer(), file.path());
+    let before = file.text()?;
+    let draft = Draft::of(machine, path)?;
     draft.open(&before)?;
     let editor = EditorEnv::new(|name| machine.env.get(name).map(OsStr::to_owned));
     let exec = ProcessExec::new(Environment::filtered(machine.env.without_secrets()));
@@ -91,8 +88,8 @@ pub(crate) fn config_edit(
                 "{failure}\nnothing was changed; `zk config edit` continues with this text"
             ))
         })?;
-    let locked = files.lock(&lock_path(&path)).map_err(Failure::failed)?;
-    if text_of(&path)? != before {
+    let locked = file.lock()?;
+    if file.text()? != before {
         return Err(Failure::failed(format!(
             "{} was changed meanwhile and stays as it is; your text is in {}",
             path.display(),
@@ -100,7 +97,7 @@ pub(crate) fn config_edit(
         )));
     }
     if after != before {
-        files.replace(&path, after.as_bytes()).map_err(Failure::failed)?;
+        file.replace(&after)?;
     }
     drop(locked);
     draft.remove();

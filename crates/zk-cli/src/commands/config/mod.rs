@@ -1,17 +1,12 @@
 pub(super) mod edit;
+mod file;
 
-use std::path::{Path, PathBuf};
-
-use zk_core::service::{StateFiles as _, make_private_dir};
-use zk_exec::{LocalStateFiles, own_files};
 use zk_settings::{Check, Layer, with_value, without_value};
 
 use super::print;
-use crate::app::{AppContext, Machine};
+use crate::app::AppContext;
 use crate::exit::{Exit, Failure, Outcome};
-
-/// The project's settings file, which is shared with others.
-const PROJECT_FILE: &str = ".zk/settings.toml";
+pub(in crate::commands) use file::SettingsFile;
 
 /// Remark on a change of the project's file.
 const UNAPPROVED: &str = "the project's file counts once `zk trust add` approved it as it is now";
@@ -36,8 +31,9 @@ pub(crate) fn config_change(
     value: Option<String>,
     project: bool,
 ) -> Outcome<Exit> {
-    let (layer, path) = settings_file(&app.work.machine, &app.work.project, project)?;
-    let value = value.map(|value| parse_value(app, key, &value, layer)).transpose()?;
+    let file = SettingsFile::new(&app.work.machine, &app.work.project, project)?;
+    let path = file.path();
+    let value = value.map(|value| parse_value(app, key, &value, file.layer())).transpose()?;
     let mut tables: Vec<&str> = key.split('.').collect();
     let name = tables.pop().unwrap_or_default();
     let place = |error| Failure::usage(format!("{}: {error}", path.display()));
@@ -45,7 +41,7 @@ pub(crate) fn config_change(
         Some(value) => format!("{key} = {value} in {}", path.display()),
         None => format!("{key} is no longer in {}", path.display()),
     };
-    change_file(&path, layer, |before| match value {
+    file.change(|before| match value {
         Some(value) => with_value(before, &tables, name, value).map_err(place),
         None => match without_value(before, &tables, name).map_err(place)? {
             (text, true) => Ok(text),
@@ -57,54 +53,6 @@ pub(crate) fn config_change(
         lines.push(UNAPPROVED.to_owned());
     }
     print(&app.work.machine, &lines)
-}
-
-/// File of the person's settings, or of the project's, with its layer.
-pub(super) fn settings_file(
-    machine: &Machine,
-    project: &Path,
-    is_project: bool,
-) -> Outcome<(Layer, PathBuf)> {
-    if is_project {
-        return Ok((Layer::Project, project.join(PROJECT_FILE)));
-    }
-    let path = machine.dirs.settings();
-    let path = path.ok_or_else(|| Failure::usage("there is no place for settings: set HOME or ZK_HOME"))?;
-    Ok((Layer::User, path))
-}
-
-/// Changes the text of a settings file under a lock, so that concurrent changes are not lost.
-pub(super) fn change_file(
-    path: &Path,
-    layer: Layer,
-    change: impl FnOnce(&str) -> Outcome<String>,
-) -> Outcome<()> {
-    make_directory_of(path, layer)?;
-    let files = LocalStateFiles::default();
-    let _locked = files.lock(&lock_path(path)).map_err(Failure::failed)?;
-    let after = change(&text_of(path)?)?;
-    files.replace(path, after.as_bytes()).map_err(Failure::failed)
-}
-
-/// Creates the directory of a settings file; the person's own directory is private.
-fn make_directory_of(path: &Path, layer: Layer) -> Outcome<()> {
-    let Some(dir) = path.parent() else { return Ok(()) };
-    let made = if layer.is_project() { std::fs::create_dir_all(dir) } else { make_private_dir(dir) };
-    made.map_err(|error| Failure::failed(format!("cannot make {}: {error}", dir.display())))
-}
-
-/// Returns the text of a settings file; empty if the file does not exist.
-fn text_of(path: &Path) -> Outcome<String> {
-    match own_files::read_text(path, own_files::MAX_RECORD_BYTES) {
-        Ok(text) => Ok(text),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
-        Err(error) => Err(Failure::failed(format!("{}: {error}", path.display()))),
-    }
-}
-
-/// Path of the lock file of a settings file.
-fn lock_path(path: &Path) -> PathBuf {
-    path.with_extension("toml.lock")
 }
 
 /// Parses a value for its key: as TOML if that fits, otherwise as a string.

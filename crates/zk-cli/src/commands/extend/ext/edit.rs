@@ -1,16 +1,15 @@
 //! Adds extensions to the person's settings and removes them; the rest of the file stays unchanged.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Value, json};
-use zk_core::service::StateFiles as _;
-use zk_exec::LocalStateFiles;
 use zk_extensions::{ExtensionConfig, ExtensionOrigin};
 
 use super::settings_text::{extension_names, with_extension, without};
 use crate::app::{Machine, Workplace};
 use crate::args::ext::ExtAdd;
-use crate::commands::extend::mcp::settings_text::{parse, read_settings};
+use crate::commands::config::SettingsFile;
+use crate::commands::extend::mcp::settings_text::parse;
 use crate::commands::print_words;
 use crate::exit::{Exit, Failure, Outcome};
 
@@ -26,32 +25,36 @@ pub(super) fn add(work: &Workplace, add: ExtAdd) -> Outcome<Exit> {
     if let Some(definition) = definition.as_object_mut().filter(|_| !pairs.is_empty()) {
         definition.insert("env".to_owned(), Value::Object(pairs));
     }
-    let path = settings_path(&work.machine)?;
+    let file = SettingsFile::of_person(&work.machine)?;
+    let path = file.path();
     let origin = ExtensionOrigin::person(path.display().to_string());
     ExtensionConfig::read_all(&json!([definition]), &origin)
         .map_err(|error| Failure::usage(error.to_string()))?;
-    let before = read_settings(&path)?;
-    if extension_names(&parse(&path, &before)?).contains(&name) {
-        return Err(Failure::usage(format!(
-            "there is an extension `{name}` already; `zk ext remove {name}` removes it"
-        )));
-    }
-    let after = with_extension(&before, &definition).map_err(Failure::failed)?;
-    write(&path, &before, &after, &name, true)?;
+    file.change(|before| {
+        if extension_names(&parse(path, before)?).contains(&name) {
+            return Err(Failure::usage(format!(
+                "there is an extension `{name}` already; `zk ext remove {name}` removes it"
+            )));
+        }
+        let after = with_extension(before, &definition).map_err(Failure::failed)?;
+        checked(path, before, after, &name, true)
+    })?;
     let told = format!("extension {name} is set up in {}; `zk ext test {name}` starts it", path.display());
     print_words(&work.machine, &[told])
 }
 
 pub(super) fn remove(machine: &Machine, name: &str) -> Outcome<Exit> {
-    let path = settings_path(machine)?;
-    let before = read_settings(&path)?;
-    if !extension_names(&parse(&path, &before)?).contains(&name.to_owned()) {
-        return Err(Failure::usage(format!(
-            "{} has no extension `{name}`; those of a project are in its .zk/settings.toml",
-            path.display()
-        )));
-    }
-    write(&path, &before, &without(&before, name), name, false)?;
+    let file = SettingsFile::of_person(machine)?;
+    let path = file.path();
+    file.change(|before| {
+        if !extension_names(&parse(path, before)?).contains(&name.to_owned()) {
+            return Err(Failure::usage(format!(
+                "{} has no extension `{name}`; those of a project are in its .zk/settings.toml",
+                path.display()
+            )));
+        }
+        checked(path, before, without(before, name), name, false)
+    })?;
     print_words(machine, &[format!("extension {name} is no longer in {}", path.display())])
 }
 
@@ -71,15 +74,8 @@ fn with_absolute_files(cwd: &Path, command: &[String]) -> Vec<String> {
         .collect()
 }
 
-fn settings_path(machine: &Machine) -> Outcome<PathBuf> {
-    machine
-        .dirs
-        .settings()
-        .ok_or_else(|| Failure::usage("there is no place for settings: set HOME or ZK_HOME"))
-}
-
-/// Writes a settings text, after a check that it differs in this extension only.
-fn write(path: &Path, before: &str, after: &str, name: &str, is_there: bool) -> Outcome<()> {
+/// Returns the settings text `after`, after a check that it differs from `before` in this extension only.
+fn checked(path: &Path, before: &str, after: String, name: &str, is_there: bool) -> Outcome<String> {
     let rest = |text: &str| -> Option<(toml::Table, bool)> {
         let mut table = parse(path, text).ok()?;
         let is_there = extension_names(&table).iter().any(|one| one == name);
@@ -92,7 +88,7 @@ fn write(path: &Path, before: &str, after: &str, name: &str, is_there: bool) -> 
         }
         Some((table, is_there))
     };
-    let (old, new) = (rest(before), rest(after));
+    let (old, new) = (rest(before), rest(&after));
     let is_right =
         matches!((old, new), (Some((old, _)), Some((new, there))) if old == new && there == is_there);
     if !is_right {
@@ -101,5 +97,5 @@ fn write(path: &Path, before: &str, after: &str, name: &str, is_there: bool) -> 
             path.display()
         )));
     }
-    LocalStateFiles::default().replace(path, after.as_bytes()).map_err(Failure::failed)
+    Ok(after)
 }

@@ -2,11 +2,13 @@
 
 use serde_json::Value;
 use zk_mcp::{SecretValues, ServerConfig, ServerTransport, definition_of};
+use zk_settings::without_value;
 
 use super::super::print_words as print;
-use super::settings_text::{parse, read_settings, server_of, under_mcp_servers, with_server, without, write};
+use super::settings_text::{checked, parse, server_of, under_mcp_servers, with_server};
 use crate::app::Machine;
 use crate::args::actions::McpAdd;
+use crate::commands::config::SettingsFile;
 use crate::exit::{Exit, Failure, Outcome};
 
 pub(super) fn add(machine: &Machine, add: McpAdd) -> Outcome<Exit> {
@@ -36,28 +38,24 @@ pub(super) fn add(machine: &Machine, add: McpAdd) -> Outcome<Exit> {
     let definition = definition_of(&transport);
     ServerConfig::read(&name, &Value::Object(definition.clone()))
         .map_err(|error| Failure::usage(error.to_string()))?;
-    let path = machine
-        .dirs
-        .settings()
-        .ok_or_else(|| Failure::usage("there is no place for settings: set HOME or ZK_HOME"))?;
-    let before = read_settings(&path)?;
-    let table = parse(&path, &before)?;
-    if server_of(&table, &name).is_some() {
-        return Err(Failure::usage(format!(
-            "there is an MCP server `{name}` already; `zk mcp remove {name}` removes it"
-        )));
-    }
     let value = toml::Value::try_from(Value::Object(definition)).map_err(Failure::failed)?;
-    let mut servers = toml::Table::new();
-    servers.insert(name.clone(), value);
-    let added = under_mcp_servers(servers);
-    let mut after = before;
-    if !after.is_empty() && !after.ends_with("\n\n") {
-        after.push_str(if after.ends_with('\n') { "\n" } else { "\n\n" });
-    }
-    after.push_str(&toml::to_string(&added).map_err(Failure::failed)?);
-    let wanted = with_server(&table, &name, server_of(&added, &name).cloned());
-    write(&path, &after, &wanted)?;
+    let file = SettingsFile::of_person(machine)?;
+    let path = file.path();
+    file.change(|before| {
+        let table = parse(path, before)?;
+        if server_of(&table, &name).is_some() {
+            return Err(Failure::usage(format!(
+                "there is an MCP server `{name}` already; `zk mcp remove {name}` removes it"
+            )));
+        }
+        let added = under_mcp_servers(toml::Table::from_iter([(name.clone(), value.clone())]));
+        let mut after = before.to_owned();
+        if !after.is_empty() && !after.ends_with("\n\n") {
+            after.push_str(if after.ends_with('\n') { "\n" } else { "\n\n" });
+        }
+        after.push_str(&toml::to_string(&added).map_err(Failure::failed)?);
+        checked(path, after, &with_server(&table, &name, value))
+    })?;
     print(
         machine,
         &[format!("MCP server {name} is set up in {}; `zk mcp tools {name}` starts it", path.display())],
@@ -65,20 +63,16 @@ pub(super) fn add(machine: &Machine, add: McpAdd) -> Outcome<Exit> {
 }
 
 pub(super) fn remove(machine: &Machine, name: &str) -> Outcome<Exit> {
-    let path = machine
-        .dirs
-        .settings()
-        .ok_or_else(|| Failure::usage("there are no settings: set HOME or ZK_HOME"))?;
-    let before = read_settings(&path)?;
-    let table = parse(&path, &before)?;
-    if server_of(&table, name).is_none() {
-        return Err(Failure::usage(format!(
+    let file = SettingsFile::of_person(machine)?;
+    let path = file.path();
+    file.change(|before| match without_value(before, &["mcp", "servers"], name) {
+        Ok((after, true)) => Ok(after),
+        Ok((_, false)) => Err(Failure::usage(format!(
             "{} has no MCP server `{name}`; those of a project are in its .mcp.json",
             path.display()
-        )));
-    }
-    let wanted = with_server(&table, name, None);
-    write(&path, &without(&before, name), &wanted)?;
+        ))),
+        Err(error) => Err(Failure::usage(format!("{}: {error}", path.display()))),
+    })?;
     print(machine, &[format!("MCP server {name} is no longer in {}", path.display())])
 }
 
