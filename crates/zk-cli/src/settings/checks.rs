@@ -1,8 +1,9 @@
 use std::sync::Arc;
 
 use zk_providers::Vendors;
-use zk_settings::{Check, Layer, Schema, dotted};
+use zk_settings::{Check, FormerKey, Layer, Schema, dotted};
 
+use super::Settings;
 use super::own_tools::known_tools;
 use super::sections::Sections;
 
@@ -21,6 +22,13 @@ pub(super) fn schema(vendors: &Vendors) -> Schema {
         .rule(Arc::new(check_model))
         .rule(Arc::new(check_memory))
         .rule(Arc::new(check_rules))
+}
+
+impl Settings {
+    /// Keys that files set by former names.
+    pub(crate) fn former_keys(&self) -> &[FormerKey] {
+        self.merged.former_keys()
+    }
 }
 
 /// Checks for keys of an endpoint at the top level, where they have no effect.

@@ -29,7 +29,7 @@ use programs::{PROGRAMS, program_found};
 /// Checks everything that a run needs, after the mends that were asked for. The exit code is 1 if a run would fail.
 pub(crate) fn run(app: &AppContext, args: DoctorArgs) -> Outcome<Exit> {
     if args.fix {
-        mend::mend(&app.work.machine, args.yes)?;
+        mend::mend(app, args.yes)?;
     }
     let of_fleet = args.fleet.then(|| fleet::check_fleet(&app.work.machine)).transpose()?;
     let mut screen = Screen::stdout(&app.work.machine.terminal());
@@ -56,6 +56,7 @@ pub(crate) fn run(app: &AppContext, args: DoctorArgs) -> Outcome<Exit> {
         visible_line(&app.work.cwd.display().to_string())
     )));
     tell(check_settings(&app.work.machine));
+    mend::former_key_findings(app.settings.former_keys()).into_iter().for_each(&mut tell);
     mend::state_findings(&app.work.machine).into_iter().for_each(&mut tell);
     tell(check_hooks(&app.settings));
     tell(check_plugins(&app.settings));
