@@ -83,6 +83,10 @@ const UNKNOWN: &[c_long] =
 /// `ioctl` requests that create names: subvolumes and snapshots of Btrfs, reflinks of OCFS2.
 const NAME_MAKING_REQUESTS: [u32; 5] = [0x5000_9401, 0x5000_940e, 0x5000_9417, 0x5000_9418, 0x4018_6f04];
 
+/// Requests of `ioctl` that type into the terminal. The C libraries disagree on the type of a request; its 32 bits are the
+/// same in all.
+const TYPING_REQUESTS: [u32; 2] = [libc::TIOCSTI as u32, libc::TIOCLINUX as u32];
+
 /// System calls that create names with any arguments.
 const NAME_MAKING: &[c_long] = &[
     libc::SYS_mkdirat,
@@ -121,8 +125,8 @@ pub(super) fn filters(
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let mut refused: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     refused.insert(libc::SYS_prlimit64, vec![rule([(0, SeccompCmpOp::Ne, 0)])?]);
-    let requests = [libc::TIOCSTI, libc::TIOCLINUX].into_iter().chain(NAME_MAKING_REQUESTS.map(u64::from));
-    let requests = requests.map(|request| rule([(1, SeccompCmpOp::Eq, request)]));
+    let requests = TYPING_REQUESTS.into_iter().chain(NAME_MAKING_REQUESTS);
+    let requests = requests.map(|request| rule([(1, SeccompCmpOp::Eq, u64::from(request))]));
     refused.insert(libc::SYS_ioctl, requests.collect::<Result<_, _>>()?);
     let spaces = [
         libc::CLONE_NEWNS,
