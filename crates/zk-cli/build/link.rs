@@ -6,8 +6,8 @@ use std::{env, fs};
 
 use flate2::read::DeflateDecoder;
 
-/// The first glibc whose loader reads packed relocations.
-const PACKED: (u32, u32) = (2, 36);
+/// Variable that has relocations packed, which loaders of glibc before 2.36 refuse.
+const PACKED_VARIABLE: &str = "ZK_PACK_RELOCATIONS";
 
 /// Packed names of the functions that usual runs call, written by `cargo xtask order`.
 const ORDER: &str = "build/order.deflate";
@@ -18,11 +18,12 @@ const OF_LLD: [&str; 2] = ["-Wl,--icf=all", "-Wl,--no-warn-symbol-ordering"];
 
 pub(crate) fn choose() -> io::Result<()> {
     println!("cargo:rerun-if-changed={ORDER}");
+    println!("cargo:rerun-if-env-changed={PACKED_VARIABLE}");
     let is_gnu = env::var("TARGET").is_ok_and(|target| target.ends_with("linux-gnu"));
     if !is_gnu || env::var("HOST") != env::var("TARGET") {
         return Ok(());
     }
-    if glibc().is_some_and(|own| own >= PACKED) {
+    if env::var(PACKED_VARIABLE).is_ok_and(|wanted| wanted == "1") {
         // The program's table of relocations shrinks from 24 bytes each to little more than a bit, in the
         // file and in memory.
         println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
@@ -52,12 +53,4 @@ fn is_lld(out: &Path) -> bool {
     command.args(flags.split('\u{1f}').filter(|flag| !flag.is_empty()));
     command.args(OF_LLD.map(|flag| format!("-Clink-arg={flag}")));
     command.output().is_ok_and(|ended| ended.status.success())
-}
-
-/// The version of this machine's C library: a program linked here needs it anyway.
-fn glibc() -> Option<(u32, u32)> {
-    let printed = Command::new("getconf").arg("GNU_LIBC_VERSION").output().ok()?;
-    let text = String::from_utf8(printed.stdout).ok()?;
-    let (major, minor) = text.trim().strip_prefix("glibc ")?.split_once('.')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
 }
