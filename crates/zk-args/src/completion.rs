@@ -36,6 +36,11 @@ pub fn answer_shell(known: KnownWords) {
     CompleteEnv::with_factory(help::command).var(ASKED_BY).bin("zk").complete();
 }
 
+/// End of the script of zsh. As the file `_zk` in a directory of `fpath`, the script is run by the first Tab in the
+/// place of a function, which has to complete as well.
+const ZSH_FIRST_TAB: &str =
+    "\nif [[ ${funcstack[1]-} == _zk ]]; then\n    _clap_dynamic_completer_zk \"$@\"\nfi\n";
+
 /// Returns the completion script of a shell.
 pub fn script(shell: Shell) -> Result<String, CompletionError> {
     let mut script = Vec::new();
@@ -50,7 +55,11 @@ pub fn script(shell: Shell) -> Result<String, CompletionError> {
         }
     };
     asking.write_registration(ASKED_BY, "zk", "zk", "zk", &mut script)?;
-    Ok(String::from_utf8(script)?)
+    let mut script = String::from_utf8(script)?;
+    if matches!(shell, Shell::Zsh) {
+        script.push_str(ZSH_FIRST_TAB);
+    }
+    Ok(script)
 }
 
 /// Returns the manual pages, as file name and text: one for the program and one for each command.

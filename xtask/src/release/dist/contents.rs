@@ -67,8 +67,8 @@ impl Contents {
         entries.iter().map(|entry| entry.below(folder)).collect()
     }
 
-    /// Files at their places in a system, without a leading `/`.
-    pub(super) fn system(&self, program: &[u8]) -> Result<Vec<Entry>> {
+    /// Files at their places in a system, without a leading `/`; `zsh_functions` is a directory of `fpath` there.
+    pub(super) fn system(&self, program: &[u8], zsh_functions: &str) -> Result<Vec<Entry>> {
         let mut entries = vec![Entry::program("usr/bin/zk", program)];
         for text in &self.texts {
             entries.push(text.below("usr/share/doc/zk"));
@@ -78,9 +78,9 @@ impl Contents {
         }
         for (shell, file, text) in &self.completions {
             let place = match *shell {
-                "bash" => "usr/share/bash-completion/completions/zk",
-                "zsh" => "usr/share/zsh/vendor-completions/_zk",
-                "fish" => "usr/share/fish/vendor_completions.d/zk.fish",
+                "bash" => "usr/share/bash-completion/completions/zk".to_owned(),
+                "zsh" => format!("{zsh_functions}/{file}"),
+                "fish" => "usr/share/fish/vendor_completions.d/zk.fish".to_owned(),
                 _ => {
                     entries.push(Entry::file(format!("usr/share/zk/completions/{file}"), text.clone()));
                     continue;

@@ -3,9 +3,12 @@ use anyhow::Result;
 use super::entry::{Entry, ar, tar_gz};
 use super::{About, Contents};
 
+/// Directory in which zsh of Debian and its relatives looks for completions of packages.
+const ZSH_FUNCTIONS: &str = "usr/share/zsh/vendor-completions";
+
 /// Package for Debian and its relatives.
 pub(super) fn package(about: &About<'_>, contents: &Contents) -> Result<Vec<u8>> {
-    let mut files = contents.system(&about.binary.bytes)?;
+    let mut files = contents.system(&about.binary.bytes, ZSH_FUNCTIONS)?;
     files.push(Entry::file("usr/share/doc/zk/copyright", about.licence_note()));
     let kilobytes: usize = files.iter().map(|file| file.bytes.len().div_ceil(1024)).sum();
     let depends = match about.binary.glibc {

@@ -7,6 +7,9 @@ use super::entry::PROGRAM_MODE;
 use super::{About, Contents};
 use crate::run::{Run, exists};
 
+/// Directory in which zsh of Fedora and its relatives looks for completions.
+const ZSH_FUNCTIONS: &str = "usr/share/zsh/site-functions";
+
 /// Package for Fedora and its relatives: its name and its bytes, or the reason for none. `cargo-generate-rpm` writes
 /// it from a package that is laid out for it alone.
 pub(super) fn package(
@@ -22,7 +25,7 @@ pub(super) fn package(
         fs::remove_dir_all(&dir)?;
     }
     let mut assets = Vec::new();
-    for file in contents.system(&about.binary.bytes)? {
+    for file in contents.system(&about.binary.bytes, ZSH_FUNCTIONS)? {
         let path = dir.join(&file.path);
         if let Some(above) = path.parent() {
             fs::create_dir_all(above)?;
