@@ -62,11 +62,12 @@ fn assert_released(scratch: &Scratch, place: &str) {
     assert_eq!(list, expected.replace("DAY", day), "{place}");
     assert_eq!(
         git(&["ls-files", "changes", "docs"]),
-        "changes/README.md\ndocs/reference/new/new.md\ndocs/reference/page.md\n",
+        "changes/README.md\ndocs/guide.md\ndocs/reference/new/new.md\ndocs/reference/page.md\n",
         "{place}"
     );
     let manifest = scratch.read("Cargo.toml");
     assert_eq!((manifest.matches("0.2.0").count(), manifest.matches("0.1.0").count()), (3, 0), "{place}");
+    assert!(scratch.read("docs/guide.md").contains("zk-core = \"0.2\"\nother = \"0.1\""), "{place}");
     assert!(scratch.read("clients/python/pyproject.toml").contains("version = \"0.2.0\""), "{place}");
     assert!(!scratch.path().join("target/release-journal.json").exists(), "{place}");
 }
