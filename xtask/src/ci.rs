@@ -57,6 +57,12 @@ pub(crate) fn run_long(workspace: &Workspace) -> Result<()> {
     temporal(workspace)?;
     println!("\n==> advisories");
     advisories(workspace)?;
+    println!("\n==> documentation with all features");
+    release::platforms::documentation(workspace)?;
+    println!("\n==> a static program");
+    release::platforms::musl(workspace)?;
+    println!("\n==> macOS");
+    release::platforms::macos(workspace)?;
     println!("\n==> two builds of one commit");
     release::twice::run(workspace, &["--profile", "quick"])?;
     println!("\n==> guides for strangers");

@@ -70,6 +70,13 @@ impl Run {
         Ok(if output.status.success() { Ok(()) } else { Err(said) })
     }
 
+    /// Runs it to its end and returns the text that it printed, however it ended.
+    pub(crate) fn printed(mut self) -> Result<String> {
+        let output = self.command.stderr(Stdio::inherit()).output();
+        let output = output.with_context(|| format!("`{}` did not start", self.shown))?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
     /// Runs it to its end and returns its output.
     pub(crate) fn output(mut self) -> Result<Vec<u8>> {
         let output = self.command.stderr(Stdio::inherit()).output();

@@ -60,6 +60,7 @@ pub(crate) fn run(workspace: &Workspace, program: Option<&Path>) -> Result<()> {
         Some(program) => root.join(program),
         None => programs(root)?.join("zk"),
     };
+    super::platforms::check_glibc(&zk)?;
     pages(root, &zk)?;
     completions(root, &zk)
 }

@@ -6,6 +6,7 @@ pub(crate) mod deps;
 pub(crate) mod dist;
 mod metadata;
 pub(crate) mod order;
+pub(crate) mod platforms;
 pub(crate) mod publish;
 pub(crate) mod twice;
 mod version;

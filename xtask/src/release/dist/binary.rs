@@ -39,6 +39,11 @@ impl Binary {
     }
 }
 
+/// Newest C library that a program asks for, as major and minor version.
+pub(in crate::release) fn glibc_of(path: &Path) -> Result<Option<(u32, u32)>> {
+    Ok(Binary::read(path)?.glibc)
+}
+
 fn has(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }

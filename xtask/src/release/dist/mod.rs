@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use binary::Binary;
-pub(super) use binary::variables;
+pub(super) use binary::{glibc_of, variables};
 use contents::Contents;
 use entry::{Entry, tar_gz};
 pub(super) use entry::{hex, sha256};
