@@ -1,4 +1,4 @@
-use anyhow::Result;
+use anyhow::{Context, Result};
 use toml::{Table, Value};
 
 use super::Findings;
@@ -6,6 +6,13 @@ use crate::workspace::{Package, Text, Workspace};
 
 /// Most lines of code in the shortest example of a library.
 const EXAMPLE_LINES: usize = 30;
+
+/// Manifest that names the oldest compiler.
+const MANIFEST: &str = "Cargo.toml";
+/// File that names the compiler of this checkout.
+const TOOLCHAIN: &str = "rust-toolchain.toml";
+/// Page that tells the oldest compiler.
+const STABILITY: &str = "docs/stability.md";
 
 /// Name of the table of test dependencies.
 const TESTS: &str = "dev-dependencies";
@@ -17,6 +24,7 @@ pub(super) fn check(
     texts: &[Text],
     findings: &mut Findings,
 ) -> Result<()> {
+    rust_version(workspace, texts, findings)?;
     for package in packages {
         let place = format!("{}/Cargo.toml", package.dir);
         let about = package.manifest.get("package").and_then(Value::as_table);
@@ -51,6 +59,37 @@ pub(super) fn check(
         examples(workspace, package, texts, findings)?;
     }
     Ok(())
+}
+
+/// Checks that the oldest compiler is the same for cargo and for readers, and no newer than the one that is used.
+fn rust_version(workspace: &Workspace, texts: &[Text], findings: &mut Findings) -> Result<()> {
+    let read = |name: &str| -> Result<Table> {
+        let path = workspace.root().join(name);
+        let text =
+            std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        Ok(text.parse()?)
+    };
+    let manifest = read(MANIFEST)?;
+    let about = manifest.get("workspace").and_then(|workspace| workspace.get("package")?.get("rust-version"));
+    let Some(oldest) = about.and_then(Value::as_str) else {
+        findings.error(MANIFEST, "[workspace.package] names no `rust-version`");
+        return Ok(());
+    };
+    let toolchain = read(TOOLCHAIN)?;
+    let used = toolchain.get("toolchain").and_then(|toolchain| toolchain.get("channel")?.as_str());
+    if used.is_none_or(|used| numbers(used) < numbers(oldest)) {
+        findings.error(TOOLCHAIN, format_args!("the compiler is older than `rust-version` {oldest}"));
+    }
+    let is_told =
+        texts.iter().any(|text| text.path == STABILITY && text.text.contains(&format!("Rust {oldest},")));
+    if !is_told {
+        findings.error(STABILITY, format_args!("does not say that the crates compile with Rust {oldest}"));
+    }
+    Ok(())
+}
+
+fn numbers(version: &str) -> Vec<u32> {
+    version.split('.').filter_map(|part| part.parse().ok()).collect()
 }
 
 fn inherits(value: Option<&Value>) -> bool {

@@ -35,6 +35,9 @@ fn clean() -> TempDir {
     }
     put(&dir, "examples/README.md", "# Examples\n");
     put(&dir, "README.md", "# zk\n");
+    put(&dir, "Cargo.toml", "[workspace.package]\nrust-version = \"1.95\"\n");
+    put(&dir, "rust-toolchain.toml", "[toolchain]\nchannel = \"1.95.0\"\n");
+    put(&dir, "docs/stability.md", "Rust 1.95, as manifests say.\n");
     dir
 }
 
@@ -62,6 +65,21 @@ fn assert_only(dir: &TempDir, expected: &str) {
     let errors = errors(dir);
     assert_eq!(errors.len(), 1, "{errors:?}");
     assert!(errors[0].contains(expected), "{errors:?}");
+}
+
+#[test]
+fn the_oldest_compiler_is_the_same_for_cargo_and_for_readers() {
+    let dir = clean();
+    put(&dir, "Cargo.toml", "[workspace.package]\nrust-version = \"1.96\"\n");
+    put(&dir, "docs/stability.md", "Rust 1.96, as manifests say.\n");
+    assert_only(&dir, "the compiler is older");
+    put(&dir, "rust-toolchain.toml", "[toolchain]\nchannel = \"1.100.0\"\n");
+    assert_eq!(errors(&dir), [] as [String; 0]);
+    put(&dir, "docs/stability.md", "Rust 1.95, as manifests say.\n");
+    assert_only(&dir, "does not say that the crates compile with Rust 1.96");
+    put(&dir, "docs/stability.md", "Rust 1.96, as manifests say.\n");
+    put(&dir, "Cargo.toml", "[workspace.package]\n");
+    assert_only(&dir, "names no `rust-version`");
 }
 
 #[test]
