@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use opentelemetry::trace::SpanContext;
 use zk_core::kernel::Cx;
 use zk_core::model::{Approved, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{Tool, ToolCx, TraceContext, TurnEnv};
+use zk_core::service::{Tool, ToolCx, TraceContext, TurnEnv, trace_variables};
 
 use crate::record::{CallPlaceInTrace, Recorder};
 use crate::trace_parent;
@@ -16,6 +16,10 @@ pub(crate) struct Headers(pub(crate) Arc<Recorder>);
 impl TraceContext for Headers {
     fn headers(&self, cx: &Cx) -> Vec<(&'static str, String)> {
         self.0.place(cx).map(|place| trace_headers(&place)).unwrap_or_default()
+    }
+
+    fn program_headers(&self) -> Vec<(&'static str, String)> {
+        self.0.parent().map(trace_headers).unwrap_or_default()
     }
 }
 
@@ -53,9 +57,7 @@ impl Tool for InTrace {
         let mut variables: BTreeMap<String, String> = given.0.clone();
         // A state of the run's trace does not belong to another.
         variables.remove("TRACESTATE");
-        variables.extend(
-            trace_headers(&place).into_iter().map(|(name, value)| (name.to_ascii_uppercase(), value)),
-        );
+        variables.extend(trace_variables(trace_headers(&place)));
         let within =
             cx.cx.with_service(Arc::new(CallPlaceInTrace(place))).with_service(Arc::new(TurnEnv(variables)));
         self.inner.call(call, &ToolCx { cx: within, ..cx.clone() }).await

@@ -4,6 +4,7 @@ use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -15,6 +16,8 @@ use crate::mcp::settings;
 use crate::zk::{Person, program, server};
 
 const PROMPT: &str = "words that are nobody's business";
+/// Id of the trace that the program is started in.
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 
 /// Requests that a collector got: path and texts of the body.
 type Received = Arc<Mutex<Vec<(String, String)>>>;
@@ -130,7 +133,6 @@ fn a_run_is_one_trace_with_its_commands_its_servers_and_its_requests() {
 
 #[test]
 fn spans_of_two_programs_and_of_what_they_ask_hang_together() {
-    const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
     let (collector, _, traces) = decoding_collector();
     let server =
         server(Script::answering(|asked| {
@@ -182,6 +184,32 @@ fn spans_of_two_programs_and_of_what_they_ask_hang_together() {
     assert_eq!((told.len(), &told), (3, &chats));
     let results = server.bodies().iter().map(ToString::to_string).collect::<String>();
     assert!(results.contains(&format!("00-{TRACE}-{}-01", server_call.1)), "{results}");
+}
+
+#[test]
+fn hooks_and_extensions_know_the_trace_that_they_belong_to() {
+    let (collector, _) = collector();
+    let server = server(script());
+    let person = Person::asking(&server)
+        .with("OTEL_EXPORTER_OTLP_ENDPOINT", &collector)
+        .with("TRACEPARENT", &format!("00-{TRACE}-b7ad6b7169203331-01"));
+    let (hook, extension) = (person.project().join("hook-place"), person.project().join("extension-place"));
+    // The extension ends at once, and guards nothing: its environment is what is asked for.
+    person.settings(&format!(
+        "[[hooks.PreToolUse]]\nmatcher = \"Bash\"\ncommand = '''echo \"$TRACEPARENT\" > {}'''\n\
+         [[extensions]]\nname = \"place\"\nguards = false\n\
+         command = [\"sh\", \"-c\", 'echo \"$TRACEPARENT\" > {}']\n{}",
+        hook.display(),
+        extension.display(),
+        settings(&FakeMcpScript::default())
+    ));
+    let ended = person.run(&["-p", PROMPT, "--allow-all"]);
+    assert_eq!((ended.code, ended.stdout.trim()), (0, "Done."), "{}", ended.stderr);
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let of_hook = read(&hook);
+    assert!(of_hook.starts_with(&format!("00-{TRACE}-")), "{of_hook:?}");
+    assert!(!of_hook.contains("b7ad6b7169203331"), "a span of the run, not of who started it: {of_hook}");
+    assert_eq!(read(&extension), format!("00-{TRACE}-b7ad6b7169203331-01"), "it serves all runs");
 }
 
 #[test]

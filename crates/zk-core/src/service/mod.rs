@@ -83,7 +83,7 @@ pub use tool::{
     STOPPED_BEFORE_CALL, Tool, ToolCx, UNCHANGED_READ, UnknownTool, Validated, call_line,
     foreign_server_names, main_argument, validate,
 };
-pub use trace::TraceContext;
+pub use trace::{TraceContext, trace_variables};
 pub use ui::{
     AnswerError, Approval, ApprovalCard, ArgumentChoice, AskedKind, CardChoice, CardPart, Command,
     CommandOutcome, FrontEnd, HunkHead, MAX_MARKS, PartKind, PendingQuestion, Question, QuestionDigest,

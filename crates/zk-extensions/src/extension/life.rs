@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use zk_core::kernel::{Bus, Scope};
 use zk_core::model::SessionId;
-use zk_core::service::{Exec, ExecRequest, Input};
+use zk_core::service::{Exec, ExecRequest, Input, TraceContext, trace_variables};
 
 use super::host::{Host, METHODS};
 use super::registry::Registry;
@@ -115,7 +115,7 @@ impl Life {
             let error = ExtensionError::NoExec { name: self.shared.name().to_owned() };
             return error.to_string().into();
         };
-        let process = match exec.spawn(self.request()).await {
+        let process = match exec.spawn(self.request(bus)).await {
             Ok(process) => process,
             Err(error) => return error.to_string().into(),
         };
@@ -144,7 +144,7 @@ impl Life {
         ended
     }
 
-    fn request(&self) -> ExecRequest {
+    fn request(&self, bus: &Bus) -> ExecRequest {
         let Shared { config, project, .. } = &*self.shared;
         let program = config.command.first().map_or("", String::as_str);
         let mut request = ExecRequest { input: Input::Piped, ..ExecRequest::new(program, project) };
@@ -153,6 +153,10 @@ impl Life {
         if config.origin.is_project {
             // The program must only load approved files.
             request.env.insert("PYTHONDONTWRITEBYTECODE".into(), "1".into());
+        }
+        if let Some(trace) = bus.service::<dyn TraceContext>() {
+            let variables = trace_variables(trace.program_headers());
+            request.env.extend(variables.into_iter().map(|(name, value)| (name.into(), value.into())));
         }
         request.env.extend(config.env.iter().map(|(name, value)| (name.into(), value.into())));
         request

@@ -37,6 +37,8 @@ pub(super) struct Place<'a> {
     pub(super) project: &'a Path,
     /// Id of the session; empty for none.
     pub(super) session: &'a str,
+    /// Variables with the place of the event in a trace.
+    pub(super) trace: &'a [(String, String)],
 }
 
 /// Runs a hook to its end with `input` on its standard input. Dropping the future ends all its processes.
@@ -46,6 +48,7 @@ pub(super) async fn run(hook: &CommandHook, input: &[u8], place: &Place<'_>) -> 
     for name in ["CLAUDE_PROJECT_DIR", "ZK_PROJECT_DIR"] {
         request.env.insert(name.into(), place.project.into());
     }
+    request.env.extend(place.trace.iter().map(|(name, value)| (name.into(), value.into())));
     if !hook.env.is_empty() {
         request.env.insert("CLAUDE_CODE_SESSION_ID".into(), place.session.into());
         request.env.extend(hook.env.iter().map(|(name, value)| (name.into(), value.into())));

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
 use zk_core::kernel::Cx;
 use zk_core::model::SessionId;
-use zk_core::service::{Exec, TurnCwd};
+use zk_core::service::{Exec, TraceContext, TurnCwd, trace_variables};
 
 use super::config::{CommandHook, HookSet};
 use super::event::HookEvent;
@@ -86,11 +86,13 @@ impl Runner {
     ) -> Vec<Answered> {
         let exec = self.exec.clone().or_else(|| cx.service::<dyn Exec>());
         let cwd = self.cwd(cx);
+        let trace = cx.service::<dyn TraceContext>().map(|trace| trace_variables(trace.headers(cx)));
+        let trace = trace.unwrap_or_default();
         let running = chosen.into_iter().map(|(hook, vocabulary)| {
             let input = self.input(hook.event, cx, &cwd, fields(vocabulary));
-            let (exec, cwd) = (exec.clone(), &cwd);
+            let (exec, cwd, trace) = (exec.clone(), &cwd, &trace);
             async move {
-                let answer = self.run_one(&hook, &input, exec, cwd).await;
+                let answer = self.run_one(&hook, &input, exec, (cwd, trace)).await;
                 if let Ok(HookReply { message: Some(message), .. }) = &answer {
                     (self.tell)(&format!("hook `{}`: {message}", quote_line(&hook.command)));
                 }
@@ -111,7 +113,7 @@ impl Runner {
         hook: &CommandHook,
         input: &Value,
         exec: Option<Arc<dyn Exec>>,
-        cwd: &Path,
+        (cwd, trace): (&Path, &[(String, String)]),
     ) -> Result<HookReply, HookFailure> {
         let command = || quote_line(&hook.command);
         if let Some(why) = &hook.unusable {
@@ -119,7 +121,7 @@ impl Runner {
         }
         let exec = exec.ok_or_else(|| HookFailure::NoExec { command: command() })?;
         let session = input.get("session_id").and_then(Value::as_str).unwrap_or_default();
-        let place = Place { exec: &*exec, cwd, project: &self.project, session };
+        let place = Place { exec: &*exec, cwd, project: &self.project, session, trace };
         let printed = process::run(hook, format!("{input}\n").as_bytes(), &place).await?;
         reply::read(hook, &printed)
     }

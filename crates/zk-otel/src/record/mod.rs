@@ -88,6 +88,11 @@ impl Recorder {
         self.with_run(cx, |run| run.request_place(cx.turn_id()))
     }
 
+    /// Returns the remote parent of this program's runs.
+    pub(crate) fn parent(&self) -> Option<&SpanContext> {
+        self.parent.as_ref()
+    }
+
     /// Returns the span context of a running call.
     pub(crate) fn call_place(&self, run: &str, call: &CallId) -> Option<SpanContext> {
         Some(self.state().runs.get(run)?.calls.get(call.as_str())?.place.clone())
