@@ -58,7 +58,7 @@ enum ModeRule {
     /// [`PRIVATE_MODE`], whatever it was.
     #[default]
     Private,
-    /// Its present mode; for a new file this one, less the umask.
+    /// Present mode of the file; for a new file this one, less the umask.
     Kept { new: u32 },
 }
 
