@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::run::{Run, exists, programs};
 use crate::scaffold::{self, Kind};
-use crate::workspace::{Package, Workspace};
+use crate::workspace::{Package, Workspace, names};
 use crate::{conformance, docs, fuzz, guides, release, site, tidy, vendor_guide};
 
 /// Time limit of an example.
@@ -24,7 +24,7 @@ pub(crate) fn judge_table(workspace: &Workspace) -> Result<()> {
     let args = [
         "test",
         "--package",
-        "zk-permission",
+        &names::package("zk-permission"),
         "--lib",
         "--locked",
         "--",
@@ -47,8 +47,9 @@ pub(crate) fn run_long(workspace: &Workspace) -> Result<()> {
     println!("\n==> inline tools with a real model");
     real_model(workspace)?;
     println!("\n==> sessions and runs in PostgreSQL");
-    for package in ["zk-stores", "zk-fleet"] {
-        let test = ["test", "--package", package, "--features", "postgres", "--test", "it", "--locked"];
+    for folder in ["zk-stores", "zk-fleet"] {
+        let package = names::package(folder);
+        let test = ["test", "--package", &package, "--features", "postgres", "--test", "it", "--locked"];
         // Says that it is skipped where PostgreSQL is not installed.
         let args = [&test[..], &["postgres", "--", "--nocapture"]].concat();
         Run::cargo(&args, workspace.root()).wait()?;
@@ -76,15 +77,16 @@ pub(crate) fn run_long(workspace: &Workspace) -> Result<()> {
 /// Runs a small model on a real `llama-server`, if `ZK_LLAMA_SERVER` and `ZK_LLAMA_MODEL` name both; the tests print
 /// a line otherwise.
 fn real_model(workspace: &Workspace) -> Result<()> {
+    let package = names::package("zk-protocols");
     let args =
-        ["test", "--package", "zk-protocols", "--test", "it", "--locked", "real_server", "--", "--nocapture"];
+        ["test", "--package", &package, "--test", "it", "--locked", "real_server", "--", "--nocapture"];
     Run::cargo(&args, workspace.root()).wait()
 }
 
 /// Builds the engine on Temporal, whose SDK is too large for every build, and runs its tests, which print a line where there is
 /// no program `temporal`.
 fn temporal(workspace: &Workspace) -> Result<()> {
-    let package = ["--package", "zk-fleet", "--locked", "--features"];
+    let package = ["--package", &names::package("zk-fleet"), "--locked", "--features"];
     // With the program, which the tests do without.
     let lints = ["temporal,worker", "--all-targets", "--", "-D", "warnings"];
     let clippy = [&["clippy"], &package[..], &lints].concat();
@@ -144,10 +146,10 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         })
     })?;
     step("engines beyond one machine", &mut || {
-        let lint = ["clippy", "--package", "zk-fleet", "--features", "postgres", "--all-targets", "--locked"];
+        let fleet = names::package("zk-fleet");
+        let lint = ["clippy", "--package", &fleet, "--features", "postgres", "--all-targets", "--locked"];
         cargo(&[&lint[..], &["--", "-D", "warnings"]].concat()).wait()?;
-        cargo(&["check", "--package", "zk-fleet", "--features", "postgres,worker", "--bins", "--locked"])
-            .wait()
+        cargo(&["check", "--package", &fleet, "--features", "postgres,worker", "--bins", "--locked"]).wait()
     })?;
     step("packages", &mut || package(workspace))?;
     step("tests", &mut || cargo(&["test", "--workspace", "--locked"]).wait())?;

@@ -15,6 +15,7 @@ pub(crate) use self::shop::Shop;
 
 use crate::run::{Run, exists};
 use crate::workspace::Workspace;
+use crate::workspace::names::PROGRAM_PACKAGE;
 
 /// Path of the picture, relative to the root.
 const FILE: &str = "docs/demo.svg";
@@ -57,7 +58,7 @@ pub(crate) fn draw(workspace: &Workspace, names: &[&str]) -> Result<()> {
         let names: Vec<&str> = MOMENTS.iter().map(|moment| moment.name).collect();
         bail!("there is no moment `{unknown}`; there are all, {}", names.join(", "));
     }
-    Run::cargo(&["build", "--quiet", "--locked", "--package", "zk-cli"], workspace.root()).wait()?;
+    Run::cargo(&["build", "--quiet", "--locked", "--package", PROGRAM_PACKAGE], workspace.root()).wait()?;
     let program = std::env::current_exe().context("where this program is")?.with_file_name("zk");
     if names.is_empty() {
         return draw_demo(workspace, &program);

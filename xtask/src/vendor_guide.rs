@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::models;
 use crate::run::Run;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, names};
 
 const GUIDE: &str = "docs/guide-provider.md";
 /// Heading of the part that is followed.
@@ -129,8 +129,9 @@ pub(crate) fn follow(workspace: &Workspace) -> Result<()> {
     let table = fs::read_to_string(copy.join(models::TABLE))?;
     ensure!(table.contains(MODEL), "{} has no row of the model that was added", models::TABLE);
     cargo(&["run", "--quiet", "-p", "xtask", "--", "tidy"]).wait()?;
-    cargo(&["test", "--quiet", "-p", "zk-providers", "--test", "it", "vendor"]).wait()?;
-    cargo(&["test", "--quiet", "-p", "zk-providers", "--lib", "catalogue::"]).wait()?;
+    let providers = names::package("zk-providers");
+    cargo(&["test", "--quiet", "-p", &providers, "--test", "it", "vendor"]).wait()?;
+    cargo(&["test", "--quiet", "-p", &providers, "--lib", "catalogue::"]).wait()?;
     fs::remove_dir_all(&copy)?;
     Ok(())
 }

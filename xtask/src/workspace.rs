@@ -1,3 +1,5 @@
+pub(crate) mod names;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +20,7 @@ pub(crate) struct Text {
 
 /// Package of the workspace.
 pub(crate) struct Package {
+    /// Name for cargo and registries.
     pub(crate) name: String,
     /// Path relative to the root, with `/`.
     pub(crate) dir: String,
@@ -25,6 +28,11 @@ pub(crate) struct Package {
 }
 
 impl Package {
+    /// Name by which people call it.
+    pub(crate) fn folder(&self) -> &str {
+        self.dir.rsplit('/').next().unwrap_or(&self.dir)
+    }
+
     /// Whether it can be published.
     pub(crate) fn is_published(&self) -> bool {
         let publish = self.manifest.get("package").and_then(|package| package.get("publish"));

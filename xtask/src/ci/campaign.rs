@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::run::Run;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, names};
 
 /// Kills and interleavings of each part.
 pub(crate) const ROUNDS: u32 = 10_000;
@@ -14,7 +14,8 @@ pub(crate) const ROUNDS: u32 = 10_000;
 /// Test of a crate whose length a variable tells.
 struct Part {
     title: &'static str,
-    package: &'static str,
+    /// Folder of the crate.
+    folder: &'static str,
     test: &'static str,
     variable: &'static str,
     /// Value of the variable; `None` for the number of rounds.
@@ -31,7 +32,7 @@ const MEMORY_DIR: &str = "/dev/shm";
 const PARTS: [Part; 8] = [
     Part {
         title: "kills while entries are appended, the leaf moves, and sessions are forked, imported and raised to a new format",
-        package: "zk-session",
+        folder: "zk-session",
         test: "tree_kill::a_killed_process",
         variable: "ZK_TREE_KILLS",
         value: None,
@@ -40,7 +41,7 @@ const PARTS: [Part; 8] = [
     },
     Part {
         title: "kills in the middle of calls, undos and redos",
-        package: "zk-undo",
+        folder: "zk-undo",
         test: "kill::a_killed_process",
         variable: "ZK_UNDO_KILLS",
         value: None,
@@ -49,7 +50,7 @@ const PARTS: [Part; 8] = [
     },
     Part {
         title: "kills of workers that serve runs",
-        package: "zk-engine",
+        folder: "zk-engine",
         test: "kills::killed_workers",
         variable: "ZK_ENGINE_KILLS",
         value: None,
@@ -58,7 +59,7 @@ const PARTS: [Part; 8] = [
     },
     Part {
         title: "kills of workers that serve runs of PostgreSQL",
-        package: "zk-fleet",
+        folder: "zk-fleet",
         test: "postgres::kills::killed_workers",
         variable: "ZK_FLEET_KILLS",
         value: None,
@@ -67,7 +68,7 @@ const PARTS: [Part; 8] = [
     },
     Part {
         title: "kills of workers that serve runs of Temporal",
-        package: "zk-fleet",
+        folder: "zk-fleet",
         test: "temporal::kills::killed_workers",
         variable: "ZK_ENGINE_KILLS",
         value: None,
@@ -76,7 +77,7 @@ const PARTS: [Part; 8] = [
     },
     Part {
         title: "interleavings of an agent's, a shell's and a person's changes",
-        package: "zk-undo",
+        folder: "zk-undo",
         test: "interleavings::",
         variable: "ZK_UNDO_INTERLEAVINGS",
         value: None,
@@ -85,7 +86,7 @@ const PARTS: [Part; 8] = [
     },
     Part {
         title: "power cuts and faults at every call to the disk of SQLite",
-        package: "zk-session",
+        folder: "zk-session",
         test: "power::a_",
         variable: "ZK_DISK_FAULTS",
         value: Some("1"),
@@ -94,7 +95,7 @@ const PARTS: [Part; 8] = [
     },
     Part {
         title: "faults at every call to the disk of a file map",
-        package: "zk-stores",
+        folder: "zk-stores",
         test: "disk::",
         variable: "ZK_DISK_FAULTS",
         value: Some("1"),
@@ -108,7 +109,8 @@ pub(crate) fn run(workspace: &Workspace, rounds: u32) -> Result<()> {
     for part in PARTS {
         println!("\n==> {}", part.title);
         let rounds = rounds.to_string();
-        let mut args = vec!["test", "--package", part.package, "--test", "it", "--locked", part.test];
+        let package = names::package(part.folder);
+        let mut args = vec!["test", "--package", &package, "--test", "it", "--locked", part.test];
         args.extend(part.feature.iter().flat_map(|feature| ["--features", *feature]));
         args.extend(["--", "--nocapture"]);
         let mut run = Run::cargo(&args, workspace.root());

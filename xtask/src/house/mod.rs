@@ -14,6 +14,7 @@ use module::Module;
 
 /// Shape of one crate, without its tests.
 pub(crate) struct CrateShape {
+    /// Folder of the crate.
     pub(crate) name: String,
     pub(crate) lines: usize,
     /// Cycles of files that import each other, the largest first.
@@ -51,7 +52,7 @@ fn shape(package: &Package, texts: &[Text]) -> CrateShape {
         );
     }
     CrateShape {
-        name: package.name.clone(),
+        name: package.folder().to_owned(),
         lines: modules.iter().map(|module| module.lines).sum(),
         circles,
         folders: largest_first(folders.into_iter().collect()),

@@ -11,6 +11,7 @@ use flate2::write::DeflateEncoder;
 use crate::picture::{self, Reply, ScriptedModel, Shop};
 use crate::run::{Run, exists};
 use crate::workspace::Workspace;
+use crate::workspace::names::PROGRAM_PACKAGE;
 
 /// Path of the packed list, relative to the root.
 pub(crate) const FILE: &str = "crates/zk-cli/build/order.deflate";
@@ -43,7 +44,8 @@ pub(crate) fn write(workspace: &Workspace) -> Result<()> {
     ensure!(exists("valgrind"), "the calls of a run are recorded by valgrind, which is not installed");
     let root = workspace.root();
     let target = root.join("target/order");
-    let build = Run::cargo(&["build", "--release", "--locked", "--package", "zk-cli", "--bin", "zk"], root);
+    let build =
+        Run::cargo(&["build", "--release", "--locked", "--package", PROGRAM_PACKAGE, "--bin", "zk"], root);
     // Flags of the compiler are no part of the names, which `strip` in the profile is.
     let build = build.env("RUSTFLAGS", "-Cstrip=none").env("CARGO_TARGET_DIR", &target.to_string_lossy());
     build.wait()?;

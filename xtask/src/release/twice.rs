@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use super::dist::{commit_time, hex, sha256, variables};
 use crate::run::{Run, exists};
 use crate::workspace::Workspace;
+use crate::workspace::names::PROGRAM_PACKAGE;
 
 /// Folders below `target/twice` in which the builds are made: names of two lengths.
 const FOLDERS: [&str; 2] = ["one", "another-one/in-a-folder-of-its-own"];
@@ -19,7 +20,7 @@ struct Options<'a> {
 
 impl<'a> Options<'a> {
     fn parse(args: &[&'a str]) -> Result<Self> {
-        let mut options = Self { package: "zk-cli", profile: "release" };
+        let mut options = Self { package: PROGRAM_PACKAGE, profile: "release" };
         let mut args = args.iter();
         while let Some(name) = args.next() {
             let value = args.next().with_context(|| format!("{name} wants a value"))?;
@@ -35,7 +36,7 @@ impl<'a> Options<'a> {
     /// Path of the program below the folder of a build.
     fn program(&self) -> PathBuf {
         let profile = if self.profile == "dev" { "debug" } else { self.profile };
-        let name = if self.package == "zk-cli" { "zk" } else { self.package };
+        let name = if self.package == PROGRAM_PACKAGE { "zk" } else { self.package };
         Path::new(profile).join(name)
     }
 }

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use toml::{Table, Value};
 
 use crate::run::Run;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, names};
 
 /// Kind of the new crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,8 +102,9 @@ pub(crate) fn new(workspace: &Workspace, kind: Kind, name: &str, into: Option<Pa
         Kind::Provider => PROVIDER,
         Kind::Dialect => DIALECT,
     };
+    let folder = format!("zk-{name}");
     let alone = into.is_some();
-    let dir = into.unwrap_or_else(|| workspace.root().join("crates")).join(format!("zk-{name}"));
+    let dir = into.unwrap_or_else(|| workspace.root().join("crates")).join(&folder);
     if dir.exists() {
         bail!("{} exists already", dir.display());
     }
@@ -136,8 +137,9 @@ pub(crate) fn new(workspace: &Workspace, kind: Kind, name: &str, into: Option<Pa
         println!("made {}; next: cd there and `cargo test`, then {}", dir.display(), template.guide);
     } else {
         println!(
-            "made {}; next: `cargo test -p zk-{name}`, then {}, then add it to zk-cli's composition",
+            "made {}; next: `cargo test -p {}`, then {}, then add it to zk-cli's composition",
             dir.display(),
+            names::package(&folder),
             template.guide
         );
     }
@@ -168,10 +170,10 @@ fn fill(template: &str, name: &str) -> String {
 }
 
 /// First lines of a manifest: a registry shows these.
-fn about(template: &Template, name: &str) -> String {
+fn about(template: &Template, package: &str) -> String {
     let Template { description, keywords, categories, .. } = template;
     format!(
-        "[package]\nname = \"zk-{name}\"\ndescription = \"{description}\"\n\
+        "[package]\nname = \"{package}\"\ndescription = \"{description}\"\n\
          keywords = {keywords:?}\ncategories = {categories:?}\n"
     )
 }
@@ -179,13 +181,15 @@ fn about(template: &Template, name: &str) -> String {
 /// Lines that have the documentation's host build all features.
 const DOCS_RS: &str = "\n[package.metadata.docs.rs]\nall-features = true\n";
 
+/// Manifest of a crate of this checkout, which is published with the others.
 fn member_manifest(template: &Template, name: &str) -> String {
-    let mut text = about(template, name);
+    let folder = format!("zk-{name}");
+    let mut text = about(template, &names::package(&folder));
     for key in ["version", "edition", "rust-version", "license", "repository", "authors"] {
         let _ = writeln!(text, "{key}.workspace = true");
     }
     text.push_str(DOCS_RS);
-    text.push_str("\n[lints]\nworkspace = true\n");
+    let _ = write!(text, "\n[lib]\nname = \"{}\"\n\n[lints]\nworkspace = true\n", names::library(&folder));
     for (title, all) in
         [("dependencies", template.dependencies), ("dev-dependencies", template.dev_dependencies)]
     {
@@ -204,7 +208,7 @@ fn standalone_manifest(template: &Template, name: &str, root: &Table, checkout: 
     let workspace = root.get("workspace").context("the root manifest has no [workspace]")?;
     let shared = workspace.get("dependencies").context("it has no [workspace.dependencies]")?;
     let shared_fields = workspace.get("package").context("it has no [workspace.package]")?;
-    let mut text = about(template, name);
+    let mut text = about(template, &format!("zk-{name}"));
     text.push_str("version = \"0.1.0\"\n");
     for key in ["edition", "rust-version"] {
         writeln!(text, "{key} = {}", shared_fields.get(key).with_context(|| format!("it has no {key}"))?)?;

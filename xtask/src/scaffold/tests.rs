@@ -23,6 +23,7 @@ fn a_standalone_crate_gets_versions_and_a_path_and_no_placeholder_is_left() {
         assert_eq!(manifest["package"]["metadata"]["docs"]["rs"]["all-features"].as_bool(), Some(true));
         let core = &manifest["dependencies"]["zk-core"];
         assert!(fs::exists(core["path"].as_str().unwrap()).unwrap(), "{core}");
+        assert_eq!(core["package"].as_str(), Some("zk-harness-core"), "a registry has another `zk-core`");
         assert!(manifest["dev-dependencies"]["tokio"]["version"].is_str());
         for file in ["README.md", "src/lib.rs", "tests/it/main.rs", "examples/alone.rs"] {
             let text = fs::read_to_string(made.join(file)).unwrap();
@@ -35,6 +36,8 @@ fn a_standalone_crate_gets_versions_and_a_path_and_no_placeholder_is_left() {
 #[test]
 fn a_member_inherits_everything_from_the_workspace() {
     let manifest: toml::Table = member_manifest(&super::PROVIDER, "made-up").parse().unwrap();
+    assert_eq!(manifest["package"]["name"].as_str(), Some("zk-harness-made-up"));
+    assert_eq!(manifest["lib"]["name"].as_str(), Some("zk_made_up"));
     assert_eq!(manifest["lints"]["workspace"].as_bool(), Some(true));
     assert_eq!(manifest["package"]["edition"]["workspace"].as_bool(), Some(true));
     assert_eq!(manifest["dev-dependencies"]["tokio"]["workspace"].as_bool(), Some(true));

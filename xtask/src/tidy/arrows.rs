@@ -1,5 +1,5 @@
 use super::Findings;
-use crate::workspace::Package;
+use crate::workspace::{Package, names};
 use toml::Value;
 
 /// Crates that may use a certain outside crate, because it is large, or because its use belongs in one place.
@@ -85,7 +85,7 @@ const IN_REPLAY: [&str; 3] = ["zk-agent", "zk-core", "zk-session"];
 /// any other crate, but those of the kernel, core and `xtask` use none.
 pub(super) fn check(packages: &[Package], findings: &mut Findings) {
     for package in packages {
-        let name = package.name.as_str();
+        let name = package.folder();
         let place = format!("{}/Cargo.toml", package.dir);
         for (dependency, kind) in dependencies(package) {
             if dependency == name {
@@ -142,7 +142,7 @@ enum Kind {
     Dev,
 }
 
-/// Dependencies by package name, those for single platforms included.
+/// Dependencies, those for single platforms included: crates of zk by folder, others by package name.
 fn dependencies(package: &Package) -> Vec<(String, Kind)> {
     let mut found = Vec::new();
     let mut tables = vec![&package.manifest];
@@ -155,8 +155,8 @@ fn dependencies(package: &Package) -> Vec<(String, Kind)> {
             ("dev-dependencies", Kind::Dev),
         ] {
             for (name, how) in table.get(key).and_then(Value::as_table).into_iter().flatten() {
-                let renamed = how.get("package").and_then(Value::as_str);
-                found.push((renamed.unwrap_or(name).to_owned(), kind));
+                let named = how.get("package").and_then(Value::as_str).unwrap_or(name);
+                found.push((names::folder(named).unwrap_or_else(|| named.to_owned()), kind));
             }
         }
     }

@@ -4,11 +4,11 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use super::{Findings, check};
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, names};
 
 const MANIFEST: &str = "\
 [package]
-name = \"NAME\"
+name = \"PACKAGE\"
 description = \"A crate.\"
 version.workspace = true
 edition.workspace = true
@@ -17,16 +17,24 @@ license.workspace = true
 repository.workspace = true
 authors.workspace = true
 
+[lib]
+name = \"LIBRARY\"
+
 [lints]
 workspace = true
 ";
+
+/// Manifest of the crate in a folder.
+fn manifest_of(folder: &str) -> String {
+    MANIFEST.replace("PACKAGE", &names::package(folder)).replace("LIBRARY", &names::library(folder))
+}
 
 /// A workspace in which nothing is wrong.
 fn clean() -> TempDir {
     let dir = TempDir::new().unwrap();
     for name in ["zk-core", "zk-tools"] {
         let root = format!("crates/{name}");
-        put(&dir, &format!("{root}/Cargo.toml"), &MANIFEST.replace("NAME", name));
+        put(&dir, &format!("{root}/Cargo.toml"), &manifest_of(name));
         put(&dir, &format!("{root}/src/lib.rs"), "//! A crate.\n\npub mod a;\n");
         put(&dir, &format!("{root}/examples/alone.rs"), "//! Alone.\n\nfn main() {}\n");
     }
@@ -93,7 +101,11 @@ fn siblings_do_not_know_each_other() {
     let dir = clean();
     let manifest = "crates/zk-tools/Cargo.toml";
     append(&dir, manifest, "[dependencies]\nzk-core.workspace = true\nzk-exec.workspace = true\n");
-    append(&dir, manifest, "[dev-dependencies]\nzk-testkit = { path = \"../zk-testkit\" }\n");
+    append(
+        &dir,
+        manifest,
+        "[dev-dependencies]\nzk-testkit = { package = \"zk-harness-testkit\", path = \"../zk-testkit\" }\n",
+    );
     assert_only(&dir, "crates/zk-tools/Cargo.toml: zk-tools may not depend on zk-exec");
 }
 
@@ -137,7 +149,7 @@ fn who_may_know_a_sibling() {
         ("zk", "zk-fleet", false),
     ] {
         let dir = clean();
-        let manifest = MANIFEST.replace("NAME", name);
+        let manifest = manifest_of(name);
         let manifest = format!("{manifest}[dependencies]\n{sibling}.workspace = true\n");
         put(&dir, &format!("crates/{name}/Cargo.toml"), &manifest);
         put(&dir, &format!("crates/{name}/src/lib.rs"), "//! Nothing yet.\n");
@@ -153,7 +165,7 @@ fn the_core_knows_nobody_not_even_in_its_tests() {
     append(
         &dir,
         "crates/zk-core/Cargo.toml",
-        "[dev-dependencies]\nzk-testkit = { path = \"../zk-testkit\" }\n",
+        "[dev-dependencies]\nzk-testkit = { package = \"zk-harness-testkit\", path = \"../zk-testkit\" }\n",
     );
     assert_only(&dir, "zk-core may not use in its tests zk-testkit");
 }
@@ -174,7 +186,7 @@ fn an_outside_crate_stays_in_its_home_under_any_name_and_for_any_platform() {
 #[test]
 fn a_manifest_inherits_what_the_workspace_says() {
     let dir = clean();
-    let manifest = MANIFEST.replace("NAME", "zk-tools");
+    let manifest = manifest_of("zk-tools");
     let manifest = manifest.replace("[lints]\nworkspace = true\n", "").replace("A crate.", "");
     let manifest = manifest.replace("edition.workspace = true", "edition = \"2021\"");
     put(&dir, "crates/zk-tools/Cargo.toml", &(manifest + "[dependencies]\nserde = \"1\"\n"));
@@ -315,7 +327,7 @@ fn programs_are_started_and_files_locked_in_their_places_alone() {
     let fine = "let command = PromptCommand::new(1);\n// Command::new(x)\nlet end = unflock(1);\n\
         #[cfg(test)]\nmod tests {\n    fn run() { Command::new(\"git\"); }\n}\n";
     put(&dir, "crates/zk-tools/src/a.rs", fine);
-    put(&dir, "crates/zk-exec/Cargo.toml", &MANIFEST.replace("NAME", "zk-exec"));
+    put(&dir, "crates/zk-exec/Cargo.toml", &manifest_of("zk-exec"));
     put(&dir, "crates/zk-exec/src/lib.rs", "//! A crate.\n\nmod process;\n");
     put(&dir, "crates/zk-exec/src/process/mod.rs", "mod spawn;\n");
     put(&dir, "crates/zk-exec/src/process/spawn.rs", "fn f() { Command::new(1); }\n");

@@ -21,7 +21,7 @@ impl Scratch {
         let scratch = Self::empty();
         let package = |name: &str, rest: &str| {
             format!(
-                "[package]\nname = \"{name}\"\ndescription = \"A part of a test\"\nversion.workspace = true\nedition.workspace = true\n\
+                "[package]\nname = \"zk-harness-{name}\"\ndescription = \"A part of a test\"\nversion.workspace = true\nedition.workspace = true\n\
                  license = \"MIT OR Apache-2.0\"\nrepository = \"https://example.invalid/zk\"\nauthors = [\"A. Tester\"]\n{rest}"
             )
         };
@@ -31,20 +31,27 @@ impl Scratch {
             (
                 "Cargo.toml",
                 "[workspace]\nresolver = \"3\"\nmembers = [\"crates/*\", \"xtask\"]\n\n[workspace.package]\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
-                 [workspace.dependencies]\nzk-core = { path = \"crates/zk-core\", version = \"0.1.0\" }\nzk-testkit = { path = \"crates/zk-testkit\", version = \"0.1.0\" }\n",
+                 [workspace.dependencies]\nzk-core = { package = \"zk-harness-core\", path = \"crates/zk-core\", version = \"0.1.0\" }\n\
+                 zk-testkit = { package = \"zk-harness-testkit\", path = \"crates/zk-testkit\", version = \"0.1.0\" }\n",
             ),
             ("xtask/Cargo.toml", "[package]\nname = \"xtask\"\nversion = \"0.0.0\"\npublish = false\n"),
             ("xtask/src/lib.rs", ""),
-            ("crates/zk-cli/Cargo.toml", &package("zk-cli", cli)),
+            ("crates/zk-cli/Cargo.toml", &package("cli", cli)),
             ("crates/zk-cli/src/main.rs", "fn main() {}\n"),
             (
                 "crates/zk-core/Cargo.toml",
-                &package("zk-core", "[dev-dependencies]\nzk-testkit = { path = \"../zk-testkit\" }\n"),
+                &package(
+                    "core",
+                    "[lib]\nname = \"zk_core\"\n[dev-dependencies]\nzk-testkit = { package = \"zk-harness-testkit\", path = \"../zk-testkit\" }\n",
+                ),
             ),
             ("crates/zk-core/src/lib.rs", "#[test]\nfn one() {\n    assert_eq!(zk_testkit::one(), 1);\n}\n"),
             (
                 "crates/zk-testkit/Cargo.toml",
-                &package("zk-testkit", "[dependencies]\nzk-core.workspace = true\n"),
+                &package(
+                    "testkit",
+                    "[lib]\nname = \"zk_testkit\"\n[dependencies]\nzk-core.workspace = true\n",
+                ),
             ),
             ("crates/zk-testkit/src/lib.rs", "pub fn one() -> u8 {\n    1\n}\n"),
             ("clients/python/pyproject.toml", "[project]\nversion = \"0.1.0\"\n"),

@@ -28,7 +28,7 @@ pub(crate) fn take_over(app: &AppContext) -> Outcome<()> {
         let feature = location.scheme().map_or("postgres", |scheme| scheme.trim_end_matches("ql"));
         return Err(Failure::failed(format!(
             "`{PROGRAM}` has the engine of {location} and is not installed: put it beside zk or on PATH \
-             (`cargo install zk-fleet --features worker,{feature}`), or set fleet.engine to `local`"
+             (`cargo install zk-harness-fleet --features worker,{feature}`), or set fleet.engine to `local`"
         )));
     };
     let error = replace_process(&program, std::env::args_os().skip(1));

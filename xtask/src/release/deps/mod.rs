@@ -11,10 +11,9 @@ use anyhow::{Context, Result, bail};
 
 use super::metadata::{Metadata, Package};
 use crate::workspace::Workspace;
+use crate::workspace::names::PROGRAM_PACKAGE;
 use cost::Costs;
 
-/// Package whose dependencies are told.
-const PROGRAM_PACKAGE: &str = "zk-cli";
 /// Dependencies that are named as those that could go.
 const COULD_GO: usize = 10;
 /// Longest reason in the table, in characters.
@@ -118,8 +117,10 @@ fn directs<'a>(metadata: &'a Metadata, packages: &[&'a Package]) -> Result<Vec<D
         .filter(|package| metadata.is_member(package))
         .map(|package| package.id.as_str())
         .collect();
-    let start =
-        packages.iter().find(|package| package.name == PROGRAM_PACKAGE).context("there is no zk-cli")?;
+    let start = packages
+        .iter()
+        .find(|package| package.name == PROGRAM_PACKAGE)
+        .with_context(|| format!("there is no {PROGRAM_PACKAGE}"))?;
     let start = start.id.as_str();
     let all = reached(start, &edges, |_, _| true);
     let mut directs = Vec::new();

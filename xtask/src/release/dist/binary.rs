@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 
 use super::target::{Target, host};
 use crate::run::Run;
+use crate::workspace::names::PROGRAM_PACKAGE;
 
 /// Separator of the compiler's arguments in one variable.
 const FLAG_SEPARATOR: &str = "\u{1f}";
@@ -80,7 +81,7 @@ pub(in crate::release) fn variables(
 
 /// Builds the program so that neither the folder nor the day is in it, and returns its path.
 pub(super) fn build(root: &Path, target: Target, seconds: u64) -> Result<PathBuf> {
-    let mut args = vec!["build", "--release", "--locked", "--package", "zk-cli", "--bin", "zk"];
+    let mut args = vec!["build", "--release", "--locked", "--package", PROGRAM_PACKAGE, "--bin", "zk"];
     let mut out =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |dir| root.join(dir));
     let variables = variables(root, &out, target.is_musl(), seconds);

@@ -17,12 +17,12 @@ fail() {
 case $(uname -s) in
     Linux) system=unknown-linux ;;
     MINGW* | MSYS* | CYGWIN* | Windows*) fail "on Windows, zk runs inside of WSL2: run this script there" ;;
-    *) fail "there are no archives for $(uname -s): build it with \`cargo install zk-cli\`" ;;
+    *) fail "there are no archives for $(uname -s): build it with \`cargo install zk-harness-cli\`" ;;
 esac
 case $(uname -m) in
     x86_64 | amd64) cpu=x86_64 ;;
     aarch64 | arm64) cpu=aarch64 ;;
-    *) fail "there are no archives for $(uname -m): build it with \`cargo install zk-cli\`" ;;
+    *) fail "there are no archives for $(uname -m): build it with \`cargo install zk-harness-cli\`" ;;
 esac
 
 # The version of the C library as one number; 0 where there is another library.
@@ -36,7 +36,7 @@ pick() { # triple, oldest C library or 0 for any, digest, C library
     fi
 }
 @PICKS@
-[ -n "$archive" ] || fail "no archive of @VERSION@ runs on $cpu with this C library (2.$libc): build it with \`cargo install zk-cli\`"
+[ -n "$archive" ] || fail "no archive of @VERSION@ runs on $cpu with this C library (2.$libc): build it with \`cargo install zk-harness-cli\`"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

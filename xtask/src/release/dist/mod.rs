@@ -33,9 +33,7 @@ pub(super) use wheel::python_version;
 use super::metadata::Metadata;
 use crate::run::{Run, programs};
 use crate::workspace::Workspace;
-
-/// Package of the workspace with the program.
-const PROGRAM_PACKAGE: &str = "zk-cli";
+use crate::workspace::names::PROGRAM_PACKAGE;
 
 /// Arguments of the task.
 #[derive(Default)]
@@ -103,7 +101,11 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<()> {
     let metadata = Metadata::read(root, Some(target.triple))?;
     let is_program =
         |package: &&super::metadata::Package| package.name == PROGRAM_PACKAGE && metadata.is_member(package);
-    let program = metadata.packages.iter().find(is_program).context("the workspace has no zk-cli")?;
+    let program = metadata
+        .packages
+        .iter()
+        .find(is_program)
+        .with_context(|| format!("the workspace has no {PROGRAM_PACKAGE}"))?;
     let version = program.version.as_str();
 
     let built = match &options.binary {

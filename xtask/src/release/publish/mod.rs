@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::metadata::{Metadata, Package};
 use crate::run::Run;
 use crate::workspace::Workspace;
+use crate::workspace::names::PROGRAM_PACKAGE;
 
 /// Words of cargo for a version that a registry has.
 const ALREADY_THERE: [&str; 2] = ["already exists on", "is already uploaded"];
@@ -63,7 +64,9 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<()> {
     let crates = order::by_need(metadata.published().collect())?;
     let version = &crates.first().context("no crate of the workspace is published")?.version;
     if let Some(name) = options.only.iter().find(|name| crates.iter().all(|of| of.name != **name)) {
-        bail!("--only: there is no published crate {name}");
+        bail!(
+            "--only: there is no published crate {name}; name it as registries do, such as {PROGRAM_PACKAGE}"
+        );
     }
     if !options.dry {
         refuse_untagged(root, version)?;

@@ -108,7 +108,7 @@ impl Installed {
             Self::Uvx => "uvx --refresh --from zk-agent zk".to_owned(),
             Self::Pip => format!("pip install --upgrade zk-agent=={version}"),
             Self::Homebrew => "get zk.rb of the release, then brew upgrade ./zk.rb".to_owned(),
-            Self::Cargo => format!("cargo install zk-cli --version {version}"),
+            Self::Cargo => format!("cargo install zk-harness-cli --version {version}"),
             Self::Checkout => format!("git checkout v{version}, then build it as before"),
             Self::Deb => {
                 format!("get the .deb of zk {version} for this processor, then apt install ./FILE")
