@@ -1,7 +1,7 @@
 //! An agent with a tool made from a function, and a number as its structured answer. A scripted model
 //! replaces a real one.
 //!
-//! `cargo run -p zk-agent --example one_tool --features typed`
+//! `cargo run -p zk-harness-agent --example one_tool --features typed`
 #![expect(clippy::print_stdout, reason = "an example shows its answer")]
 use std::sync::Arc;
 

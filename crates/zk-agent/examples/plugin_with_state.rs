@@ -1,7 +1,7 @@
 //! A plugin that stores state in the session and steers its run: it asks about a goal until the goal is
 //! reached.
 //!
-//! `cargo run -p zk-agent --example plugin_with_state`
+//! `cargo run -p zk-harness-agent --example plugin_with_state`
 #![expect(clippy::print_stdout, reason = "an example shows what happens")]
 
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Prints the commands of the program, and the task of a command line: `cargo run -p zk-args --example grammar`.
+//! Prints the commands of the program, and the task of a command line: `cargo run -p zk-harness-args --example grammar`.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use clap::Parser;

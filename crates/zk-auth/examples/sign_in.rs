@@ -1,4 +1,4 @@
-//! A sign-in from end to end, with a server and a browser on this machine: `cargo run -p zk-auth --example sign_in`.
+//! A sign-in from end to end, with a server and a browser on this machine: `cargo run -p zk-harness-auth --example sign_in`.
 
 use std::sync::Arc;
 

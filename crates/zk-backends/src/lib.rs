@@ -7,7 +7,7 @@
 //!
 //! # Example
 //!
-//! `cargo run -p zk-backends --example backends`
+//! `cargo run -p zk-harness-backends --example backends`
 //!
 #![doc = "```ignore"]
 #![doc = include_str!("../examples/backends.rs")]

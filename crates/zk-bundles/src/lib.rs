@@ -14,7 +14,7 @@
 //!
 //! # Example
 //!
-//! `cargo run -p zk-bundles --example read -- PATH`
+//! `cargo run -p zk-harness-bundles --example read -- PATH`
 //!
 #![doc = "```ignore"]
 #![doc = include_str!("../examples/read.rs")]

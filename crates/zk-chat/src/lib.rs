@@ -23,7 +23,7 @@
 //!
 //! # Example
 //!
-//! `cargo run -p zk-chat --example scripted_chat -- "Say hello."`
+//! `cargo run -p zk-harness-chat --example scripted_chat -- "Say hello."`
 //!
 #![doc = "```ignore"]
 #![doc = include_str!("../examples/scripted_chat.rs")]

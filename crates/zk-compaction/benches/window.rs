@@ -1,4 +1,4 @@
-//! Bench of the window's owner: `cargo bench -p zk-compaction --features tokenizer --bench window`, or
+//! Bench of the window's owner: `cargo bench -p zk-harness-compaction --features tokenizer --bench window`, or
 //! `--profile quick` for a quick look.
 //!
 //! The bars: counting ≥ 20 MB/s, deciding at 10,000 turns ≤ 0.1 ms, compacting 10,000 turns without a model ≤ 100 ms.

@@ -17,7 +17,7 @@
 //!
 //! # Example
 //!
-//! `cargo run -p zk-compaction --example tail`
+//! `cargo run -p zk-harness-compaction --example tail`
 //!
 #![doc = "```ignore"]
 #![doc = include_str!("../examples/tail.rs")]

@@ -9,7 +9,7 @@
 //!
 //! # Example
 //!
-//! `cargo run -p zk-core --example gate`
+//! `cargo run -p zk-harness-core --example gate`
 //!
 #![doc = "```ignore"]
 #![doc = include_str!("../examples/gate.rs")]

@@ -1,4 +1,4 @@
-//! Figures of durable runs on one machine: `cargo bench -p zk-engine`. Each is printed beside its bar.
+//! Figures of durable runs on one machine: `cargo bench -p zk-harness-engine`. Each is printed beside its bar.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a bench that cannot go on stops")]
 #![expect(clippy::print_stdout, reason = "figures are printed")]

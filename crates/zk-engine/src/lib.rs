@@ -13,7 +13,7 @@
 //!
 //! # Example
 //!
-//! `cargo run -p zk-engine --example hello_runs`
+//! `cargo run -p zk-harness-engine --example hello_runs`
 //!
 #![doc = "```ignore"]
 #![doc = include_str!("../examples/hello_runs.rs")]

@@ -1,4 +1,4 @@
-//! Runs a command the way zk runs all of them: `cargo run -p zk-exec --example run`.
+//! Runs a command the way zk runs all of them: `cargo run -p zk-harness-exec --example run`.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;

@@ -26,7 +26,7 @@
 //!
 //! # Example
 //!
-//! `cargo run -p zk-exec --example run`
+//! `cargo run -p zk-harness-exec --example run`
 //!
 #![doc = "```ignore"]
 #![doc = include_str!("../examples/run.rs")]

@@ -1,4 +1,4 @@
-//! Cost of a gate in Python beyond a gate that nobody has: `cargo bench -p zk-extensions`.
+//! Cost of a gate in Python beyond a gate that nobody has: `cargo bench -p zk-harness-extensions`.
 //!
 //! The bars: a gate in Python ≤ 0.3 ms a call beyond its own time; an extension without one costs a call nothing.
 

@@ -1,5 +1,5 @@
 //! Prints the time that a gate in another language adds to a call:
-//! `cargo run -p zk-extensions --example gate_cost -- python3 GATE.py`.
+//! `cargo run -p zk-harness-extensions --example gate_cost -- python3 GATE.py`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

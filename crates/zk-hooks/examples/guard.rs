@@ -1,4 +1,4 @@
-//! A command as a hook of compactions: `cargo run -p zk-hooks --example guard`.
+//! A command as a hook of compactions: `cargo run -p zk-harness-hooks --example guard`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Cost of one emit: `cargo bench -p zk-kernel`, or `--profile quick` for a quick look.
+//! Cost of one emit: `cargo bench -p zk-harness-kernel`, or `--profile quick` for a quick look.
 //!
 //! The bars: nobody listens ≤ 30 ns; eight sync handlers ≤ 100 ns and no allocation; eight async handlers
 //! ≤ 300 ns and one allocation each. `floor` is a plain list of boxed closures in the same run, to read the

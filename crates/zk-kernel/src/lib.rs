@@ -13,7 +13,7 @@
 //!
 //! # Example
 //!
-//! `cargo run -p zk-kernel --example vote`
+//! `cargo run -p zk-harness-kernel --example vote`
 //!
 #![doc = "```ignore"]
 #![doc = include_str!("../examples/vote.rs")]

@@ -2,7 +2,7 @@
 //! scenario. Without an address it prints its purpose. With `ZK_LOAD_SKILLS` it loads every skill and reads
 //! the skill's files, which is otherwise done on demand only.
 //!
-//! `cargo run -p zk-mcp --example conformance -- URL`
+//! `cargo run -p zk-harness-mcp --example conformance -- URL`
 
 #![expect(
     clippy::print_stdout,

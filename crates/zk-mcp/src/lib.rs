@@ -18,7 +18,7 @@
 //!
 //! # Example
 //!
-//! `cargo run -p zk-mcp --example servers`
+//! `cargo run -p zk-harness-mcp --example servers`
 //!
 #![doc = "```ignore"]
 #![doc = include_str!("../examples/servers.rs")]

@@ -1,4 +1,4 @@
-//! A recall among 10,000 facts, against a bare query of the index: `cargo bench -p zk-memory`.
+//! A recall among 10,000 facts, against a bare query of the index: `cargo bench -p zk-harness-memory`.
 #![expect(clippy::print_stdout, clippy::unwrap_used, clippy::indexing_slicing, reason = "a benchmark prints")]
 
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! A fact that is kept and found again by the words of a prompt: `cargo run -p zk-memory --example recall`.
+//! A fact that is kept and found again by the words of a prompt: `cargo run -p zk-harness-memory --example recall`.
 
 use zk_memory::{FactOrigin, FactScope, MemoryStore, NewFact, RecallQuery};
 

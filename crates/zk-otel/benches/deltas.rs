@@ -1,4 +1,4 @@
-//! Ratio of a run with traces to one without: `cargo bench -p zk-otel`.
+//! Ratio of a run with traces to one without: `cargo bench -p zk-harness-otel`.
 //!
 //! The bar: 100,000 deltas with traces ≤ 1.2 × without.
 

@@ -1,4 +1,4 @@
-//! A run with a scripted model whose spans go to the collector at an address: `cargo run -p zk-otel --example traced --
+//! A run with a scripted model whose spans go to the collector at an address: `cargo run -p zk-harness-otel --example traced --
 //! http://127.0.0.1:4318`.
 
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! Costs of a verdict: `cargo bench -p zk-permission`, or `--profile quick` for a quick look.
+//! Costs of a verdict: `cargo bench -p zk-harness-permission`, or `--profile quick` for a quick look.
 //!
 //! The bar: a command of 200 bytes ≤ 50 µs, with fifty rules; a text of any length in time that its length allows.
 
@@ -16,7 +16,7 @@ fn main() {
     divan::main();
 }
 
-const COMMAND: &str = "cargo test -p zk-core --all-targets 2>&1 | tail -n 40 && git log --oneline -n 10 -- crates/zk-core \
+const COMMAND: &str = "cargo test -p zk-harness-core --all-targets 2>&1 | tail -n 40 && git log --oneline -n 10 -- crates/zk-core \
                        && grep -rn --include='*.rs' 'fn main' crates/zk-core/src | sort -u | head -n 20 > /dev/null";
 
 fn rules() -> Rules {

@@ -22,7 +22,7 @@
 //!
 //! # Example
 //!
-//! `cargo run -p zk-permission --example judge`
+//! `cargo run -p zk-harness-permission --example judge`
 //!
 #![doc = "```ignore"]
 #![doc = include_str!("../examples/judge.rs")]

@@ -1,4 +1,4 @@
-//! A model without tool calls uses a tool: `cargo run -p zk-protocols --example inline`.
+//! A model without tool calls uses a tool: `cargo run -p zk-harness-protocols --example inline`.
 
 use std::sync::Arc;
 

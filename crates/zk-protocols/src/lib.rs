@@ -12,7 +12,7 @@
 //!
 //! # Example
 //!
-//! `cargo run -p zk-protocols --example inline`
+//! `cargo run -p zk-harness-protocols --example inline`
 //!
 #![doc = "```ignore"]
 #![doc = include_str!("../examples/inline.rs")]

@@ -1,4 +1,4 @@
-//! Converts a conversation between the two formats: `cargo run -p zk-providers --example convert
+//! Converts a conversation between the two formats: `cargo run -p zk-harness-providers --example convert
 //! <conversation.json`.
 
 use zk_core::model::Model;

@@ -1,5 +1,5 @@
 //! Describes a server that deviates from Chat Completions, as data:
-//! `cargo run -p zk-providers --example own_server`.
+//! `cargo run -p zk-harness-providers --example own_server`.
 
 use futures_util::StreamExt;
 use zk_core::kernel::Bus;

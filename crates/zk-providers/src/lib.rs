@@ -19,7 +19,7 @@
 //!
 //! # Example
 //!
-//! `cargo run -p zk-providers --example ask`
+//! `cargo run -p zk-harness-providers --example ask`
 //!
 #![doc = "```ignore"]
 #![doc = include_str!("../examples/ask.rs")]

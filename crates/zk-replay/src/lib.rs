@@ -12,7 +12,7 @@
 //!
 //! # Example
 //!
-//! `cargo run -p zk-replay --example changed_plugin`
+//! `cargo run -p zk-harness-replay --example changed_plugin`
 //!
 #![doc = "```ignore"]
 #![doc = include_str!("../examples/changed_plugin.rs")]

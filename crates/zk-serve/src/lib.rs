@@ -14,7 +14,7 @@
 //!
 //! # Example
 //!
-//! `cargo run -p zk-serve --example rpc_pipe`
+//! `cargo run -p zk-harness-serve --example rpc_pipe`
 //!
 #![doc = "```ignore"]
 #![doc = include_str!("../examples/rpc_pipe.rs")]

@@ -1,5 +1,5 @@
 //! Opening a log of a million entries, and appends with full sync against bare syncs of the same bytes:
-//! `cargo bench -p zk-session --bench large_log`. `ZK_TREE_ENTRIES` sets the number of entries.
+//! `cargo bench -p zk-harness-session --bench large_log`. `ZK_TREE_ENTRIES` sets the number of entries.
 
 #![expect(
     clippy::unwrap_used,

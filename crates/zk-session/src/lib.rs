@@ -23,7 +23,7 @@
 //!
 //! # Example
 //!
-//! `cargo run -p zk-session --example session`
+//! `cargo run -p zk-harness-session --example session`
 //!
 #![doc = "```ignore"]
 #![doc = include_str!("../examples/session.rs")]

@@ -15,7 +15,7 @@
 //!
 //! # Example
 //!
-//! `cargo run -p zk-settings --example section`
+//! `cargo run -p zk-harness-settings --example section`
 //!
 #![doc = "```"]
 #![doc = include_str!("../examples/section.rs")]

@@ -1,7 +1,7 @@
 //! Figures of the shell beside the bare one, in one run: echo, throughput and memory, idle wake-ups, first prompt, and
 //! the text about 1,000 commands for the model.
 //!
-//! `cargo bench -p zk-shell --bench figures`, on a quiet machine. It prints a table and fails where a bar is missed;
+//! `cargo bench -p zk-harness-shell --bench figures`, on a quiet machine. It prints a table and fails where a bar is missed;
 //! `ZK_SHELL_BENCH=short` measures less and has no bars.
 
 #![expect(

@@ -16,7 +16,7 @@
 //!
 //! # Example
 //!
-//! `cargo run -p zk-shell --example render`
+//! `cargo run -p zk-harness-shell --example render`
 //!
 #![doc = "```"]
 #![doc = include_str!("../examples/render.rs")]

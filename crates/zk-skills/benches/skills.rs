@@ -1,4 +1,4 @@
-//! Benchmarks of skills and the system prompt: `cargo bench -p zk-skills`, or `--profile quick` for a quick
+//! Benchmarks of skills and the system prompt: `cargo bench -p zk-harness-skills`, or `--profile quick` for a quick
 //! look.
 //!
 //! The bars: 1,000 skills found and catalogued ≤ 50 ms warm, a prompt put together of what is known ≤ 0.2 ms.

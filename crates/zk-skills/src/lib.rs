@@ -16,7 +16,7 @@
 //!
 //! # Example
 //!
-//! `cargo run -p zk-skills --example instructions`
+//! `cargo run -p zk-harness-skills --example instructions`
 //!
 #![doc = "```ignore"]
 #![doc = include_str!("../examples/instructions.rs")]

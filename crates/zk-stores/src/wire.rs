@@ -1,4 +1,4 @@
-//! Messages between [`RemoteStore`](https://docs.rs/zk-stores) and `zk serve-sessions`.
+//! Messages between [`RemoteStore`](https://docs.rs/zk-harness-stores) and `zk serve-sessions`.
 //!
 //! Each operation is a `POST` to `/v1/NAME` with JSON, the token as `Authorization: Bearer TOKEN`, and the
 //! version of the protocol in a header, both ways. An answer is JSON, or lines of JSON ([`StreamLine`]) where

@@ -23,7 +23,7 @@
 //!
 //! # Example
 //!
-//! `cargo run -p zk-testkit --example scripted`
+//! `cargo run -p zk-harness-testkit --example scripted`
 //!
 #![doc = "```ignore"]
 #![doc = include_str!("../examples/scripted.rs")]

@@ -1,6 +1,6 @@
 //! Figures of the tools, as ratios within one run. Prints, asserts nothing: machines differ.
 //!
-//! `cargo bench -p zk-tools` needs `rg` on the `PATH` for the comparisons with it, and says so where it is missing.
+//! `cargo bench -p zk-harness-tools` needs `rg` on the `PATH` for the comparisons with it, and says so where it is missing.
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program that measures")]
 

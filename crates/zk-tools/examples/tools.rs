@@ -1,4 +1,4 @@
-//! Calls two tools without any agent or model: `cargo run -p zk-tools --example tools`.
+//! Calls two tools without any agent or model: `cargo run -p zk-harness-tools --example tools`.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;

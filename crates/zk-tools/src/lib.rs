@@ -22,7 +22,7 @@
 //!
 //! # Example
 //!
-//! `cargo run -p zk-tools --example tools`
+//! `cargo run -p zk-harness-tools --example tools`
 //!
 #![doc = "```ignore"]
 #![doc = include_str!("../examples/tools.rs")]

@@ -1,4 +1,4 @@
-//! A transcript of another agent as a page: `cargo run -p zk-transcripts --example convert FILE > page.html`.
+//! A transcript of another agent as a page: `cargo run -p zk-harness-transcripts --example convert FILE > page.html`.
 
 use std::path::Path;
 use std::sync::Arc;

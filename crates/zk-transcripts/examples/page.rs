@@ -1,4 +1,4 @@
-//! A session as a page: `cargo run -p zk-transcripts --example page > page.html`.
+//! A session as a page: `cargo run -p zk-harness-transcripts --example page > page.html`.
 
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@
 //!
 //! # Example
 //!
-//! `cargo run -p zk-transcripts --example page`
+//! `cargo run -p zk-harness-transcripts --example page`
 //!
 #![doc = "```ignore"]
 #![doc = include_str!("../examples/page.rs")]

@@ -1,4 +1,4 @@
-//! Figures of the screen: `cargo bench -p zk-tui`. A hundredth of each, to see that it works: `cargo test -p zk-tui --bench
+//! Figures of the screen: `cargo bench -p zk-harness-tui`. A hundredth of each, to see that it works: `cargo test -p zk-harness-tui --bench
 //! screen`.
 //!
 //! | figure | bar |

@@ -20,7 +20,7 @@
 //!
 //! # Example
 //!
-//! `cargo run -p zk-tui --example answer`
+//! `cargo run -p zk-harness-tui --example answer`
 //!
 #![doc = "```ignore"]
 #![doc = include_str!("../examples/answer.rs")]

@@ -1,4 +1,4 @@
-//! Keeping an unchanged workspace of tracked files, against `git status` on it: `cargo bench -p zk-undo`. The
+//! Keeping an unchanged workspace of tracked files, against `git status` on it: `cargo bench -p zk-harness-undo`. The
 //! number of files is the variable `ZK_UNDO_FILES`.
 
 use std::path::Path;

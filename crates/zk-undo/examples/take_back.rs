@@ -1,4 +1,4 @@
-//! A command that deletes a file, taken back: `cargo run -p zk-undo --example take_back`.
+//! A command that deletes a file, taken back: `cargo run -p zk-harness-undo --example take_back`.
 
 use std::sync::Arc;
 

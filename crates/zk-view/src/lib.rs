@@ -13,7 +13,7 @@
 //!
 //! # Example
 //!
-//! `cargo run -p zk-view --example lines`
+//! `cargo run -p zk-harness-view --example lines`
 //!
 #![doc = "```ignore"]
 #![doc = include_str!("../examples/lines.rs")]

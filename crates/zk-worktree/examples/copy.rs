@@ -1,4 +1,4 @@
-//! Copies the repository of the present directory, changes it and takes the patch: `cargo run -p zk-worktree --example copy`.
+//! Copies the repository of the present directory, changes it and takes the patch: `cargo run -p zk-harness-worktree --example copy`.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! An agent with real tools, read-only: `cargo run -p zk --example embed -- KEY "What is this project?"`
+//! An agent with real tools, read-only: `cargo run -p zk-harness --example embed -- KEY "What is this project?"`
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 

@@ -1,4 +1,4 @@
-//! An embedder's first program, with a scripted model: `cargo run -p zk --example embedding`
+//! An embedder's first program, with a scripted model: `cargo run -p zk-harness --example embedding`
 
 #![expect(
     clippy::print_stdout,

@@ -1,4 +1,4 @@
-//! The eight abilities of a plugin, with a scripted model: `cargo run -p zk --example plugin`
+//! The eight abilities of a plugin, with a scripted model: `cargo run -p zk-harness --example plugin`
 
 #![expect(
     clippy::print_stdout,

@@ -29,11 +29,11 @@
 //! | `testkit` | `testkit` | a scripted model, for tests |
 //!
 //! `full` is all of them but `testkit`. A library names the crates it needs instead: most can be used without the others.
-//! The program of the same name is `zk-cli`.
+//! The program of the same name is the crate `zk-cli`.
 //!
 //! # Example
 //!
-//! `cargo run -p zk --example embed`
+//! `cargo run -p zk-harness --example embed`
 //!
 #![doc = "```ignore"]
 #![doc = include_str!("../examples/embed.rs")]

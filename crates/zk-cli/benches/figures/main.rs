@@ -1,4 +1,4 @@
-//! Measures the program from outside against a scripted server on this machine: `cargo bench -p zk-cli --bench
+//! Measures the program from outside against a scripted server on this machine: `cargo bench -p zk-harness-cli --bench
 //! figures`. Prints each figure beside its bar; asserts nothing. With `ZK_BESIDE=/path/to/another/zk` both programs
 //! take turns, five times each, and the ratio of their medians is printed too. `ZK_PROGRAM=/path/to/zk` measures that
 //! program instead of the one that was built. Words after `--` name the figures to measure, such as `stream`.

@@ -1,4 +1,4 @@
-//! A long session through every strategy: `cargo bench -p zk-compaction --bench replay` prints the table of
+//! A long session through every strategy: `cargo bench -p zk-harness-compaction --bench replay` prints the table of
 //! `docs/compaction.md`, and with `-- --write` puts it there. `ZK_REPLAY_TURNS` runs another number of turns than 2,000.
 
 #![expect(

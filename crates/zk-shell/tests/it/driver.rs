@@ -54,7 +54,7 @@ impl Home {
 pub(crate) fn program() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let program = test.parent().unwrap().parent().unwrap().join("examples/scripted_shell");
-    assert!(program.exists(), "{} is missing: cargo build -p zk-shell --examples", program.display());
+    assert!(program.exists(), "{} is missing: cargo build -p zk-harness-shell --examples", program.display());
     program
 }
 

@@ -1,4 +1,4 @@
-//! Recorded runs of every kind, drawn: `ZK_RECORD_PATCHES=crates/zk-tui/tests/patches cargo test -p zk-view scenarios` records
+//! Recorded runs of every kind, drawn: `ZK_RECORD_PATCHES=crates/zk-tui/tests/patches cargo test -p zk-harness-view scenarios` records
 //! them anew.
 
 use std::collections::BTreeSet;

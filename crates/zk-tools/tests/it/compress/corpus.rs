@@ -126,7 +126,7 @@ fn cargo_test(rng: &mut Rng, out: &mut Out) {
 }
 
 fn nextest(rng: &mut Rng, out: &mut Out) {
-    out.of("cargo nextest run -p zk-core");
+    out.of("cargo nextest run");
     let many = rng.usize(80..400);
     out.need("    Starting 400 tests across 3 binaries");
     let failed = format!("        FAIL [   0.780s] zk-core::it {}", name(rng));
