@@ -5,6 +5,7 @@ mod constants;
 pub(crate) mod links;
 mod manifests;
 mod modules;
+mod names;
 pub(crate) mod openings;
 mod places;
 mod repeats;
@@ -57,6 +58,7 @@ fn check(workspace: &Workspace) -> Result<Findings> {
     arrows::check(&packages, &mut findings);
     manifests::check(workspace, &packages, &texts, &mut findings)?;
     let examples = workspace.example_packages()?;
+    names::check(&packages, &examples, &texts, &mut findings);
     modules::check(&packages, &texts, &mut findings);
     modules::check(&examples, &texts, &mut findings);
     let vendors = vendors::names(&texts);

@@ -5,7 +5,7 @@
 const SHORT_PREFIX: &str = "zk";
 
 /// Beginning of the names of packages, since shorter ones are crates of others.
-const PREFIX: &str = "zk-harness";
+pub(crate) const PREFIX: &str = "zk-harness";
 
 /// Package with the program.
 pub(crate) const PROGRAM_PACKAGE: &str = "zk-harness-cli";
@@ -27,6 +27,11 @@ pub(crate) fn library(folder: &str) -> String {
     folder.replace('-', "_")
 }
 
+/// Whether a folder of `crates/` is named so that it has a package.
+pub(crate) fn is_folder(name: &str) -> bool {
+    name == SHORT_PREFIX || name.strip_prefix(SHORT_PREFIX).is_some_and(|rest| rest.starts_with('-'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,10 +45,12 @@ mod tests {
         ] {
             assert_eq!((package(of).as_str(), library(of).as_str()), (named, in_code));
             assert_eq!(folder(named).as_deref(), Some(of));
+            assert!(is_folder(of));
         }
         assert_eq!(package("zk-cli"), PROGRAM_PACKAGE);
         for other in ["zk", "zk-core", "zk-harnesses", "serde"] {
             assert_eq!(folder(other), None, "{other}");
         }
+        assert!(!is_folder("zkx") && !is_folder("core"));
     }
 }
