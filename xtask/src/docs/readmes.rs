@@ -1,6 +1,7 @@
 use anyhow::{Context, Result};
+use toml::Value;
 
-use crate::workspace::{Package, Text};
+use crate::workspace::{Package, Text, names};
 
 /// READMEs of the crates for registries: the front pages of their documentation as plain Markdown.
 pub(super) fn pages(packages: &[Package], texts: &[Text]) -> Result<Vec<(String, String)>> {
@@ -16,7 +17,7 @@ pub(super) fn pages(packages: &[Package], texts: &[Text]) -> Result<Vec<(String,
 }
 
 fn page<'a>(package: &Package, library: &str, example: impl Fn(&str) -> Option<&'a str>) -> Result<String> {
-    let mut page = format!("# {}\n\n", package.name);
+    let mut page = format!("# {}\n\n{}\n", package.name, names_of(package));
     let (mut is_code, mut is_empty) = (false, true);
     for line in library.lines() {
         let text = match line.strip_prefix("//!") {
@@ -58,6 +59,21 @@ fn page<'a>(package: &Package, library: &str, example: impl Fn(&str) -> Option<&
         "\n## Licence\n\nPart of [zk]({workspace}), an agent harness you can take apart. MIT or Apache-2.0, at your option.\n"
     ));
     Ok(page)
+}
+
+/// Names of the crate: the one for cargo, the one in code, the one in pages of zk.
+fn names_of(package: &Package) -> String {
+    let (folder, name) = (package.folder(), &package.name);
+    let library = names::library(folder);
+    let mut text =
+        format!("The crate `{folder}` of zk: `cargo add {name}` brings the library `{library}`.\n");
+    let programs = package.manifest.get("bin").and_then(Value::as_array);
+    // A program behind features is told by its page.
+    let plain = programs.into_iter().flatten().filter(|program| program.get("required-features").is_none());
+    for program in plain.filter_map(|program| program.get("name")?.as_str()) {
+        text.push_str(&format!("`cargo install {name}` installs the program `{program}`.\n"));
+    }
+    text
 }
 
 /// Text without links into Rust's documentation.
@@ -102,11 +118,16 @@ mod tests {
     fn front_page_becomes_a_readme() {
         let library = "//! Tools, with [`Exec`] and [one](crate::One).\n//!\n//! [zk](https://zk) `a[0]`\n//!\n//! # Example\n//!\n\
                        #![doc = \"```ignore\"]\n#![doc = include_str!(\"../examples/a.rs\")]\n#![doc = \"```\"]\n//!\n//! # Last\n\nmod a;\n";
-        let package =
-            Package { name: "zk-a".to_owned(), dir: "crates/zk-a".to_owned(), manifest: toml::Table::new() };
+        let manifest = "[[bin]]\nname = \"a\"\n[[bin]]\nname = \"b\"\nrequired-features = [\"c\"]\n";
+        let package = Package {
+            name: "zk-harness-core".to_owned(),
+            dir: "crates/zk-core".to_owned(),
+            manifest: manifest.parse().unwrap(),
+        };
         let example = |name: &str| (name == "examples/a.rs").then_some("use a::[B];\n");
         let page = page(&package, library, example).unwrap();
-        let expected = "# zk-a\n\nTools, with `Exec` and one.\n\n[zk](https://zk) `a[0]`\n\n## Example\n\n```rust\nuse a::[B];\n```\n\n\
+        let expected = "# zk-harness-core\n\nThe crate `zk-core` of zk: `cargo add zk-harness-core` brings the library `zk_core`.\n\
+                        `cargo install zk-harness-core` installs the program `a`.\n\nTools, with `Exec` and one.\n\n[zk](https://zk) `a[0]`\n\n## Example\n\n```rust\nuse a::[B];\n```\n\n\
                         ## Last\n\n## Licence\n\n";
         assert!(page.starts_with(expected), "{page}");
     }
