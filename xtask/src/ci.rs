@@ -202,7 +202,7 @@ fn package(workspace: &Workspace) -> Result<()> {
     for package in ours.iter().chain(&examples).filter(|package| !package.is_published()) {
         args.extend(["--exclude", package.name.as_str()]);
     }
-    Run::cargo(&args, workspace.root()).env("ZK_JUDGE_FLAGS", "20000").wait()
+    Run::cargo(&args, workspace.root()).wait()
 }
 
 fn examples(workspace: &Workspace) -> Result<()> {
