@@ -6,7 +6,6 @@ mod output;
 mod pack;
 
 use std::path::Path;
-use std::sync::Arc;
 
 use zk_core::model::SessionId;
 use zk_core::service::{Entry, HostFiles, HostRead, NewSession, SessionStore};
@@ -85,13 +84,10 @@ fn read_pack(app: &AppContext, path: &Path) -> Outcome<Replayed> {
     Ok(Replayed { id: pack.session, entries: pack.entries, is_stored: false })
 }
 
-/// Copies the session into a store in memory, for functions that read from a store.
+/// Copies the session into a store in memory, with its ids and times, for functions that read from a store.
 async fn in_memory(replayed: &Replayed) -> Outcome<MemoryStore> {
     let store = MemoryStore::new();
     let new = NewSession { id: Some(replayed.id.clone()), cwd: "/".into(), parent: None };
-    let open: Arc<_> = store.create(new).await.map_err(store_failure)?;
-    let kinds = replayed.entries.iter().map(|entry| entry.kind.clone()).collect();
-    open.append(kinds, zk_core::service::Durability::Process).await.map_err(store_failure)?;
-    open.close().await.map_err(store_failure)?;
+    store.restore(new, replayed.entries.clone()).await.map_err(store_failure)?;
     Ok(store)
 }
