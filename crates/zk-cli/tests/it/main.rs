@@ -104,6 +104,8 @@ mod memory_facts;
 mod model_names;
 mod models;
 #[cfg(test)]
+mod moved_leaf;
+#[cfg(test)]
 mod network;
 #[cfg(test)]
 mod network_credentials;

@@ -7,7 +7,7 @@ use crate::terminal::{Terminal, counting};
 use crate::zk::{Person, server};
 
 /// Goes back before the second prompt, which `/tree` lists.
-fn choose_second_prompt(terminal: &mut Terminal) {
+pub(crate) fn choose_second_prompt(terminal: &mut Terminal) {
     terminal.keys("/tree\r");
     terminal.expect("second prompt");
     terminal.keys("second\r");

@@ -96,6 +96,10 @@ impl SessionStore for SharedStore {
         self.0.delete(id).await
     }
 
+    async fn restore(&self, new: NewSession, entries: Vec<Entry>) -> Result<SessionId, StoreError> {
+        self.0.restore(new, entries).await
+    }
+
     async fn rename(&self, id: &SessionId, title: &str) -> Result<(), StoreError> {
         self.0.rename(id, title).await
     }

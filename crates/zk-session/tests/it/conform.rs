@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use zk_core::model::SessionId;
 use zk_core::service::{NewSession, SessionStore};
-use zk_session::{MemoryStore, SqliteStore, latest, open_matching};
+use zk_session::{MemoryStore, SharedStore, SqliteStore, latest, open_matching};
 use zk_testkit::{StoreOptions, check_store};
 
 use crate::support::{Add, Ticking, at, unit};
@@ -30,6 +30,14 @@ async fn sqlite_conforms() {
         async move { store }
     };
     let conformance = check_store(make, &StoreOptions::default()).await;
+    assert!(conformance.is_met(), "{conformance}");
+}
+
+#[tokio::test]
+async fn a_shared_store_conforms() {
+    let options = StoreOptions { shares: false, ..StoreOptions::default() };
+    let make = |_| async { Arc::new(SharedStore::new(memory())) as Arc<dyn SessionStore> };
+    let conformance = check_store(make, &options).await;
     assert!(conformance.is_met(), "{conformance}");
 }
 

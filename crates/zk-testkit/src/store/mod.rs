@@ -5,6 +5,7 @@ mod failing;
 mod leases;
 mod listing;
 mod log;
+mod restored;
 mod signals;
 mod tree;
 mod workspaces;
@@ -35,6 +36,8 @@ pub struct StoreOptions {
     pub renames: bool,
     /// Whether a listing tells the branch of version control.
     pub tells_branches: bool,
+    /// Whether a restored session has the ids and times of the given entries.
+    pub restores_ids: bool,
     /// Two directories that sessions are stored for. They need not exist.
     pub directories: [PathBuf; 2],
 }
@@ -43,12 +46,12 @@ impl Default for StoreOptions {
     /// Options of a store that can do everything.
     fn default() -> Self {
         let directories = ["/zk-store-check/here", "/zk-store-check/there"].map(PathBuf::from);
-        Self { shares: true, renames: true, tells_branches: true, directories }
+        Self { shares: true, renames: true, tells_branches: true, restores_ids: true, directories }
     }
 }
 
 /// Checks the contract of [`SessionStore`] and [`OpenSession`](zk_core::service::OpenSession): appends that
-/// come back whole and in order, one writer at a time, listings, titles, unknown and closed sessions, entries
+/// come back whole and in order, restored sessions, one writer at a time, listings, titles, unknown and closed sessions, entries
 /// of any size and text.
 ///
 /// `make` makes the store of a place, which is named by a number: an empty one for a new number, and another
@@ -90,6 +93,12 @@ where
     suite.check("the leaf moves to any entry, and the other branches stay", tree::check_leaf_moves).await;
     suite.check("a leaf of an unknown entry adds nothing", tree::check_unknown_leaf).await;
     suite.check("labels are entries, and the last one counts", tree::check_labels).await;
+    suite
+        .check(
+            "a restored session has the tree of its entries, all or nothing",
+            restored::check_restored_tree,
+        )
+        .await;
     suite.check("one writer at a time", writers::check_single_writer).await;
     suite.check("a dropped handle frees its session", writers::check_dropped_handle).await;
     suite.check("a closed session takes no more entries", writers::check_closed_session).await;

@@ -10,11 +10,11 @@ use zk_core::service::{
 use super::data::{add, ensure_chained, entries, prompt_entry};
 use super::{Case, Outcome, ensure, ensure_equal, failed};
 
-fn leaf_entry(to: Option<&EntryId>) -> EntryKind {
+pub(super) fn leaf_entry(to: Option<&EntryId>) -> EntryKind {
     EntryKind::Leaf { to: to.cloned(), left: None }
 }
 
-fn texts(entries: &[Entry]) -> Vec<String> {
+pub(super) fn texts(entries: &[Entry]) -> Vec<String> {
     entries.iter().filter_map(|entry| entry.kind.message()).map(|message| message.text()).collect()
 }
 
@@ -41,7 +41,7 @@ async fn whole_tree(case: Case<'_>, session: &dyn OpenSession) -> Result<Vec<Ent
     Ok(of_open)
 }
 
-async fn stored_tree(case: Case<'_>, id: &SessionId) -> Result<Vec<Entry>, String> {
+pub(super) async fn stored_tree(case: Case<'_>, id: &SessionId) -> Result<Vec<Entry>, String> {
     let (visit, all) = collecting_visitor();
     case.store.scan_tree(id, visit).await.map_err(failed("visit all branches"))?;
     Ok(take_entries(&all))
