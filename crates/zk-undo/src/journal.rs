@@ -10,6 +10,7 @@ use zk_core::service::{StateFileError, StateFiles, StateLock};
 use crate::objects::Objects;
 use crate::step::{Step, StepKind, Steps, read_record};
 use crate::workspace::git::is_git_dir;
+use crate::workspace::git_settings::GitSettings;
 use crate::workspace::scan::Scan;
 use crate::workspace::snapshot::{Identity, Known, LeftOut, SavedSnapshot, Snapshot, now_ns};
 use crate::{Change, UndoError, UndoSettings};
@@ -51,6 +52,7 @@ pub struct Journal {
     roots: Vec<PathBuf>,
     excluded: Vec<PathBuf>,
     settings: UndoSettings,
+    git: GitSettings,
     pub(crate) files: Arc<dyn StateFiles>,
     pub(crate) objects: Objects,
     pub(crate) steps: Steps,
@@ -125,7 +127,8 @@ impl Journal {
         let objects = Objects::new(dir.join("objects"), settings.max_journal_bytes);
         let steps = Steps::new(dir.join("steps"), files.clone());
         let excluded = vec![dir.canonicalize().unwrap_or_else(|_| dir.clone())];
-        Self { dir, roots: own, excluded, settings, files, objects, steps, state: Mutex::default() }
+        let git = GitSettings::default();
+        Self { dir, roots: own, excluded, settings, git, files, objects, steps, state: Mutex::default() }
     }
 
     /// Leaves a directory inside of the workspace out, such as the state of the program.
@@ -133,6 +136,12 @@ impl Journal {
     pub fn excluding(mut self, dir: PathBuf) -> Self {
         self.excluded.push(dir.canonicalize().unwrap_or(dir));
         self
+    }
+
+    /// Looks into these settings of git too, beside each repository's own, for files whose bytes git converts.
+    #[must_use]
+    pub fn reading_git_settings(self, git: GitSettings) -> Self {
+        Self { git, ..self }
     }
 
     /// Notes that a call begins, before it changes anything: keeps the files that it may change. Returns a
@@ -406,7 +415,7 @@ impl Journal {
             objects: &self.objects,
             settings: &self.settings,
             excluded: &self.excluded,
-            borrows: true,
+            git: Some(&self.git),
             limit: self.settings.scan_limit(),
         }
     }

@@ -114,7 +114,7 @@ impl Shared {
 
     fn scan(&self) -> Scan<'_> {
         let (objects, settings, excluded) = (&self.objects, &self.settings, &self.excluded[..]);
-        Scan { objects, settings, excluded, borrows: false, limit: READ_LIMIT }
+        Scan { objects, settings, excluded, git: None, limit: READ_LIMIT }
     }
 
     fn keep(&self, dir: &Path) -> Result<Checkpoint, WorkspaceError> {

@@ -6,6 +6,7 @@
 //! | [`Journal`] | contents of a workspace before each turn, and the way back to them |
 //! | [`Plan`], [`Outcome`] | files that an undo brings back, with what is there now; what came of it |
 //! | [`FileWorkspaces`] | the same contents in a shared directory: the `dyn Workspaces` of runs that outlive their worker |
+//! | [`GitSettings`] | settings of git beside those of a repository, by which it converts contents |
 //! | [`UndoSettings`] | section `[undo]` of the settings |
 //!
 //! An undo changes only what a turn of zk changed, and leaves each file alone that somebody else changed since.
@@ -41,3 +42,4 @@ pub use plugin::{Undo, paths_changed_since};
 pub use settings::UndoSettings;
 pub use state::{Change, Content, FileState, Stamp};
 pub use step::{Step, StepKind};
+pub use workspace::git_settings::GitSettings;

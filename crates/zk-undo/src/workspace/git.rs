@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use gix_hash::ObjectId;
 use gix_index::entry::{Flags, Mode, Stage};
-use gix_object::FindExt;
+use gix_object::{FindExt, FindHeader};
 use serde::{Deserialize, Serialize};
 
 use crate::UndoError;
@@ -35,8 +35,6 @@ pub(crate) struct Repository {
     pub(crate) root: PathBuf,
     /// Path of the workspace below the root, with a slash at the end; empty at the root.
     prefix: Vec<u8>,
-    /// Whether contents of the work tree may differ from their objects everywhere, as with `core.autocrlf`.
-    pub(crate) converts: bool,
 }
 
 impl Repository {
@@ -53,28 +51,34 @@ impl Repository {
         let common = read_text(&git_dir.join("commondir"));
         let common_dir = common.map_or_else(|| git_dir.clone(), |dir| git_dir.join(dir.trim()));
         let config = read_text(&common_dir.join("config"))?.to_ascii_lowercase();
-        let says = |key: &str, value: &str| {
-            config
-                .lines()
-                .filter_map(|line| line.split_once('='))
-                .any(|(name, given)| name.trim() == key && given.trim().trim_matches('"').starts_with(value))
+        let is_sha256 = |(name, given): (&str, &str)| {
+            name.trim() == "objectformat" && given.trim().trim_matches('"').starts_with("sha256")
         };
-        if says("objectformat", "sha256") {
+        if config.lines().filter_map(|line| line.split_once('=')).any(is_sha256) {
             return None;
         }
-        let converts = says("autocrlf", "true") || says("eol", "crlf") || says("attributesfile", "");
         let below = workspace.strip_prefix(root).ok()?;
         let mut prefix = below.as_os_str().as_bytes().to_vec();
         if !prefix.is_empty() {
             prefix.push(b'/');
         }
         let root = root.to_owned();
-        Some(Self { git_dir, common_dir, root, prefix, converts })
+        Some(Self { git_dir, common_dir, root, prefix })
     }
 
     /// Inode of the repository, by which another repository at the same path is recognised.
     pub(crate) fn identity(&self) -> Option<u64> {
         std::fs::metadata(&self.common_dir).ok().map(|metadata| metadata.ino())
+    }
+
+    /// Path of the repository's own settings.
+    pub(crate) fn config_path(&self) -> PathBuf {
+        self.common_dir.join("config")
+    }
+
+    /// Sizes of the repository's objects.
+    pub(crate) fn sizes(&self) -> ObjectSizes {
+        ObjectSizes(gix_odb::at(self.common_dir.join("objects"), gix_hash::Kind::Sha1).ok())
     }
 
     /// Path of the repository's own ignore rules, which count beside its ignore files.
@@ -124,6 +128,24 @@ impl Repository {
         let is_whole =
             blob.data.len() as u64 == size && blob_id(blob.data).is_some_and(|found| found == *hex);
         is_whole.then(|| blob.data.to_vec())
+    }
+}
+
+/// Sizes of the objects of a repository, by their headers alone.
+#[derive(Default)]
+pub(crate) struct ObjectSizes(Option<gix_odb::Handle>);
+
+impl std::fmt::Debug for ObjectSizes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ObjectSizes").finish_non_exhaustive()
+    }
+}
+
+impl ObjectSizes {
+    /// Whether the object of a tracked file is as large as the file; false for one that is not there.
+    pub(crate) fn equals_file(&self, tracked: &Tracked<'_>) -> bool {
+        let header = self.0.as_ref().and_then(|objects| objects.try_header(&tracked.entry.id).ok().flatten());
+        header.is_some_and(|header| header.size == tracked.size())
     }
 }
 

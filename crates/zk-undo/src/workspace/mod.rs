@@ -2,6 +2,7 @@
 
 pub(crate) mod beneath;
 pub(crate) mod git;
+pub(crate) mod git_settings;
 pub(crate) mod rules;
 pub(crate) mod scan;
 pub(crate) mod snapshot;

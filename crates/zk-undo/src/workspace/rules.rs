@@ -10,7 +10,10 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 pub(crate) struct Rules {
     above: Option<Arc<Rules>>,
     ignored: Option<Gitignore>,
+    /// Files of which git may convert any bytes.
     converted: Option<Gitignore>,
+    /// Files of which git may convert line ends.
+    line_ends: Option<Gitignore>,
 }
 
 impl Rules {
@@ -22,11 +25,14 @@ impl Rules {
         above: Arc<Self>,
     ) -> Arc<Self> {
         let ignored = ignored.and_then(|text| parse(dir, text.lines()));
-        let converted = attributes.and_then(|text| parse(dir, text.lines().filter_map(converting_pattern)));
-        if ignored.is_none() && converted.is_none() {
+        let with = |names: &[&str]| {
+            attributes.and_then(|text| parse(dir, text.lines().filter_map(|line| pattern_with(line, names))))
+        };
+        let (converted, line_ends) = (with(&ANY_BYTES), with(&LINE_ENDS));
+        if ignored.is_none() && converted.is_none() && line_ends.is_none() {
             return above;
         }
-        Arc::new(Self { above: Some(above), ignored, converted })
+        Arc::new(Self { above: Some(above), ignored, converted, line_ends })
     }
 
     /// Whether git ignores a path in this directory; a directory's rules outrank those of its parents.
@@ -43,17 +49,34 @@ impl Rules {
         false
     }
 
-    /// Whether git may convert the content of a file, so that it differs from its object.
-    pub(crate) fn converts(&self, path: &Path) -> bool {
+    /// Conversion that git may make between a file and its object.
+    pub(crate) fn conversion(&self, path: &Path) -> Conversion {
+        let mut found = Conversion::None;
         let mut next = Some(self);
         while let Some(rules) = next {
-            if rules.converted.as_ref().is_some_and(|rules| rules.matched(path, false).is_ignore()) {
-                return true;
+            let matches = |own: &Option<Gitignore>| {
+                own.as_ref().is_some_and(|own| own.matched(path, false).is_ignore())
+            };
+            if matches(&rules.converted) {
+                return Conversion::Any;
+            }
+            if matches(&rules.line_ends) {
+                found = Conversion::LineEnds;
             }
             next = rules.above.as_deref();
         }
-        false
+        found
     }
+}
+
+/// Conversion between a file and its object, which makes their bytes differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Conversion {
+    None,
+    /// Line ends, which change the size whenever they change the bytes.
+    LineEnds,
+    /// Any bytes, as filters do.
+    Any,
 }
 
 fn parse<'a>(dir: &Path, lines: impl Iterator<Item = &'a str>) -> Option<Gitignore> {
@@ -65,14 +88,17 @@ fn parse<'a>(dir: &Path, lines: impl Iterator<Item = &'a str>) -> Option<Gitigno
     builder.build().ok().filter(|rules| !rules.is_empty())
 }
 
-/// Pattern of a line of attributes that makes git convert contents. Macros may, so each counts for every file.
-fn converting_pattern(line: &str) -> Option<&str> {
+/// Attributes that make git convert any bytes.
+const ANY_BYTES: [&str; 3] = ["filter", "ident", "working-tree-encoding"];
+
+/// Attributes that make git convert line ends.
+const LINE_ENDS: [&str; 3] = ["text", "eol", "crlf"];
+
+/// Pattern of a line of attributes with one of these names. Macros may have it, so each counts for every file.
+fn pattern_with<'a>(line: &'a str, names: &[&str]) -> Option<&'a str> {
     let mut words = line.split_whitespace();
     let pattern = words.next().filter(|pattern| !pattern.starts_with('#'))?;
-    let converts = words.any(|word| {
-        let name = word.split('=').next().unwrap_or_default();
-        matches!(name, "filter" | "ident" | "working-tree-encoding" | "crlf") || word == "eol=crlf"
-    });
+    let converts = words.any(|word| names.contains(&word.split('=').next().unwrap_or_default()));
     let pattern = if pattern.starts_with("[attr]") { "*" } else { pattern };
     converts.then_some(pattern)
 }

@@ -17,6 +17,7 @@ use crate::objects::Objects;
 use crate::state::{Content, FileState, Stamp};
 use crate::workspace::beneath::{Place, mode_of, open_dir, open_file, open_listed, read_link};
 use crate::workspace::git::{Index, MAX_TEXT_BYTES, Repository, Tracked, blob_id, is_git_dir, read_text};
+use crate::workspace::git_settings::{Conversions, GitSettings};
 use crate::workspace::rules::Rules;
 use crate::workspace::snapshot::{Identity, Known, LeftOut, Snapshot, now_ns};
 use crate::{UndoError, UndoSettings};
@@ -44,8 +45,8 @@ pub(crate) struct Scan<'a> {
     pub(crate) settings: &'a UndoSettings,
     /// Directories that are never scanned, such as that of the journal.
     pub(crate) excluded: &'a [PathBuf],
-    /// Whether files may be named by the objects of the workspace's own repository.
-    pub(crate) borrows: bool,
+    /// Git's settings beside those of the workspace's own repository; `None` if no file may be named by its objects.
+    pub(crate) git: Option<&'a GitSettings>,
     /// Longest time of a scan.
     pub(crate) limit: Duration,
 }
@@ -55,7 +56,7 @@ impl Scan<'_> {
     pub(crate) fn run(&self, root: &Path, before: Option<&Snapshot>) -> Result<Snapshot, UndoError> {
         let limit = self.limit;
         let identity = Identity::of(root)?;
-        let repository = Repository::of(root).filter(|_| self.borrows);
+        let repository = Repository::of(root).filter(|_| self.git.is_some());
         let index = match &repository {
             Some(repository) => {
                 repository.read_index(before.and_then(|before| before.index.as_ref()), self.objects)?
@@ -63,11 +64,12 @@ impl Scan<'_> {
             None => None,
         };
         let entries = index.as_ref().map_or(0, |index| index.len());
+        let conversions = repository.as_ref().zip(self.git).map(|(own, git)| git.conversions(own));
         let mut walk = Walk {
             scan: self,
             root,
             before,
-            converts_all: repository.as_ref().is_some_and(|repository| repository.converts),
+            conversions: conversions.unwrap_or_default(),
             index: index.as_deref(),
             clean: vec![0; entries],
             files: BTreeMap::new(),
@@ -202,7 +204,7 @@ struct Walk<'a> {
     scan: &'a Scan<'a>,
     root: &'a Path,
     before: Option<&'a Snapshot>,
-    converts_all: bool,
+    conversions: Conversions,
     index: Option<&'a Index>,
     /// Finding about each entry of the index, by its position: 0 for a file that was not seen, 1 for one that differs
     /// from the index, or else its mode plus 2.
@@ -223,8 +225,12 @@ impl Walk<'_> {
     /// Rules of directories above the workspace, in the same repository.
     fn outer_rules(&self, repository: Option<&Repository>) -> Arc<Rules> {
         let Some(repository) = repository else { return Arc::default() };
+        let mut rules = Arc::<Rules>::default();
+        for attributes in &self.conversions.attributes {
+            rules = Rules::of(&repository.root, None, read_text(attributes).as_deref(), rules);
+        }
         let own = (read_text(&repository.exclude_path()), read_text(&repository.attributes_path()));
-        let mut rules = Rules::of(&repository.root, own.0.as_deref(), own.1.as_deref(), Arc::default());
+        rules = Rules::of(&repository.root, own.0.as_deref(), own.1.as_deref(), rules);
         let mut above: Vec<&Path> =
             self.root.ancestors().skip(1).take_while(|dir| dir.starts_with(&repository.root)).collect();
         above.reverse();
@@ -304,10 +310,9 @@ impl Walk<'_> {
             return self.walk_subdirectory(fd, name, &stat, path, rules, within, is_ignored);
         }
         if let Some(tracked) = tracked {
-            let converts = || self.converts_all || rules.converts(&self.root.join(OsStr::from_bytes(path)));
             if tracked.is_clean(&Stamp::of(&stat))
                 && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-                && !converts()
+                && self.conversions.keep_bytes(&tracked, &self.root.join(OsStr::from_bytes(path)), rules)
             {
                 if let Some(mode) = self.clean.get_mut(tracked.position) {
                     *mode = mode_of(&stat) + 2;

@@ -28,6 +28,11 @@ impl Place {
         Self { dir, root, journal, turns: 0 }
     }
 
+    /// The place with a journal of other options.
+    pub(crate) fn map_journal(self, map: impl FnOnce(Journal) -> Journal) -> Self {
+        Self { journal: map(self.journal), ..self }
+    }
+
     /// A second journal object on the same directory, as another process has it.
     pub(crate) fn again(&self) -> Journal {
         journal(self.dir.path(), &self.root, UndoSettings::default())

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 use zk_core::service::{Exec, ExecRequest, Exit, OutputStream};
 use zk_exec::{Environment, ProcessExec};
+use zk_undo::GitSettings;
 
 use crate::fixtures::Place;
 
@@ -96,6 +97,58 @@ async fn nothing_that_a_repository_names_is_run_and_converted_files_come_back_as
     assert_eq!(place.tree(), before);
     assert_eq!(of_git(&root), git_before);
     assert!(!root.join(".git/sprung").exists());
+}
+
+#[tokio::test]
+async fn line_ends_that_git_converts_come_back_as_they_were() {
+    for (attributes, setting, of_person) in [
+        ("* text=auto\n", "", ""),
+        ("*.txt text\n", "", ""),
+        ("*.txt eol=lf\n", "", ""),
+        ("", "core.autocrlf input", ""),
+        ("", "core.autocrlf true", ""),
+        ("", "", "[core]\n\tautocrlf = input\n"),
+        ("", "", "[Include]\n\tpath = more\n"),
+        ("", "", "[core] attributesFile = ~/attributes\n"),
+    ] {
+        let place = Place::new();
+        let root = place.root.clone();
+        let home = place.dir.path().join("home");
+        fs::create_dir(&home).unwrap();
+        fs::write(home.join(".gitconfig"), of_person).unwrap();
+        fs::write(home.join("more"), "[core]\nautocrlf = input\n").unwrap();
+        fs::write(home.join("attributes"), "* text=auto\n").unwrap();
+        let settings = GitSettings::of_person(Some(home.clone()), None);
+        let mut place = place.map_journal(|journal| journal.reading_git_settings(settings));
+        git(&root, "init -q").await;
+        if !attributes.is_empty() {
+            fs::write(root.join(".gitattributes"), attributes).unwrap();
+        }
+        if !setting.is_empty() {
+            git(&root, &format!("config {setting}")).await;
+        }
+        fs::write(root.join("crlf.txt"), "one\r\ntwo\r\n").unwrap();
+        fs::write(root.join("lf.txt"), "one\ntwo\n").unwrap();
+        let of_home = format!("HOME={} git", home.display());
+        git(
+            &root,
+            &format!(
+                "version && {of_home} add -A && {of_home} -c user.name=a -c user.email=a@b commit -qm one"
+            ),
+        )
+        .await;
+        // An index that is no newer than a file says nothing about the file.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        git(&root, "update-index --force-write-index").await;
+        let before = place.tree();
+        place.command(|root| {
+            fs::remove_file(root.join("crlf.txt")).unwrap();
+            fs::remove_file(root.join("lf.txt")).unwrap();
+        });
+        let refused = place.undo(1).refused;
+        assert_eq!(refused, Vec::<String>::new(), "{attributes}{setting}{of_person}");
+        assert_eq!(place.tree(), before, "{attributes}{setting}{of_person}");
+    }
 }
 
 #[tokio::test]

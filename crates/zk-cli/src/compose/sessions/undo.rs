@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zk_exec::LocalStateFiles;
-use zk_undo::{Journal, Undo};
+use zk_undo::{GitSettings, Journal, Undo};
 
 use crate::app::{AppContext, Workplace};
 use crate::settings::Settings;
@@ -17,7 +17,10 @@ pub(crate) fn dir(outputs: &Path) -> PathBuf {
 /// Journal of a session with this directory of large results.
 pub(crate) fn journal(work: &Workplace, settings: &Settings, outputs: &Path) -> Journal {
     let files = Arc::new(LocalStateFiles::default());
+    let env = &work.machine.env;
+    let git = GitSettings::of_person(env.path("HOME"), env.path("XDG_CONFIG_HOME"));
     let journal = Journal::new(dir(outputs), &work.roots(), settings.undo.clone(), files);
+    let journal = journal.reading_git_settings(git);
     // A workspace may contain zk's own state, such as a home directory.
     work.machine.dirs.private().into_iter().fold(journal, Journal::excluding)
 }
