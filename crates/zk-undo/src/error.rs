@@ -28,6 +28,15 @@ pub enum UndoError {
         /// Reason why the file cannot be used.
         why: String,
     },
+    /// A newer zk wrote a record of the journal.
+    #[error(
+        "{} of the undo journal was written by a newer zk: update zk, and undo then; the files of the workspace were not changed",
+        path.display()
+    )]
+    Newer {
+        /// Path of the file.
+        path: PathBuf,
+    },
     /// A call of the session is running, maybe in another process.
     #[error("a call of this session is running; undo when it has ended")]
     Running,
@@ -66,6 +75,9 @@ pub enum UndoError {
         "turn {0} is not in the journal of this session; `/undo list` names the turns that changed files"
     )]
     NoTurn(u64),
+    /// No turn changed files.
+    #[error("no turn of this session changed files")]
+    NoTurns,
     /// There is nothing to undo.
     #[error("nothing to undo: no turn of this session changed files that are not back already")]
     NothingToUndo,

@@ -92,9 +92,12 @@ impl Journal {
     /// that the turns left as before are not among them.
     ///
     /// # Errors
-    /// [`UndoError::NoTurn`].
+    /// [`UndoError::NoTurn`], [`UndoError::NoTurns`].
     pub fn turn_changes(&self, number: Option<u64>) -> Result<Vec<Change>, UndoError> {
         let runs = group_by_prompt(self.steps.all()?);
+        if runs.is_empty() {
+            return Err(UndoError::NoTurns);
+        }
         let number = number.unwrap_or(runs.len() as u64);
         let at = number.checked_sub(1).and_then(|at| usize::try_from(at).ok());
         let steps = at.and_then(|at| runs.get(at)).ok_or(UndoError::NoTurn(number))?;

@@ -161,11 +161,41 @@ impl Steps {
     }
 }
 
+/// Version of the records that this program reads. A record without a version has the first one.
+const RECORD_VERSION: u32 = 1;
+
+/// Kinds of steps that this program reads.
+const STEP_KINDS: [&str; 4] = ["turn", "undo", "redo", "move"];
+
+/// Parts of a record that say whether a newer program wrote it.
+#[derive(Deserialize)]
+struct RecordHead {
+    #[serde(default)]
+    version: Option<u32>,
+    #[serde(default)]
+    kind: Option<KindHead>,
+}
+
+#[derive(Deserialize)]
+struct KindHead {
+    is: String,
+}
+
+impl RecordHead {
+    fn is_newer(&self) -> bool {
+        self.version.is_some_and(|version| version > RECORD_VERSION)
+            || self.kind.as_ref().is_some_and(|kind| !STEP_KINDS.contains(&kind.is.as_str()))
+    }
+}
+
 /// Reads a record of the journal; `None` if there is none.
 pub(crate) fn read_record<T: serde::de::DeserializeOwned>(
     files: &dyn StateFiles,
     path: &Path,
 ) -> Result<Option<T>, UndoError> {
     let Some(bytes) = files.read(path, MAX_STEP_BYTES)? else { return Ok(None) };
+    if from_slice::<RecordHead>(&bytes).is_ok_and(|head| head.is_newer()) {
+        return Err(UndoError::Newer { path: path.to_owned() });
+    }
     from_slice(&bytes).map(Some).map_err(|error| UndoError::damaged(path, error.to_string()))
 }

@@ -305,3 +305,31 @@ fn every_call_that_was_cut_off_is_in_the_journal() {
     next.apply(&next.plan_undo(1).unwrap()).unwrap();
     assert!(!root.join("a").exists() && !root.join("b").exists());
 }
+
+#[test]
+fn a_journal_of_a_newer_zk_is_not_called_damaged() {
+    for (field, value) in [("kind", serde_json::json!({"is": "merge"})), ("version", 2.into())] {
+        let mut place = Place::new();
+        fs::write(place.root.join("a"), "old").unwrap();
+        place.command(|root| fs::write(root.join("a"), "new").unwrap());
+        let step = place.dir.path().join("state/undo/steps/00000001.json");
+        let mut record: serde_json::Value = serde_json::from_slice(&fs::read(&step).unwrap()).unwrap();
+        record[field] = value;
+        fs::write(&step, record.to_string()).unwrap();
+        let refused = place.again().plan_undo(1).unwrap_err();
+        assert!(matches!(refused, UndoError::Newer { .. }), "{field}: {refused}");
+        assert!(refused.to_string().contains("written by a newer zk"), "{refused}");
+        fs::write(&step, "{").unwrap();
+        assert!(matches!(place.again().plan_undo(1), Err(UndoError::Damaged { .. })), "{field}");
+    }
+}
+
+#[test]
+fn a_session_without_changed_files_has_no_turn_to_show() {
+    let mut place = Place::new();
+    let none = place.journal.turn_changes(None).unwrap_err();
+    assert_eq!(none.to_string(), "no turn of this session changed files");
+    place.command(|root| fs::write(root.join("a"), "new").unwrap());
+    assert_eq!(place.journal.turn_changes(None).unwrap().len(), 1);
+    assert!(matches!(place.journal.turn_changes(Some(2)), Err(UndoError::NoTurn(2))));
+}

@@ -121,7 +121,7 @@ fn print_diff(screen: &mut Screen, diff: &str) {
 
 fn undo_failure(error: UndoError) -> Failure {
     match error {
-        UndoError::NothingToUndo | UndoError::NothingToRedo | UndoError::NoTurn(_) => {
+        UndoError::NothingToUndo | UndoError::NothingToRedo | UndoError::NoTurn(_) | UndoError::NoTurns => {
             Failure::usage(error.to_string())
         }
         error => Failure::failed(error.to_string()),
