@@ -118,9 +118,16 @@ impl Shared {
                 Ok((plan, diff))
             })
             .await;
-        let (plan, diff) = planned.map_err(|error| -> BoxError {
-            if finished.is_empty() { error } else { format!("{finished}{error}").into() }
-        })?;
+        let (plan, diff) = match planned {
+            Ok(planned) => planned,
+            Err(error) => {
+                let of_origin = match error.downcast_ref::<UndoError>() {
+                    Some(UndoError::NothingToUndo) => changes_of_origin(self, cx).await.unwrap_or_default(),
+                    Some(_) | None => String::new(),
+                };
+                return Err(format!("{finished}{error}{of_origin}").into());
+            }
+        };
         let mut refusals: Vec<String> = plan.refusals().map(|line| visible_line(&line)).collect();
         if plan.is_empty() {
             refusals.insert(0, format!("{}: no file is to be brought back", plan.title));
@@ -141,29 +148,62 @@ impl Shared {
     }
 }
 
+/// Words about changes of files that a copy of a session has from the session that it came from; `None` without any.
+async fn changes_of_origin(shared: &Shared, cx: &Cx) -> Option<String> {
+    let entries = step_entries_of_branch(shared, cx).await.ok()?;
+    let count = entries.len();
+    let own = shared.blocking(move |journal| named_steps(journal, &entries)).await.ok()?;
+    (count > own.len()).then(|| {
+        "; earlier changes in this conversation belong to the session that it was copied from: /resume opens it, and \
+         /undo there takes them back"
+            .to_owned()
+    })
+}
+
+/// Outcome of offering files.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum FilesOffer {
+    /// No file would be brought back.
+    Nothing,
+    /// Nobody is there to answer.
+    Unanswered,
+    /// Words about the outcome.
+    Told(String),
+}
+
 impl Shared {
     /// Offers the person the files of the present point of the conversation, below a `note`, and brings them back if
-    /// asked to. Returns a line about the outcome; `None` if nobody answers, or no file would be brought back.
-    pub(crate) async fn offer_files(&self, note: &str, cx: &Cx) -> Option<String> {
-        let questions = cx.service::<Questions>()?;
-        let wanted = step_entries_of_branch(self, cx).await.ok()?;
+    /// asked to.
+    pub(crate) async fn offer_files(&self, note: &str, cx: &Cx) -> FilesOffer {
+        let Ok(wanted) = step_entries_of_branch(self, cx).await else { return FilesOffer::Nothing };
         let cwd = TurnCwd::of(cx).unwrap_or_else(|| PathBuf::from("/"));
         let planned = self.blocking(move |journal| {
-            let plan = journal.plan_move(&named_steps(journal, &wanted)?)?;
+            let plan = match journal.plan_move(&named_steps(journal, &wanted)?) {
+                Err(UndoError::NothingToUndo) => return Ok(None),
+                plan => plan?,
+            };
             let diff = journal.plan_diff(&plan, &cwd);
-            Ok((plan, diff))
+            Ok(Some((plan, diff)).filter(|(plan, _)| !plan.is_empty()))
         });
-        let (plan, diff) = planned.await.ok().filter(|(plan, _)| !plan.is_empty())?;
+        let (plan, diff) = match planned.await {
+            Ok(Some(planned)) => planned,
+            Ok(None) => return FilesOffer::Nothing,
+            Err(error) => return FilesOffer::Told(format!("{note}; they stay: {error}")),
+        };
+        let Some(questions) = cx.service::<Questions>() else { return FilesOffer::Unanswered };
         let text = format!("{note}. Bring the files of this point back?");
         let options = vec!["leave the files as they are".to_owned(), "bring them back".to_owned()];
         let selection = question_about(&plan, &diff, text, options);
         match questions.ask(selection.into(), cx, ANSWER_LIMIT).await {
             UiAnswer::Choice { index: 1 } => {
                 let applied = self.blocking(move |journal| journal.apply(&plan)).await;
-                Some(applied.map_or_else(|error| error.to_string(), |outcome| report(&outcome)))
+                FilesOffer::Told(applied.map_or_else(|error| error.to_string(), |outcome| report(&outcome)))
             }
-            UiAnswer::Absent => None,
-            _ => Some("the files stay as they are; /undo here brings those of this point back".to_owned()),
+            UiAnswer::Absent => FilesOffer::Unanswered,
+            _ => {
+                let text = "the files stay as they are; /undo here brings those of this point back";
+                FilesOffer::Told(text.to_owned())
+            }
         }
     }
 }

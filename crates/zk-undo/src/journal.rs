@@ -103,6 +103,15 @@ pub enum CallScope {
     Workspace,
 }
 
+/// Numbers of turns whose changes stand between the files and a point of the conversation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TurnsOfMove {
+    /// Turns that are not on the branch, with changes in effect.
+    pub(crate) beyond: usize,
+    /// Turns on the branch, with changes that a move took back.
+    pub(crate) missing: usize,
+}
+
 /// Record on disk of the calls that are running.
 #[derive(Debug, Serialize, Deserialize)]
 struct OpenRecord {
@@ -290,11 +299,26 @@ impl Journal {
         Ok(steps)
     }
 
-    /// Number of turns whose changes are in effect and that are not among the steps of a branch.
-    pub(crate) fn count_turns_outside(&self, branch: &BTreeSet<u64>) -> Result<usize, UndoError> {
-        let is_beyond =
-            |step: &Step| step.kind == StepKind::Turn && !step.is_undone && !branch.contains(&step.number);
-        Ok(self.steps.all()?.iter().filter(|step| is_beyond(step)).count())
+    /// Counts the turns whose changes stand between the files and a point of the conversation, from the steps of the
+    /// branch that ends there. A turn that the person took back is not missing.
+    pub(crate) fn count_turns_of_move(&self, branch: &BTreeSet<u64>) -> Result<TurnsOfMove, UndoError> {
+        let steps = self.steps.all()?;
+        let mut moved_away: BTreeSet<u64> = BTreeSet::new();
+        for step in &steps {
+            if let StepKind::Move { undone, redone } = &step.kind {
+                moved_away.extend(undone);
+                moved_away.retain(|number| !redone.contains(number));
+            }
+        }
+        let mut counted = TurnsOfMove::default();
+        for step in steps.iter().filter(|step| step.kind == StepKind::Turn) {
+            if !branch.contains(&step.number) {
+                counted.beyond += usize::from(step.done_changes().next().is_some());
+            } else if moved_away.contains(&step.number) {
+                counted.missing += usize::from(step.undone_changes().next().is_some());
+            }
+        }
+        Ok(counted)
     }
 
     /// Time limit of a scan of all workspaces.
@@ -465,3 +489,6 @@ impl Journal {
 fn unchanged_record(path: &Path, known: &Known) -> Change {
     Change { path: path.to_owned(), before: known.state.clone(), after: known.state.clone() }
 }
+
+#[cfg(test)]
+mod tests;

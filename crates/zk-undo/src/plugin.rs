@@ -12,12 +12,12 @@ use zk_core::events::{
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Reach, Scope};
 use zk_core::model::{CallId, Effect, Effects, RunId};
 use zk_core::service::{
-    CallJudge, Command, ContextMode, ContextProducer, CustomEntry, EntryKind, Files, NewEntry, ReadExec,
-    SessionLog, TurnCwd, Ui,
+    CallJudge, Command, ContextMode, ContextProducer, CustomEntry, Files, NewEntry, ReadExec, SessionLog,
+    TurnCwd, Ui,
 };
 
-use crate::command::{RedoCommand, UndoCommand};
-use crate::journal::{CallScope, TurnLabel};
+use crate::command::{FilesOffer, RedoCommand, UndoCommand};
+use crate::journal::{CallScope, TurnLabel, TurnsOfMove};
 use crate::step::StepKind;
 use crate::{Journal, UndoError};
 
@@ -291,28 +291,36 @@ async fn offer_files_after_move(
 ) -> Result<(), BoxError> {
     let Some(ui) = cx.service::<dyn Ui>().filter(|_| event.is_same_session()) else { return Ok(()) };
     let Some(scope) = shared.lock_state().scope.clone() else { return Ok(()) };
-    let source = scope.source().to_string();
-    let own = event.entries.iter().filter_map(|entry| match &entry.kind {
-        EntryKind::Custom(own) if own.source == source => step_of(own),
-        _ => None,
-    });
-    let own: Vec<StepEntry> = own.collect();
-    // Turns whose changes are in the files, but not on this branch of the conversation.
-    let later =
-        shared.blocking(move |journal| journal.count_turns_outside(&named_steps(journal, &own)?)).await?;
-    if later == 0 {
-        return Ok(());
-    }
-    let turns = if later == 1 { "1 turn".to_owned() } else { format!("{later} turns") };
-    let note = format!("files still have the changes of {turns} after this point");
+    // The event has only the last entries of each plugin.
+    let Ok(own) = step_entries_of_branch(shared, cx).await else { return Ok(()) };
+    let count = move |journal: &Journal| journal.count_turns_of_move(&named_steps(journal, &own)?);
+    let Some(note) = note_of_move(shared.blocking(count).await?) else { return Ok(()) };
     let (shared, cx) = (shared.clone(), cx.bus().cx());
     // The move itself does not wait for the person.
     scope.spawn(async move {
-        let told = shared.offer_files(&note, &cx).await;
-        let next = "/undo here shows them and brings the files of this point back";
-        ui.notify(&told.unwrap_or_else(|| format!("{note}; {next}")));
+        let told = match shared.offer_files(&note, &cx).await {
+            FilesOffer::Nothing => return,
+            FilesOffer::Unanswered => {
+                format!("{note}; /undo here shows them and brings the files of this point back")
+            }
+            FilesOffer::Told(text) => text,
+        };
+        ui.notify(&told);
     });
     Ok(())
+}
+
+/// Words about the turns that stand between the files and a point of the conversation; `None` without any.
+fn note_of_move(turns: TurnsOfMove) -> Option<String> {
+    let of_turns = |count: usize| if count == 1 { "1 turn".to_owned() } else { format!("{count} turns") };
+    let beyond = format!("still have the changes of {} after this point", of_turns(turns.beyond));
+    let missing = format!("are without the changes of {} before this point", of_turns(turns.missing));
+    match (turns.beyond, turns.missing) {
+        (0, 0) => None,
+        (_, 0) => Some(format!("files {beyond}")),
+        (0, _) => Some(format!("files {missing}")),
+        (_, _) => Some(format!("files {beyond}, and {missing}")),
+    }
 }
 
 /// Note for the model about files that the person brought back, with the next prompt.
