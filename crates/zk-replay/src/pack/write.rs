@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use base64::Engine;
@@ -53,7 +53,7 @@ impl Pack {
         mut blob: impl FnMut(&str) -> Option<Vec<u8>>,
     ) -> Self {
         let (mut kept, mut redacted, mut unreadable) = (Vec::with_capacity(entries.len()), 0, 0);
-        let mut named = BTreeSet::new();
+        let mut named = BTreeMap::new();
         for entry in entries {
             let Ok(mut value) = serde_json::to_value(entry) else {
                 unreadable += 1;
@@ -79,12 +79,12 @@ impl Pack {
             settings: settings.iter().map(|line| redactor.redact(line).into_owned()).collect(),
             problem: None,
             entries: kept,
-            blobs: std::collections::BTreeMap::new(),
+            blobs: BTreeMap::new(),
         };
         let (mut total, mut too_large, mut missing) = (0, 0, 0);
-        for id in named {
+        for (id, is_output) in named {
             let Some(bytes) = blob(&id) else {
-                missing += 1;
+                missing += usize::from(is_output);
                 continue;
             };
             if bytes.len() > limits.blob_bytes || total + bytes.len() > limits.all_blobs_bytes {
@@ -130,6 +130,7 @@ impl Pack {
         }
         contains.push(format!("the version of zk ({})", self.versions.program));
         let left_out = &mut self.notes.left_out;
+        left_out.push("other branches of the session: only the present one is here".to_owned());
         left_out.push("keys, sign-ins and settings that are secrets".to_owned());
         if redacted > 0 {
             left_out.push(format!("secrets in {}", format_count(redacted, "place", "places")));
@@ -183,15 +184,38 @@ fn format_count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// Collects the ids of blobs in a value: words of 64 hexadecimal digits.
-fn named_blobs(value: &Value, named: &mut BTreeSet<String>) {
+/// Words before the id of a stored output, where a result names one.
+const OUTPUT_NAME: &str = "output:";
+
+/// Field of a call's arguments that names a stored output.
+const OUTPUT_FIELD: &str = "handle";
+
+/// Collects words of 64 hexadecimal digits, which may be ids of blobs, and whether they are named as stored outputs.
+fn named_blobs(value: &Value, named: &mut BTreeMap<String, bool>) {
     match value {
         Value::String(text) => {
-            let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| is_blob_id(word));
-            named.extend(words.map(str::to_owned));
+            let is_part = |c: char| c.is_ascii_alphanumeric();
+            let mut before = "";
+            for piece in text.split_inclusive(|c: char| !is_part(c)) {
+                let word = piece.trim_end_matches(|c: char| !is_part(c));
+                if is_blob_id(word) {
+                    *named.entry(word.to_owned()).or_default() |= before == OUTPUT_NAME;
+                }
+                if !word.is_empty() {
+                    before = piece;
+                }
+            }
         }
         Value::Array(items) => items.iter().for_each(|item| named_blobs(item, named)),
-        Value::Object(fields) => fields.values().for_each(|field| named_blobs(field, named)),
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                named_blobs(field, named);
+                let is_output = name == OUTPUT_FIELD;
+                if let Some(named) = field.as_str().filter(|_| is_output).and_then(|id| named.get_mut(id)) {
+                    *named = true;
+                }
+            }
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

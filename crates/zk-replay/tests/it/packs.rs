@@ -75,7 +75,7 @@ fn an_output_that_is_neither_text_nor_an_image_has_no_secrets() {
 
 #[test]
 fn large_and_missing_outputs_are_left_out_and_said() {
-    let text = format!("{} {}", "a".repeat(64), "b".repeat(64));
+    let text = format!("{}; the whole output: {}; sha256 {}", "a".repeat(64), "b".repeat(64), "c".repeat(64));
     let kind = EntryKind::Message { message: Message::user_text(text).shared(), usage: None };
     let entries = [Entry { id: "e_1".into(), parent: None, time_ms: 1, kind }];
     let limits = PackLimits { blob_bytes: 10, all_blobs_bytes: 100 };
@@ -84,7 +84,8 @@ fn large_and_missing_outputs_are_left_out_and_said() {
     let pack =
         Pack::with_blobs("s_1".into(), &entries, &[], PackVersions::default(), &redactor, limits, blob);
     assert!(pack.blobs.is_empty());
-    for line in ["1 stored output that is too large", "1 stored output that is gone"] {
+    let branches = "other branches of the session: only the present one is here";
+    for line in ["1 stored output that is too large", "1 stored output that is gone", branches] {
         assert!(pack.notes.left_out.iter().any(|one| one == line), "{line}: {:?}", pack.notes.left_out);
     }
 }
