@@ -281,7 +281,10 @@ impl Plugin for ReplayLog {
         scope.on_sync(move |start: &SessionStart, _: &Cx| {
             let state = &mut *of_run.state();
             let sections = std::mem::take(&mut state.sections);
-            *state = State { sections, ..State::default() };
+            let side_calls_before = std::mem::take(&mut state.facts.side_calls);
+            let text_bytes = side_calls_before.iter().map(|side| side.text.len()).sum();
+            let facts = RunFacts { side_calls_before, ..RunFacts::default() };
+            *state = State { sections, facts, text_bytes, ..State::default() };
             state.facts.run_id = Some(start.run_id.clone());
         });
         let of_prompt = self.collected.clone();

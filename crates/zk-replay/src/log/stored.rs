@@ -23,6 +23,9 @@ pub(crate) struct RunFacts {
     pub(crate) calls: Vec<CallFacts>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) side_calls: Vec<SideCallFacts>,
+    /// Side calls between this run and the one before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) side_calls_before: Vec<SideCallFacts>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) models: Vec<Model>,
     /// Whether data was left out because of a limit.

@@ -2,15 +2,18 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_agent::{Agent, AgentBuilder, RunOptions};
-use zk_core::kernel::{Bus, Plugin};
+use zk_agent::{Agent, AgentBuilder, AgentConversation, RunOptions};
+use zk_core::kernel::{BoxError, Bus, Plugin};
 use zk_core::model::{AgentError, Message, ThinkingRequest};
-use zk_core::service::{NewSession, Provider, SERVER_TOOL_PREFIX, SessionStore, StoreError, Tool};
+use zk_core::service::{
+    ContextWindow, Conversation as _, NewSession, Provider, SERVER_TOOL_PREFIX, SessionStore, StoreError,
+    Tool,
+};
 use zk_session::{MemoryStore, Recorder};
 
 use super::tools::StandIn;
 use super::{Playback, ReplayProvider};
-use crate::recording::{RecordedRun, is_from_outside, prompt_blocks};
+use crate::recording::{RecordedRun, WindowStep, is_from_outside, prompt_blocks};
 use crate::{Recording, ReplayLog};
 
 /// Longest time that one replayed run may take. Nothing in it waits for anything outside.
@@ -63,6 +66,8 @@ impl Playback {
         }
         for (index, run) in self.recording().runs.iter().enumerate() {
             self.begin_run(index);
+            let changed = tokio::time::timeout(RUN_LIMIT, change_window(agent, &run.window_steps)).await;
+            changed.map_err(|_| ReplayError::Stuck { run: index + 1 })?;
             self.drive_run(agent, run, index + 1).await?;
         }
         stand_ins.close().await;
@@ -105,6 +110,23 @@ impl Playback {
             return Err(ReplayError::Stuck { run: number });
         }
         Ok(())
+    }
+}
+
+/// Makes the agent's window smaller, or restores it, as the person did between two runs. The comparison reports what fails
+/// here as a missing compaction.
+async fn change_window(agent: &Agent, steps: &[WindowStep]) {
+    let Some(window) = agent.bus().service::<dyn ContextWindow>().filter(|_| !steps.is_empty()) else {
+        return;
+    };
+    let conversation = AgentConversation::new(agent.clone());
+    for step in steps {
+        let _ = match step {
+            WindowStep::Reduce { .. } => conversation.compact(None).await.map_err(BoxError::from),
+            WindowStep::Restore => {
+                window.restore(&agent.context(), &conversation.command_cx()).await.map(drop)
+            }
+        };
     }
 }
 

@@ -61,8 +61,19 @@ pub struct RecordedRun {
     pub(crate) requests: Option<Vec<RecordedRequest>>,
     /// Answers to side calls, with the digest of each request.
     pub(crate) side_calls: Vec<(String, String)>,
-    /// Compactions in the run.
+    /// Compactions in the run, and between it and the run before.
     pub(crate) compactions: Vec<RecordedCompaction>,
+    /// Changes of the window between this run and the one before.
+    pub(crate) window_steps: Vec<WindowStep>,
+}
+
+/// Change of the context window by a person, between two runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WindowStep {
+    /// The compaction of this number.
+    Reduce { number: u32 },
+    /// Undo of the last compaction.
+    Restore,
 }
 
 /// One answer of a model, with the results of its calls.
@@ -231,9 +242,12 @@ impl RecordedCall {
     }
 }
 
-/// Authors of messages that neither the loop nor a plugin of it writes again in a replay: the person, the person's commands, hooks
-/// and background commands.
-const OUTSIDE_AUTHORS: [&str; 5] = ["steer", "follow-up", "user:bash", "hooks", "jobs"];
+/// Authors of messages that neither the loop nor a plugin of it writes again in a replay: the person, the person's commands, hooks,
+/// background commands, and moves of the leaf.
+const OUTSIDE_AUTHORS: [&str; 6] = ["steer", "follow-up", "user:bash", "hooks", "jobs", BRANCH_SUMMARY];
+
+/// Author of the summary of a branch that was left.
+pub(crate) const BRANCH_SUMMARY: &str = "branch";
 
 /// Whether the message came from outside of the loop, so that a replay has to deliver it.
 pub(crate) fn is_from_outside(message: &Message) -> bool {

@@ -7,7 +7,10 @@ use zk_core::model::{
 };
 use zk_core::service::{COMPACTION_ENTRY, CompactionMark, CustomEntry, Entry, EntryKind, WINDOW_OWNER};
 
-use super::{RecordedCall, RecordedCompaction, RecordedRequest, RecordedRun, RecordedTurn, Recording};
+use super::{
+    BRANCH_SUMMARY, RecordedCall, RecordedCompaction, RecordedRequest, RecordedRun, RecordedTurn, Recording,
+    WindowStep,
+};
 use crate::log::{CallFacts, MAX_REQUESTS, PartFacts, RequestFacts, RunFacts};
 
 /// Largest number of message digests that the requests of a recording have together, shared ones counted each time.
@@ -28,6 +31,14 @@ struct Ended {
     details: Option<Value>,
 }
 
+/// Happenings between two runs.
+#[derive(Default)]
+struct BeforeRun {
+    messages: Vec<Arc<Message>>,
+    compactions: Vec<RecordedCompaction>,
+    steps: Vec<WindowStep>,
+}
+
 #[derive(Default)]
 struct Reader<'a> {
     recording: Recording,
@@ -37,6 +48,8 @@ struct Reader<'a> {
     open: Option<(&'a TurnId, &'a Arc<Message>, &'a TurnUsage)>,
     /// Answer with calls whose results follow.
     answer: Option<(&'a Arc<Message>, Option<&'a TurnUsage>)>,
+    /// Happenings since the last run ended, which belong to the next one.
+    before: BeforeRun,
     /// Facts about calls by turn and id; a model may give two calls one id.
     progress: HashMap<(TurnId, CallId), Vec<Progress>>,
 }
@@ -73,7 +86,8 @@ impl Recording {
             *room = rest;
             run.requests = Some(recorded_requests(facts.requests));
         }
-        run.side_calls = facts.side_calls.into_iter().map(|side| (side.request, side.text)).collect();
+        let side_calls = facts.side_calls_before.into_iter().chain(facts.side_calls);
+        run.side_calls = side_calls.map(|side| (side.request, side.text)).collect();
         for CallFacts { turn_id, call_id, args, raw, verdict } in facts.calls {
             let turn = run.turns.iter_mut().find(|turn| turn.id.as_ref() == Some(&turn_id));
             let Some(call) = turn.and_then(|turn| turn.calls.iter_mut().find(|call| *call.id() == call_id))
@@ -124,11 +138,15 @@ impl<'a> Reader<'a> {
         match &entry.kind {
             EntryKind::RunStart { run_id } => {
                 self.keep_provisional_answer();
+                let BeforeRun { messages, compactions, steps } = std::mem::take(&mut self.before);
                 self.recording.runs.push(RecordedRun {
                     id: Some(run_id.clone()),
                     time_ms: entry.time_ms,
                     model: self.model.clone(),
                     thinking: self.thinking,
+                    opening: messages,
+                    compactions,
+                    window_steps: steps,
                     ..RecordedRun::default()
                 });
             }
@@ -196,6 +214,11 @@ impl<'a> Reader<'a> {
     }
 
     fn add_message(&mut self, entry: &Entry, message: &'a Arc<Message>, usage: Option<&'a TurnUsage>) {
+        if message.injected_by.as_deref() == Some(BRANCH_SUMMARY) {
+            self.answer = None;
+            self.before.messages.push(message.clone());
+            return;
+        }
         if message.role == Role::Assistant {
             if message.calls().next().is_some() {
                 self.answer = Some((message, usage));
@@ -285,12 +308,29 @@ impl<'a> Reader<'a> {
         if custom.source != WINDOW_OWNER || custom.kind != COMPACTION_ENTRY {
             return;
         }
-        let Some(CompactionMark::Plan { .. }) = CompactionMark::of(custom) else { return };
-        let Some(run) = self.recording.runs.last_mut() else { return };
+        // A run that died has no end; its window is made smaller by the next one.
+        let is_between = self.recording.runs.last().is_none_or(|run| run.end.is_some());
+        let number = match CompactionMark::of(custom) {
+            Some(CompactionMark::Plan { number, .. }) => number,
+            Some(CompactionMark::Undo) if is_between => {
+                self.before.steps.push(WindowStep::Restore);
+                return;
+            }
+            Some(CompactionMark::Undo | CompactionMark::Whole) | None => return,
+        };
         let data = custom.data.value();
         let strategy = data.get("strategy").and_then(Value::as_str).unwrap_or_default().to_owned();
         let text = texts_of(&data);
-        run.compactions.push(RecordedCompaction { after_turns: run.turns.len(), strategy, text });
+        if is_between {
+            // One compaction may have several plans.
+            let step = WindowStep::Reduce { number };
+            if self.before.steps.last() != Some(&step) {
+                self.before.steps.push(step);
+            }
+            self.before.compactions.push(RecordedCompaction { after_turns: 0, strategy, text });
+        } else if let Some(run) = self.recording.runs.last_mut() {
+            run.compactions.push(RecordedCompaction { after_turns: run.turns.len(), strategy, text });
+        }
     }
 }
 
