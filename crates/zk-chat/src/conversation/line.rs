@@ -43,9 +43,10 @@ pub(crate) fn mark_prompt_of_command(text: &str, cx: &Cx) {
 /// Hint for a command name known from other programs.
 fn hint_for_other_program(name: &str) -> Option<&'static str> {
     Some(match name {
-        "rewind" | "undo" | "checkpoint" | "branch" => {
-            "/tree goes back to an earlier prompt, in a branch of this session (files stay as they are)"
+        "rewind" | "checkpoint" | "branch" => {
+            "/tree goes back to an earlier prompt, in a branch of this session, and offers its files; /undo takes changes of files back"
         }
+        "undo" => "changes of files are not kept here: `[undo] enabled` in the settings says so",
         "usage" | "stats" | "tokens" => "/cost says what was spent, /context what fills the window",
         "memory" | "memories" => "AGENTS.md is what is remembered of a project: /init writes it",
         "settings" | "preferences" => "/config shows settings, /config edit opens your file",
@@ -55,7 +56,9 @@ fn hint_for_other_program(name: &str) -> Option<&'static str> {
         "continue" => "/resume goes on with another session",
         "save" | "share" => "a session is saved by itself; /export writes it as Markdown",
         "connect" | "signin" | "auth" => "/login signs in to a provider",
-        "diff" => "`!git diff` shows what changed, /review has it reviewed",
+        "diff" => {
+            "`zk diff` in a shell shows what a prompt changed, `!git diff` what is not committed; /review has it reviewed"
+        }
         "doctor" => "`zk doctor` in a shell checks what is configured",
         "hooks" => "`zk hooks` in a shell lists them",
         "vim" | "keybindings" => "`keys.toml` beside settings.toml says which key does what; ?? lists them",
