@@ -213,7 +213,8 @@ impl SessionServer {
     async fn add_open_session(&self, open: Arc<dyn OpenSession>, pid: u32) -> Result<OpenReply, WireError> {
         let handle =
             random_hex(HANDLE_BYTES).map_err(|error| WireError::Failed { why: error.to_string() })?;
-        let leaf = open.entries().await?.pop().map(|entry| entry.id);
+        // The entries before the last compaction are not read for the leaf.
+        let leaf = open.live().await?.entries.pop().map(|entry| entry.id);
         let reply = OpenReply {
             handle: handle.clone(),
             id: open.id().clone(),
