@@ -50,6 +50,16 @@ impl ConversationSession {
         to: Option<&EntryId>,
         summary: Option<String>,
     ) -> Result<Self, OpeningError> {
+        self.move_leaf_from(place, to, summary).await.map(|(moved, _)| moved)
+    }
+
+    /// Moves the leaf as [`Self::move_leaf`] does. Returns the leaf before the move too.
+    pub(super) async fn move_leaf_from(
+        &self,
+        place: &SessionPlace,
+        to: Option<&EntryId>,
+        summary: Option<String>,
+    ) -> Result<(Self, Option<EntryId>), OpeningError> {
         let open = self.open.as_ref().ok_or(OpeningError::NotSaved)?;
         let outline = SessionOutline::of_session(&**open).await?;
         let left = outline.leaf().cloned();
@@ -63,7 +73,7 @@ impl ConversationSession {
         match place.reopen(place.store()?, open.clone()).await {
             Ok(moved) => {
                 self.hand_over();
-                Ok(moved)
+                Ok((moved, left))
             }
             Err(error) => {
                 // The first error says more than one of moving back.
@@ -71,12 +81,6 @@ impl ConversationSession {
                 Err(error)
             }
         }
-    }
-
-    /// Leaf of the open session.
-    pub(super) async fn leaf(&self) -> Result<Option<EntryId>, OpeningError> {
-        let open = self.open.as_ref().ok_or(OpeningError::NotSaved)?;
-        Ok(SessionOutline::of_session(&**open).await?.leaf().cloned())
     }
 
     /// Moves the leaf back to where it was before [`Self::move_leaf`], and continues in the store's session.

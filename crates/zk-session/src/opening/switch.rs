@@ -175,9 +175,9 @@ impl<H: SwitchHost> SessionOpener for SessionSwitch<H> {
         summary: Option<String>,
     ) -> Result<OpenedSession, ConversationError> {
         let present = self.current();
-        let left = present.leaf().await.map_err(conversation_error::<H>)?;
-        let moved = present.move_leaf(&self.host.place(), to, summary).await;
-        let error = match self.make_current(&Arc::new(moved.map_err(conversation_error::<H>)?)) {
+        let moved = present.move_leaf_from(&self.host.place(), to, summary).await;
+        let (moved, left) = moved.map_err(conversation_error::<H>)?;
+        let error = match self.make_current(&Arc::new(moved)) {
             Ok(opened) => return Ok(opened),
             Err(error) => error,
         };
