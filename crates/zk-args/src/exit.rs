@@ -92,6 +92,7 @@ impl Exit {
             | AgentError::Provider(_)
             | AgentError::ContextExceeded(_)
             | AgentError::Aborted
+            | AgentError::AwaitsTime { .. }
             | AgentError::HandedOver
             | AgentError::AwaitsChildren { .. }
             | AgentError::Fenced

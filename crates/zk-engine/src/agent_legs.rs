@@ -162,6 +162,7 @@ pub(crate) fn leg_end_of(ended: &Result<(), AgentError>) -> LegEnd {
         }
         Err(AgentError::AwaitsChildren { children }) => LegEnd::Parked(Wait::Children(children.clone())),
         Err(AgentError::Budget { .. }) => LegEnd::Parked(Wait::Budget),
+        Err(AgentError::AwaitsTime { until, .. }) => LegEnd::Parked(Wait::Until(*until)),
         Err(AgentError::Aborted) => LegEnd::Done(RunStatus::Aborted),
         Err(AgentError::Parked { question: Some(question), .. }) => {
             LegEnd::Parked(Wait::Answer(question.clone()))

@@ -12,6 +12,7 @@
 //! | `todo_write`, `todo_read` | keep a to-do list with the conversation |
 //! | `fetch` | gets a page of the public web as Markdown (feature `fetch`, [`FetchPlugin`]) |
 //! | `ask_user`, `present_plan` | ask the person, or present a plan for approval |
+//! | `wait` | parks a run that outlives its worker for some time |
 //!
 //! [`ToolsPlugin`] registers the tools. [`Spill`] is a separate policy plugin that moves huge results to
 //! files. An agent offers tools with effects only if a gate decides on their calls, such as that of
@@ -59,7 +60,7 @@ pub use files::read_file::ReadFile;
 pub use files::read_state::ReadState;
 pub use files::write_file::WriteFile;
 pub use options::{NAMES, ToolsOptions};
-pub use person::{AskUser, InteractionTool, PlanModes, PresentPlan};
+pub use person::{AskUser, InteractionTool, PlanModes, PresentPlan, Wait};
 pub use plugin::ToolsPlugin;
 pub use policy::{
     Certainty, Compress, Compression, LearnedRule, LearnedRules, OutputCompressed, OutputHandles,

@@ -21,6 +21,9 @@ pub const NAMES: [&str; 14] = [
     "write_file",
 ];
 
+/// Built-in tool of runs that outlive their workers.
+pub(crate) const WAIT: &str = "wait";
+
 /// Built-in tools that ask the person.
 pub(crate) const ASKING: [&str; 2] = ["ask_user", "present_plan"];
 
@@ -28,7 +31,7 @@ pub(crate) const ASKING: [&str; 2] = ["ask_user", "present_plan"];
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ToolsOptions {
-    /// Names of the offered tools; `None` for all of [`NAMES`].
+    /// Names of the offered tools; `None` for all of [`NAMES`], and `wait` in runs that outlive their workers.
     #[serde(skip)]
     pub only: Option<Vec<String>>,
     /// Default lines of one read; 0 means no limit.
@@ -97,6 +100,9 @@ pub struct ToolsOptions {
     /// Whether a person may be there to answer `ask_user` and `present_plan`; without, they are not offered.
     #[serde(skip)]
     pub attended: bool,
+    /// Whether runs outlive their workers: `ask_user` parks such a run until it has an answer, and `wait` is offered.
+    #[serde(skip)]
+    pub outlives_worker: bool,
     /// Default number of results of a search; 0 means no limit.
     #[schemars(range(min = 1))]
     #[schemars(description = "Results of one search, unless the call says otherwise.")]
@@ -151,6 +157,7 @@ impl Default for ToolsOptions {
             git_helper_urls: Vec::new(),
             git_ssh_prefixes: Vec::new(),
             attended: true,
+            outlives_worker: false,
             grep_results: 250,
             glob_results: 200,
         }

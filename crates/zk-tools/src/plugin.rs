@@ -12,14 +12,14 @@ use zk_core::service::{ContextProducer, Files, PromptSection, SharedReads, Tool}
 use crate::files::mentions::Mentions;
 use crate::files::read_state::reader;
 use crate::guidance::ToolGuidance;
-use crate::options::ASKING;
+use crate::options::{ASKING, WAIT};
 use crate::person::Planning;
 use crate::policy::ResultCaps;
 use crate::shell::jobs::RunningJobs;
 use crate::shell::{StayingCalls, UnaskedCalls};
 use crate::{
     AskUser, Edit, Glob, Grep, Jobs, JobsTool, ListFiles, MultiEdit, NAMES, PresentPlan, ReadFile, ReadState,
-    Recall, Shell, TodoRead, TodoWrite, Todos, ToolsOptions, WriteFile, todo,
+    Recall, Shell, TodoRead, TodoWrite, Todos, ToolsOptions, Wait, WriteFile, todo,
 };
 
 /// Plugin that registers the built-in tools, which share one [`ReadState`]. It also cuts results of any tool
@@ -71,6 +71,7 @@ impl ToolsPlugin {
             }
             "todo_read" => Arc::new(TodoRead::new(self.todos.clone())),
             "todo_write" => Arc::new(TodoWrite::new(self.todos.clone())),
+            WAIT => Arc::new(Wait::new()),
             "write_file" => Arc::new(WriteFile::new(options, state)),
             _ => return None,
         })
@@ -90,12 +91,14 @@ impl Plugin for ToolsPlugin {
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         let files = scope.bus().and_then(|bus| bus.service::<dyn Files>());
         let can_search = files.is_none_or(|files| files.can_search());
-        let all = NAMES.map(str::to_owned);
+        let all: Vec<String> = NAMES.into_iter().chain([WAIT]).map(str::to_owned).collect();
         let names = self.options.only.as_deref().unwrap_or(&all).iter();
         // A host that lists tools by name gets them in any case.
         let has_person = self.options.attended || self.options.only.is_some();
         let can_be_used = |name: &String| match name.as_str() {
             "grep" => can_search,
+            WAIT => self.options.outlives_worker,
+            "ask_user" => has_person || self.options.outlives_worker,
             name => has_person || !ASKING.contains(&name),
         };
         for name in names.filter(|name| can_be_used(name)) {

@@ -18,7 +18,7 @@ const MUSL: [&str; 2] = ["x86_64-unknown-linux-musl", "aarch64-unknown-linux-mus
 const MACOS: [&str; 2] = ["aarch64-apple-darwin", "x86_64-apple-darwin"];
 /// Packages that are compiled for macOS on any machine: they and those below them have no C of their own, for which the
 /// headers of macOS would be needed.
-const WITHOUT_C: [&str; 4] = ["zk-agent", "zk-exec", "zk-settings", "zk-tui"];
+const WITHOUT_C: [&str; 4] = ["zk-harness-agent", "zk-harness-exec", "zk-harness-settings", "zk-harness-tui"];
 
 /// Compares the C library that a program asks for with the documented one.
 pub(super) fn check_glibc(program: &Path) -> Result<()> {
@@ -58,7 +58,7 @@ pub(crate) fn musl(workspace: &Workspace) -> Result<()> {
         println!("skipped, no standard library of musl is here: `rustup target add {}`", MUSL[0]);
         return Ok(());
     };
-    let build = ["build", "--locked", "--profile", "quick", "--package", "zk-cli", "--bin", "zk"];
+    let build = ["build", "--locked", "--profile", "quick", "--package", "zk-harness-cli", "--bin", "zk"];
     Run::cargo(&[&build[..], &["--target", target]].concat(), root).wait()?;
     let target_dir =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |dir| root.join(dir));

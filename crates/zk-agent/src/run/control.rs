@@ -302,6 +302,7 @@ pub(crate) fn concerns_model(error: &AgentError) -> bool {
         | AgentError::TurnLimit { .. }
         | AgentError::Budget { .. }
         | AgentError::Parked { .. }
+        | AgentError::AwaitsTime { .. }
         | AgentError::HandedOver
         | AgentError::AwaitsChildren { .. }
         | AgentError::Fenced

@@ -406,6 +406,7 @@ impl Driver {
                 | AgentError::TurnLimit { .. }
                 | AgentError::Budget { .. }
                 | AgentError::Parked { .. }
+                | AgentError::AwaitsTime { .. }
                 | AgentError::HandedOver
                 | AgentError::AwaitsChildren { .. }
                 | AgentError::Fenced
@@ -419,6 +420,7 @@ impl Driver {
         if let Some(leg) = self.state.cx.service::<Leg>()
             && let Err(
                 AgentError::Parked { question: Some(_), .. }
+                | AgentError::AwaitsTime { .. }
                 | AgentError::AwaitsChildren { .. }
                 | AgentError::Budget { .. }
                 | AgentError::HandedOver

@@ -1,13 +1,14 @@
 //! Legs of a run that outlives its worker: handover, questions and mail.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use zk_core::events::SteerKind;
-use zk_core::kernel::{Cause, EmitError, HookError};
+use zk_core::events::{CallRef, SteerKind};
+use zk_core::kernel::{Cause, Cx, EmitError, HookError};
 use zk_core::model::{AgentError, EntryId, MailId, Message, MessageId};
 use zk_core::service::{
-    ANSWER_ENTRY, Leg, LegAnswer, MailKind, Mailbox, NewEntry, QUESTION_ENTRY, RunStatus, SessionLog,
-    StoreError, StoredQuestion,
+    ANSWER_ENTRY, Clock, Leg, LegAnswer, MailKind, Mailbox, NewEntry, ParkedQuestion, ParkedWait,
+    QUESTION_ENTRY, RunStatus, SessionLog, StoreError, StoredQuestion, StoredWait, WAIT_ENTRY,
 };
 
 use super::handle::message_of;
@@ -18,8 +19,11 @@ use crate::tools::LeftOpen;
 use crate::turn::Turn;
 use crate::{Machine, Stop};
 
-/// Version of the data of stored questions and answers.
+/// Version of the data of stored questions, answers and waits.
 const QUESTION_VERSION: u32 = 1;
+
+/// Minimum pause before a call that was parked until a time in the past is looked at again.
+const MIN_WAIT: Duration = Duration::from_secs(1);
 
 impl RunState {
     fn leg(&self) -> Option<Arc<Leg>> {
@@ -50,7 +54,7 @@ impl RunState {
         self.leg().is_some() && failed_store(error).is_some_and(|store| leg_error(store).is_some())
     }
 
-    /// Ends the leg with its turn open, stores the question of a parked call, and returns the error that ends
+    /// Ends the leg with its turn open, stores the question or the wait of a parked call, and returns the error that ends
     /// the leg.
     pub(crate) async fn leave_open(
         &self,
@@ -61,32 +65,72 @@ impl RunState {
         if let Some(error) = failure {
             return error;
         }
-        let LeftOpen::Parked { call, reason, question } = left else { return AgentError::HandedOver };
+        let LeftOpen::Parked { call, reason, wait } = left else { return AgentError::HandedOver };
         let tool = call.name.clone();
-        let asked = self.leg().and_then(|leg| leg.asked(&call, &question.digest));
-        let stored = match asked {
-            Some(entry) => Ok(entry),
-            None => {
-                let stored = StoredQuestion {
-                    run_id: self.shared.id.clone(),
-                    turn_id: turn.id.clone(),
-                    call_id: call.call_id.clone(),
-                    tool: tool.clone(),
-                    reason: reason.clone(),
-                    digest: question.digest,
-                    question: question.question,
-                };
-                self.store_entry(QUESTION_ENTRY, &stored).await
+        let stored = match wait {
+            ParkedWait::Answer(question) => {
+                let entry = self.store_question(turn, &call, &reason, *question).await;
+                entry.map(|entry| AgentError::Parked { tool: tool.clone(), reason, question: Some(entry) })
             }
+            ParkedWait::Until(until) => self.store_wait(turn, &call, reason, until).await,
         };
         match stored {
-            Ok(entry) => AgentError::Parked { tool, reason, question: Some(entry) },
+            Ok(parked) => parked,
             Err(error) => leg_error(&error).unwrap_or_else(|| {
                 AgentError::Usage(format!(
-                    "the question about a call of `{tool}` was not stored, so nobody can answer it: {error}"
+                    "the wait of a call of `{tool}` was not stored, so no other leg can go on with it: {error}"
                 ))
             }),
         }
+    }
+
+    /// Stores the question about a call, unless it was stored before, and returns its entry.
+    async fn store_question(
+        &self,
+        turn: &Turn,
+        call: &CallRef,
+        reason: &str,
+        asked: ParkedQuestion,
+    ) -> Result<EntryId, StoreError> {
+        if let Some(entry) = self.leg().and_then(|leg| leg.asked(call, &asked.digest)) {
+            return Ok(entry);
+        }
+        let stored = StoredQuestion {
+            run_id: self.shared.id.clone(),
+            turn_id: turn.id.clone(),
+            call_id: call.call_id.clone(),
+            tool: call.name.clone(),
+            reason: reason.to_owned(),
+            digest: asked.digest,
+            question: asked.question,
+        };
+        self.store_entry(QUESTION_ENTRY, &stored).await
+    }
+
+    /// Stores the time for which a call waits, unless it was stored before, and returns the error that ends the leg.
+    async fn store_wait(
+        &self,
+        turn: &Turn,
+        call: &CallRef,
+        reason: String,
+        until: SystemTime,
+    ) -> Result<AgentError, StoreError> {
+        let until = round_up_to_ms(until);
+        if self.leg().and_then(|leg| leg.waits_until(call)) != Some(until) {
+            let stored = StoredWait {
+                run_id: self.shared.id.clone(),
+                turn_id: turn.id.clone(),
+                call_id: call.call_id.clone(),
+                tool: call.name.clone(),
+                reason: reason.clone(),
+                until,
+            };
+            self.store_entry(WAIT_ENTRY, &stored).await?;
+        }
+        let now = now(&self.cx);
+        // A gate that parks until a time in the past keeps no worker busy.
+        let until = if until > now { until } else { now + MIN_WAIT };
+        Ok(AgentError::AwaitsTime { tool: call.name.clone(), reason, until })
     }
 
     /// Reads the session's mail: queues messages, stores answers, and stops the run if asked to.
@@ -171,7 +215,7 @@ pub(super) fn end_turn(
 ) -> Result<Option<AgentError>, AgentError> {
     match ended {
         Ok(ended) => machine.turn_done(ended),
-        Err(error @ AgentError::Parked { question: Some(_), .. }) => {
+        Err(error @ (AgentError::Parked { question: Some(_), .. } | AgentError::AwaitsTime { .. })) => {
             machine.turn_left_open(Stop::Parked);
             return Ok(Some(error));
         }
@@ -182,6 +226,19 @@ pub(super) fn end_turn(
         Err(error) => return Err(error),
     }
     Ok(None)
+}
+
+/// Returns the time by the clock of a run.
+pub(crate) fn now(cx: &Cx) -> SystemTime {
+    cx.service::<dyn Clock>().map_or_else(SystemTime::now, |clock| clock.now())
+}
+
+/// Rounds a time up to whole milliseconds, as sessions and engines store it.
+fn round_up_to_ms(time: SystemTime) -> SystemTime {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let excess = since.subsec_nanos() % 1_000_000;
+    let missing = if excess == 0 { 0 } else { 1_000_000 - excess };
+    time.checked_add(Duration::from_nanos(u64::from(missing))).unwrap_or(time)
 }
 
 /// Result of a run whose end an earlier leg stored.

@@ -45,9 +45,9 @@ pub(super) fn add_leg_services(
     if !is_leg {
         return if lineage.is_within_leg() { cx.with_service(Arc::new(WithinLeg)) } else { cx };
     }
-    let (questions, answers) =
-        unfinished.map(|run| (run.questions.clone(), run.answers.clone())).unwrap_or_default();
-    let cx = cx.with_service(Arc::new(Leg::new(questions, answers)));
+    let leg = unfinished
+        .map(|run| Leg::new(run.questions.clone(), run.answers.clone()).with_waits(run.waits.clone()));
+    let cx = cx.with_service(Arc::new(leg.unwrap_or_default()));
     match ledger {
         Some(ledger) => cx.with_service(Arc::new(LegLedger(ledger.clone()))),
         None => cx,

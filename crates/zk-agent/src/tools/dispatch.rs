@@ -1,6 +1,7 @@
 mod earlier;
 mod repeated_reads;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -13,13 +14,14 @@ use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 use zk_core::events::CallRef;
 use zk_core::kernel::Cx;
-use zk_core::model::{AgentError, Block, Concurrency, Message, ToolCall};
-use zk_core::service::{Leg, OpenTurn, ParkedQuestion, STOPPED_BEFORE_CALL};
+use zk_core::model::{AgentError, Block, Concurrency, Message, ToolCall, utc_time};
+use zk_core::service::{Leg, OpenTurn, ParkedWait, STOPPED_BEFORE_CALL};
 
 use super::CallContext;
 use super::call::{CallOutcome, Calls, concurrency, skip_call};
 use super::execute::CallCancel;
 use super::preflight::{Preflight, Ready};
+use crate::run::now;
 use earlier::earlier_results;
 use repeated_reads::RepeatedReads;
 
@@ -36,6 +38,8 @@ const MAX_CALLS_PER_ANSWER: usize = 10_000;
 const CUT_SHORT: &str = "Aborted: the run was stopped while this call was running. Its effects are unknown.";
 const PARKED: &str = "Skipped: a call before this one waits for approval. It was not run.";
 const INTERRUPTED: &str = "Skipped: the user sent a message before this call. It was not run.";
+const UNANSWERED: &str =
+    "Skipped: the user sent a message instead of the answer for which this call waited. It was not run.";
 
 /// Results of a batch, one for each call, in the order of the calls.
 pub(crate) struct Batch {
@@ -50,8 +54,8 @@ pub(crate) struct Batch {
 
 /// Cause for which a leg leaves a turn open.
 pub(crate) enum LeftOpen {
-    /// A call waits for the answer to a question.
-    Parked { call: Arc<CallRef>, reason: String, question: Box<ParkedQuestion> },
+    /// A call waits for the answer to a question, or for a time.
+    Parked { call: Arc<CallRef>, reason: String, wait: ParkedWait },
     /// Another worker continues the run.
     HandedOver,
 }
@@ -94,11 +98,11 @@ pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message, open:
         match in_flight.run_while_draining(shared.preflight(call, info.clone())).await {
             None | Some(Preflight::Stopped) => break,
             Some(Preflight::Settled(settled)) => in_flight.store_outcome(index, settled),
-            Some(Preflight::Parked { reason, question: Some(question), .. }) if leg.is_some() => {
-                left_open = Some(LeftOpen::Parked { call: info.clone(), reason, question });
+            Some(Preflight::Parked { reason, wait: Some(wait), .. }) if leg.is_some() => {
+                left_open = Some(LeftOpen::Parked { call: info.clone(), reason, wait });
                 break;
             }
-            Some(Preflight::Parked { settled, tool, reason, question: _ }) => {
+            Some(Preflight::Parked { settled, tool, reason, wait: _ }) => {
                 in_flight.store_outcome(index, settled);
                 parked = Some(AgentError::Parked { tool, reason, question: None });
                 break;
@@ -134,12 +138,12 @@ pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message, open:
             None if index >= MAX_CALLS_PER_ANSWER => skip_call(cx, info, &too_many_calls(calls.len())).await,
             None => {
                 let reason = match (aborted, begun.contains(&index)) {
-                    (true, true) => CUT_SHORT,
-                    (true, false) => STOPPED_BEFORE_CALL,
-                    (false, _) if parked.is_some() => PARKED,
-                    (false, _) => INTERRUPTED,
+                    (true, true) => CUT_SHORT.into(),
+                    (true, false) => STOPPED_BEFORE_CALL.into(),
+                    (false, _) if parked.is_some() => PARKED.into(),
+                    (false, _) => interrupted_reason(leg.as_deref(), info, cx),
                 };
-                skip_call(cx, info, reason).await
+                skip_call(cx, info, &reason).await
             }
         };
         bytes += settled.bytes;
@@ -150,6 +154,20 @@ pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message, open:
     context.history.repeats().end_batch(&failures);
     shared.announce_end(&calls, &refs, &results).await;
     Batch { results, bytes, failure: failure.or(parked), left_open: None }
+}
+
+/// Returns the message for the model about a call that a message of the user came before.
+fn interrupted_reason(leg: Option<&Leg>, call: &CallRef, cx: &Cx) -> Cow<'static, str> {
+    let Some(leg) = leg else { return INTERRUPTED.into() };
+    match leg.waits_until(call).filter(|until| *until > now(cx)) {
+        Some(until) => format!(
+            "Ended early: the user sent a message before the wait of this call was over, at {}. The call did nothing.",
+            utc_time(until)
+        )
+        .into(),
+        None if leg.is_unanswered(call) => UNANSWERED.into(),
+        None => INTERRUPTED.into(),
+    }
 }
 
 /// Returns the message for the model about a call above the limit.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use zk_core::events::{CallRef, Coercion, ToolErrored, ToolUnknown, ValidationReject};
 use zk_core::model::{Approved, Concurrency, Effect, Effects, ToolCall, ToolError, ToolErrorKind};
-use zk_core::service::{Files, Gated, NotRun, ParkedQuestion, Tool, Validated};
+use zk_core::service::{Files, Gated, NotRun, ParkedWait, Tool, Validated};
 
 use super::call::{CallOutcome, Calls, call_outcome, concurrency, failed_outcome};
 use super::nearest::nearest_names;
@@ -24,12 +24,12 @@ pub(super) struct Ready {
 pub(super) enum Preflight {
     Settled(CallOutcome),
     Ready(Ready),
-    /// The call was parked: it waits for a person who is not present. The batch and the run end.
+    /// The call was parked: it waits for a person who is not present, or for a time. The batch and the run end.
     Parked {
         settled: CallOutcome,
         tool: String,
         reason: String,
-        question: Option<Box<ParkedQuestion>>,
+        wait: Option<ParkedWait>,
     },
     /// The run was stopped before the call was approved.
     Stopped,
@@ -40,8 +40,8 @@ fn not_run_result(call: &CallRef, why: NotRun) -> Preflight {
     let settled = failed_outcome(call, why.to_string());
     match why {
         NotRun::Invalid { .. } | NotRun::Blocked { .. } => Preflight::Settled(settled),
-        NotRun::Parked { reason, question } => {
-            Preflight::Parked { settled, tool: call.name.clone(), reason, question }
+        NotRun::Parked { reason, wait } => {
+            Preflight::Parked { settled, tool: call.name.clone(), reason, wait }
         }
         NotRun::Stopped => Preflight::Stopped,
     }

@@ -50,6 +50,7 @@ fn describe(error: &AgentError, phrases: &ProgramPhrases, sign_in: SignIn) -> St
         }
         AgentError::Hook(error) => hook_error(error),
         AgentError::Parked { .. }
+        | AgentError::AwaitsTime { .. }
         | AgentError::HandedOver
         | AgentError::AwaitsChildren { .. }
         | AgentError::Fenced

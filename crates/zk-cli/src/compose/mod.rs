@@ -93,6 +93,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     let tools = ToolsOptions {
         outside,
         attended,
+        outlives_worker: host.lease.is_some(),
         shell_bounds,
         ..sandbox::with_git(&app.work.machine, app.settings.tools.clone().sorted_limits())
     };

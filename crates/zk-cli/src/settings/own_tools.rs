@@ -1,7 +1,7 @@
 use zk_permission::KnownTools;
 
 /// Tools that belong to a run or to a person, whoever registers them.
-pub(crate) const TOOLS_OF_RUNS: [&str; 14] = [
+pub(crate) const TOOLS_OF_RUNS: [&str; 15] = [
     "agents",
     "apply_changes",
     "ask_user",
@@ -16,6 +16,7 @@ pub(crate) const TOOLS_OF_RUNS: [&str; 14] = [
     "todo_read",
     "todo_write",
     "tool_search",
+    "wait",
 ];
 
 /// Names of all tools that zk itself may offer, in some contexts or settings only. A name may come twice.

@@ -137,7 +137,7 @@ fn a_parked_run_is_approved_later() {
         ended
     };
     let told = worker(&["--permission-mode", "ask"]).stderr;
-    assert!(told.contains("`shell` waits for approval: ") && !told.contains("--allow-all"), "{told}");
+    assert!(told.contains("`shell` waits for an answer: ") && !told.contains("--allow-all"), "{told}");
     let parked = run(&person);
     assert_eq!(parked["phase"], "parked", "{parked}");
     assert!(serde_json::to_string(&parked).unwrap().len() <= 4096);

@@ -1,11 +1,11 @@
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Budget, EntryId, RunId, Spent};
+use super::{Budget, EntryId, RunId, Spent, utc_time};
 use crate::kernel::EmitError;
 
 /// Class of a provider error, for callers to match on instead of on text.
@@ -283,7 +283,7 @@ pub enum AgentError {
         wanted: Spent,
     },
     /// A parked call waits for a person who is not present. The conversation can be resumed.
-    #[error("`{tool}` waits for approval: {reason}")]
+    #[error("`{tool}` waits for an answer: {reason}")]
     Parked {
         /// Canonical name of the tool.
         tool: String,
@@ -291,6 +291,16 @@ pub enum AgentError {
         reason: String,
         /// Entry of the question whose answer the run goes on with, in a leg. The turn is open then.
         question: Option<EntryId>,
+    },
+    /// A parked call waits for a time, at which another leg goes on with it.
+    #[error("`{tool}` waits until {}: {reason}", utc_time(*until))]
+    AwaitsTime {
+        /// Canonical name of the tool.
+        tool: String,
+        /// Reason for the wait.
+        reason: String,
+        /// Time at which the wait is over.
+        until: SystemTime,
     },
     /// The leg ended because its worker is to end; another leg goes on with the run.
     #[error("the run was handed over: another worker goes on with it")]
@@ -374,6 +384,7 @@ impl AgentError {
             | Self::TurnLimit { .. }
             | Self::Budget { .. }
             | Self::Parked { .. }
+            | Self::AwaitsTime { .. }
             | Self::HandedOver
             | Self::AwaitsChildren { .. }
             | Self::Fenced

@@ -17,6 +17,7 @@ mod models;
 mod size;
 mod tool;
 mod usage;
+mod utc_time;
 pub mod wire;
 
 pub use address::{is_public_address, public_parts};
@@ -42,4 +43,5 @@ pub use tool::{
     Display, Effect, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec, output_bytes,
 };
 pub use usage::{ModelStats, Spending, Stats, TurnUsage, Usage};
+pub use utc_time::utc_time;
 pub use wire::{IdRule, MediaTypes, ThinkingReplay, WireReady, WireRules};

@@ -68,13 +68,13 @@ pub use session::{
     ChildRunsError, ChildState, CompactionMark, CustomEntry, CutMark, DebugDump, Durability, ENTRY_VERSION,
     Entry, EntryData, EntryKind, EntryVisitor, LeftSession, Leg, LegAnswer, LiveEntries, Lock,
     MAX_MAIL_BYTES, Mail, MailKind, Mailbox, MessageVisitor, NewEntry, NewSession, OpenSession, OpenTurn,
-    OutlineKind, OutlineRow, ParkedCall, ParkedQuestion, QUESTION_ENTRY, RUN_BUDGET_ENTRY, Relay,
+    OutlineKind, OutlineRow, ParkedCall, ParkedQuestion, ParkedWait, QUESTION_ENTRY, RUN_BUDGET_ENTRY, Relay,
     RelayListener, RelayPiece, RelaySide, RelaySignal, RunBudget, RunStatus, SKILL_TAG, SKILL_TOOL,
     SessionFilter, SessionInfo, SessionLog, SessionOutline, SessionScan, SessionSnapshot, SessionStore,
     SideCallOf, StoreError, StoredCall, StoredCallState, StoredConversation, StoredQuestion, StoredRunBudget,
-    SubAgentEntry, SubAgentStep, SubAgentTexts, UnfinishedRun, Unreadable, WINDOW_OWNER, WithinLeg,
-    check_leaf, count_branches, entry_labels, first_line, has_skill_text, is_remember_line, present_branch,
-    spent_in,
+    StoredWait, SubAgentEntry, SubAgentStep, SubAgentTexts, UnfinishedRun, Unreadable, WAIT_ENTRY,
+    WINDOW_OWNER, WithinLeg, check_leaf, count_branches, entry_labels, first_line, has_skill_text,
+    is_remember_line, present_branch, spent_in,
 };
 #[cfg(feature = "typed")]
 pub use tool::FnTool;

@@ -118,6 +118,7 @@ fn failure_of(error: &AgentError) -> SupervisorFailure {
         | AgentError::TurnLimit { .. }
         | AgentError::Budget { .. }
         | AgentError::Parked { .. }
+        | AgentError::AwaitsTime { .. }
         | AgentError::HandedOver
         | AgentError::AwaitsChildren { .. }
         | AgentError::Fenced

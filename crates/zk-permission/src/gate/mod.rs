@@ -222,7 +222,7 @@ impl Handler<ToolGate> for Granted {
         };
         if let Decided { refusal: Some(reason), question: Some(question), .. } = decided {
             // Decided, and recorded, once there is an answer.
-            return Ok(Some(Ruling::Park(ParkedCall { reason, question: Some(question) })));
+            return Ok(Some(Ruling::Park(ParkedCall::asking(*question, reason))));
         }
         let refusal = decided.refusal.clone();
         cx.emit(self.record(gate, decided, judgement)).await?;

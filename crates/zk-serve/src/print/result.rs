@@ -244,7 +244,7 @@ fn stop_reason(outcome: &RunOutcome) -> &str {
         Err(AgentError::Aborted) => "aborted",
         Err(AgentError::TurnLimit { .. }) => "turn_limit",
         Err(AgentError::Budget { .. }) => "budget",
-        Err(AgentError::Parked { .. }) => "parked",
+        Err(AgentError::Parked { .. } | AgentError::AwaitsTime { .. }) => "parked",
         Err(AgentError::HandedOver) => "handed_over",
         Err(AgentError::AwaitsChildren { .. }) => "awaits_children",
         Err(AgentError::Fenced) => "fenced",

@@ -4,7 +4,7 @@ use zk_core::model::{EntryId, RunId, SessionId};
 use zk_core::service::{
     ANSWER_ENTRY, CustomEntry, Entry, EntryKind, LegAnswer, LiveEntries, Mail, MailKind, OpenTurn,
     QUESTION_ENTRY, RunBudget, SessionStore, StoreError, StoredCall, StoredCallState, StoredQuestion,
-    UiAnswer, UnfinishedRun, spent_in,
+    StoredWait, UiAnswer, UnfinishedRun, WAIT_ENTRY, spent_in,
 };
 
 use super::loaded::Loaded;
@@ -28,10 +28,12 @@ pub enum AnswerRefused {
         question: EntryId,
     },
     /// The answer is none of the question's choices.
-    #[error("that is no answer that question `{question}` offers; answer yes or no")]
+    #[error("that is no answer that question `{question}` offers; it offers {offered}")]
     NotOffered {
         /// Entry of the question.
         question: EntryId,
+        /// Description of the answers that the question offers.
+        offered: String,
     },
     /// The store failed.
     #[error(transparent)]
@@ -84,7 +86,8 @@ pub async fn answer_question(
         return Err(AnswerRefused::Answered { question: question.clone() });
     }
     if answer == UiAnswer::Absent || !asked.question.allows(&answer) {
-        return Err(AnswerRefused::NotOffered { question: question.clone() });
+        let offered = asked.question.describe_answers();
+        return Err(AnswerRefused::NotOffered { question: question.clone(), offered });
     }
     let mail = Mail::new(MailKind::Answer { question: question.clone(), answer });
     match store.post_mail(session, &mail).await {
@@ -131,6 +134,7 @@ pub(crate) fn take_unfinished(run: &RunId, live: &LiveEntries, loaded: &mut Load
         answers: valid_answers(entries, &questions),
         budget,
         questions,
+        waits: waits(run, entries),
     })
 }
 
@@ -158,6 +162,12 @@ fn questions(entries: &[Entry]) -> Vec<(EntryId, StoredQuestion)> {
     let read =
         |entry: &Entry| Some((entry.id.clone(), agent_entry(entry, QUESTION_ENTRY)?.data.read().ok()?));
     entries.iter().filter_map(read).collect()
+}
+
+/// Waits of a run for a time.
+fn waits(run: &RunId, entries: &[Entry]) -> Vec<StoredWait> {
+    let read = |entry: &Entry| -> Option<StoredWait> { agent_entry(entry, WAIT_ENTRY)?.data.read().ok() };
+    entries.iter().filter_map(read).filter(|wait| wait.run_id == *run).collect()
 }
 
 /// Stored answers to `questions` that are among the choices of their question.

@@ -27,13 +27,13 @@ use zk_testkit::{Asked, Script, ScriptedProvider, Turn};
 
 /// A worker that dies at its n-th step: it goes no further, and everything it runs is dropped.
 #[derive(Clone, Default)]
-struct Death {
-    steps_left: Arc<Mutex<Option<usize>>>,
-    died: Arc<Notify>,
+pub(crate) struct Death {
+    pub(crate) steps_left: Arc<Mutex<Option<usize>>>,
+    pub(crate) died: Arc<Notify>,
 }
 
 impl Death {
-    async fn step(&self) {
+    pub(crate) async fn step(&self) {
         let dies = match &mut *self.steps_left.lock().unwrap() {
             None => false,
             Some(0) => true,
@@ -50,9 +50,9 @@ impl Death {
 }
 
 /// A session whose worker may die before and after each append.
-struct Mortal {
-    inner: Arc<dyn OpenSession>,
-    death: Death,
+pub(crate) struct Mortal {
+    pub(crate) inner: Arc<dyn OpenSession>,
+    pub(crate) death: Death,
 }
 
 #[async_trait]
@@ -292,7 +292,7 @@ fn has_open_turn(entries: &[Entry]) -> bool {
     entries.iter().any(|entry| matches!(entry.kind, EntryKind::OpenTurn { .. }))
 }
 
-fn block_on<T>(work: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 

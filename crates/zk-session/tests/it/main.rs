@@ -9,6 +9,8 @@ mod disk;
 #[cfg(test)]
 mod kill;
 #[cfg(test)]
+mod leg_waits;
+#[cfg(test)]
 mod legs;
 #[cfg(test)]
 mod listing;

@@ -1,11 +1,17 @@
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use zk_core::kernel::Cx;
-use zk_core::model::{Display, ToolError, ToolOutput};
-use zk_core::service::{Selection, ToolCx, UiAnswer};
+use sha2::{Digest, Sha256};
+use zk_core::model::{Approved, Display, ToolError, ToolOutput, ToolSpec};
+use zk_core::service::{
+    CallPlace, Leg, ParkedCall, ParkedQuestion, Questions, Selection, Tool, ToolCx, UiAnswer,
+};
 
-use super::{InteractionTool, ask, interaction, parse};
+use super::{InteractionTool, ask, parse};
 use crate::args;
 use crate::text::one_line;
 
@@ -18,7 +24,8 @@ const MAX_QUESTION_BYTES: usize = 4_000;
 /// Advice for a model without a person to answer.
 const NEXT: &str = "decide by yourself, and say in your answer what you assumed";
 
-/// Tool `ask_user`: asks the person to pick a choice or to type an answer.
+/// Tool `ask_user`: asks the person to pick a choice or to type an answer. In a run that outlives its worker, with nobody
+/// there, the question parks the run, and its answer is the result of the call.
 ///
 /// ```
 /// use zk_core::service::Tool;
@@ -86,9 +93,66 @@ impl AskUser {
     }
 }
 
-interaction!(AskUser);
+impl Default for AskUser {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[async_trait]
+impl Tool for AskUser {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        self.0.spec()
+    }
+
+    fn inner(&self) -> Option<&dyn Tool> {
+        Some(&self.0)
+    }
+
+    fn wait_before(&self, call: &Approved, place: &CallPlace) -> Option<ParkedCall> {
+        let leg = place.cx.service::<Leg>()?;
+        let is_attended = place.cx.service::<Questions>().is_some_and(|questions| questions.is_attended());
+        if is_attended || stored_answer(&leg, call).is_some() {
+            return None;
+        }
+        // The call itself tells the model of arguments that do not fit.
+        let asked = read_question(call.args().clone()).ok()?;
+        let question = ParkedQuestion { digest: digest_of(call.args()), question: asked.into() };
+        Some(ParkedCall::asking(question, "the agent asks"))
+    }
+
+    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        match cx.cx.service::<Leg>().and_then(|leg| stored_answer(&leg, call)) {
+            Some(answer) => Ok(tell_answer(answer, read_question(call.args().clone())?.options)),
+            None => self.0.call(call, cx).await,
+        }
+    }
+}
+
+/// Answer to the question of a call that an earlier leg of the run asked.
+fn stored_answer(leg: &Leg, call: &Approved) -> Option<UiAnswer> {
+    leg.answer(call.call(), &digest_of(call.args()), false)
+}
+
+/// SHA-256 of the arguments, as hexadecimal text.
+fn digest_of(args: &Value) -> String {
+    Sha256::digest(args.to_string()).iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
 
 async fn ask_user(args: Value, cx: ToolCx) -> Result<ToolOutput, ToolError> {
+    let asked = read_question(args)?;
+    let options = asked.options.clone();
+    Ok(tell_answer(ask(asked.into(), &cx.cx, NEXT).await?, options))
+}
+
+/// Reads the question of a call.
+///
+/// # Errors
+/// [`ToolError`] for arguments that do not fit.
+fn read_question(args: Value) -> Result<Selection, ToolError> {
     let Args { question, options, descriptions } = parse("ask_user", args)?;
     let (options, descriptions) = described(options.unwrap_or_default(), descriptions.unwrap_or_default());
     let bytes = question.len() + options.iter().chain(&descriptions).map(String::len).sum::<usize>();
@@ -104,25 +168,23 @@ async fn ask_user(args: Value, cx: ToolCx) -> Result<ToolOutput, ToolError> {
         );
         return Err(ToolError::invalid(text));
     }
-    let answer = answer(&question, options, descriptions, &cx.cx).await?;
-    let (text, shown) = match answer {
+    Ok(Selection::new(question, options).described(descriptions).accepting_words())
+}
+
+/// Tells the model an answer to a question with these options.
+fn tell_answer(answer: UiAnswer, options: Vec<String>) -> ToolOutput {
+    let (text, shown) = match words_of(answer, options) {
         Some(answer) => (format!("The user answers: {answer}"), one_line(&answer, 200)),
         None => (format!("The user does not want to answer; {NEXT}"), "not answered".to_owned()),
     };
-    Ok(ToolOutput::text(text).with_display(Display::Line { text: shown }))
+    ToolOutput::text(text).with_display(Display::Line { text: shown })
 }
 
-async fn answer(
-    question: &str,
-    options: Vec<String>,
-    descriptions: Vec<String>,
-    cx: &Cx,
-) -> Result<Option<String>, ToolError> {
-    let asked = Selection::new(question, options.clone()).described(descriptions).accepting_words();
-    match ask(asked.into(), cx, NEXT).await? {
-        UiAnswer::Choice { index } => Ok(options.into_iter().nth(index)),
-        UiAnswer::Text { text } => Ok(Some(text).filter(|text| !text.trim().is_empty())),
-        UiAnswer::No { message } => Ok(message),
+fn words_of(answer: UiAnswer, options: Vec<String>) -> Option<String> {
+    match answer {
+        UiAnswer::Choice { index } => options.into_iter().nth(index),
+        UiAnswer::Text { text } => Some(text).filter(|text| !text.trim().is_empty()),
+        UiAnswer::No { message } => message,
         UiAnswer::Once
         | UiAnswer::Session
         | UiAnswer::Always
@@ -131,6 +193,6 @@ async fn answer(
         | UiAnswer::MoreSession { .. }
         | UiAnswer::MoreAlways { .. }
         | UiAnswer::Contained
-        | UiAnswer::Absent => Ok(None),
+        | UiAnswer::Absent => None,
     }
 }

@@ -1,8 +1,9 @@
-//! Tools that ask the person.
+//! Tools that wait: for the person, or for a time.
 
 mod ask;
 mod interaction;
 mod plan;
+mod wait;
 
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ pub use interaction::InteractionTool;
 use interaction::interaction;
 pub(crate) use plan::Planning;
 pub use plan::{PlanModes, PresentPlan};
+pub use wait::Wait;
 
 use crate::tool_support::stopped;
 

@@ -81,6 +81,24 @@ async fn where_nobody_can_answer_the_tools_that_ask_are_not_offered() {
 }
 
 #[tokio::test]
+async fn a_run_that_outlives_its_worker_may_ask_and_wait() {
+    let options = ToolsOptions { attended: false, outlives_worker: true, ..ToolsOptions::default() };
+    let desk = Desk::with(options.clone());
+    assert!(desk.bus.item::<dyn Tool>("ask_user").is_some() && desk.bus.item::<dyn Tool>("wait").is_some());
+    assert!(desk.bus.item::<dyn Tool>("present_plan").is_none());
+    // A sub-agent inside of a call has no leg of its own.
+    let error = desk.err("wait", json!({ "minutes": 5 })).await;
+    assert!(error.message.contains("without its worker"), "{error}");
+    let error = desk.err("ask_user", json!({ "question": "?" })).await;
+    assert!(error.message.contains("nobody is here"), "{error}");
+    let named = ToolsOptions { only: Some(vec!["wait".to_owned()]), outlives_worker: false, ..options };
+    assert!(
+        Desk::with(named).bus.item::<dyn Tool>("wait").is_none(),
+        "a conversation has no worker to leave"
+    );
+}
+
+#[tokio::test]
 async fn a_person_who_leaves_and_a_run_that_stops_end_the_question() {
     let (desk, front_end) = attended();
     let leaves = async {

@@ -94,8 +94,12 @@ fn own_packages(manifest: &str) -> Result<Vec<String>> {
     let manifest: toml::Table = manifest.parse().context("Cargo.toml cannot be read")?;
     let dependencies = manifest.get("workspace").and_then(|workspace| workspace.get("dependencies"));
     let dependencies = dependencies.and_then(toml::Value::as_table).into_iter().flatten();
-    let is_own = |dependency: &toml::Value| dependency.get("path").is_some();
-    Ok(dependencies.filter(|(_, dependency)| is_own(dependency)).map(|(name, _)| name.clone()).collect())
+    let own = dependencies.filter(|(_, dependency)| dependency.get("path").is_some());
+    let name = |(key, dependency): (&String, &toml::Value)| {
+        let package = dependency.get("package").and_then(toml::Value::as_str);
+        package.unwrap_or(key).to_owned()
+    };
+    Ok(own.map(name).collect())
 }
 
 /// Guide in which requirements of own packages, such as `zk = "0.1"`, are those of another version.

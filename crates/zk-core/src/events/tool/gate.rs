@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::kernel::{Absorb, BoxError, Cx, EmitError, Event, Fold, OnError, Reach, Source, WireReply};
 use crate::model::{Approved, CallRef, Effects, ToolOutput};
-use crate::service::{CallPlace, ParkedCall, ParkedQuestion, Tool};
+use crate::service::{CallPlace, ParkedCall, ParkedWait, Tool};
 
 /// Request to approve a call. All checks that can refuse a call handle this event: a failing handler refuses
 /// the call.
@@ -104,7 +104,7 @@ impl ToolGate {
         Ok(match gate.decision {
             None => GateDecision::Approved(Approved::new(gate.call, gate.args, gate.effects)),
             Some(Decision::Refuse { reason }) => GateDecision::Refused { reason, by },
-            Some(Decision::Park { reason, question }) => GateDecision::Parked { reason, question, by },
+            Some(Decision::Park { reason, wait }) => GateDecision::Parked { reason, wait, by },
             Some(Decision::Substitute { output }) => GateDecision::Substituted { output },
         })
     }
@@ -125,8 +125,8 @@ impl Absorb for ToolGate {
         let (decision, flow) = match reply {
             Ruling::Substitute(output) => (Decision::Substitute { output }, ControlFlow::Continue(())),
             Ruling::Refuse(reason) => (Decision::Refuse { reason }, ControlFlow::Break(())),
-            Ruling::Park(ParkedCall { reason, question }) => {
-                (Decision::Park { reason, question }, ControlFlow::Break(()))
+            Ruling::Park(ParkedCall { reason, wait }) => {
+                (Decision::Park { reason, wait }, ControlFlow::Break(()))
             }
             Ruling::Consent(said) => {
                 self.consents.push(said);
@@ -153,10 +153,10 @@ pub enum Decision {
     Park {
         /// Reason for the wait.
         reason: String,
-        /// Question whose answer lets the call through in a later leg of the run.
+        /// Event with which a later leg of the run asks the gates again.
         #[serde(skip)]
         #[cfg_attr(feature = "schema", schemars(skip))]
-        question: Option<Box<ParkedQuestion>>,
+        wait: Option<ParkedWait>,
     },
     /// The call does not run and gets this result.
     Substitute {
@@ -212,8 +212,8 @@ pub enum GateDecision {
     Parked {
         /// Reason for the wait.
         reason: String,
-        /// Question whose answer lets the call through in a later leg of the run.
-        question: Option<Box<ParkedQuestion>>,
+        /// Event with which a later leg of the run asks the gates again.
+        wait: Option<ParkedWait>,
         /// Source that parked the call.
         by: Option<Source>,
     },

@@ -7,7 +7,7 @@ mod name;
 mod phase;
 mod run;
 mod schedule;
-mod unix_ms;
+pub(in crate::service) mod unix_ms;
 
 pub use cron::{CronError, CronLine};
 pub use error::EngineError;

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::{EngineName, Job, RunPhase, unix_ms};
-use crate::model::{EntryId, RunId, SessionId};
+use crate::model::{EntryId, RunId, SessionId, utc_time};
 use crate::service::RunStatus;
 
 /// Maximum number of child runs that a parked run can wait for in [`Wait::Children`].
@@ -45,7 +45,7 @@ impl fmt::Display for Wait {
         match self {
             Self::Answer(_) => f.write_str("an answer"),
             Self::Mail => f.write_str("a message"),
-            Self::Until(_) => f.write_str("a time"),
+            Self::Until(time) => f.write_str(&utc_time(*time)),
             Self::Budget => f.write_str("a larger budget"),
             Self::Children(runs) if runs.len() == 1 => f.write_str("a child run"),
             Self::Children(runs) => write!(f, "{} child runs", runs.len()),

@@ -17,11 +17,16 @@ fn whole_ms(length: Duration) -> u64 {
     u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }
 
-pub(super) fn serialize<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+pub(in crate::service) fn serialize<S: Serializer>(
+    time: &SystemTime,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     whole_ms(time.duration_since(UNIX_EPOCH).unwrap_or_default()).serialize(serializer)
 }
 
-pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
+pub(in crate::service) fn deserialize<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<SystemTime, D::Error> {
     match Stored::deserialize(deserializer)? {
         Stored::Earlier(time) => Ok(time),
         Stored::Ms(ms) => UNIX_EPOCH

@@ -22,9 +22,10 @@ pub use entry_data::EntryData;
 pub use left_session::LeftSession;
 pub use leg::{
     ANSWER_ENTRY, ChildBudget, ChildRun, ChildRuns, ChildRunsError, ChildState, Leg, LegAnswer,
-    MAX_MAIL_BYTES, Mail, MailKind, Mailbox, OpenTurn, ParkedCall, ParkedQuestion, QUESTION_ENTRY,
-    RUN_BUDGET_ENTRY, Relay, RelayListener, RelayPiece, RelaySide, RelaySignal, RunBudget, StoredCall,
-    StoredCallState, StoredQuestion, StoredRunBudget, UnfinishedRun, WithinLeg, spent_in,
+    MAX_MAIL_BYTES, Mail, MailKind, Mailbox, OpenTurn, ParkedCall, ParkedQuestion, ParkedWait,
+    QUESTION_ENTRY, RUN_BUDGET_ENTRY, Relay, RelayListener, RelayPiece, RelaySide, RelaySignal, RunBudget,
+    StoredCall, StoredCallState, StoredQuestion, StoredRunBudget, StoredWait, UnfinishedRun, WAIT_ENTRY,
+    WithinLeg, spent_in,
 };
 pub use listing::{Lock, SessionFilter, SessionInfo, Unreadable};
 pub use log::{

@@ -18,6 +18,7 @@ use crate::model::{
     Approved, CallId, CallKind, CallLocation, CallRef, Concurrency, Display, Effects, ToolError,
     ToolErrorKind, ToolOutput, ToolSpec,
 };
+use crate::service::ParkedCall;
 
 pub use call::{BegunCall, CallEnd, CallSteps, Gated, NotRun, STOPPED_BEFORE_CALL, Validated, validate};
 pub use call_line::{call_line, main_argument};
@@ -145,6 +146,13 @@ pub trait Tool: Send + Sync {
     /// worker died during the call; the outcome of any other call is reported as unknown.
     fn idempotency(&self, args: &Value) -> Option<String> {
         self.inner().and_then(|inner| inner.idempotency(args))
+    }
+
+    /// Returns the wait that a call of a run that outlives its worker begins with: for an answer or a time. The leg ends
+    /// then, and each later leg asks again, with the answer or the time in the [`Leg`](crate::service::Leg) of `place`; the
+    /// call runs once there is no wait. Only asked in a leg, after all gates. Must not block.
+    fn wait_before(&self, call: &Approved, place: &CallPlace) -> Option<ParkedCall> {
+        self.inner().and_then(|inner| inner.wait_before(call, place))
     }
 
     /// Whether a failure of this call cancels concurrent calls: commands often depend on each other, reads do

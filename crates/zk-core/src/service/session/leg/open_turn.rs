@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{LegAnswer, RunBudget, StoredQuestion};
+use super::{LegAnswer, RunBudget, StoredQuestion, StoredWait};
 use crate::model::{CallId, EntryId, Message, RunId, ToolResult, TurnId, TurnUsage};
 use crate::service::RunStatus;
 
@@ -21,6 +21,8 @@ pub struct UnfinishedRun {
     pub questions: Vec<(EntryId, StoredQuestion)>,
     /// Stored answers to questions of parked runs.
     pub answers: Vec<LegAnswer>,
+    /// Times for which calls of the run were parked.
+    pub waits: Vec<StoredWait>,
     /// Budget of the run, and what it has spent of it.
     pub budget: RunBudget,
 }

@@ -1,8 +1,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
+use super::StoredWait;
 use crate::model::{CallId, CallRef, EntryId, RunId, TurnId};
 use crate::service::{Question, UiAnswer};
 
@@ -47,6 +49,7 @@ pub const ANSWER_ENTRY: &str = "answer";
 pub struct Leg {
     questions: Mutex<Vec<(EntryId, StoredQuestion)>>,
     answers: Mutex<Vec<LegAnswer>>,
+    waits: Vec<StoredWait>,
     goes_on: AtomicBool,
 }
 
@@ -55,7 +58,27 @@ impl Leg {
     #[must_use]
     pub fn new(questions: Vec<(EntryId, StoredQuestion)>, answers: Vec<LegAnswer>) -> Self {
         let (questions, answers) = (Mutex::new(questions), Mutex::new(answers));
-        Self { questions, answers, goes_on: AtomicBool::new(false) }
+        Self { questions, answers, waits: Vec::new(), goes_on: AtomicBool::new(false) }
+    }
+
+    /// Adds the waits for a time that the session of the run holds.
+    #[must_use]
+    pub fn with_waits(self, waits: Vec<StoredWait>) -> Self {
+        Self { waits, ..self }
+    }
+
+    /// Returns the time until which an earlier leg parked a call, also when it is over.
+    #[must_use]
+    pub fn waits_until(&self, call: &CallRef) -> Option<SystemTime> {
+        self.waits.iter().rev().find(|wait| wait.is_of(call)).map(|wait| wait.until)
+    }
+
+    /// Whether an earlier leg parked a call at a question that has no answer.
+    #[must_use]
+    pub fn is_unanswered(&self, call: &CallRef) -> bool {
+        let (questions, answers) = (lock(&self.questions), lock(&self.answers));
+        let last = questions.iter().rev().find(|(_, asked)| asked.is_of(call));
+        last.is_some_and(|(entry, _)| answers.iter().all(|answer| answer.question != *entry))
     }
 
     /// Returns the entry of the question that was stored about the call with this digest.
@@ -116,15 +139,6 @@ fn lock<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WithinLeg;
 
-/// Reason for which a gate parks a call, with the question that would let it through.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ParkedCall {
-    /// Reason for the wait.
-    pub reason: String,
-    /// The question; without one no answer can be given, and the run ends.
-    pub question: Option<Box<ParkedQuestion>>,
-}
-
 /// Question about a parked call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParkedQuestion {
@@ -132,18 +146,6 @@ pub struct ParkedQuestion {
     pub digest: String,
     /// The question to a person.
     pub question: Question,
-}
-
-impl From<String> for ParkedCall {
-    fn from(reason: String) -> Self {
-        Self { reason, question: None }
-    }
-}
-
-impl From<&str> for ParkedCall {
-    fn from(reason: &str) -> Self {
-        reason.to_owned().into()
-    }
 }
 
 /// Question of a parked run in its session.
@@ -169,7 +171,11 @@ impl StoredQuestion {
     /// Whether the question is about the call with this digest in its turn. Providers repeat the ids of calls
     /// in later turns.
     fn is_about(&self, call: &CallRef, digest: &str) -> bool {
-        self.turn_id == call.turn_id && self.call_id == call.call_id && self.digest == digest
+        self.is_of(call) && self.digest == digest
+    }
+
+    fn is_of(&self, call: &CallRef) -> bool {
+        self.turn_id == call.turn_id && self.call_id == call.call_id
     }
 }
 

@@ -18,7 +18,9 @@ use crate::events::{
 };
 use crate::kernel::{Cx, EmitError, Source};
 use crate::model::{Approved, CallKind, CallRef, RunId, ToolError, ToolErrorKind, ToolOutput};
-use crate::service::{CallPlace, ParkedQuestion, Progress, RedactedPieces, Redactor, RunTools, Tool, ToolCx};
+use crate::service::{
+    CallPlace, Leg, ParkedCall, ParkedWait, Progress, RedactedPieces, Redactor, RunTools, Tool, ToolCx,
+};
 
 /// Grace period of a cancelled tool, after which its future is dropped.
 const STOP_GRACE: Duration = Duration::from_millis(2_500);
@@ -73,13 +75,13 @@ pub enum NotRun {
         /// Reason for the refusal or the failure.
         reason: String,
     },
-    /// The call was parked: it waits for a person who is not present.
+    /// The call was parked: it waits for a person who is not present, or for a time.
     #[error("Parked: {reason}. It was not run.")]
     Parked {
         /// Reason for the wait.
         reason: String,
-        /// Question whose answer lets the call through in a later leg of the run.
-        question: Option<Box<ParkedQuestion>>,
+        /// Event with which a later leg of the run goes on with the call.
+        wait: Option<ParkedWait>,
     },
     /// The run was stopped.
     #[error("{STOPPED_BEFORE_CALL}")]
@@ -173,17 +175,24 @@ impl CallSteps {
         }
     }
 
-    /// Asks the gates, and counts the call if they approve it. `tool` is `None` for an unknown name.
+    /// Asks the gates, and counts the call if they approve it. `tool` is `None` for an unknown name. In a leg, the tool may
+    /// park an approved call ([`Tool::wait_before`]).
     ///
     /// # Errors
-    /// [`NotRun`] when a gate refuses, parks or fails, or the run was stopped.
+    /// [`NotRun`] when a gate refuses, parks or fails, the tool parks the call, or the run was stopped.
     pub async fn gate(&self, tool: Option<Arc<dyn Tool>>, args: &Value) -> Result<Gated, NotRun> {
+        let parking = tool.clone().filter(|_| self.cx.service::<Leg>().is_some());
         let gate = ToolGate {
             run_tool_counts: self.run_tool_counts.clone(),
             ..ToolGate::new(self.call.clone(), args.clone(), tool, self.place())
         };
         match gate.pass(&self.cx).await {
             Ok(GateDecision::Approved(approved)) => {
+                let wait = parking
+                    .and_then(|tool| catch_panic(|| tool.wait_before(&approved, &self.place())).flatten());
+                if let Some(parked) = wait {
+                    return Err(self.announce_parked(args, parked, None).await);
+                }
                 self.count_call();
                 Ok(Gated::Approved(approved))
             }
@@ -196,15 +205,8 @@ impl CallSteps {
             Ok(GateDecision::Refused { reason, by }) => {
                 Err(self.announce_blocked(args, reason, by.as_ref()).await)
             }
-            Ok(GateDecision::Parked { reason, question, by }) => {
-                let parked = ToolParked {
-                    call: self.call.clone(),
-                    args: args.clone(),
-                    reason: reason.clone(),
-                    by: by.map(|source| source.to_string()),
-                };
-                let _ = self.cx.emit(parked).await;
-                Err(NotRun::Parked { reason, question })
+            Ok(GateDecision::Parked { reason, wait, by }) => {
+                Err(self.announce_parked(args, ParkedCall { reason, wait }, by.as_ref()).await)
             }
             Err(EmitError::Cancelled { .. }) => Err(NotRun::Stopped),
             Err(EmitError::Hook(error)) => {
@@ -219,6 +221,13 @@ impl CallSteps {
         if let Some(tools) = self.cx.service::<dyn RunTools>() {
             tools.count(&self.call.name);
         }
+    }
+
+    async fn announce_parked(&self, args: &Value, parked: ParkedCall, by: Option<&Source>) -> NotRun {
+        let ParkedCall { reason, wait } = parked;
+        let (call, by) = (self.call.clone(), by.map(ToString::to_string));
+        let _ = self.cx.emit(ToolParked { call, args: args.clone(), reason: reason.clone(), by }).await;
+        NotRun::Parked { reason, wait }
     }
 
     async fn announce_blocked(&self, args: &Value, reason: String, by: Option<&Source>) -> NotRun {

@@ -320,6 +320,69 @@ pub enum Answer {
 }
 
 impl Question {
+    /// Returns the description of the calls that `answer` allows besides the one that the question is about; `None` for an
+    /// answer that allows no others, or that the question does not offer.
+    ///
+    /// ```
+    /// use zk_core::service::{Approval, Question, UiAnswer};
+    ///
+    /// let approval = Approval { session: Some("exactly this call".to_owned()), ..Approval::default() };
+    /// let question = Question::Approve(Box::new(approval));
+    /// assert_eq!(question.granted_by(&UiAnswer::Session), Some("exactly this call"));
+    /// assert_eq!((question.granted_by(&UiAnswer::Once), question.granted_by(&UiAnswer::Always)), (None, None));
+    /// ```
+    #[must_use]
+    pub fn granted_by(&self, answer: &Answer) -> Option<&str> {
+        let Self::Approve(approval) = self else { return None };
+        let more = |index: &usize| approval.more.get(*index);
+        match answer {
+            Answer::Session => approval.session.as_deref(),
+            Answer::Always => approval.always.as_deref(),
+            Answer::WiderSession | Answer::WiderAlways => {
+                approval.wider.as_ref().map(|wider| wider.allows.as_str())
+            }
+            Answer::MoreSession { index } | Answer::MoreAlways { index } => {
+                more(index).map(|wider| wider.allows.as_str())
+            }
+            Answer::Once
+            | Answer::Contained
+            | Answer::No { .. }
+            | Answer::Choice { .. }
+            | Answer::Text { .. }
+            | Answer::Absent => None,
+        }
+    }
+
+    /// Describes the answers that the question offers, such as `yes, yes for the session, or no`.
+    ///
+    /// ```
+    /// use zk_core::service::{Question, Selection};
+    ///
+    /// let options = vec!["8080".to_owned(), "9090".to_owned()];
+    /// let question: Question = Selection::new("Which port?", options).accepting_words().into();
+    /// assert_eq!(question.describe_answers(), "the number of an option from 1 to 2, a text, or no");
+    /// ```
+    #[must_use]
+    pub fn describe_answers(&self) -> String {
+        let words = match self {
+            Self::Approve(approval) => [
+                Some("yes".to_owned()),
+                approval.session.as_ref().map(|_| "yes for the session".to_owned()),
+                approval.always.as_ref().map(|_| "yes always".to_owned()),
+            ],
+            Self::Confirm { .. } | Self::Trust(_) => [Some("yes".to_owned()), None, None],
+            Self::Select(select) => {
+                let count = select.options.len();
+                let number = (count > 0).then(|| format!("the number of an option from 1 to {count}"));
+                [number, select.accepts_words.then(|| "a text".to_owned()), None]
+            }
+            Self::Input { .. } => [Some("a text".to_owned()), None, None],
+        };
+        let words: Vec<String> = words.into_iter().flatten().collect();
+        let comma = if words.len() > 1 { "," } else { "" };
+        format!("{}{comma} or no", words.join(", "))
+    }
+
     /// Whether `answer` is a possible answer to this question. [`Answer::Absent`] always is.
     #[must_use]
     pub fn allows(&self, answer: &Answer) -> bool {
