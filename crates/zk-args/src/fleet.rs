@@ -42,7 +42,7 @@ pub enum FleetAction {
         /// The run's id, or the beginning of it
         run: String,
     },
-    /// Answer the question at which a run is parked: exactly this call may run, once
+    /// Answer the question at which a run is parked: exactly this call may run, once, or from now on in this run
     Approve(ApproveArgs),
     /// Submit the session of a failed or cancelled run again, as a new run
     Retry {
@@ -86,9 +86,9 @@ pub enum FleetAction {
         /// The id, or the beginning of it or of the session's
         id: String,
     },
-    /// Answer the question that a conversation waits with; a permission can only be refused
+    /// Answer the question that a conversation or a run waits with; a permission can only be refused
     Answer {
-        /// The id, or the beginning of it or of the session's
+        /// The id of a run or a conversation, or the beginning of it or of the conversation's session
         id: String,
         /// The number of a choice, yes, no, or a text
         answer: String,
@@ -187,17 +187,31 @@ pub struct ApproveArgs {
     /// The run's id, or the beginning of it
     pub run: String,
     /// Show the question and answer nothing
-    #[arg(long, conflicts_with_all = ["no", "digest"])]
+    #[arg(long, conflicts_with_all = ["no", "digest", "for_session", "always"])]
     pub show: bool,
     /// Refuse the call
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["for_session", "always"])]
     pub no: bool,
+    /// Further calls that a yes is for.
+    #[command(flatten)]
+    pub grant: GrantArgs,
     /// Words to the model, with --no
     #[arg(long, value_name = "TEXT", requires = "no")]
     pub because: Option<String>,
     /// Digest of the call that you read, where nobody can be asked
     #[arg(long, value_name = "DIGEST", conflicts_with = "no")]
     pub digest: Option<String>,
+}
+
+/// Further calls that a yes lets run; none without.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+pub struct GrantArgs {
+    /// Let equal calls run too, for the rest of the run, on any worker
+    #[arg(long)]
+    pub for_session: bool,
+    /// Let equal calls run too, for the rest of the run on any worker, and in later sessions of the worker that goes on
+    #[arg(long, conflicts_with = "for_session")]
+    pub always: bool,
 }
 
 /// Schedule that `zk fleet schedule` sets.

@@ -181,6 +181,7 @@ mod while_typing;
 mod window;
 mod worker;
 mod worker_files;
+mod worker_waits;
 #[cfg(test)]
 mod working_hours;
 #[cfg(test)]

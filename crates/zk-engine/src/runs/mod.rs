@@ -362,6 +362,7 @@ impl Runs {
             UiAnswer::No { message: Some(message) } => {
                 UiAnswer::No { message: Some(self.redactor.redact(&message).into_owned()) }
             }
+            UiAnswer::Text { text } => UiAnswer::Text { text: self.redactor.redact(&text).into_owned() },
             other => other,
         };
         let answered = answer_question(&*self.store, run.job.session(), question, answer).await;

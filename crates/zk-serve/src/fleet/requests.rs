@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use zk_core::model::{Budget, RunId};
 use zk_core::service::{
-    EngineError, EngineName, EngineRun, Job, RunFilter, RunPhase, StoredQuestion, UiAnswer, Wait,
+    EngineError, EngineName, EngineRun, Job, Question, RunFilter, RunPhase, StoredQuestion, UiAnswer, Wait,
 };
 use zk_engine::{Placement, Runs};
 use zk_session::open_questions;
@@ -53,14 +53,61 @@ pub(super) struct SteerRequest {
     text: String,
 }
 
-/// Answer to the question of a run.
+/// Decision about the call that a run waits with.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ApproveRequest {
     digest: Option<String>,
+    /// Calls that the yes is for.
+    #[serde(default, rename = "for")]
+    scope: ApproveScope,
     #[serde(default)]
     no: bool,
     message: Option<String>,
+}
+
+/// Calls that a yes is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ApproveScope {
+    /// The call of the question.
+    #[default]
+    Once,
+    /// Equal calls of the run, too.
+    Session,
+    /// Equal calls of the run, too, and of later sessions of the worker that goes on.
+    Always,
+}
+
+impl ApproveScope {
+    fn to_answer(self) -> UiAnswer {
+        match self {
+            Self::Once => UiAnswer::Once,
+            Self::Session => UiAnswer::Session,
+            Self::Always => UiAnswer::Always,
+        }
+    }
+}
+
+/// Answer to a question that is no permission.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AnswerRequest {
+    text: Option<String>,
+    /// Number of an option, from 1.
+    choice: Option<usize>,
+    #[serde(default)]
+    no: bool,
+}
+
+/// Run with the answer that it was given.
+#[derive(Debug, Serialize)]
+pub(super) struct AnsweredRun {
+    #[serde(flatten)]
+    run: EngineRun,
+    /// Calls that the answer allows from now on, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    granted: Option<String>,
 }
 
 /// Run with the question that it waits with.
@@ -160,21 +207,58 @@ impl Client<'_> {
         self.find(id).await
     }
 
-    /// Answers the question of a run. A yes names the digest of the call that was read.
-    pub(super) async fn approve(&self, id: &str, request: ApproveRequest) -> Result<EngineRun, FleetError> {
-        let run = self.find(id).await?;
-        let asked = self.question(&run).await?;
-        let question = asked.ok_or_else(|| FleetError::NoQuestion(id.to_owned()))?;
+    /// Decides about the call that a run waits with. A yes names the digest of the call that was read.
+    pub(super) async fn approve(&self, id: &str, request: ApproveRequest) -> Result<AnsweredRun, FleetError> {
+        let (run, question) = self.waiting_question(id).await?;
         let answer = match (request.no, request.digest) {
+            (true, _) if request.scope != ApproveScope::Once => {
+                return Err(FleetError::Invalid("`no` is about the call of the question alone".to_owned()));
+            }
             (true, _) => UiAnswer::No { message: request.message },
-            (false, Some(digest)) if digest.eq_ignore_ascii_case(&question.digest) => UiAnswer::Once,
+            (false, Some(digest)) if digest.eq_ignore_ascii_case(&question.digest) => {
+                request.scope.to_answer()
+            }
             (false, Some(_)) => return Err(FleetError::OtherDigest(question.digest)),
             (false, None) => {
                 return Err(FleetError::Invalid("give the `digest` of the call, or `no`".to_owned()));
             }
         };
+        let granted = question.question.granted_by(&answer).map(str::to_owned);
         self.runs.answer(&run, answer).await?;
-        self.find(id).await
+        Ok(AnsweredRun { run: self.find(id).await?, granted })
+    }
+
+    /// Answers a question of a run that is no permission; a permission can only be refused.
+    pub(super) async fn answer(&self, id: &str, request: AnswerRequest) -> Result<AnsweredRun, FleetError> {
+        let (run, question) = self.waiting_question(id).await?;
+        let invalid = |why: &str| Err(FleetError::Invalid(why.to_owned()));
+        let answer = match (request.text, request.choice, request.no) {
+            (None, None, true) => UiAnswer::No { message: None },
+            (Some(text), None, false) => UiAnswer::Text { text },
+            (None, Some(number), false) => match number.checked_sub(1) {
+                Some(index) => UiAnswer::Choice { index },
+                None => return invalid("`choice` is the number of an option, from 1"),
+            },
+            _ => return invalid("give one of `text`, `choice` and `no`"),
+        };
+        match question.question {
+            Question::Approve(_) | Question::Confirm { .. } | Question::Trust(_) if !request.no => {
+                return invalid("the question is about a permission: `approve` gives it");
+            }
+            Question::Approve(_)
+            | Question::Confirm { .. }
+            | Question::Trust(_)
+            | Question::Select(_)
+            | Question::Input { .. } => self.runs.answer(&run, answer).await?,
+        }
+        Ok(AnsweredRun { run: self.find(id).await?, granted: None })
+    }
+
+    /// Returns a run with the question that it waits with.
+    async fn waiting_question(&self, id: &str) -> Result<(EngineRun, StoredQuestion), FleetError> {
+        let run = self.find(id).await?;
+        let question = self.question(&run).await?;
+        Ok((run, question.ok_or_else(|| FleetError::NoQuestion(id.to_owned()))?))
     }
 
     /// Submits a run of a schedule now. Equal keys give one run.

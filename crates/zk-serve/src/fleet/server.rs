@@ -117,6 +117,9 @@ impl FleetServer {
             (Method::POST, ["v1", "runs", id, "approve"]) => {
                 answer_with(StatusCode::ACCEPTED, &client.approve(id, read_body(request).await?).await?)
             }
+            (Method::POST, ["v1", "runs", id, "answer"]) => {
+                answer_with(StatusCode::ACCEPTED, &client.answer(id, read_body(request).await?).await?)
+            }
             (Method::POST, ["v1", "hooks", name]) => {
                 answer_with(StatusCode::CREATED, &client.hook(name, key.as_deref()).await?)
             }

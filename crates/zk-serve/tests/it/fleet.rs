@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 use zk_core::kernel::Source;
 use zk_core::model::{EntryId, Message, SessionId};
 use zk_core::service::{
-    Durability, EngineName, Entry, EntryKind, Job, Lease, LegEnd, Legs, MailKind, NewEntry, NewSession,
-    OpenSession, QUESTION_ENTRY, Question, Redactor, RelayPiece, RelaySignal, RunPhase, RunStatus,
-    ScheduleTimes, SessionFilter, SessionInfo, SessionSnapshot, SessionStore, StoreError, StoredQuestion,
-    Take, Wait,
+    Approval, Durability, EngineName, Entry, EntryKind, Job, Lease, LegEnd, Legs, MailKind, NewEntry,
+    NewSession, OpenSession, QUESTION_ENTRY, Question, Redactor, RelayPiece, RelaySignal, RunPhase,
+    RunStatus, ScheduleTimes, Selection, SessionFilter, SessionInfo, SessionSnapshot, SessionStore,
+    StoreError, StoredQuestion, Take, UiAnswer, Wait,
 };
 use zk_engine::{LocalEngine, Placement, Runs};
 use zk_exec::LocalStateFiles;
@@ -211,9 +211,8 @@ async fn a_run_is_steered_and_aborted() {
     assert_eq!(status, 409, "{late}");
 }
 
-#[tokio::test]
-async fn an_approval_names_the_call_that_was_read() {
-    let desk = Desk::start().await;
+/// Returns a run that is parked at a question.
+async fn parked_run(desk: &Desk, question: Question) -> Job {
     let job = desk.runs.submit("/project", "Do it.", Placement::default()).await.unwrap();
     let question = StoredQuestion {
         run_id: job.run().clone(),
@@ -222,7 +221,7 @@ async fn an_approval_names_the_call_that_was_read() {
         tool: "shell".to_owned(),
         reason: "nobody is here".to_owned(),
         digest: "9f86d081".to_owned(),
-        question: Question::Approve(Box::default()),
+        question,
     };
     let entry = NewEntry::hidden(QUESTION_ENTRY, 1, serde_json::to_value(&question).unwrap())
         .by(&Source::new("zk-agent"));
@@ -231,6 +230,83 @@ async fn an_approval_names_the_call_that_was_read() {
     open.close().await.unwrap();
     drop(open);
     desk.serve_once(LegEnd::Parked(Wait::Answer(ids[0].clone()))).await;
+    job
+}
+
+/// Returns the answers that a run has as mail.
+async fn posted_answers(desk: &Desk, job: &Job) -> Vec<UiAnswer> {
+    let open = desk.runs.store().open_leased(job.session(), &Lease::new(1)).await.unwrap();
+    let mail = open.mail().await.unwrap();
+    let answers = mail.into_iter().filter_map(|mail| match mail.kind {
+        MailKind::Answer { answer, .. } => Some(answer),
+        _ => None,
+    });
+    answers.collect()
+}
+
+#[tokio::test]
+async fn an_approval_for_the_session_is_told_and_posted() {
+    let desk = Desk::start().await;
+    let approval = Approval { session: Some("exactly this call".to_owned()), ..Approval::default() };
+    let job = parked_run(&desk, Question::Approve(Box::new(approval))).await;
+    let approve = format!("POST /v1/runs/{}/approve", job.run());
+    for (body, expected, words) in [
+        (json!({"digest": "9f86d081", "for": "ever"}), 400, "ever"),
+        (json!({"no": true, "for": "session"}), 400, "alone"),
+        (json!({"digest": "9f86d081", "for": "always"}), 409, "yes, yes for the session, or no"),
+        (json!({"digest": "00000000", "for": "session"}), 409, "another call"),
+    ] {
+        let (status, answer) = desk.ask(ALL, &approve, body.clone()).await;
+        assert_eq!(status, expected, "{body}: {answer}");
+        assert!(answer["error"].as_str().unwrap().contains(words), "{body}: {answer}");
+    }
+    let (status, _) =
+        desk.ask(ALL, &format!("POST /v1/runs/{}/answer", job.run()), json!({"text": "yes"})).await;
+    assert_eq!(status, 400, "a permission is no text");
+    let (status, answer) = desk.ask(ALL, &approve, json!({"digest": "9f86d081", "for": "session"})).await;
+    assert_eq!((status, &answer["granted"]), (202, &json!("exactly this call")), "{answer}");
+    assert_eq!(posted_answers(&desk, &job).await, [UiAnswer::Session]);
+}
+
+#[tokio::test]
+async fn a_question_that_is_no_permission_is_answered_by_number_or_in_words() {
+    let desk = Desk::start().await;
+    let ports = || vec!["8080".to_owned(), "9090".to_owned()];
+    let closed: Question = Selection::new("Which port?", ports()).into();
+    let open: Question = Selection::new("Which port?", ports()).accepting_words().into();
+    let words = Question::Input { text: "Which name?".to_owned() };
+    for (question, refused, (body, posted)) in [
+        (
+            closed,
+            vec![(json!({"text": "7"}), 409), (json!({"choice": 3}), 409), (json!({"choice": 0}), 400)],
+            (json!({"choice": 2}), UiAnswer::Choice { index: 1 }),
+        ),
+        (
+            open,
+            vec![(json!({"text": " "}), 409), (json!({"text": "7", "choice": 1}), 400), (json!({}), 400)],
+            (json!({"text": "7070"}), UiAnswer::Text { text: "7070".to_owned() }),
+        ),
+        (words, vec![(json!({"choice": 1}), 409)], (json!({"no": true}), UiAnswer::No { message: None })),
+    ] {
+        let job = parked_run(&desk, question).await;
+        let head = format!("POST /v1/runs/{}/answer", job.run());
+        for (body, expected) in refused {
+            let (status, answer) = desk.ask(ALL, &head, body.clone()).await;
+            assert_eq!(status, expected, "{body}: {answer}");
+        }
+        assert_eq!(posted_answers(&desk, &job).await, []);
+        assert_eq!(desk.ask(ACME, &head, body.clone()).await.0, 404);
+        let (status, answer) = desk.ask(ALL, &head, body.clone()).await;
+        assert_eq!(status, 202, "{body}: {answer}");
+        assert_eq!(desk.ask(ALL, &head, body).await.0, 409, "a question has one answer");
+        assert_eq!(posted_answers(&desk, &job).await, [posted]);
+    }
+}
+
+#[tokio::test]
+async fn an_approval_names_the_call_that_was_read() {
+    let desk = Desk::start().await;
+    let job = parked_run(&desk, Question::Approve(Box::default())).await;
     let id = job.run();
     let (_, shown) = desk.ask(ALL, &format!("GET /v1/runs/{id}"), Value::Null).await;
     assert_eq!(

@@ -12,6 +12,7 @@ use crate::commands::{print, print_text};
 use crate::commands::{runs, serve_fleet};
 use crate::compose::sessions::goals;
 use crate::exit::{Exit, Explain, Failure, Outcome};
+use crate::host::worker_program;
 use crate::mode;
 
 /// Longest wait for a conversation to carry out a request, which it polls once a second.
@@ -79,7 +80,14 @@ pub(crate) fn fleet(app: &AppContext, action: Option<FleetAction>, json: bool) -
             print(machine, &[format!("{} stopped", view.entry.id)])
         }
         FleetAction::Answer { id, answer } => {
-            let view = dir.find(&id)?;
+            let view = match dir.find(&id) {
+                Err(FleetError::Unknown(id)) => {
+                    // The engine may be one of `zk-worker`, which conversations do without.
+                    worker_program::take_over(app)?;
+                    return runs::answer(app, &id, &answer);
+                }
+                found => found?,
+            };
             let entry = &view.entry;
             let none = || FleetError::NoQuestion(entry.id.clone());
             let question = entry.questions.first().ok_or_else(none)?;

@@ -1,12 +1,13 @@
 use std::io::IsTerminal;
 
-use zk_core::service::{EngineRun, RunPhase, StoredQuestion, UiAnswer};
+use zk_core::service::{EngineRun, RunPhase, StoredQuestion, UiAnswer, visible_line};
+use zk_engine::Runs;
 use zk_tui::term::print_stderr;
 
-use super::question::{describe_question, question_lines, question_of};
+use super::question::{describe_question, question_lines, question_of, read_answer};
 use super::{engine, name, runs};
 use crate::app::{AppContext, runtime};
-use crate::args::fleet::ApproveArgs;
+use crate::args::fleet::{ApproveArgs, GrantArgs};
 use crate::commands::print;
 use crate::exit::{Exit, Failure, Outcome};
 
@@ -60,26 +61,73 @@ pub(crate) fn approve(app: &AppContext, args: &ApproveArgs) -> Outcome<Exit> {
     if args.show {
         return show_question(app, &found);
     }
-    let asked = runtime.block_on(question_of(&**runs.store(), &found))?;
-    let Some((_, question)) = asked else {
-        return Err(Failure::failed(match found.phase {
-            RunPhase::Parked => format!("{id} waits for no answer, or has it already"),
-            phase => format!("{id} waits for no answer: it is {phase}"),
-        }));
-    };
+    let question = runtime.block_on(waiting_question(&runs, &found))?;
+    let yes = yes_of(&args.grant);
+    if !args.no && !question.question.allows(&yes) {
+        return Err(Failure::usage(format!(
+            "the question of {id} offers {}: `zk fleet approve {id} --show` shows it",
+            question.question.describe_answers()
+        )));
+    }
+    let granted = question.question.granted_by(&yes).map(visible_line).filter(|_| !args.no);
     let answer = if args.no {
         UiAnswer::No { message: args.because.clone() }
-    } else if ask_to_approve(&question, args.digest.as_deref(), id.as_str())? {
-        UiAnswer::Once
+    } else if ask_to_approve(&question, granted.as_deref(), args.digest.as_deref(), id.as_str())? {
+        yes
     } else {
         return print(&app.work.machine, &[format!("{id} still waits")]);
     };
     runtime.block_on(runs.answer(&found, answer))?;
+    let mut lines = vec![format!("{id} has the answer; a worker goes on with it")];
+    lines.extend(
+        granted.map(|granted| format!("  allowed from now on, on every worker of the run: {granted}")),
+    );
+    print(&app.work.machine, &lines)
+}
+
+/// Answers a question of a run that is no permission.
+pub(crate) fn answer(app: &AppContext, run: &str, typed: &str) -> Outcome<Exit> {
+    let runs = runs(&app.work.machine)?;
+    let id = runtime()?.block_on(async {
+        let found = runs.find(run).await?;
+        let question = waiting_question(&runs, &found).await?;
+        let answer = read_answer(&question.question, typed, found.job.run())?;
+        runs.answer(&found, answer).await?;
+        Ok::<_, Failure>(found.job.run().clone())
+    })?;
     print(&app.work.machine, &[format!("{id} has the answer; a worker goes on with it")])
 }
 
-/// Shows the whole call and asks the person to approve it, unless they gave its digest.
-fn ask_to_approve(question: &StoredQuestion, digest: Option<&str>, run: &str) -> Outcome<bool> {
+/// Returns the question at which a run is parked.
+async fn waiting_question(runs: &Runs, run: &EngineRun) -> Outcome<StoredQuestion> {
+    let asked = question_of(&**runs.store(), run).await?;
+    let id = run.job.run();
+    let none = || {
+        Failure::failed(match run.phase {
+            RunPhase::Parked => format!("{id} waits for no answer, or has it already"),
+            phase => format!("{id} waits for no answer: it is {phase}"),
+        })
+    };
+    asked.map(|(_, question)| question).ok_or_else(none)
+}
+
+/// Returns the yes that the options of the command line stand for.
+fn yes_of(grant: &GrantArgs) -> UiAnswer {
+    match (grant.for_session, grant.always) {
+        (_, true) => UiAnswer::Always,
+        (true, false) => UiAnswer::Session,
+        (false, false) => UiAnswer::Once,
+    }
+}
+
+/// Shows the whole call and asks the person to approve it, unless they gave its digest. `granted` describes what else the
+/// approval allows.
+fn ask_to_approve(
+    question: &StoredQuestion,
+    granted: Option<&str>,
+    digest: Option<&str>,
+    run: &str,
+) -> Outcome<bool> {
     let own = &question.digest;
     match digest {
         Some(given) if given.eq_ignore_ascii_case(own) => return Ok(true),
@@ -96,7 +144,10 @@ fn ask_to_approve(question: &StoredQuestion, digest: Option<&str>, run: &str) ->
         )));
     }
     describe_question(question).iter().for_each(|line| print_stderr(line));
-    print_stderr("let it run? [y/N]");
+    match granted {
+        Some(granted) => print_stderr(&format!("let it run, and from now on {granted}? [y/N]")),
+        None => print_stderr("let it run? [y/N]"),
+    }
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).map_err(Failure::failed)?;
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))

@@ -1,12 +1,19 @@
+use std::collections::BTreeMap;
+
 use zk_chat::age;
 use zk_core::service::{Engine, EngineRun, RunFilter, RunPhase, UnreadableEntry, Wait, visible_line};
 use zk_engine::EngineLocation;
 use zk_tui::term::print_stderr;
 
+use super::question::{question_of, question_title};
 use super::{engine, local_engine};
 use crate::app::{AppContext, runtime};
 use crate::commands::{counted, print, print_text};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::sessions;
+
+/// Most questions whose words the list shows: each is read from its session.
+const MAX_SHOWN_QUESTIONS: usize = 50;
 
 /// Most runs that the overview lists beside the conversations.
 const MAX_OVERVIEW_RUNS: usize = 20;
@@ -23,7 +30,7 @@ pub(crate) fn list(app: &AppContext, active: bool, json: bool) -> Outcome<Exit> 
         let text = serde_json::to_string_pretty(&runs).map_err(Failure::failed)?;
         return print_text(machine, &text);
     }
-    let mut lines: Vec<String> = runs.iter().flat_map(lines_of).collect();
+    let mut lines = described_runs(app, &runs)?;
     lines.extend(unreadable.iter().map(unreadable_line));
     if lines.is_empty() {
         lines.push("there are no runs; `zk fleet submit \"what to do\"` submits one".to_owned());
@@ -45,7 +52,7 @@ pub(crate) fn overview(app: &AppContext) -> Outcome<Vec<String>> {
     let (runs, unreadable) = runtime()?
         .block_on(async { Ok::<_, Failure>((engine.list(&filter).await?, engine.unreadable().await?)) })?;
     let first = runs.len().saturating_sub(MAX_OVERVIEW_RUNS);
-    let mut lines: Vec<String> = runs.iter().skip(first).flat_map(lines_of).collect();
+    let mut lines = described_runs(app, runs.get(first..).unwrap_or_default())?;
     if first > 0 {
         lines.push("more: `zk fleet ls --active`".to_owned());
     }
@@ -58,7 +65,26 @@ fn unreadable_line(entry: &UnreadableEntry) -> String {
     format!("{id}  unreadable {}: {why}", entry.kind)
 }
 
-fn lines_of(run: &EngineRun) -> Vec<String> {
+/// Describes runs, with the words of the questions at which they are parked.
+fn described_runs(app: &AppContext, runs: &[EngineRun]) -> Outcome<Vec<String>> {
+    let is_asking = |run: &&EngineRun| matches!(run.wait, Some(Wait::Answer(_)));
+    let mut titles = BTreeMap::new();
+    if runs.iter().any(|run| is_asking(&run)) {
+        let store = sessions::store(&app.work.machine)?;
+        runtime()?.block_on(async {
+            for run in runs.iter().filter(is_asking).take(MAX_SHOWN_QUESTIONS) {
+                // A session that cannot be read now is listed without the words.
+                if let Ok(Some((_, question))) = question_of(&*store, run).await {
+                    titles.insert(run.job.run(), question_title(&question, run.job.run()));
+                }
+            }
+        });
+    }
+    Ok(runs.iter().flat_map(|run| lines_of(run, titles.get(run.job.run()))).collect())
+}
+
+/// Describes a run; `asked` is the question at which it is parked, with the command that answers it.
+fn lines_of(run: &EngineRun, asked: Option<&(String, String)>) -> Vec<String> {
     let id = run.job.run();
     let worker = match (&run.worker, run.phase) {
         (Some(worker), RunPhase::Running) => format!("  on {worker}"),
@@ -74,11 +100,15 @@ fn lines_of(run: &EngineRun) -> Vec<String> {
     )];
     if let Some(wait) = &run.wait {
         let command = match wait {
-            Wait::Answer(_) => format!(": zk fleet approve {id}"),
+            Wait::Answer(_) => match asked {
+                Some((_, command)) => format!(": {command}"),
+                None => format!(": zk fleet approve {id} --show"),
+            },
             Wait::Budget => format!(": zk fleet raise {id} --budget-usd AMOUNT"),
             Wait::Mail | Wait::Until(_) | Wait::Children(_) => String::new(),
         };
         lines.push(format!("  waits for {wait}{command}"));
+        lines.extend(asked.map(|(words, _)| format!("    {words}")));
     }
     if let Some(failure) = &run.failure {
         lines.push(format!("  failed: {failure}"));

@@ -22,7 +22,7 @@ use crate::exit::{Exit, Explain, Failure, Outcome};
 use crate::sessions;
 
 pub(crate) use change::{raise, retry};
-pub(crate) use decide::{abort, approve, drain, steer};
+pub(crate) use decide::{abort, answer, approve, drain, steer};
 pub(crate) use files::{bring_files, host_name, kept_workspaces};
 pub(crate) use list::{list, overview};
 pub(crate) use place::{attach, handoff, submit};
