@@ -1,9 +1,5 @@
 //! What a run waits for without a worker: answers that last, questions of the model, times; and what its engine never holds.
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a helper of a test that cannot go on fails the test"
-)]
+#![expect(clippy::unwrap_used, reason = "a helper of a test that cannot go on fails the test")]
 
 use std::path::Path;
 
@@ -192,8 +188,7 @@ fn no_file_of_the_engine_holds_what_was_said() {
     }));
     let person = Person::asking(&server);
     let id = submit(&person, &[&format!("Look for {CANARY}s.")]);
-    let engine = person.home().join("state").join("engine");
-    let engine = if engine.is_dir() { engine } else { person.home().join("engine") };
+    let engine = person.home().join("engine");
     let check = |at: &str| {
         let (read, found) = files_with(&engine, CANARY.as_bytes());
         assert!(read > 0, "{at}: no file of the engine in {}", engine.display());
