@@ -59,7 +59,7 @@ pub use files::list_files::ListFiles;
 pub use files::read_file::ReadFile;
 pub use files::read_state::ReadState;
 pub use files::write_file::WriteFile;
-pub use options::{NAMES, ToolsOptions};
+pub use options::{NAMES, Presence, ToolsOptions};
 pub use person::{AskUser, InteractionTool, PlanModes, PresentPlan, Wait};
 pub use plugin::ToolsPlugin;
 pub use policy::{

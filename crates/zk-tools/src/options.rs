@@ -27,6 +27,18 @@ pub(crate) const WAIT: &str = "wait";
 /// Built-in tools that ask the person.
 pub(crate) const ASKING: [&str; 2] = ["ask_user", "present_plan"];
 
+/// Presence of the person whom tools ask.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Presence {
+    /// A person may be here: `ask_user` and `present_plan` are offered.
+    #[default]
+    Here,
+    /// Nobody is here, so neither is offered.
+    Nobody,
+    /// A person answers later, in a run that outlives its worker: `ask_user` parks it, and `wait` is offered.
+    Later,
+}
+
 /// Options of the built-in tools; a person sets some of them as keys of `[tools]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -97,12 +109,9 @@ pub struct ToolsOptions {
     /// only for pushes.
     #[serde(skip)]
     pub git_ssh_prefixes: Vec<(String, bool)>,
-    /// Whether a person may be there to answer `ask_user` and `present_plan`; without, they are not offered.
+    /// Presence of the person whom `ask_user` and `present_plan` ask.
     #[serde(skip)]
-    pub attended: bool,
-    /// Whether runs outlive their workers: `ask_user` parks such a run until it has an answer, and `wait` is offered.
-    #[serde(skip)]
-    pub outlives_worker: bool,
+    pub person: Presence,
     /// Default number of results of a search; 0 means no limit.
     #[schemars(range(min = 1))]
     #[schemars(description = "Results of one search, unless the call says otherwise.")]
@@ -156,8 +165,7 @@ impl Default for ToolsOptions {
             shell_bounds: None,
             git_helper_urls: Vec::new(),
             git_ssh_prefixes: Vec::new(),
-            attended: true,
-            outlives_worker: false,
+            person: Presence::Here,
             grep_results: 250,
             glob_results: 200,
         }

@@ -12,7 +12,7 @@ use zk_core::service::{ContextProducer, Files, PromptSection, SharedReads, Tool}
 use crate::files::mentions::Mentions;
 use crate::files::read_state::reader;
 use crate::guidance::ToolGuidance;
-use crate::options::{ASKING, WAIT};
+use crate::options::{ASKING, Presence, WAIT};
 use crate::person::Planning;
 use crate::policy::ResultCaps;
 use crate::shell::jobs::RunningJobs;
@@ -94,11 +94,12 @@ impl Plugin for ToolsPlugin {
         let all: Vec<String> = NAMES.into_iter().chain([WAIT]).map(str::to_owned).collect();
         let names = self.options.only.as_deref().unwrap_or(&all).iter();
         // A host that lists tools by name gets them in any case.
-        let has_person = self.options.attended || self.options.only.is_some();
+        let has_person = self.options.person == Presence::Here || self.options.only.is_some();
+        let answers_later = self.options.person == Presence::Later;
         let can_be_used = |name: &String| match name.as_str() {
             "grep" => can_search,
-            WAIT => self.options.outlives_worker,
-            "ask_user" => has_person || self.options.outlives_worker,
+            WAIT => answers_later,
+            "ask_user" => has_person || answers_later,
             name => has_person || !ASKING.contains(&name),
         };
         for name in names.filter(|name| can_be_used(name)) {

@@ -32,7 +32,7 @@ use zk_providers::select::{SelectedEndpoint, split_thinking_level};
 use zk_providers::settings::RetrySettings;
 use zk_providers::{Http, SetupError, VendorDialect};
 use zk_session::DumpFiles;
-use zk_tools::{PlanModes, RedactResults, ToolsOptions, ToolsPlugin, VisibleTags};
+use zk_tools::{PlanModes, Presence, RedactResults, ToolsOptions, ToolsPlugin, VisibleTags};
 use zk_tui::TableFences;
 
 pub(crate) use self::host_options::HostOptions;
@@ -92,8 +92,11 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     let shell_bounds = sandbox.is_some().then(|| app.settings.sandbox.describe(is_contained));
     let tools = ToolsOptions {
         outside,
-        attended,
-        outlives_worker: host.lease.is_some(),
+        person: match host.lease {
+            Some(_) => Presence::Later,
+            None if attended => Presence::Here,
+            None => Presence::Nobody,
+        },
         shell_bounds,
         ..sandbox::with_git(&app.work.machine, app.settings.tools.clone().sorted_limits())
     };

@@ -1,4 +1,4 @@
-//! What a run waits for without a worker: answers that last, questions of the model, times; and what its engine never holds.
+//! Waits of runs without a worker: answers that last, questions of the model, times. A canary in the files of the engine.
 #![expect(clippy::unwrap_used, reason = "a helper of a test that cannot go on fails the test")]
 
 use std::path::Path;

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use zk_core::model::{Display, ToolErrorKind};
 use zk_core::service::{FrontEnd, Question, Questions, Selection, Tool, UiAnswer};
-use zk_tools::{InteractionTool, PlanModes, ToolsOptions};
+use zk_tools::{InteractionTool, PlanModes, Presence, ToolsOptions};
 
 use crate::support::Desk;
 
@@ -74,7 +74,7 @@ async fn without_a_person_the_model_is_told_that_nobody_is_there() {
 
 #[tokio::test]
 async fn where_nobody_can_answer_the_tools_that_ask_are_not_offered() {
-    let desk = Desk::with(ToolsOptions { attended: false, ..ToolsOptions::default() });
+    let desk = Desk::with(ToolsOptions { person: Presence::Nobody, ..ToolsOptions::default() });
     assert!(desk.bus.item::<dyn Tool>("ask_user").is_none());
     assert!(desk.bus.item::<dyn Tool>("present_plan").is_none());
     assert!(desk.bus.item::<dyn Tool>("todo_write").is_some());
@@ -82,7 +82,7 @@ async fn where_nobody_can_answer_the_tools_that_ask_are_not_offered() {
 
 #[tokio::test]
 async fn a_run_that_outlives_its_worker_may_ask_and_wait() {
-    let options = ToolsOptions { attended: false, outlives_worker: true, ..ToolsOptions::default() };
+    let options = ToolsOptions { person: Presence::Later, ..ToolsOptions::default() };
     let desk = Desk::with(options.clone());
     assert!(desk.bus.item::<dyn Tool>("ask_user").is_some() && desk.bus.item::<dyn Tool>("wait").is_some());
     assert!(desk.bus.item::<dyn Tool>("present_plan").is_none());
@@ -91,7 +91,7 @@ async fn a_run_that_outlives_its_worker_may_ask_and_wait() {
     assert!(error.message.contains("without its worker"), "{error}");
     let error = desk.err("ask_user", json!({ "question": "?" })).await;
     assert!(error.message.contains("nobody is here"), "{error}");
-    let named = ToolsOptions { only: Some(vec!["wait".to_owned()]), outlives_worker: false, ..options };
+    let named = ToolsOptions { only: Some(vec!["wait".to_owned()]), person: Presence::Here, ..options };
     assert!(
         Desk::with(named).bus.item::<dyn Tool>("wait").is_none(),
         "a conversation has no worker to leave"
