@@ -6,6 +6,9 @@ use vt100::capture::{BasicFormattedCaptureRange, BasicFormattedCaptureState, bas
 /// Rows above the screen that are rendered; what scrolled further away is dropped.
 const MAX_SCROLLED_ROWS: usize = 20_000;
 
+/// Longest line that is rendered without a screen, in bytes; a longer one may have more rows than a screen keeps.
+const MAX_PLAIN_LINE_BYTES: usize = 500;
+
 /// Renders output as a terminal of this many columns and rows shows it: progress bars are resolved, cursor
 /// moves obeyed, colours dropped, and long lines are whole again.
 ///
@@ -15,6 +18,32 @@ const MAX_SCROLLED_ROWS: usize = 20_000;
 /// ```
 #[must_use]
 pub fn render_output(output: &[u8], (columns, rows): (u16, u16)) -> Vec<String> {
+    if let Some(lines) = plain_lines(output) {
+        return lines;
+    }
+    render_on_screen(output, (columns, rows))
+}
+
+/// Lines of an output that is printable ASCII alone, which needs no terminal: rendering costs a screen per command.
+fn plain_lines(output: &[u8]) -> Option<Vec<String>> {
+    let text = std::str::from_utf8(output).ok()?;
+    let mut lines = Vec::new();
+    for line in text.split("\r\n") {
+        if lines.len() >= MAX_SCROLLED_ROWS || line.len() > MAX_PLAIN_LINE_BYTES {
+            return None;
+        }
+        if !line.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            return None;
+        }
+        lines.push(line.trim_end().to_owned());
+    }
+    while lines.last().is_some_and(String::is_empty) {
+        lines.pop();
+    }
+    Some(lines)
+}
+
+fn render_on_screen(output: &[u8], (columns, rows): (u16, u16)) -> Vec<String> {
     let size = |cells: u16, usual: NonZeroU16| NonZeroU16::new(cells).unwrap_or(usual);
     let (rows, columns) = (size(rows, Parser::DEFAULT_ROWS), size(columns, Parser::DEFAULT_COLS));
     let mut parser = Parser::new(rows, columns, MAX_SCROLLED_ROWS);
@@ -54,5 +83,16 @@ mod tests {
         }
         let lines = render_output(many.as_bytes(), (80, 24));
         assert_eq!((lines.len(), &*lines[0], &*lines[99]), (100, "line 0", "line 99"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn output_without_control_characters_is_what_a_screen_would_show(
+            output in "([ -~]{0,90}\r\n){0,40}[ -~]{0,90}",
+            columns in 10_u16..120,
+        ) {
+            let plain = plain_lines(output.as_bytes()).unwrap();
+            proptest::prop_assert_eq!(plain, render_on_screen(output.as_bytes(), (columns, 5)));
+        }
     }
 }
