@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -16,11 +17,15 @@ const END_LINES: usize = 10;
 /// Longest line that the model gets, in characters.
 const MAX_LINE_CHARS: usize = 500;
 
-/// Number of the newest commands whose output the model gets; of older ones it gets the command line and the exit code.
-const MAX_WITH_OUTPUT: usize = 20;
+/// Longest command line that the model gets, in characters.
+const MAX_COMMAND_CHARS: usize = 2_000;
 
-/// Most commands that the model gets at one prompt, the newest ones.
-const MAX_TOLD: usize = 100;
+/// Size of the outputs that the model gets at one prompt, in bytes, those of the newest commands first; of older commands
+/// it gets the command line and the exit code.
+const MAX_OUTPUT_BYTES: usize = 64 * 1024;
+
+/// Size of the text that the model gets at one prompt, in bytes; the oldest commands are left out beyond it.
+const MAX_TEXT_BYTES: usize = 256 * 1024;
 
 /// Context producer for the commands run in the shell since the last prompt: text, exit code, output.
 pub(crate) struct ShellContext {
@@ -69,17 +74,38 @@ pub(crate) fn describe(
         text.push('\n');
     }
     text.push_str("Commands the user ran in it since the last prompt, oldest first.");
-    let told = news.get(news.len().saturating_sub(MAX_TOLD)..).unwrap_or_default();
-    if told.len() < news.len() {
-        text.push_str(&format!(" {} before them are left out.", news.len() - told.len()));
+    // The newest commands take their outputs and hints first, since both are limited.
+    let (mut hints_left, mut output_left, mut text_left) = (MAX_HINTS, MAX_OUTPUT_BYTES, MAX_TEXT_BYTES);
+    let (mut parts, mut silent) = (Vec::new(), 0);
+    for exchange in news.iter().rev() {
+        let mut part = describe_command(exchange, redactor);
+        let rest = (output_left > 0).then(|| describe_output(exchange, &mut hints_left, redactor, blobs));
+        match rest.filter(|rest| rest.len() <= output_left) {
+            Some(rest) => {
+                output_left -= rest.len();
+                part.push_str(&rest);
+            }
+            None => {
+                // Older outputs are left out as well, so that the model knows from where on.
+                output_left = 0;
+                silent += 1;
+            }
+        }
+        if part.len() > text_left {
+            break;
+        }
+        text_left -= part.len();
+        parts.push(part);
     }
-    let mut hints_left = MAX_HINTS;
-    let silent = told.len().saturating_sub(MAX_WITH_OUTPUT);
-    // The newest commands take their hints first, since the number of hints is limited.
-    let newest_first = told.iter().enumerate().rev();
-    let parts: Vec<String> = newest_first
-        .map(|(at, exchange)| describe_one(exchange, at >= silent, &mut hints_left, redactor, blobs))
-        .collect();
+    if parts.len() < news.len() {
+        text.push_str(&format!(" {} before them are left out.", news.len() - parts.len()));
+    }
+    if silent > 0 && parts.len() + silent > news.len() {
+        text.push_str(&format!(
+            " Of the first {}, the output is left out.",
+            parts.len() + silent - news.len()
+        ));
+    }
     for part in parts.iter().rev() {
         text.push('\n');
         text.push_str(part);
@@ -87,33 +113,28 @@ pub(crate) fn describe(
     text
 }
 
-fn describe_one(
-    exchange: &Exchange,
-    with_output: bool,
-    hints_left: &mut usize,
-    redactor: Option<&Redactor>,
-    blobs: Option<&dyn Blobs>,
-) -> String {
+fn describe_command(exchange: &Exchange, redactor: Option<&Redactor>) -> String {
     let clean = |text: &str| cleaned(text, redactor);
     let command = exchange.command.as_deref().map_or_else(|| "(command unknown)".to_owned(), &clean);
+    let command = shortened(&command, MAX_COMMAND_CHARS);
     let end = match exchange.end {
         ExchangeEnd::Code(code) => format!("exit code {code}"),
         ExchangeEnd::Unknown => "exit code unknown".to_owned(),
     };
     let form = if exchange.is_joined { "as the history joins its lines, " } else { "" };
     let dir = exchange.dir.as_deref().map(|dir| format!("in {}, ", clean(dir))).unwrap_or_default();
-    let mut text = format!(
-        "[{}] $ {command}\n({form}{dir}{end}, {:.1} s)",
-        exchange.number,
-        exchange.duration.as_secs_f64()
-    );
-    if exchange.is_full_screen {
-        text.push_str("\n(a full-screen program; its screen is not recorded)");
-        return text;
-    }
-    if !with_output {
-        return text;
-    }
+    format!("[{}] $ {command}\n({form}{dir}{end}, {:.1} s)", exchange.number, exchange.duration.as_secs_f64())
+}
+
+/// Text about the output of a command, which begins with a line end unless it is empty.
+fn describe_output(
+    exchange: &Exchange,
+    hints_left: &mut usize,
+    redactor: Option<&Redactor>,
+    blobs: Option<&dyn Blobs>,
+) -> String {
+    let clean = |text: &str| cleaned(text, redactor);
+    let mut text = String::new();
     push_hints(&mut text, exchange, hints_left, &clean);
     let output = clean(&exchange.output_lines().join("\n"));
     let lines: Vec<&str> = output.lines().collect();
@@ -123,7 +144,9 @@ fn describe_one(
     }
     let left_out = lines.len() - 2 * END_LINES;
     let handle = blobs.and_then(|blobs| blobs.put(output.as_bytes()).ok());
-    let whole = handle.map(|BlobId(id)| format!("; the whole output: {id}")).unwrap_or_default();
+    let whole = handle
+        .map(|BlobId(id)| format!("; `recall` with the handle {id} reads the whole output"))
+        .unwrap_or_default();
     lines.iter().take(END_LINES).for_each(|line| push_line(&mut text, line));
     text.push_str(&format!("\n[{left_out} lines left out{whole}]"));
     lines.iter().skip(lines.len() - END_LINES).for_each(|line| push_line(&mut text, line));
@@ -159,9 +182,14 @@ fn visible(c: char) -> char {
 
 fn push_line(text: &mut String, line: &str) {
     text.push('\n');
-    text.extend(line.chars().take(MAX_LINE_CHARS));
-    if line.chars().nth(MAX_LINE_CHARS).is_some() {
-        text.push('…');
+    text.push_str(&shortened(line, MAX_LINE_CHARS));
+}
+
+/// Beginning of a text, with an ellipsis if there is more of it.
+fn shortened(text: &str, max_chars: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(max_chars) {
+        Some((at, _)) => Cow::Owned(format!("{}…", text.get(..at).unwrap_or_default())),
+        None => Cow::Borrowed(text),
     }
 }
 
@@ -192,7 +220,6 @@ mod tests {
             dir: Some("/srv".to_owned()),
             end: ExchangeEnd::Code(2),
             duration: Duration::from_millis(1_250),
-            is_full_screen: false,
             output: capture,
             size: (80, 24),
             nonce: "".into(),
@@ -235,14 +262,33 @@ mod tests {
         assert_eq!(text.matches("$ ls").count(), MAX_HINTS, "over all commands");
         let (_, last) = text.split_once("\n[40] ").unwrap();
         assert_eq!(last.matches("$ ls").count(), MAX_HINTS, "of the newest one");
-        assert_eq!(text.matches("nobody checked it").count(), MAX_WITH_OUTPUT);
     }
 
     #[test]
-    fn a_thousand_commands_are_told_in_short() {
+    fn a_thousand_commands_are_told_with_their_outputs() {
         let news: Vec<Exchange> = (1..=1_000).map(|n| exchange(n, &format!("cmd{n}"), "out\r\n")).collect();
         let text = describe(&news, None, None, None);
-        assert!(text.contains("900 before them are left out") && !text.contains("$ cmd900\n"), "{text}");
-        assert_eq!(text.matches("\nout").count(), MAX_WITH_OUTPUT);
+        assert!(text.contains("oldest first.\n[1] $ cmd1\n"), "{text}");
+        assert_eq!((text.matches("$ cmd").count(), text.matches("\nout").count()), (1_000, 1_000));
+    }
+
+    #[test]
+    fn outputs_and_commands_beyond_the_limits_are_left_out_from_the_oldest_on() {
+        let output = "out\r\n".repeat(MAX_WHOLE_LINES);
+        let news: Vec<Exchange> = (1..=1_000).map(|n| exchange(n, &format!("cmd{n}"), &output)).collect();
+        let text = describe(&news, None, None, None);
+        let (head, _) = text.split_once('\n').unwrap();
+        let told = text.matches("\nout").count();
+        assert!(told * "\nout".len() <= MAX_OUTPUT_BYTES && told > 10_000, "{told}");
+        let silent = 1_000 - told / MAX_WHOLE_LINES;
+        assert!(
+            head.ends_with(&format!("oldest first. Of the first {silent}, the output is left out.")),
+            "{head}"
+        );
+        assert_eq!(text.matches("$ cmd").count(), 1_000);
+        let long: Vec<Exchange> = (1..=1_000).map(|n| exchange(n, &"x".repeat(9_000), "")).collect();
+        let text = describe(&long, None, None, None);
+        assert!(text.len() <= MAX_TEXT_BYTES + 1_000 && text.contains("before them are left out."));
+        assert!(text.contains("\n[1000] $ xxx") && text.contains("xx…\n"));
     }
 }

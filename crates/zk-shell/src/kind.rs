@@ -43,7 +43,7 @@ impl ShellKind {
         let nonce: String = nonce.chars().filter(is_word).collect();
         let lines = self.script().lines().filter(|line| !is_section_edge(line));
         let script: String = lines.flat_map(|line| [line, "\n"]).collect();
-        script.replace("@NONCE@", &nonce).replace("@UNLESS@", "").replace("@READY@", "__zk_ready")
+        script.replace("@NONCE@", &nonce).replace("@UNLESS@", "")
     }
 
     /// Script for the start file of a shell on a remote host, or in a container. Its marks are hints: everybody can
@@ -68,9 +68,7 @@ impl ShellKind {
             Self::Bash | Self::Zsh => format!(" && -z ${{{INSTANCE_VARIABLE}-}}"),
             Self::Fish => format!("; and not set -q {INSTANCE_VARIABLE}"),
         };
-        // A hint of bash counts the history where a local shell gets ready.
-        let ready = "__zk_number=${HISTCMD-}";
-        script.replace("@NONCE@", HINT_NONCE).replace("@UNLESS@", &unless).replace("@READY@", ready)
+        script.replace("@NONCE@", HINT_NONCE).replace("@UNLESS@", &unless)
     }
 
     fn script(self) -> &'static str {

@@ -28,8 +28,14 @@ pub(crate) struct Line {
     typed: Vec<u8>,
     /// Length of the line, as the shell reported it last.
     pub(crate) reported: Option<usize>,
-    /// Whether the line was entered by the agent.
-    pub(crate) is_by_agent: bool,
+    /// Text of the line itself, as the shell reported it last.
+    pub(crate) reported_text: Option<Vec<u8>>,
+    /// Command that the agent enters, from its paste to its end.
+    pub(crate) agent_command: Option<String>,
+    /// Whether a command has begun and not ended.
+    is_running: bool,
+    /// Number that the history gives to the next command, from the ready mark.
+    next_entry: Option<u64>,
     /// Number of ended commands of the shell.
     pub(crate) ended: u64,
     /// Number of ready marks.
@@ -60,6 +66,8 @@ pub(crate) enum Press {
     Forward,
     /// Call of the agent, if the shell confirms that the line is empty.
     CallIfEmpty,
+    /// Call of the agent, if a shell waits for a line although no mark says so.
+    CallIfWaiting,
     /// Call of the agent.
     Call,
 }
@@ -84,10 +92,15 @@ impl Line {
     /// Decides whether bytes of one read call the agent.
     pub(crate) fn press(&self, bytes: &[u8], keys: CallKeys, is_full_screen: bool) -> Press {
         let [byte] = bytes else { return Press::Forward };
+        // A program on the alternate screen reads, whether marks tell it or not.
+        if is_full_screen {
+            return Press::Forward;
+        }
         match self.phase {
-            Phase::Ready { .. } | Phase::Continued { .. } if *byte == keys.chord => Press::Call,
-            // Without marks nobody knows whether a program reads; one on the alternate screen surely does.
-            Phase::Unmarked if *byte == keys.chord && !is_full_screen => Press::Call,
+            Phase::Ready { .. } | Phase::Continued { .. } | Phase::Unmarked if *byte == keys.chord => {
+                Press::Call
+            }
+            Phase::Busy if *byte == keys.chord => Press::CallIfWaiting,
             Phase::Ready { has_keys: true } if Some(*byte) == keys.trigger && self.typed.is_empty() => {
                 Press::CallIfEmpty
             }
@@ -114,18 +127,24 @@ impl Line {
     /// Updates the state of the prompt by a mark.
     pub(crate) fn apply_mark(&mut self, mark: &Mark) {
         match mark {
-            Mark::Ready { has_keys } => {
+            Mark::Ready { has_keys, next_entry } => {
+                if self.is_running {
+                    // The hook that tells the end was gone.
+                    self.record_end(None);
+                }
                 self.phase = Phase::Ready { has_keys: *has_keys };
+                self.next_entry = *next_entry;
                 self.typed.clear();
                 self.is_joined = false;
                 self.prompts += 1;
             }
-            Mark::Started { .. } => self.phase = Phase::Busy,
+            Mark::Started { .. } => {
+                self.phase = Phase::Busy;
+                self.is_running = true;
+            }
             Mark::Ended { code, .. } => {
                 self.phase = Phase::Busy;
-                self.ended += 1;
-                self.code = Some(*code);
-                self.is_by_agent = false;
+                self.record_end(Some(*code));
             }
             Mark::Continued => {
                 let has_keys = matches!(
@@ -136,14 +155,34 @@ impl Line {
                 self.is_joined = true;
             }
             Mark::Line { len } => self.reported = Some(*len),
+            Mark::LineText(text) => self.reported_text = Some(text.clone()),
             Mark::Definitions(text) => self.definitions = Some(text.clone()),
             Mark::Directory(_) => {}
         }
     }
 
-    /// Returns the command that begins, from the text of its mark and the typed bytes.
-    pub(crate) fn started_command(&self, text: &[u8], source: TextSource) -> StartedCommand {
+    fn record_end(&mut self, code: Option<i32>) {
+        self.is_running = false;
+        self.ended += 1;
+        self.code = code;
+        self.agent_command = None;
+    }
+
+    /// Returns the command that begins, from the text of its mark, the number of the text's entry in the history, and the
+    /// typed bytes.
+    pub(crate) fn started_command(
+        &self,
+        text: &[u8],
+        source: TextSource,
+        entry: Option<u64>,
+    ) -> StartedCommand {
+        if let Some(command) = &self.agent_command {
+            // Known without the history, which may have refused it.
+            return StartedCommand { text: Some(command.clone()), ..StartedCommand::default() };
+        }
         let plain = String::from_utf8_lossy(text).into_owned();
+        let is_older = entry.is_some() && entry != self.next_entry;
+        let source = if is_older { TextSource::OlderHistory } else { source };
         match source {
             TextSource::Line | TextSource::History => {
                 let is_private = text.first().is_none_or(u8::is_ascii_whitespace);
@@ -198,7 +237,7 @@ fn without_joints(text: &str) -> String {
 mod tests {
     use super::*;
 
-    const READY: Mark = Mark::Ready { has_keys: true };
+    const READY: Mark = Mark::Ready { has_keys: true, next_entry: Some(7) };
 
     fn line(steps: &[Result<Mark, &[u8]>]) -> Line {
         let mut line = Line::default();
@@ -214,13 +253,13 @@ mod tests {
     #[test]
     fn the_trigger_acts_only_before_the_first_byte_of_a_line() {
         let keys = CallKeys::default();
-        let started = Mark::Started { text: b"vi".to_vec(), source: TextSource::Line };
+        let started = Mark::Started { text: b"vi".to_vec(), source: TextSource::Line, entry: None };
         let ended = Mark::Ended { code: 0, dir: b"/".to_vec() };
         for (steps, bytes, press) in [
             (vec![], &b"?"[..], Press::Forward),
             (vec![], b"\x1d", Press::Call),
             (vec![Ok(READY)], b"?", Press::CallIfEmpty),
-            (vec![Ok(Mark::Ready { has_keys: false })], b"?", Press::Forward),
+            (vec![Ok(Mark::Ready { has_keys: false, next_entry: None })], b"?", Press::Forward),
             (vec![Ok(READY)], b"??", Press::Forward),
             (vec![Ok(READY)], b"\x1b[200~?\x1b[201~", Press::Forward),
             (vec![Ok(READY), Err(&b"l"[..])], b"?", Press::Forward),
@@ -232,12 +271,15 @@ mod tests {
             (vec![Ok(READY), Ok(Mark::Continued)], b"?", Press::Forward),
             (vec![Ok(READY), Ok(Mark::Continued)], b"\x1d", Press::Call),
             (vec![Ok(READY), Err(&b"vi\r"[..]), Ok(started.clone())], b"?", Press::Forward),
-            (vec![Ok(READY), Err(&b"vi\r"[..]), Ok(started.clone())], b"\x1d", Press::Forward),
+            // Without an end mark nobody knows whether the command goes on.
+            (vec![Ok(READY), Err(&b"vi\r"[..]), Ok(started.clone())], b"\x1d", Press::CallIfWaiting),
             (vec![Ok(READY), Err(&b"vi\r"[..]), Ok(started), Ok(ended), Ok(READY)], b"?", Press::CallIfEmpty),
         ] {
             assert_eq!(line(&steps).press(bytes, keys, false), press, "{steps:?} {bytes:?}");
         }
-        assert_eq!(Line::default().press(b"\x1d", keys, true), Press::Forward);
+        for line in [Line::default(), line(&[Ok(READY)])] {
+            assert_eq!(line.press(b"\x1d", keys, true), Press::Forward, "a full-screen program has the keys");
+        }
     }
 
     #[test]
@@ -261,7 +303,7 @@ mod tests {
             (b"", "ls", older, private(None)),
         ] {
             let line = self::line(&[Ok(READY), Err(typed)]);
-            assert_eq!(line.started_command(text.as_bytes(), source), expected, "{typed:?} {text}");
+            assert_eq!(line.started_command(text.as_bytes(), source, None), expected, "{typed:?} {text}");
         }
         // The history joins lines; what was typed has their ends, unless keys edited it.
         for (typed, source, text, is_joined) in [
@@ -272,8 +314,28 @@ mod tests {
             (b"\x1b[A\r", line, "for a in b; do c; done", false),
         ] {
             let line = self::line(&[Ok(READY), Ok(Mark::Continued), Err(typed)]);
-            let command = line.started_command(b"for a in b; do c; done", source);
+            let command = line.started_command(b"for a in b; do c; done", source, None);
             assert_eq!((command.text.as_deref(), command.is_joined), (Some(text), is_joined), "{typed:?}");
         }
+    }
+
+    #[test]
+    fn a_command_of_the_agent_is_known_although_the_history_refused_it() {
+        let mut line = line(&[Ok(READY)]);
+        line.agent_command = Some("make".to_owned());
+        let command = line.started_command(b"ls", TextSource::History, Some(6));
+        assert_eq!((command.text.as_deref(), command.is_private), (Some("make"), false));
+        line.agent_command = None;
+        assert!(line.started_command(b"ls", TextSource::History, Some(6)).is_private);
+        assert!(!line.started_command(b"ls", TextSource::History, Some(7)).is_private);
+    }
+
+    #[test]
+    fn a_prompt_ends_a_command_whose_end_was_not_told() {
+        let started = Mark::Started { text: b"ls".to_vec(), source: TextSource::Line, entry: None };
+        let mut line = line(&[Ok(READY), Ok(started), Ok(READY)]);
+        assert_eq!((line.ended, line.code), (1, None));
+        line.apply_mark(&READY);
+        assert_eq!(line.ended, 1);
     }
 }

@@ -1,15 +1,17 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
+use std::ops::ControlFlow;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
-use zk_chat::{ConversationFactory, Interrupts, VisitingConversation};
+use zk_chat::{ChatError, ConversationFactory, Interrupts, VisitingConversation};
 use zk_exec::{PersonCommand, PersonTerminal, copy_terminal_size};
 use zk_tui::Modes;
 use zk_tui::term::print_stderr;
@@ -17,17 +19,18 @@ use zk_tui::term::print_stderr;
 use crate::ShellKind;
 use crate::error::ShellError;
 use crate::factory::{Present, ShellFactory};
-use crate::line::CallKeys;
+use crate::line::{CallKeys, Phase};
 use crate::plugin::ShellPlugin;
 use crate::pump::{
-    Input, OutputGate, PumpEvent, RawMode, SharedState, run_input, run_output, wait_for, write_all,
+    Input, OutputGate, PumpEvent, REPORT_WAIT, RawMode, SharedState, run_input, run_output, wait_for,
+    write_all,
 };
 use crate::record::{CaptureState, RecordLimits};
 use crate::settings::ShellSettings;
 use crate::shell_access::ShellAccess;
 use crate::start::{
-    INSTANCE_VARIABLE, InstanceDir, Rescue, START_WAIT, command_with_marks, command_without_marks,
-    random_word,
+    INSTANCE_VARIABLE, InstanceDir, Rescue, START_WAIT, StartChord, command_with_marks,
+    command_without_marks, random_word,
 };
 
 /// Shell that is used without `$SHELL`.
@@ -35,6 +38,16 @@ const USUAL_SHELL: &str = "/bin/sh";
 
 /// Exit code after a hang-up of the terminal, as shells have it.
 const HUNG_UP: u8 = 129;
+
+/// Exit code after a request to end, as shells have it.
+const TERMINATED: u8 = 143;
+
+/// Hidden key that makes bash put its hooks back.
+const REVIVE_KEY: &[u8] = b"\x1b[1007180u";
+
+/// Notice at a prompt without marks.
+const NO_MARKS: &str = "zk: this shell sends no marks any more, so the agent learns nothing of what runs in it and only \
+                        the chord calls it; leave the shell if it runs inside of yours, or start `zk shell` anew\r\n";
 
 /// Stack of a pump's thread, in bytes.
 const PUMP_STACK_BYTES: usize = 256 * 1024;
@@ -156,7 +169,8 @@ where
         access,
         shared,
         present,
-        code: Arc::default(),
+        // Without an exit code of the shell, the shell hangs up with its terminal.
+        code: Arc::new(AtomicU8::new(HUNG_UP)),
         over: CancellationToken::new(),
     };
     let ended = session.run(shell, options.settings.keys());
@@ -241,6 +255,20 @@ fn start_plain(program: &Path, source: io::Error, rescue: &Rescue) -> Result<Per
     Err(ShellError::Start { program: program.to_owned(), source })
 }
 
+/// End of the thread that reads the shell's output, also by a panic: without it nobody would see that the shell ends.
+struct OutputEnd {
+    events: UnboundedSender<PumpEvent>,
+    over: CancellationToken,
+}
+
+impl Drop for OutputEnd {
+    fn drop(&mut self) {
+        // The receiver is gone if the session has ended.
+        let _ = self.events.send(PumpEvent::Ended);
+        self.over.cancel();
+    }
+}
+
 /// Running shell and its conversation.
 struct Session {
     conversation: VisitingConversation,
@@ -268,8 +296,8 @@ impl Session {
         spawn(
             "shell-output",
             Box::new(move || {
-                run_output(&access.terminal, &ended, &nonce, &access.gate, &shared, &events_out);
-                over.cancel();
+                let _end = OutputEnd { events: events_out, over };
+                run_output(&access.terminal, &ended, &nonce, &access.gate, &shared);
             }),
         )?;
         let (access, shared) = (self.access.clone(), self.shared.clone());
@@ -331,15 +359,27 @@ impl Session {
             match next {
                 Some(PumpEvent::NoPrompt) => {
                     is_beginning = false;
-                    rescue.offer_plain_shell(&self.access.gate, &self.shared);
+                    rescue.offer_plain_shell(&self.access.terminal, &self.access.gate, &self.shared);
                 }
-                Some(PumpEvent::Called) => match rescue.process_to_replace(&self.shared) {
-                    Some(pid) => {
-                        kill_process_and_group(pid);
-                        self.access.input.give_to_shell();
+                Some(PumpEvent::Called) => {
+                    match rescue.press_chord(&self.access.terminal, &self.access.gate, &self.shared) {
+                        StartChord::Ask => self.access.input.give_to_shell(),
+                        StartChord::Replace(pid) => {
+                            kill_process_and_group(pid);
+                            self.access.input.give_to_shell();
+                        }
+                        StartChord::Call => {
+                            if self.show_conversation()?.is_break() {
+                                let is_hang_up = self.conversation.block_on(async {
+                                    tokio::time::timeout(Duration::ZERO, hung_up.recv()).await.is_ok()
+                                });
+                                let code = if is_hang_up { HUNG_UP } else { TERMINATED };
+                                self.code.store(code, Ordering::SeqCst);
+                                return Ok(());
+                            }
+                        }
                     }
-                    None => self.show_conversation()?,
-                },
+                }
                 Some(PumpEvent::Gone) => {
                     self.code.store(HUNG_UP, Ordering::SeqCst);
                     return Ok(());
@@ -349,15 +389,24 @@ impl Session {
         }
     }
 
-    /// Draws the conversation below the prompt; then gives the terminal back, and has the prompt redrawn.
-    fn show_conversation(&mut self) -> io::Result<()> {
+    /// Draws the conversation below the prompt; then gives the terminal back, and has the prompt redrawn. Breaks when a signal
+    /// ends zk.
+    fn show_conversation(&mut self) -> io::Result<ControlFlow<()>> {
+        let is_unmarked = self.shared.line().phase == Phase::Busy && !self.revive_marks()?;
         self.access.gate.close();
         write_all(io::stdout(), b"\r\n")?;
+        if is_unmarked {
+            write_all(io::stdout(), NO_MARKS.as_bytes())?;
+        }
         let dir = self.shared.recorder().dir().map(str::to_owned);
         self.conversation.block_on(self.present.set_working_dir(dir));
-        if let Err(error) = self.conversation.call(self.over.clone()) {
-            self.access.raw.leave();
-            print_stderr(&format!("zk: {error}"));
+        match self.conversation.call(self.over.clone()) {
+            Ok(()) => {}
+            Err(ChatError::Terminated) => return Ok(ControlFlow::Break(())),
+            Err(error) => {
+                self.access.raw.leave();
+                print_stderr(&format!("zk: {error}"));
+            }
         }
         self.access.raw.enter()?;
         write_all(io::stdout(), self.shared.modes().restore().as_bytes())?;
@@ -367,7 +416,17 @@ impl Session {
             self.access.redraw()?;
         }
         self.access.input.give_to_shell();
-        Ok(())
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Makes the shell put its hooks back, where it still has the key for it; false if it sends no marks afterwards.
+    fn revive_marks(&self) -> io::Result<bool> {
+        if !self.access.has_start_files(self.shared.shell()) {
+            return Ok(false);
+        }
+        self.access.send(REVIVE_KEY)?;
+        let is_ready = || matches!(self.shared.line().phase, Phase::Ready { .. });
+        Ok(self.conversation.block_on(wait_for(&self.shared, REPORT_WAIT, is_ready)))
     }
 }
 

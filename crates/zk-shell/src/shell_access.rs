@@ -1,5 +1,6 @@
 use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -23,6 +24,14 @@ impl ShellAccess {
     /// Sends bytes to the shell, as if they were typed.
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<()> {
         write_all(&*self.terminal, bytes)
+    }
+
+    /// Whether the process is the shell as zk started it, by the private start file on its command line: one that replaced
+    /// it by `exec` has no keys of zk.
+    pub(crate) fn has_start_files(&self, process: u32) -> bool {
+        let Some(dir) = self.dir.as_ref() else { return false };
+        let line = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        memchr::memmem::find(&line, dir.as_os_str().as_bytes()).is_some()
     }
 
     /// Makes the shell redraw its prompt and line, without a command.

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ring::rand::{SecureRandom, SystemRandom};
 use zk_core::service::make_private_dir;
@@ -13,7 +14,7 @@ use crate::ShellKind;
 
 mod rescue;
 
-pub(crate) use rescue::{Rescue, START_WAIT};
+pub(crate) use rescue::{Rescue, START_WAIT, StartChord};
 
 /// Length of a nonce, and of the random part of a directory's name, in bytes.
 const NONCE_BYTES: usize = 16;
@@ -21,10 +22,22 @@ const NONCE_BYTES: usize = 16;
 /// Variable with the id of the instance, for the shell and its children.
 pub const INSTANCE_VARIABLE: &str = "ZK_SHELL";
 
+/// Name of the file in an instance's directory that is locked as long as the instance lives. A process id would not do:
+/// it may be used again, and other containers have other ones.
+const LOCK_NAME: &str = "lock";
+
+/// Beginning of the name of a directory whose lock is not held yet.
+const NEW_PREFIX: &str = "new-";
+
+/// Age after which a directory that never got its lock belongs to a dead instance.
+const MAX_NEW_AGE: Duration = Duration::from_secs(60);
+
 /// Private directory of one zk instance, removed at its end. Directories of dead instances are removed by later ones.
 #[derive(Debug)]
 pub(crate) struct InstanceDir {
     pub(crate) path: PathBuf,
+    /// Locked file, unlocked when the process ends in any way.
+    _lock: fs::File,
 }
 
 impl InstanceDir {
@@ -43,9 +56,23 @@ impl InstanceDir {
 
     fn create_in(parent: &Path) -> io::Result<Self> {
         remove_dead_directories(parent);
-        let path = parent.join(format!("{}-{}", std::process::id(), random_word()?));
-        fs::DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Self { path })
+        let (process, word) = (std::process::id(), random_word()?);
+        let (new, path) =
+            (parent.join(format!("{NEW_PREFIX}{word}")), parent.join(format!("{process}-{word}")));
+        fs::DirBuilder::new().mode(0o700).create(&new)?;
+        // Under its own name only with its lock, so that no other instance takes it for one of a dead instance.
+        let locked = private_file(&new.join(LOCK_NAME)).and_then(|lock| {
+            lock.try_lock()?;
+            fs::rename(&new, &path)?;
+            Ok(lock)
+        });
+        match locked {
+            Ok(lock) => Ok(Self { path, _lock: lock }),
+            Err(error) => {
+                let _ = fs::remove_dir_all(&new);
+                Err(error)
+            }
+        }
     }
 
     /// Writes a file that only the person can read.
@@ -68,17 +95,25 @@ pub(crate) fn private_file(path: &Path) -> io::Result<fs::File> {
     fs::OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Removes the directories of instances whose process is dead.
+/// Removes the directories of dead instances.
 fn remove_dead_directories(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.split_once('-')?.0.parse::<i32>().ok());
-        let is_dead = pid
-            .and_then(rustix::process::Pid::from_raw)
-            .is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH));
-        if is_dead {
+        if is_of_dead_instance(&entry) {
             // Another instance may remove it, too.
             let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Whether nobody holds the lock of a directory, or it is too old to get its lock still.
+fn is_of_dead_instance(dir: &fs::DirEntry) -> bool {
+    let is_new = dir.file_name().to_string_lossy().starts_with(NEW_PREFIX);
+    match fs::File::open(dir.path().join(LOCK_NAME)) {
+        Ok(lock) if !is_new => lock.try_lock().is_ok(),
+        Err(error) if !is_new && error.kind() != io::ErrorKind::NotFound => false,
+        Ok(_) | Err(_) => {
+            let age = dir.metadata().and_then(|metadata| metadata.modified()).map(|time| time.elapsed());
+            age.is_ok_and(|age| age.is_ok_and(|age| age > MAX_NEW_AGE))
         }
     }
 }
@@ -103,7 +138,8 @@ pub(crate) fn command_with_marks(
         ShellKind::Bash => {
             let own = include_str!("scripts/bash_rc.sh")
                 .replace("@LOGIN@", if is_login { "true" } else { "false" });
-            let file = dir.write("bashrc", format!("{own}{marks}").as_bytes())?;
+            dir.write("marks", marks.as_bytes())?;
+            let file = dir.write("bashrc", own.as_bytes())?;
             Ok(command.arg("--rcfile").arg(file).arg("-i"))
         }
         ShellKind::Zsh => {

@@ -16,6 +16,9 @@ pub enum Mark {
     Ready {
         /// Whether the shell has these keys.
         has_keys: bool,
+        /// Number that the next command gets in the shell's history, if the history takes it; `None` for shells that tell
+        /// a command by its line.
+        next_entry: Option<u64>,
     },
     /// A command begins.
     Started {
@@ -23,9 +26,13 @@ pub enum Mark {
         text: Vec<u8>,
         /// Source of the text: the line or the history.
         source: TextSource,
+        /// Number of the history's entry that the text is of; `None` for a text that is certain without.
+        entry: Option<u64>,
     },
     /// The line goes on: the shell asks for more of it.
     Continued,
+    /// Text of the line that is being edited, byte for byte.
+    LineText(Vec<u8>),
     /// Aliases and functions behind the words that zk asked for, as the shell prints them.
     Definitions(Vec<u8>),
     /// The last command ended.
@@ -61,10 +68,25 @@ impl Mark {
         let (kind, rest) = body.split_first()?;
         let rest = rest.strip_prefix(b";")?;
         Some(match kind {
-            b'R' => Self::Ready { has_keys: rest == b"1" },
-            b'C' => Self::Started { text: unescape(rest)?, source: TextSource::Line },
-            b'H' => Self::Started { text: unescape(rest)?, source: TextSource::History },
-            b'U' => Self::Started { text: unescape(rest)?, source: TextSource::OlderHistory },
+            b'R' => {
+                let mut fields = rest.splitn(2, |byte| *byte == b';');
+                let has_keys = fields.next() == Some(b"1");
+                Self::Ready { has_keys, next_entry: fields.next().and_then(number) }
+            }
+            b'B' => {
+                let mut fields = rest.splitn(3, |byte| *byte == b';');
+                let (entry, form, text) = (number(fields.next()?), fields.next()?, unescape(fields.next()?)?);
+                let source = match (entry, form) {
+                    (None, _) => TextSource::OlderHistory,
+                    (_, b"C") => TextSource::Line,
+                    (_, b"H") => TextSource::History,
+                    _ => return None,
+                };
+                Self::Started { text, source, entry }
+            }
+            b'C' => Self::Started { text: unescape(rest)?, source: TextSource::Line, entry: None },
+            b'U' => Self::Started { text: unescape(rest)?, source: TextSource::OlderHistory, entry: None },
+            b'V' => Self::LineText(unescape(rest)?),
             b'P' => Self::Continued,
             b'F' => Self::Definitions(unescape(rest)?),
             b'W' => Self::Directory(unescape(rest)?),
@@ -106,13 +128,20 @@ mod tests {
 
     #[test]
     fn a_mark_is_read_exactly_and_anything_else_is_none() {
-        let started = |text: &[u8], source| Some(Mark::Started { text: text.to_vec(), source });
+        let started = |text: &[u8], source, entry| Some(Mark::Started { text: text.to_vec(), source, entry });
+        let ready = |has_keys, next_entry| Some(Mark::Ready { has_keys, next_entry });
         for (body, expected) in [
-            (&b"R;1"[..], Some(Mark::Ready { has_keys: true })),
-            (b"R;0", Some(Mark::Ready { has_keys: false })),
-            (b"C;echo 100%25;ls%0A", started(b"echo 100%;ls\n", TextSource::Line)),
-            (b"H;ls", started(b"ls", TextSource::History)),
-            (b"U;\xff", started(b"\xff", TextSource::OlderHistory)),
+            (&b"R;1"[..], ready(true, None)),
+            (b"R;0;12", ready(false, Some(12))),
+            (b"R;1;", ready(true, None)),
+            (b"C;echo 100%25;ls%0A", started(b"echo 100%;ls\n", TextSource::Line, None)),
+            (b"B;7;H;ls;a", started(b"ls;a", TextSource::History, Some(7))),
+            (b"B;7;C;ls", started(b"ls", TextSource::Line, Some(7))),
+            (b"B;;C;", started(b"", TextSource::OlderHistory, None)),
+            (b"B;7;X;ls", None),
+            (b"B;7;H", None),
+            (b"U;\xff", started(b"\xff", TextSource::OlderHistory, None)),
+            (b"V;a%0Ab", Some(Mark::LineText(b"a\nb".to_vec()))),
             (b"P;", Some(Mark::Continued)),
             (b"F;alias l='ls'%0A", Some(Mark::Definitions(b"alias l='ls'\n".to_vec()))),
             (b"D;130;/a%07b;c", Some(Mark::Ended { code: 130, dir: b"/a\x07b;c".to_vec() })),

@@ -30,16 +30,28 @@ impl TerminalModes {
     pub fn push(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() {
+            let len = self.push_to_switch(rest);
+            rest = rest.get(len..).unwrap_or_default();
+        }
+    }
+
+    /// Updates the modes by output up to the end of the first sequence that switches to the alternate screen or back;
+    /// returns the number of these bytes, which is that of all without such a sequence.
+    pub(crate) fn push_to_switch(&mut self, bytes: &[u8]) -> usize {
+        let was_alternate = self.is_alternate;
+        let mut rest = bytes;
+        while !rest.is_empty() && self.is_alternate == was_alternate {
             if self.state == State::Text {
-                let Some(at) = memchr::memchr(0x1b, rest) else { return };
+                let Some(at) = memchr::memchr(0x1b, rest) else { return bytes.len() };
                 rest = rest.get(at + 1..).unwrap_or_default();
                 self.state = State::Escape;
                 continue;
             }
-            let Some((byte, behind)) = rest.split_first() else { return };
+            let Some((byte, behind)) = rest.split_first() else { break };
             rest = behind;
             self.state = self.next_state(*byte);
         }
+        bytes.len() - rest.len()
     }
 
     fn next_state(&mut self, byte: u8) -> State {

@@ -36,7 +36,7 @@ pub trait MarkSink {
 /// let (mut scanner, mut seen) = (MarkScanner::new("k3y"), Seen::default());
 /// scanner.push(b"one\x1b]7177;k3y;R", &mut seen);
 /// scanner.push(b";1\x07two", &mut seen);
-/// assert_eq!((&seen.0[..], &seen.1[..]), (&b"onetwo"[..], &[Mark::Ready { has_keys: true }][..]));
+/// assert_eq!((&seen.0[..], &seen.1[..]), (&b"onetwo"[..], &[Mark::Ready { has_keys: true, next_entry: None }][..]));
 /// ```
 #[derive(Debug)]
 pub struct MarkScanner {
@@ -176,7 +176,7 @@ mod tests {
         ]
         .concat();
         let seen = scan(&[&long]);
-        assert_eq!(seen.marks, [(0, Mark::Ready { has_keys: true })]);
+        assert_eq!(seen.marks, [(0, Mark::Ready { has_keys: true, next_entry: None })]);
     }
 
     fn piece() -> impl Strategy<Value = (Vec<u8>, Option<Mark>)> {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::{PumpEvent, SharedState, write_all};
+use super::{PumpEvent, SharedState, edits_line, write_all};
 use crate::line::{CallKeys, Phase, Press};
 
 /// Read buffer for typed keys, in bytes.
@@ -115,6 +115,7 @@ pub(crate) fn run_input(
         let is_call = match press {
             Press::Call => true,
             Press::CallIfEmpty => is_line_empty(terminal, shared),
+            Press::CallIfWaiting => edits_line(terminal, shared.shell()),
             Press::Forward => false,
         };
         if is_call {

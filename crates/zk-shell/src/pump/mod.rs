@@ -4,14 +4,17 @@ mod gate;
 mod input;
 mod output;
 mod raw_mode;
+mod waiting;
 
 pub(crate) use gate::OutputGate;
 pub(crate) use input::{Input, REPORT_KEY, REPORT_WAIT, run_input};
 pub(crate) use output::run_output;
 pub(crate) use raw_mode::RawMode;
+pub(crate) use waiting::edits_line;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -48,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) changed: Notify,
     recorder: Mutex<Recorder>,
     modes: Mutex<TerminalModes>,
+    /// Process id of the shell; 0 before its start.
+    shell: AtomicU32,
 }
 
 impl Shared {
@@ -61,6 +66,15 @@ impl Shared {
 
     pub(crate) fn modes(&self) -> MutexGuard<'_, TerminalModes> {
         self.modes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Process id of the shell; 0 before its start.
+    pub(crate) fn shell(&self) -> u32 {
+        self.shell.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set_shell(&self, pid: u32) {
+        self.shell.store(pid, Ordering::SeqCst);
     }
 
     fn wake_waiters(&self) {

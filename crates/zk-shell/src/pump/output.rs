@@ -4,9 +4,8 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tokio::sync::mpsc::UnboundedSender;
 
-use super::{OutputGate, PumpEvent, SharedState};
+use super::{OutputGate, SharedState};
 use crate::marks::{Mark, MarkScanner, MarkSink};
 use crate::record::ExchangeEnd;
 
@@ -32,7 +31,6 @@ pub(crate) fn run_output(
     nonce: &str,
     gate: &OutputGate,
     shared: &SharedState,
-    events: &UnboundedSender<PumpEvent>,
 ) {
     let mut scanner = MarkScanner::new(nonce);
     let mut tap = Tap { gate, shared, is_lost: false };
@@ -65,29 +63,27 @@ pub(crate) fn run_output(
         // The terminal of a shell that ends is closed a moment before its exit code is known.
         let _ = poll(&mut [PollFd::new(ended, PollFlags::IN)], None);
     }
-    // The receiver is gone if the session has ended.
-    let _ = events.send(PumpEvent::Ended);
 }
 
 impl MarkSink for Tap<'_> {
     fn pass(&mut self, bytes: &[u8]) {
-        let (was_alternate, is_alternate) = {
-            let mut modes = self.shared.modes();
-            let was = modes.is_alternate;
-            modes.push(bytes);
-            (was, modes.is_alternate)
-        };
-        let enters_full_screen = is_alternate && !was_alternate;
-        {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (was_alternate, is_alternate, len) = {
+                let mut modes = self.shared.modes();
+                let was = modes.is_alternate;
+                let len = modes.push_to_switch(rest);
+                (was, modes.is_alternate, len)
+            };
+            // The part ends with the sequence that switches, if one does.
+            let (part, behind) = rest.split_at(len);
+            rest = behind;
             let mut recorder = self.shared.recorder();
-            recorder.record_output(bytes);
-            if enters_full_screen {
-                recorder.record_full_screen();
-            }
-            if is_alternate {
-                recorder.record_drawing(bytes);
-            } else if was_alternate {
-                recorder.leave_full_screen();
+            match (was_alternate, is_alternate) {
+                (false, false) => recorder.record_output(part),
+                (false, true) => recorder.enter_full_screen(part),
+                (true, true) => recorder.record_drawing(part),
+                (true, false) => recorder.leave_full_screen(),
             }
         }
         self.is_lost |= self.gate.write(bytes).is_err();
@@ -96,9 +92,9 @@ impl MarkSink for Tap<'_> {
     fn mark(&mut self, mark: Mark) {
         {
             let mut line = self.shared.line();
-            if let Mark::Started { text, source } = &mark {
-                let command = line.started_command(text, *source);
-                self.shared.recorder().record_start(command, line.is_by_agent);
+            if let Mark::Started { text, source, entry } = &mark {
+                let command = line.started_command(text, *source, *entry);
+                self.shared.recorder().record_start(command, line.agent_command.is_some());
             }
             line.apply_mark(&mark);
         }
@@ -109,9 +105,11 @@ impl MarkSink for Tap<'_> {
                 follow(&mut recorder, dir);
             }
             Mark::Directory(dir) => follow(&mut self.shared.recorder(), dir),
-            Mark::Ready { .. }
-            | Mark::Started { .. }
+            // A command whose end was not told has ended by now.
+            Mark::Ready { .. } => self.shared.recorder().record_end(ExchangeEnd::Unknown),
+            Mark::Started { .. }
             | Mark::Continued
+            | Mark::LineText(_)
             | Mark::Definitions(_)
             | Mark::Line { .. } => {}
         }

@@ -42,9 +42,14 @@ impl Capture {
         (self.head.clone(), [older, newer].concat())
     }
 
-    /// Number of bytes between the beginning and the end that were dropped.
+    /// Number of bytes that were dropped: those between the beginning and the end, or all.
     pub(crate) fn dropped(&self) -> u64 {
         self.total - (self.head.len() + self.tail.len()) as u64
+    }
+
+    /// Drops the kept output, which counts as dropped from now on.
+    pub(crate) fn clear(&mut self) {
+        *self = Self { total: self.total, ..Self::default() };
     }
 
     /// Size of the kept output, in bytes.

@@ -19,8 +19,6 @@ pub(crate) struct Exchange {
     pub(crate) end: ExchangeEnd,
     /// Running time of the command.
     pub(crate) duration: Duration,
-    /// Whether the command drew on the alternate screen, whose content is not recorded.
-    pub(crate) is_full_screen: bool,
     pub(crate) output: Capture,
     /// Columns and rows of the terminal at the end of the command.
     pub(crate) size: (u16, u16),
@@ -41,9 +39,6 @@ impl Exchange {
     /// Output as the terminal showed it, line by line. Output beyond the capture limit is replaced by a line that
     /// says so.
     pub(crate) fn output_lines(&self) -> Vec<String> {
-        if self.is_full_screen {
-            return Vec::new();
-        }
         let (head, tail) = self.output.parts();
         let dropped = self.output.dropped();
         if dropped == 0 {
@@ -51,7 +46,12 @@ impl Exchange {
         }
         let (head, tail) = (without_nonce(&self.nonce, &head), without_nonce(&self.nonce, &tail));
         let mut lines = render_output(&head, self.size);
-        lines.push(format!("[{dropped} bytes were not recorded]"));
+        let is_forgotten = head.is_empty() && tail.is_empty();
+        lines.push(if is_forgotten {
+            format!("[its output of {dropped} bytes is no longer kept: the record has no room for more]")
+        } else {
+            format!("[{dropped} bytes were not recorded]")
+        });
         // The place at which output was dropped may be within a line or an escape sequence.
         let tail =
             tail.iter().position(|byte| *byte == b'\n').and_then(|at| tail.get(at + 1..)).unwrap_or(&tail);

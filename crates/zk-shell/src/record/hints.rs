@@ -36,6 +36,8 @@ impl Exchange {
 
 #[derive(Default)]
 struct Hints {
+    /// Number that the history of the remote shell gives to the next command.
+    next_entry: Option<u64>,
     running: Option<RemoteHint>,
     ended: Vec<RemoteHint>,
 }
@@ -45,10 +47,11 @@ impl MarkSink for Hints {
 
     fn mark(&mut self, mark: Mark) {
         match mark {
-            Mark::Started { text, source } => {
+            Mark::Started { text, source, entry } => {
                 self.ended.extend(self.running.take());
-                let is_told =
-                    source != TextSource::OlderHistory && !text.first().is_none_or(u8::is_ascii_whitespace);
+                let is_older =
+                    source == TextSource::OlderHistory || (entry.is_some() && entry != self.next_entry);
+                let is_told = !is_older && !text.first().is_none_or(u8::is_ascii_whitespace);
                 let command = is_told.then(|| String::from_utf8_lossy(&text).into_owned());
                 self.running = Some(RemoteHint { command, ..RemoteHint::default() });
             }
@@ -60,8 +63,9 @@ impl MarkSink for Hints {
                     ..hint
                 }));
             }
-            Mark::Ready { .. }
-            | Mark::Continued
+            Mark::Ready { next_entry, .. } => self.next_entry = next_entry,
+            Mark::Continued
+            | Mark::LineText(_)
             | Mark::Directory(_)
             | Mark::Definitions(_)
             | Mark::Line { .. } => {}

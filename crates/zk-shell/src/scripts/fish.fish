@@ -1,6 +1,6 @@
 # Marks of zk for fish: its own events.
 if status is-interactive; and not set -q __zk_nonce@UNLESS@
-    set -g __zk_nonce '@NONCE@'
+    set -gu __zk_nonce '@NONCE@'
 
     function __zk_preexec --on-event fish_preexec
         printf '\e]7177;%s;C;%s\a' $__zk_nonce (string escape --style=url -- $argv[1]) >/dev/tty 2>/dev/null
@@ -25,6 +25,12 @@ if status is-interactive; and not set -q __zk_nonce@UNLESS@
         set -l length (string length -- (commandline | string collect))
         test -n "$length"; or set length 0
         printf '\e]7177;%s;L;%d\a' $__zk_nonce $length >/dev/tty 2>/dev/null
+    end
+
+    # Tells the line itself, so that zk can compare it with the command that was approved.
+    function __zk_show
+        set -l text (commandline | string collect)
+        printf '\e]7177;%s;V;%s\a' $__zk_nonce (string escape --style=url -- "$text" | string collect) >/dev/tty 2>/dev/null
     end
 
     # Tells the person's functions and abbreviations behind the words in zk's private file, one a line. A function's own
@@ -57,10 +63,14 @@ if status is-interactive; and not set -q __zk_nonce@UNLESS@
         bind -M $mode \e\[1007177u __zk_line
         bind -M $mode \e\[1007178u 'commandline -f repaint'
         bind -M $mode \e\[1007179u __zk_define
+        bind -M $mode \e\[1007181u true
+        bind -M $mode \e\[1007182u __zk_show
         # fish 4 decodes the keys: they are characters of a private area.
         bind -M $mode \UF5E49 __zk_line
         bind -M $mode \UF5E4A 'commandline -f repaint'
         bind -M $mode \UF5E4B __zk_define
+        bind -M $mode \UF5E4D true
+        bind -M $mode \UF5E4E __zk_show
     end
     # @END
 end

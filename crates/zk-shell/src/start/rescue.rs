@@ -1,11 +1,13 @@
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use zk_exec::{PersonCommand, PersonTerminal};
 
 use crate::ShellKind;
-use crate::pump::{OutputGate, SharedState};
+use crate::pump::{OutputGate, SharedState, edits_line};
 use crate::settings::ChordKey;
 
 /// Shell that runs if no other one starts.
@@ -13,6 +15,28 @@ const LAST_SHELL: &str = "/bin/sh";
 
 /// Time after which start files without a prompt are reported. An end of the shell within it counts as a failed start.
 pub(crate) const START_WAIT: Duration = Duration::from_secs(10);
+
+/// State of the offer to replace a shell that shows no prompt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Offer {
+    #[default]
+    None,
+    /// The person was told that the start files run without an end.
+    Told,
+    /// The person was asked whether the shell is to be ended.
+    Asked,
+}
+
+/// Meaning of the chord at the start of a shell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StartChord {
+    /// Call of the agent.
+    Call,
+    /// First press: the person is asked whether the shell is to be ended.
+    Ask,
+    /// Answer to the question: this process is to be ended, so that a plain shell replaces it.
+    Replace(u32),
+}
 
 /// Fallback for a shell that ends, or shows no prompt, at its start: plain shells without start files.
 #[derive(Debug)]
@@ -29,8 +53,7 @@ pub(crate) struct Rescue {
     is_marked: bool,
     /// Whether the person asked for a plain shell.
     is_wanted: AtomicBool,
-    /// Whether the person was told that the start files run without an end.
-    is_offered: AtomicBool,
+    offer: Mutex<Offer>,
     /// Plain shells, the preferred one first.
     plain: Vec<PersonCommand>,
 }
@@ -65,7 +88,7 @@ impl Rescue {
             pid: AtomicU32::new(0),
             is_marked,
             is_wanted: AtomicBool::new(false),
-            is_offered: AtomicBool::new(false),
+            offer: Mutex::default(),
             plain: own.into_iter().chain([bare(Path::new(LAST_SHELL))]).collect(),
         }
     }
@@ -87,6 +110,7 @@ impl Rescue {
         gate: &OutputGate,
         shared: &SharedState,
     ) -> u8 {
+        shared.set_shell(terminal.id());
         let mut code = terminal.wait().unwrap_or(1);
         self.pid.store(0, Ordering::SeqCst);
         for plain in &self.plain {
@@ -104,23 +128,18 @@ impl Rescue {
             if gate.write(notice.as_bytes()).is_err() || terminal.restart(plain).is_err() {
                 continue;
             }
+            shared.set_shell(terminal.id());
             code = terminal.wait().unwrap_or(1);
         }
         code
     }
 
     /// Tells the person that the start files run without an end, unless a prompt came or somebody uses the shell.
-    pub(crate) fn offer_plain_shell(&self, gate: &OutputGate, shared: &SharedState) {
-        let pid = self.pid.load(Ordering::SeqCst);
-        if pid == 0
-            || !self.is_marked
-            || !shared.line().is_unused()
-            || shared.modes().is_alternate
-            || self.runs_another_program(pid)
-        {
+    pub(crate) fn offer_plain_shell(&self, terminal: &File, gate: &OutputGate, shared: &SharedState) {
+        if !self.is_marked || shared.modes().is_alternate || self.stuck_process(terminal, shared).is_none() {
             return;
         }
-        self.is_offered.store(true, Ordering::SeqCst);
+        *self.offer() = Offer::Told;
         let notice = format!(
             "\r\nzk: {} has shown no prompt for {} s: its start files go on; Ctrl-C may end them, and {} starts a shell without them\r\n",
             self.program.display(),
@@ -131,16 +150,42 @@ impl Rescue {
         let _ = gate.write(notice.as_bytes());
     }
 
-    /// Id of the process that the chord ends now, so that a plain shell replaces it; `None` if the chord calls the
-    /// agent.
-    pub(crate) fn process_to_replace(&self, shared: &SharedState) -> Option<u32> {
+    /// Decides what the chord means now. The first press after the offer asks, and only a second one, with no other key
+    /// between both, ends the shell.
+    pub(crate) fn press_chord(&self, terminal: &File, gate: &OutputGate, shared: &SharedState) -> StartChord {
+        let mut offer = self.offer();
+        let stuck = self.stuck_process(terminal, shared);
+        let (next, chord) = match (*offer, stuck) {
+            (Offer::Told, Some(_)) => (Offer::Asked, StartChord::Ask),
+            (Offer::Asked, Some(pid)) => (Offer::None, StartChord::Replace(pid)),
+            (Offer::None, _) | (Offer::Told | Offer::Asked, None) => (Offer::None, StartChord::Call),
+        };
+        *offer = next;
+        self.is_wanted.store(matches!(chord, StartChord::Replace(_)), Ordering::SeqCst);
+        if chord == StartChord::Ask {
+            let question = format!(
+                "\r\nzk: end {} and start it without its start files? {} again ends it; with any other key it goes on\r\n",
+                self.program.display(),
+                self.chord,
+            );
+            // A terminal that is gone ends the session.
+            let _ = gate.write(question.as_bytes());
+        }
+        chord
+    }
+
+    /// Id of the shell's process, if its start files go on. A shell that edits a line is at a prompt that no mark tells.
+    fn stuck_process(&self, terminal: &File, shared: &SharedState) -> Option<u32> {
         let pid = self.pid.load(Ordering::SeqCst);
-        let is_stuck = self.is_offered.swap(false, Ordering::SeqCst)
-            && pid != 0
+        let is_stuck = pid != 0
             && shared.line().is_unused()
-            && !self.runs_another_program(pid);
-        self.is_wanted.store(is_stuck, Ordering::SeqCst);
+            && !self.runs_another_program(pid)
+            && !edits_line(terminal, pid);
         is_stuck.then_some(pid)
+    }
+
+    fn offer(&self) -> MutexGuard<'_, Offer> {
+        self.offer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the process runs another program by now, such as a terminal multiplexer.
@@ -155,20 +200,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_chord_ends_no_process_that_is_gone() {
+    fn the_chord_ends_a_process_that_is_there_and_only_after_a_question() {
         let rescue = Rescue::of(
             &PersonCommand::new("/no/such/shell", "/"),
             Some(ShellKind::Bash),
             true,
             ChordKey::default(),
         );
-        let shared = SharedState::default();
-        for (pid, expected) in [(1, Some(1)), (0, None)] {
-            rescue.set_pid(pid);
-            rescue.is_offered.store(true, Ordering::SeqCst);
-            assert_eq!(rescue.process_to_replace(&shared), expected);
-            assert_eq!(rescue.is_wanted.load(Ordering::SeqCst), expected.is_some());
-        }
+        let (shared, gate, terminal) =
+            (SharedState::default(), OutputGate::new(None), File::open("/dev/null").unwrap());
+        gate.close();
+        let press = || rescue.press_chord(&terminal, &gate, &shared);
+        rescue.set_pid(1);
+        assert_eq!(press(), StartChord::Call, "nothing was offered");
+        *rescue.offer() = Offer::Told;
+        assert_eq!((press(), rescue.is_wanted.load(Ordering::SeqCst)), (StartChord::Ask, false));
+        assert_eq!((press(), rescue.is_wanted.load(Ordering::SeqCst)), (StartChord::Replace(1), true));
+        *rescue.offer() = Offer::Asked;
+        rescue.set_pid(0);
+        assert_eq!((press(), rescue.is_wanted.load(Ordering::SeqCst)), (StartChord::Call, false));
+        rescue.set_pid(1);
+        *rescue.offer() = Offer::Asked;
+        shared.line().record_typed(b"n");
+        assert_eq!(press(), StartChord::Call, "another key was an answer");
     }
 
     #[test]

@@ -134,8 +134,8 @@ impl Shell {
         let mut told = Told::default();
         for mark in self.wait(|marks| matches!(marks.last(), Some(Mark::Ready { .. }))) {
             match &mark {
-                Mark::Started { text, source } => {
-                    let command = self.line.started_command(text, *source);
+                Mark::Started { text, source, entry } => {
+                    let command = self.line.started_command(text, *source, *entry);
                     told.text = command.text;
                     told.is_joined = command.is_joined;
                 }
@@ -144,7 +144,11 @@ impl Shell {
                     told.dir = String::from_utf8_lossy(dir).into_owned();
                 }
                 Mark::Directory(dir) => told.dir = String::from_utf8_lossy(dir).into_owned(),
-                Mark::Ready { .. } | Mark::Continued | Mark::Definitions(_) | Mark::Line { .. } => {}
+                Mark::Ready { .. }
+                | Mark::Continued
+                | Mark::LineText(_)
+                | Mark::Definitions(_)
+                | Mark::Line { .. } => {}
             }
             self.line.apply_mark(&mark);
         }
@@ -350,10 +354,18 @@ fn the_nonce_is_in_no_environment() {
 #[test]
 fn an_instance_has_a_private_directory_and_those_of_the_dead_are_swept() {
     let home = tempfile::tempdir().unwrap();
-    let dead = home.path().join("shell/4194303-00");
+    // A process id that is used again, and one of another container: neither tells whether the instance lives.
+    let dead = home.path().join(format!("shell/{}-00", std::process::id()));
     make_private_dir(&dead).unwrap();
+    private_file(&dead.join(LOCK_NAME)).unwrap();
+    let elsewhere = InstanceDir::create(&[home.path().to_path_buf()]).unwrap();
+    let foreign = home.path().join("shell/4194303-01");
+    fs::rename(&elsewhere.path, &foreign).unwrap();
+    let beginning = home.path().join("shell/new-02");
+    make_private_dir(&beginning).unwrap();
     let unusable = PathBuf::from("/proc/none");
     let dir = InstanceDir::create(&[unusable, home.path().to_path_buf()]).unwrap();
+    assert!(foreign.exists() && beginning.exists(), "both may be of live instances");
     let file = dir.write("x", b"1").unwrap();
     assert_eq!(fs::metadata(&dir.path).unwrap().permissions().mode() & 0o777, 0o700);
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
@@ -433,9 +445,7 @@ fn the_script_for_remote_hosts_gives_hints_and_none_in_a_shell_of_zk() {
     for kind in [ShellKind::Bash, ShellKind::Zsh, ShellKind::Fish] {
         let hints = kind.hints();
         assert!(!hints.contains("1007179") && !hints.contains("1007177"), "no keys: {hints}");
-        assert!(
-            !["@LOCAL", "@END", "@NONCE@", "@UNLESS@", "@READY@"].iter().any(|part| hints.contains(part))
-        );
+        assert!(!["@LOCAL", "@END", "@NONCE@", "@UNLESS@"].iter().any(|part| hints.contains(part)));
         for (is_remote, unset) in [(true, ""), (false, "export ZK_SHELL=abc\n")] {
             let unset = if kind == ShellKind::Fish {
                 unset.replace("export ZK_SHELL=abc", "set -gx ZK_SHELL abc")
@@ -455,7 +465,8 @@ fn the_script_for_remote_hosts_gives_hints_and_none_in_a_shell_of_zk() {
                 shell.wait(|marks| matches!(marks.last(), Some(Mark::Ended { .. } | Mark::Directory(_))));
                 let has_ended = |marks: &[Mark]| marks.iter().any(|mark| matches!(mark, Mark::Ended { .. }));
                 shell.press(b"sh -c 'exit 4'\r");
-                let marks = shell.wait(has_ended);
+                let mut marks = shell.wait(has_ended);
+                marks.retain(|mark| !matches!(mark, Mark::Ready { .. }));
                 assert!(
                     matches!(marks.first(), Some(Mark::Started { text, .. }) if text == b"sh -c 'exit 4'"),
                     "{kind}: {marks:?}"

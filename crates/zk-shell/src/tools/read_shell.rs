@@ -8,7 +8,7 @@ use zk_core::model::{Approved, CallKind, Effects, ToolError, ToolOutput, ToolSpe
 use zk_core::service::{CallPlace, Redactor, Tool, ToolCx};
 
 use crate::pump::SharedState;
-use crate::record::{CaptureState, Exchange, LiveScreen, redact_shell_text};
+use crate::record::{CaptureState, Exchange, ExchangeEnd, LiveScreen, redact_shell_text};
 
 /// Default number of lines.
 const DEFAULT_LINES: usize = 50;
@@ -61,12 +61,14 @@ impl Tool for ReadShell {
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let args: Args = call.parse()?;
-        let (screen, shown) = {
+        let (screen, shown, is_running) = {
             let recorder = self.shared.recorder();
             if recorder.state() == CaptureState::Off {
                 return Err(ToolError::failed("the user switched recording off; ask them, do not try again"));
             }
-            (recorder.live_screen(), recorder.running().or_else(|| recorder.newest()))
+            let running = recorder.running();
+            let is_running = running.is_some();
+            (recorder.live_screen(), running.or_else(|| recorder.newest()), is_running)
         };
         if let Some((screen, size)) = screen {
             return Ok(ToolOutput::text(screen_rows(screen, size, cx.cx.service::<Redactor>()).await?));
@@ -74,8 +76,20 @@ impl Tool for ReadShell {
         let Some(shown) = shown else { return Ok(ToolOutput::text("nothing was recorded in the shell")) };
         let (redactor, count) =
             (cx.cx.service::<Redactor>(), args.lines.unwrap_or(DEFAULT_LINES).min(MAX_LINES));
-        Ok(ToolOutput::text(last_lines(shown, count, redactor).await?))
+        let head = redact_shell_text(&describe_state(&shown, is_running), redactor.as_deref());
+        Ok(ToolOutput::text(format!("{head}\n{}", last_lines(shown, count, redactor).await?)))
     }
+}
+
+/// Command of the shell, and whether it runs or how it ended.
+fn describe_state(shown: &Exchange, is_running: bool) -> String {
+    let command = shown.command.as_deref().unwrap_or("(command unknown)");
+    let state = match shown.end {
+        _ if is_running => format!("runs since {} s", shown.duration.as_secs()),
+        ExchangeEnd::Code(code) => format!("ended with code {code}"),
+        ExchangeEnd::Unknown => "ended, exit code unknown".to_owned(),
+    };
+    format!("$ {command}\n({state})")
 }
 
 /// Renders the screen of a full-screen program on a blocking thread, redacted.
@@ -102,9 +116,6 @@ pub(super) async fn last_lines(
     count: usize,
     redactor: Option<Arc<Redactor>>,
 ) -> Result<String, ToolError> {
-    if exchange.is_full_screen {
-        return Ok("a full-screen program; its screen is not recorded".to_owned());
-    }
     let rendered = tokio::task::spawn_blocking(move || {
         let lines = exchange.output_lines();
         let text = lines.get(lines.len().saturating_sub(count)..).unwrap_or_default().join("\n");

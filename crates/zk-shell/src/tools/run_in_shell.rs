@@ -26,8 +26,14 @@ const PROMPT_WAIT: Duration = Duration::from_millis(500);
 /// Most lines of output in the tool's result.
 const RESULT_LINES: usize = 400;
 
-/// Beginning and end of a bracketed paste.
-const PASTE: (&str, &str) = ("\u{1b}[200~", "\u{1b}[201~");
+/// Beginning and end of a bracketed paste, after a hidden key by which zsh inserts it without the person's widgets.
+const PASTE: (&str, &str) = ("\u{1b}[1007181u\u{1b}[200~", "\u{1b}[201~");
+
+/// Hidden key that makes the shell report the text of its line.
+const SHOW_KEY: &str = "\u{1b}[1007182u";
+
+/// Time limit for the shell to report the text of its line after a paste.
+const SHOW_WAIT: Duration = Duration::from_secs(5);
 
 /// Time limit for the shell to read a whole paste.
 const WRITE_WAIT: Duration = Duration::from_secs(5);
@@ -52,6 +58,9 @@ const FORGOTTEN: &str = "the aliases and functions that the user saw for this co
 
 const NOT_TAKEN: &str =
     "the user's shell did not take the whole command, and it was not entered; look with read_shell";
+
+const ALTERED: &str = "the user's shell did not take the command as it was approved, or did not show its line, so it was not \
+                       entered: its line editor changes pastes; ask the user to run the command";
 
 const NOT_BEGUN: &str = "the shell has not begun the command: it may still run it, so do not repeat it; look with \
                          read_shell";
@@ -80,6 +89,8 @@ enum Outcome {
     NotAtPrompt,
     /// The shell did not read the whole command.
     NotTaken,
+    /// The shell's line is not the command, after its paste.
+    Altered,
     /// The shell has text in its line, or did not report whether it has.
     LineNotEmpty,
     /// The aliases or functions behind the command are not those that the person saw.
@@ -153,6 +164,7 @@ impl Tool for RunInShell {
             Shown::Forgotten => return Err(ToolError::failed(FORGOTTEN)),
         };
         let (shared, access) = (self.shared.clone(), self.access.clone());
+        let before = shared.recorder().last();
         let outcome = self.loans.lend(run(shared, access, command, shown)).await;
         let outcome = outcome.map_err(|error| ToolError::failed(error.to_string()))?;
         let outcome = outcome.map_err(|error| ToolError::failed(format!("the terminal failed: {error}")))?;
@@ -160,6 +172,7 @@ impl Tool for RunInShell {
             Outcome::LineNotEmpty => return Err(ToolError::failed(NOT_EMPTY)),
             Outcome::Changed => return Err(ToolError::failed(CHANGED)),
             Outcome::NotTaken => return Err(ToolError::failed(NOT_TAKEN)),
+            Outcome::Altered => return Err(ToolError::failed(ALTERED)),
             Outcome::NotAtPrompt => return Err(ToolError::failed(NOT_BEGUN)),
             Outcome::Ended(Some(code)) => format!("exit code {code}"),
             Outcome::Ended(None) => "exit code unknown".to_owned(),
@@ -168,8 +181,8 @@ impl Tool for RunInShell {
             }
         };
         let recorded = {
-            let mut recorder = self.shared.recorder();
-            recorder.take_command_of_agent().or_else(|| recorder.running())
+            let recorder = self.shared.recorder();
+            recorder.command_of_agent_since(before).or_else(|| recorder.running())
         };
         let redactor = cx.cx.service::<Redactor>();
         let output = match recorded {
@@ -264,16 +277,14 @@ async fn enter_command(
             return Ok(Outcome::LineNotEmpty);
         }
     }
-    // A command that did not begin in time may have ended since.
-    shared.recorder().take_command_of_agent();
     let (ended, prompts) = {
         let mut line = shared.line();
-        line.is_by_agent = true;
+        line.agent_command = Some(command.to_owned());
         (line.ended, line.prompts)
     };
     let outcome = paste_and_wait(shared, access, command, (ended, prompts)).await;
-    if matches!(outcome, Ok(Outcome::NotAtPrompt | Outcome::NotTaken) | Err(_)) {
-        shared.line().is_by_agent = false;
+    if matches!(outcome, Ok(Outcome::NotAtPrompt | Outcome::NotTaken | Outcome::Altered) | Err(_)) {
+        shared.line().agent_command = None;
     }
     outcome
 }
@@ -285,9 +296,10 @@ async fn paste_and_wait(
     command: &str,
     (ended, prompts): (u64, u64),
 ) -> std::io::Result<Outcome> {
+    shared.line().reported_text = None;
     let (from, to) = PASTE;
     // The terminal of a shell that does not read may be full. No key may come between the bytes.
-    let (sender, pasted) = (access.terminal.clone(), format!("{from}{command}{to}\r"));
+    let (sender, pasted) = (access.terminal.clone(), format!("{from}{command}{to}{SHOW_KEY}"));
     let written = tokio::task::spawn_blocking(move || {
         let written = write_within(&*sender, pasted.as_bytes(), WRITE_WAIT);
         if written.is_err() {
@@ -301,6 +313,14 @@ async fn paste_and_wait(
         Err(error) if error.kind() == std::io::ErrorKind::TimedOut => return Ok(Outcome::NotTaken),
         Err(error) => return Err(error),
     }
+    // A paste passes through the person's widgets, which may change it: a line that is not what was approved is not run.
+    wait_for(shared, SHOW_WAIT, || shared.line().reported_text.is_some()).await;
+    let shown = shared.line().reported_text.take();
+    if shown.is_none_or(|shown| !is_same_command(&shown, command)) {
+        write_within(&*access.terminal, CLEAR_LINE, CLEAR_WAIT)?;
+        return Ok(Outcome::Altered);
+    }
+    write_within(&*access.terminal, b"\r", WRITE_WAIT)?;
     access.input.give_to_shell();
     let begins = || shared.line().phase == Phase::Busy || shared.line().prompts > prompts;
     if !wait_for(shared, PROMPT_WAIT * 4, begins).await {
@@ -313,6 +333,12 @@ async fn paste_and_wait(
     wait_for(shared, PROMPT_WAIT, || shared.line().prompts > prompts).await;
     tokio::time::sleep(Duration::from_millis(20)).await;
     Ok(Outcome::Ended(shared.line().code))
+}
+
+/// Whether the shell's line is the command. Line ends behind it are no part of a command.
+fn is_same_command(line: &[u8], command: &str) -> bool {
+    let line = String::from_utf8_lossy(line);
+    line.trim_end_matches('\n') == command.trim_end_matches('\n')
 }
 
 /// Whether the shell itself says that its line is empty: text may have come before the prompt, which no mark tells.
@@ -355,7 +381,7 @@ mod tests {
             let (zk, mut shell) = terminal();
             let shared = SharedState::default();
             shared.line().record_typed(b"rm -rf ");
-            shared.line().apply_mark(&Mark::Ready { has_keys });
+            shared.line().apply_mark(&Mark::Ready { has_keys, next_entry: None });
             let answering = shared.clone();
             let answer = std::thread::spawn(move || {
                 let mut asked = vec![0; REPORT_KEY.len()];

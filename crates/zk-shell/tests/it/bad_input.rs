@@ -60,9 +60,31 @@ fn a_start_file_without_end_is_named_and_the_chord_starts_a_shell_without_it() {
     let mut terminal = shell(&home, "bash");
     terminal.expect("has shown no prompt for 10 s");
     terminal.keys("\u{1d}");
+    terminal.expect("again ends it");
+    terminal.keys("\u{1d}");
     terminal.expect("was ended before its first prompt");
     terminal.keys("echo works; exit 6\r");
     terminal.expect("works\r\n");
+    assert_eq!(terminal.code(), 6);
+}
+
+#[test]
+fn a_healthy_shell_that_sends_no_marks_is_neither_reported_nor_ended() {
+    let home = Home::new();
+    // The start files end before those of zk, in a shell that has none.
+    std::fs::write(home.path().join(".bashrc"), "exec bash --rcfile ~/own\n").unwrap();
+    std::fs::write(home.path().join("own"), format!("PS1='{PROMPT}'\n")).unwrap();
+    let mut terminal = shell(&home, "bash");
+    terminal.expect(PROMPT);
+    // Longer than a shell is waited for.
+    std::thread::sleep(std::time::Duration::from_secs(11));
+    terminal.keys("\u{1d}");
+    let before = terminal.expect("Ask anything");
+    assert!(!before.contains("no prompt"), "{before}");
+    terminal.keys("\u{4}");
+    terminal.expect("\u{1b}[?1004l");
+    terminal.keys("\recho works-$((40 + 2)); exit 6\r");
+    terminal.expect("works-42\r\n");
     assert_eq!(terminal.code(), 6);
 }
 

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod driver;
+mod lost_marks;
 mod pictures;
 mod programs;
 mod trigger;

@@ -3,7 +3,7 @@
 use crate::driver::{Driver, Home, PROMPT};
 
 /// Text of the composer.
-const COMPOSER: &str = "Ask anything";
+pub(crate) const COMPOSER: &str = "Ask anything";
 
 /// Keys that leave text, a search or a program in front of the shell, a text that shows it, and keys that go back to an
 /// empty line.
@@ -23,7 +23,7 @@ const NOT_EMPTY: [(&str, &str, &str, &str); 12] = [
     ("two at once", "??", "??", "\u{15}"),
 ];
 
-fn acts_at_an_empty_line(terminal: &mut Driver) {
+pub(crate) fn acts_at_an_empty_line(terminal: &mut Driver) {
     terminal.keys("?");
     // A shell draws its prompt before it reads keys. A key between both is text of the line, so the next prompt is tried.
     while !terminal.has_soon(COMPOSER) {
