@@ -306,6 +306,34 @@ fn zk_that_is_killed_leaves_no_shell_and_its_directory_goes_with_the_next_start(
     assert_eq!(find_instances(&person.home()), Vec::<std::path::PathBuf>::new());
 }
 
+#[test]
+fn a_signal_while_the_model_answers_ends_zk_with_its_shell_and_restores_the_terminal() {
+    for (signal, code) in
+        [(rustix::process::Signal::TERM, "code-143"), (rustix::process::Signal::HUP, "code-129")]
+    {
+        let server = server(Script::new().turn(|t| t.text("Begun").hang()));
+        let person = person(&server);
+        let pid_file = person.project().join("pids");
+        let around = format!(
+            "sh -c '{} shell --shell bash; echo code-$?; stty -a | grep -o -- \"-*icanon\"'",
+            program().display()
+        );
+        let Some(mut terminal) = Terminal::run(&person, &around) else { return };
+        terminal.expect(PROMPT);
+        terminal.keys(&format!("echo $PPID > {}; echo left\r", pid_file.display()));
+        terminal.expect("left\r\n");
+        terminal.expect(PROMPT);
+        ask(&mut terminal, "go on");
+        terminal.expect("Begun");
+        let zk = std::fs::read_to_string(&pid_file).unwrap();
+        let zk = rustix::process::Pid::from_raw(zk.trim().parse().unwrap()).unwrap();
+        rustix::process::kill_process(zk, signal).unwrap();
+        terminal.expect(code);
+        terminal.expect("icanon");
+        assert_eq!(find_instances(&person.home()), Vec::<std::path::PathBuf>::new());
+    }
+}
+
 /// Directories of instances below a home.
 fn find_instances(home: &Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
