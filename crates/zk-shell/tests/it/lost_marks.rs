@@ -156,7 +156,9 @@ fn traps_and_traces_of_the_person_see_nothing_of_the_hooks() {
         let came = terminal.expect("ended\r\n");
         assert!(came.contains("0\r\n") && !came.contains("__zk"), "{lines}: {came}");
     }
-    for (lines, shows) in [("trap 'echo an-error' ZERR\n", "an-error\r\n"), ("set -x\nset -a\n", "> false\r\n")] {
+    for (lines, shows) in
+        [("trap 'echo an-error' ZERR\n", "an-error\r\n"), ("set -x\nset -a\n", "> false\r\n")]
+    {
         let home = home(".zshrc", lines);
         let Some(mut terminal) = Driver::shell(&home, "zsh", true) else { return };
         let came = terminal.expect(PROMPT);
