@@ -1,15 +1,11 @@
-//! What a person does between two prompts: a move of the leaf with a summary, a compaction and its undo.
+//! Moves of the leaf between two prompts, with a summary of the branch that is left.
 
 use std::sync::Arc;
 
-use zk_agent::{Agent, AgentBuilder, AgentConversation};
-use zk_compaction::{Tail, Window};
+use zk_agent::{Agent, AgentBuilder};
 use zk_core::kernel::Bus;
 use zk_core::model::{EntryId, Message};
-use zk_core::service::{
-    COMPACTION_ENTRY, ContextWindow, Conversation as _, Durability, Entry, EntryKind, NewSession,
-    OpenSession, SessionStore,
-};
+use zk_core::service::{Durability, Entry, EntryKind, NewSession, OpenSession, SessionStore};
 use zk_replay::{Recording, Replay, ReplayLog, compare};
 use zk_session::{MemoryStore, Recorder};
 use zk_testkit::{Script, ScriptedProvider, Turn};
@@ -17,10 +13,7 @@ use zk_testkit::{Script, ScriptedProvider, Turn};
 use crate::support::model;
 
 fn set_up(builder: AgentBuilder) -> AgentBuilder {
-    builder
-        .system("You are helpful.")
-        .plugin(Window::default())
-        .plugin(Tail::default().threshold(100_000).keep_turns(1))
+    builder.system("You are helpful.")
 }
 
 /// Agent that writes into a session and continues from its present branch.
@@ -77,24 +70,4 @@ async fn a_move_of_the_leaf_with_a_summary_is_no_difference() {
         assert_eq!(last.opening.first().unwrap().text(), "The other branch tried `two`.");
         assert_eq!(last.prompt().unwrap().text(), "three");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_compaction_between_two_prompts_and_its_undo_are_no_differences() {
-    let session = new_session().await;
-    let agent = agent_on(&session).await;
-    for prompt in ["one", "two", "three"] {
-        agent.run(prompt).unwrap().wait().await;
-    }
-    let conversation = AgentConversation::new(agent.clone());
-    conversation.compact(None).await.unwrap();
-    agent.run("four").unwrap().wait().await;
-    let window = agent.bus().service::<dyn ContextWindow>().unwrap();
-    assert!(window.restore(&agent.context(), &conversation.command_cx()).await.unwrap());
-    agent.run("five").unwrap().wait().await;
-    agent.close().await;
-    let entries = check_replay(&*session).await;
-    let is_compaction =
-        |entry: &&Entry| matches!(&entry.kind, EntryKind::Custom(own) if own.kind == COMPACTION_ENTRY);
-    assert!(entries.iter().filter(is_compaction).count() >= 2, "a plan and its undo");
 }
