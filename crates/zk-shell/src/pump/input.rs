@@ -115,7 +115,8 @@ pub(crate) fn run_input(
         let is_call = match press {
             Press::Call => true,
             Press::CallIfEmpty => is_line_empty(terminal, shared),
-            Press::CallIfWaiting => edits_line(terminal, shared.shell()),
+            // Line editors switch bracketed pastes on, and off before a command, which may read key by key itself.
+            Press::CallIfWaiting => shared.modes().brackets_pastes && edits_line(terminal, shared.shell()),
             Press::Forward => false,
         };
         if is_call {

@@ -151,7 +151,7 @@ fn traps_and_traces_of_the_person_see_nothing_of_the_hooks() {
         assert!(!came.contains("__zk"), "{lines}: {came}");
         // A line that goes on, a question of zk to the shell, and the environment of a child.
         acts_at_an_empty_line(&mut terminal);
-        terminal.keys("for x in a\rdo env | grep -c [_]_zk\rdone; echo ended\r");
+        terminal.keys("for x in a\rdo env | grep -c '[_]_zk'\rdone; echo ended\r");
         terminal.expect("done; echo ended\r\n");
         let came = terminal.expect("ended\r\n");
         assert!(came.contains("0\r\n") && !came.contains("__zk"), "{lines}: {came}");
@@ -167,7 +167,7 @@ fn traps_and_traces_of_the_person_see_nothing_of_the_hooks() {
         terminal.expect("false");
         let came = terminal.expect(PROMPT);
         assert!(came.matches(shows).count() == 1 && !came.contains("__zk"), "{lines}: {came}");
-        terminal.keys("env | grep -c [_]_zk\r");
+        terminal.keys("env | grep -c '[_]_zk'\r");
         terminal.expect("\n0\r\n");
     }
 }
