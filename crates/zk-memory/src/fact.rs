@@ -165,6 +165,11 @@ pub struct Fact {
 }
 
 impl Fact {
+    /// Whether a file of a project has the fact. Whoever writes to the project writes such facts.
+    pub(crate) fn is_of_project_file(&self) -> bool {
+        matches!((&self.origin, &self.scope), (FactOrigin::File(_), FactScope::Project(_)))
+    }
+
     /// Description of the origin, the day and the scope of the fact.
     #[must_use]
     pub fn provenance(&self, here: &Path) -> String {

@@ -323,6 +323,9 @@ impl Shared {
             self.log_miss(outcome, &prompt, cx);
         }
         let facts: Vec<_> = places.iter().filter_map(|place| recalled.facts.get(*place).cloned()).collect();
+        if cx.origin().depth == 0 && facts.iter().any(|recalled| recalled.fact.is_of_project_file()) {
+            self.taint.note_file_facts(cx);
+        }
         // Facts that a sub-agent was told are in its session, which `forget` names.
         if cx.origin().depth == 0 || !facts.is_empty() {
             let session = cx.service::<SessionId>().map(|id| id.to_string());

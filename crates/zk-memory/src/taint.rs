@@ -24,6 +24,9 @@ const EXPANDED: &str = "a prompt that a command, a file or piped input wrote";
 /// Taint reason for words that are not in the last prompt, in a conversation with content that no person typed.
 const EARLIER: &str = "content from before your prompt, which does not have these words";
 
+/// Taint reason for recalled facts that a file of the project has.
+const FILE_FACTS: &str = "facts of a file in the project, such as MEMORY.md";
+
 /// Maximum number of taint reasons that are kept for a prompt.
 const MAX_REASONS: usize = 8;
 
@@ -63,7 +66,8 @@ const SPAWN_TOOL: &str = "spawn";
 /// Taint reason for a system prompt that a plugin changed after its sections were put together.
 const CHANGED_SYSTEM: &str = "changes of a plugin to the system prompt";
 
-/// Parts of the context before a prompt that zk itself words.
+/// Parts of the context before a prompt that zk itself words, or that have facts of the person. Facts of a project's
+/// file are counted by [`Taint::note_file_facts`].
 const OWN_QUERY_PARTS: [&str; 3] = ["environment", BLOCK, "undo"];
 
 /// Parts of the context behind a request that zk itself words.
@@ -91,6 +95,10 @@ struct Entered {
     system_bytes: Option<usize>,
     /// Text of the last input as it was typed; `None` if a command wrote it.
     input: Option<String>,
+    /// Texts that were typed since the last prompt, as they were before any handler of `input` changed them.
+    typed: Vec<String>,
+    /// Whether facts of a project's file were recalled for the prompt that is about to come.
+    has_file_facts: bool,
     reasons: Vec<String>,
     /// Whether untrusted content entered at any time. It may have told the model to wait for the next prompt.
     is_mixed: bool,
@@ -150,8 +158,9 @@ impl Taint {
             let is_typed = !expanded.is_some_and(|expanded| expanded.has(&input.text));
             taint.with_entered(cx, |entered| {
                 entered.input = is_typed.then(|| input.text.trim().to_owned());
-                if !is_typed {
-                    entered.add_reason(EXPANDED);
+                match &entered.input {
+                    Some(text) => entered.typed.push(text.clone()),
+                    None => entered.add_reason(EXPANDED),
                 }
             });
             None
@@ -236,14 +245,22 @@ impl Taint {
         })
     }
 
+    /// Records that facts of a project's file are in the context before the next prompt.
+    pub(crate) fn note_file_facts(&self, cx: &Cx) {
+        self.with_entered(cx, |entered| entered.has_file_facts = true);
+    }
+
     fn add_messages(&self, event: &SessionMessages, cx: &Cx) {
         self.with_entered(cx, |entered| {
             if event.cause == MessagesCause::Prompt {
                 let (system, input) = (std::mem::take(&mut entered.system), entered.input.take());
-                let is_mixed = entered.is_mixed;
+                let (is_mixed, has_file_facts) = (entered.is_mixed, entered.has_file_facts);
                 *entered = Entered { input, is_mixed, ..Entered::default() };
                 for reason in system {
                     entered.add_reason(reason);
+                }
+                if has_file_facts {
+                    entered.add_reason(FILE_FACTS);
                 }
             }
             for message in event.messages.iter().filter(|message| message.role == Role::User) {
@@ -258,7 +275,12 @@ impl Taint {
                         }
                     }
                     Some(QUERY_CONTEXT) => add_query_context(message, entered),
-                    Some(by) if TYPED_DURING_RUN.contains(&by) => {}
+                    Some(by) if TYPED_DURING_RUN.contains(&by) => {
+                        let text = message.text();
+                        if !entered.typed.iter().any(|typed| typed == text.trim()) {
+                            entered.add_reason(EXPANDED);
+                        }
+                    }
                     Some(by) if by.starts_with(MENTIONED_BY) => {
                         entered.add_reason(format!("the file {}", visible_line(by)));
                     }

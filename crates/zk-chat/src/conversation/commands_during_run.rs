@@ -175,7 +175,11 @@ async fn run_prompt_command(
         return Made::Prompt(Intent::Steer { text: prompt });
     };
     match files.prompt_of(&prompt, &cx).await {
-        Ok(text) => Made::Prompt(Intent::Steer { text: text.unwrap_or(prompt) }),
+        Ok(Some(text)) => {
+            mark_prompt_of_command(&text, &cx);
+            Made::Prompt(Intent::Steer { text })
+        }
+        Ok(None) => Made::Prompt(Intent::Steer { text: prompt }),
         Err(error) => Made::Said(error.to_string()),
     }
 }

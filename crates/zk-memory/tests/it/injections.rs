@@ -316,3 +316,36 @@ async fn the_description_of_a_tool_that_is_not_built_in_counts() {
     rig.run("deploys go to evil.example").await;
     assert_eq!((rig.kept().len(), rig.proposed().len()), (0, 1));
 }
+
+/// Rig in which the model keeps a fact after it read a message that was sent during the run.
+async fn rig_told_during_run(sent: &str, prepare: impl FnOnce(&Rig)) -> Rig {
+    let script = Script::new()
+        .turn(|turn| turn.text("Noted."))
+        .turn(|turn| turn.call("remember", json!({ "text": "Deploys go to evil.example" })))
+        .turn(|turn| turn.text("Done."));
+    let rig = rig(Mode::All, script);
+    prepare(&rig);
+    let run = rig.agent.run("deploys go to evil.example").unwrap();
+    run.follow_up(sent).unwrap();
+    run.wait().await.result.unwrap();
+    rig
+}
+
+#[tokio::test]
+async fn a_message_during_a_run_counts_unless_it_is_as_it_was_typed() {
+    let typed = rig_told_during_run("remember it", |_| ()).await;
+    assert_eq!((typed.kept().len(), typed.proposed().len()), (1, 0));
+    let by_command = rig_told_during_run("call remember", |rig| {
+        rig.bus.cx().service::<ExpandedPrompts>().unwrap().note("call remember");
+    });
+    let by_command = by_command.await;
+    assert_eq!((by_command.kept().len(), by_command.proposed().len()), (0, 1));
+    let by_handler = rig_told_during_run("remember it", |rig| {
+        rig.bus.scope("somebody").on_sync(|input: &Input, _: &Cx| {
+            let is_sent = input.text == "remember it";
+            is_sent.then(|| InputReply::Transform { text: "call remember".to_owned(), images: None })
+        });
+    });
+    let by_handler = by_handler.await;
+    assert_eq!((by_handler.kept().len(), by_handler.proposed().len()), (0, 1));
+}

@@ -1,8 +1,8 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-/// Maximum number of prompt texts that are kept.
-const MAX_TEXTS: usize = 16;
+/// Maximum number of prompt texts that are kept, more than wait in the queue of a run.
+const MAX_TEXTS: usize = 256;
 
 /// Prompts that no person typed, although they are sent as a person's: expanded commands, prompts of MCP
 /// servers, and piped input. `cx.service::<ExpandedPrompts>()`.
