@@ -178,6 +178,13 @@ impl StateFiles for LocalStateFiles {
         written.map_err(failed("write", path))
     }
 
+    fn publish(&self, path: &Path, bytes: &[u8]) -> Result<(), StateFileError> {
+        publish_unsynced(path, bytes).map_err(|source| {
+            let path = path.to_owned();
+            StateFileError::Io { doing: "write", path, source }
+        })
+    }
+
     fn append(&self, path: &Path, bytes: &[u8]) -> Result<u64, StateFileError> {
         let failed = |source| StateFileError::Io { doing: "append to", path: path.to_owned(), source };
         let kept = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -282,8 +289,8 @@ impl ModeRule {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the one writer of files of state")]
-fn write_and_rename((new, mode): (&Path, NewMode), bytes: &[u8], path: &Path, dir: &Path) -> io::Result<()> {
+/// Writes a new file with a mode.
+fn write_new((new, mode): (&Path, NewMode), bytes: &[u8]) -> io::Result<File> {
     let mut options = private_options();
     let mut file = match mode {
         NewMode::Exact(mode) => {
@@ -295,6 +302,29 @@ fn write_and_rename((new, mode): (&Path, NewMode), bytes: &[u8], path: &Path, di
         NewMode::Masked(mode) => options.mode(mode).create_new(true).open(new)?,
     };
     file.write_all(bytes)?;
+    Ok(file)
+}
+
+/// Replaces the file at `path` in one step, without waiting for the disk.
+#[expect(clippy::disallowed_methods, reason = "the one writer of files of state")]
+fn publish_unsynced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    make_private_dir(path.parent().unwrap_or(Path::new("/")))?;
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".live-{}", std::process::id()));
+    let new = path.with_file_name(name);
+    // An earlier process with the same id may have left this file.
+    let _ = std::fs::remove_file(&new);
+    let written =
+        write_new((&new, NewMode::Exact(PRIVATE_MODE)), bytes).and_then(|_| std::fs::rename(&new, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&new);
+    }
+    written
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one writer of files of state")]
+fn write_and_rename((new, mode): (&Path, NewMode), bytes: &[u8], path: &Path, dir: &Path) -> io::Result<()> {
+    let file = write_new((new, mode), bytes)?;
     file.sync_all()?;
     std::fs::rename(new, path)?;
     File::open(dir)?.sync_all()
@@ -357,6 +387,26 @@ mod tests {
         let plain = temp.path().join("plain");
         File::create(&plain).unwrap();
         assert_eq!(shared.metadata().unwrap().mode(), plain.metadata().unwrap().mode(), "as the umask says");
+    }
+
+    #[test]
+    fn a_published_file_is_its_owners_and_replaces_a_link_but_not_its_target() {
+        let (files, temp) = (LocalStateFiles::default(), tempfile::tempdir().unwrap());
+        let path = temp.path().join("a/live.json");
+        files.publish(&path, b"one").unwrap();
+        files.publish(&path, b"two").unwrap();
+        assert_eq!(files.read(&path, 3).unwrap().as_deref(), Some(&b"two"[..]));
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
+        assert_eq!(path.parent().unwrap().read_dir().unwrap().count(), 1, "nothing is left beside it");
+        let target = temp.path().join("target");
+        std::fs::rename(&path, &target).unwrap();
+        std::os::unix::fs::symlink(&target, &path).unwrap();
+        files.publish(&path, b"new").unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"two");
+        std::fs::create_dir(temp.path().join("dir")).unwrap();
+        let error = files.publish(&temp.path().join("dir"), b"x").unwrap_err().to_string();
+        assert!(error.contains("write") && error.contains("dir"), "{error}");
+        assert_eq!(temp.path().read_dir().unwrap().count(), 3, "nothing is left after an error");
     }
 
     #[test]

@@ -33,6 +33,16 @@ pub trait StateFiles: Send + Sync + fmt::Debug {
     /// [`StateFileError::Io`]; the old file is unchanged then.
     fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), StateFileError>;
 
+    /// Replaces a file that describes the present state of a live process. After a crash of the machine the file may be
+    /// old, empty or absent; readers meanwhile see the old or the new bytes. By default like
+    /// [`StateFiles::replace`].
+    ///
+    /// # Errors
+    /// [`StateFileError::Io`]; the old file is unchanged then.
+    fn publish(&self, path: &Path, bytes: &[u8]) -> Result<(), StateFileError> {
+        self.replace(path, bytes)
+    }
+
     /// Appends `bytes` to the file at `path` in one write, and returns the new size, to which an append of
     /// another process at the same moment is not added. Creates the file and its directory if missing.
     ///
