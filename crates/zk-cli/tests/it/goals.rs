@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use zk_core::model::ErrorKind;
 use zk_testkit::{Script, Turn};
 
+use crate::terminal::Terminal;
 use crate::zk::{Person, program, server, until};
 
 /// Settings without pauses between runs.
@@ -181,4 +182,79 @@ fn a_hang_up_ends_a_run_in_order_and_leaves_no_entry_in_the_list() {
     kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(143));
     assert_eq!(listed(), Vec::<Value>::new());
+}
+
+#[test]
+fn an_open_goal_is_told_when_its_session_is_opened_and_stays_in_the_list_after_a_look() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let server = server(Script::answering(move |_| match count.fetch_add(1, Ordering::SeqCst) {
+        0 => Turn::new().text("Step 1."),
+        1 => Turn::new().hang(),
+        _ => Turn::new().text("Done.\n\nThe goal is reached."),
+    }));
+    let person = Person::asking(&server);
+    person.settings(AT_ONCE);
+    let mut child = person.spawn(program(), &["-p", "--goal", "make the tests pass"], Stdio::null());
+    until("the second turn", || asked.load(Ordering::SeqCst) == 2);
+    let listed = || -> Vec<Value> { serde_json::from_str(&person.run(&["fleet", "--json"]).stdout).unwrap() };
+    until("a run in the list", || listed().first().is_some_and(|one| !one["session"].is_null()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let session = listed()[0]["session"].as_str().unwrap().to_owned();
+    let Some(mut terminal) = Terminal::open(&person, &format!("--screen inline --resume {session}")) else {
+        return;
+    };
+    terminal.expect("the goal of this session is active: /goal resume goes on with it");
+    terminal.leave();
+    let left = listed();
+    assert_eq!((left.len(), left[0]["state"].as_str()), (1, Some("paused")), "{left:?}");
+    assert_eq!(left[0]["goal"]["text"], "make the tests pass");
+    let mut terminal = Terminal::open(&person, &format!("--screen inline --resume {session}")).unwrap();
+    terminal.expect("the goal of this session is");
+    terminal.keys("/goal resume\r");
+    terminal.expect("The goal is reached.");
+    terminal.leave();
+    assert!(listed().is_empty());
+}
+
+#[test]
+fn a_goal_created_on_a_terminal_goes_on_by_itself_until_it_is_reached() {
+    let server = server(reaching(3));
+    let person = Person::asking(&server);
+    person.settings("[goals]\npause_ms = 0\nautonomous = true\n");
+    let Some(mut terminal) = Terminal::open(&person, "") else { return };
+    terminal.see("› ");
+    terminal.keys("/goal create --auto make the tests pass\r");
+    terminal.expect("Step 2.");
+    terminal.expect("The goal is reached.");
+    terminal.expect("completed");
+    terminal.leave();
+    let sent = server.bodies().pop().unwrap().to_string();
+    assert!(sent.contains("make the tests pass"), "{sent}");
+}
+
+#[test]
+fn an_orphan_whose_session_was_deleted_leaves_the_list() {
+    let server = server(Script::answering(|_| Turn::new().hang()));
+    let person = Person::asking(&server);
+    let mut child = person.spawn(program(), &["-p", "work"], Stdio::null());
+    let list = || person.run(&["fleet", "--json"]).stdout;
+    let of_session = || -> Option<String> {
+        let listed: Vec<Value> = serde_json::from_str(&list()).unwrap();
+        Some(listed.first()?["session"].as_str()?.to_owned())
+    };
+    until("a run in the list", || of_session().is_some());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let path = std::fs::read_dir(person.home().join("fleet")).unwrap().map(|entry| entry.unwrap().path());
+    let path = path.into_iter().find(|path| path.extension().is_some_and(|end| end == "json")).unwrap();
+    // One turn was answered, so that the entry counts.
+    let mut entry: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    entry["turns"] = json!(1);
+    std::fs::write(&path, entry.to_string()).unwrap();
+    let session = of_session().unwrap();
+    let deleted = person.run(&["sessions", "delete", &session]);
+    assert_eq!(deleted.code, 0, "{}", deleted.stderr);
+    assert_eq!(of_session(), None);
 }

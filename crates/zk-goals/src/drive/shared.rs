@@ -171,6 +171,10 @@ impl Shared {
             let effects = {
                 let mut state = self.state();
                 let before = state.machine.state();
+                if matches!(input, GoalInput::Resume { .. }) {
+                    // A goal that goes on has more to do than its finished plan.
+                    state.is_plan_finished = false;
+                }
                 let effects = state.machine.apply(input);
                 let is_capped = state.machine.state() == Some(GoalState::Capped);
                 drop(state);

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use zk_core::events::{
@@ -17,7 +17,8 @@ use zk_core::service::{
 use super::command::FleetCommand;
 use super::dir::FleetDir;
 use super::entry::{ENTRY_VERSION, FleetEntry, FleetRequest, OpenAnswers, OpenQuestion, redacted_line};
-use super::lines::orphan_notice;
+use super::lines::{open_goal_notice, orphan_notice};
+use super::now_ms;
 use crate::Goals;
 use crate::drive::{cut, stop_agents};
 
@@ -49,6 +50,8 @@ struct Beacon {
     run: Mutex<Option<Weak<dyn RunControl>>>,
     /// Lock on the entry's file, held from its first write on.
     lock: Mutex<Option<StateLock>>,
+    /// Closed entries of sessions with an open goal that the conversation left for another session.
+    left: Mutex<Vec<FleetEntry>>,
     /// Last session of which entries of dead processes were removed.
     cleaned_session: Mutex<Option<SessionId>>,
 }
@@ -87,6 +90,7 @@ impl FleetBeacon {
             goal: None,
             is_closed: false,
             is_told: false,
+            gone_ms: None,
         };
         Self(Arc::new(Beacon {
             dir,
@@ -95,6 +99,7 @@ impl FleetBeacon {
             changed: Notify::new(),
             run: Mutex::default(),
             lock: Mutex::default(),
+            left: Mutex::default(),
             cleaned_session: Mutex::default(),
         }))
     }
@@ -154,10 +159,21 @@ fn watch_runs(beacon: &Arc<Beacon>, scope: &Scope) {
     let own = beacon.clone();
     scope.on_sync_at(Reach::Own, move |event: &GoalChanged, _: &Cx| own.set_goal(Some(event.clone())));
     let own = beacon.clone();
-    scope.on_sync_at(Reach::Own, move |_: &SessionSwitch, cx: &Cx| {
-        let goal = cx.service::<Goals>().and_then(|goals| goals.goal());
-        own.set_goal(goal.map(|goal| goal.changed()));
+    scope.on_sync_at(Reach::Own, move |event: &SessionSwitch, cx: &Cx| {
+        let goal = cx.service::<Goals>().and_then(|goals| goals.goal()).map(|goal| goal.changed());
+        if !event.is_same_session() {
+            own.leave_session(event.from.clone());
+            tell_open_goal(goal.as_ref(), cx);
+        }
+        own.set_goal(goal);
     });
+}
+
+/// Tells the person of the open goal of a session that was opened.
+fn tell_open_goal(goal: Option<&GoalChanged>, cx: &Cx) {
+    if let (Some(notice), Some(ui)) = (goal.and_then(open_goal_notice), cx.service::<dyn Ui>()) {
+        ui.notify(&notice);
+    }
 }
 
 impl Beacon {
@@ -191,10 +207,30 @@ impl Beacon {
         self.change_entry(|entry| entry.goal = goal);
     }
 
+    /// Keeps a session in the list whose goal is open, while the conversation goes on with another session.
+    fn leave_session(&self, session: Option<SessionId>) {
+        let entry = lock(&self.entry).entry.clone();
+        if session.is_some() && entry.has_open_goal() {
+            let (id, questions) = (new_id(), Vec::new());
+            let left = FleetEntry { id, session, questions, is_running: false, is_closed: true, ..entry };
+            lock(&self.left).push(left);
+        }
+    }
+
+    /// Writes the closed entries of sessions that the conversation left.
+    fn write_left_entries(&self) {
+        for entry in lock(&self.left).drain(..) {
+            // A failed write costs only the place in the list; the goal is in its session.
+            let _ = self.dir.write(&entry);
+        }
+    }
+
     /// Writes the entry when it changes, and carries out requests, until the conversation closes.
     async fn publish(self: Arc<Self>, scope: &Scope) {
         tokio::time::sleep(FIRST_WRITE_DELAY).await;
         self.refresh_session(scope);
+        // Before the first write, which removes the entry of the session's dead process.
+        self.load_goal(scope).await;
         if !self.run_blocking(Self::write_first_entry).await {
             // If the entry cannot be written, the conversation works without being listed.
             return;
@@ -243,6 +279,24 @@ impl Beacon {
         }
     }
 
+    /// Copies the goal of a resumed session to the entry, and tells the person of an open one. A conversation that was
+    /// only looked at stays in the list then.
+    async fn load_goal(&self, scope: &Scope) {
+        let Some(bus) = scope.bus() else { return };
+        let Some(goals) = bus.service::<Goals>() else { return };
+        if lock(&self.entry).entry.goal.is_some() {
+            return;
+        }
+        // If the session cannot be read, its first run reports that.
+        let Ok(Some(goal)) = goals.load(&bus.cx()).await else { return };
+        let changed = goal.changed();
+        self.set_goal(Some(changed.clone()));
+        // A run that goes on with the goal, or with a prompt, tells of it.
+        if !lock(&self.entry).entry.is_running {
+            tell_open_goal(Some(&changed), &bus.cx());
+        }
+    }
+
     async fn run_blocking<T: Default + Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> T + Send + 'static,
@@ -284,7 +338,8 @@ impl Beacon {
         }
         let entry = lock(&self.entry).entry.clone();
         self.remove_dead_entries(&entry);
-        self.dir.write(&entry).is_ok()
+        self.write_left_entries();
+        self.dir.publish(&entry).is_ok()
     }
 
     /// Removes entries of dead processes of the same session. Done once per session, because it reads the
@@ -353,6 +408,7 @@ impl Beacon {
             entry.questions.clear();
             entry.clone()
         };
+        self.write_left_entries();
         if entry.has_open_goal() && entry.session.is_some() {
             let _ = self.dir.write(&entry);
         } else {
@@ -364,11 +420,6 @@ impl Beacon {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Creates the id of an entry: eight letters and digits.

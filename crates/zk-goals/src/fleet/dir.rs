@@ -1,12 +1,17 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use zk_core::model::SessionId;
 use zk_core::service::{StateFileError, StateFiles, StateLock};
 
 use super::entry::{ENTRY_VERSION, FleetEntry, FleetRequest, FleetView};
 use super::error::FleetError;
+use super::now_ms;
+
+/// Time for which an orphan without a goal is listed, from when it was first found.
+const ORPHAN_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Maximum size of an entry that is read, in bytes.
 const MAX_ENTRY_BYTES: usize = 256 * 1024;
@@ -71,13 +76,20 @@ impl FleetDir {
         let Some(entry) = self.read_entry(path) else { return Ok(None) };
         let Some(lock) = self.files.try_lock(path)? else { return Ok(Some(FleetView::new(entry, true))) };
         // The owner may have closed its entry between the lock attempt and this read.
-        let Some(entry) = self.read_entry(path) else {
+        let Some(mut entry) = self.read_entry(path) else {
             drop(lock);
             return Ok(None);
         };
-        if !entry.has_open_goal() && (entry.is_closed || entry.turns == 0) {
+        let now = now_ms();
+        let is_old = entry.gone_ms.is_some_and(|gone| now.saturating_sub(gone) >= millis(ORPHAN_LIFETIME));
+        if !entry.has_open_goal() && (entry.is_closed || entry.turns == 0 || is_old) {
             self.remove_files(&entry.id);
             return Ok(None);
+        }
+        if !entry.is_closed && entry.gone_ms.is_none() {
+            entry.gone_ms = Some(now);
+            // If the time cannot be stored, the orphan stays in the list for longer.
+            let _ = self.write(&entry);
         }
         Ok(Some(FleetView::new(entry, false)))
     }
@@ -190,9 +202,14 @@ impl FleetDir {
         self.files.lock(&self.entry_path(id))
     }
 
+    /// Writes the present state of a conversation, without waiting for the disk.
+    pub(super) fn publish(&self, entry: &FleetEntry) -> Result<(), StateFileError> {
+        self.files.publish(&self.entry_path(&entry.id), &entry_bytes(entry))
+    }
+
+    /// Writes an entry that outlives its process.
     pub(super) fn write(&self, entry: &FleetEntry) -> Result<(), StateFileError> {
-        let bytes = serde_json::to_vec_pretty(entry).unwrap_or_default();
-        self.files.replace(&self.entry_path(&entry.id), &bytes)
+        self.files.replace(&self.entry_path(&entry.id), &entry_bytes(entry))
     }
 
     /// Removes the files of an entry. The caller holds the entry's lock.
@@ -216,6 +233,14 @@ impl FleetDir {
     fn requests_path(&self, id: &str) -> PathBuf {
         self.dir.join(format!("{id}-requests.jsonl"))
     }
+}
+
+fn entry_bytes(entry: &FleetEntry) -> Vec<u8> {
+    serde_json::to_vec_pretty(entry).unwrap_or_default()
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Whether a text is valid as an entry's id, which is part of file names.

@@ -53,6 +53,9 @@ pub struct FleetEntry {
     /// Whether a person was told that the process is gone.
     #[serde(default)]
     pub is_told: bool,
+    /// Time at which the process was first found gone, in milliseconds since 1970.
+    #[serde(default)]
+    pub gone_ms: Option<u64>,
 }
 
 /// A question that waits for a person, as another process lists it.
@@ -200,7 +203,12 @@ pub struct FleetView {
 }
 
 impl FleetView {
-    pub(super) fn new(entry: FleetEntry, is_alive: bool) -> Self {
+    pub(super) fn new(mut entry: FleetEntry, is_alive: bool) -> Self {
+        if !is_alive {
+            // Nobody waits for an answer or runs in a process that is gone.
+            entry.questions.clear();
+            entry.is_running = false;
+        }
         let state = match is_alive {
             true if !entry.questions.is_empty() => FleetState::Waiting,
             true if entry.is_running => FleetState::Running,

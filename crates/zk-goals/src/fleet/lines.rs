@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use zk_core::events::{GoalChanged, GoalState};
 use zk_core::service::visible_line;
 
 use super::entry::{FleetEntry, FleetState, FleetView};
@@ -49,6 +50,15 @@ fn lines_of(view: &FleetView, home: Option<&Path>) -> Vec<String> {
         lines.push(format!("  zk fleet attach {} goes on with it", entry.id));
     }
     lines
+}
+
+/// Notice about the open autonomous goal of a resumed session; `None` if its goal is not open.
+pub(super) fn open_goal_notice(goal: &GoalChanged) -> Option<String> {
+    let is_open = matches!(goal.state, GoalState::Active | GoalState::Paused) && goal.autonomous;
+    let (state, text) = (goal.state, cut_text(&goal.text));
+    is_open.then(|| {
+        visible_line(&format!("the goal of this session is {state}: /goal resume goes on with it ({text})"))
+    })
 }
 
 /// Notice about conversations whose processes are gone; `None` without any. Those of the directory `cwd` are in

@@ -3,12 +3,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_agent::Agent;
+use zk_core::events::SessionSwitch;
 use zk_core::kernel::Bus;
-use zk_core::model::AgentError;
-use zk_core::service::{Question, Questions, Redactor, RunningAgents, Selection, UiAnswer};
+use zk_core::model::{AgentError, SessionId};
+use zk_core::service::{Question, Questions, Redactor, RunningAgents, Selection, StateFiles, Ui, UiAnswer};
 use zk_exec::LocalStateFiles;
 use zk_goals::{FleetBeacon, FleetDir, FleetError, FleetRequest, FleetState, FleetView, fleet_lines};
+use zk_goals::{GoalSettings, GoalSpec};
+use zk_session::MemoryStore;
 use zk_testkit::{Script, ScriptedProvider, Turn};
+
+use crate::support::{open, settings};
 
 fn fleet(dir: &Path) -> FleetDir {
     FleetDir::new(dir.join("fleet"), Arc::new(LocalStateFiles::default()))
@@ -211,4 +216,104 @@ async fn a_secret_that_a_cut_would_part_is_not_listed() {
         () = look => {}
     }
     bus.close().await;
+}
+
+/// Entry of a process that is gone, as its file has it.
+fn write_orphan(dir: &Path, change: impl FnOnce(&mut serde_json::Value)) {
+    let mut entry = serde_json::json!({
+        "version": 1, "id": "orphan", "pid": 1, "started_ms": 1, "updated_ms": 1, "cwd": "/p", "turns": 1,
+        "is_running": true, "session": "s_1",
+        "questions": [{ "id": 1, "digest": "0".repeat(16), "text": "Which?", "answers": "text" }],
+    });
+    change(&mut entry);
+    let path = dir.join("fleet/orphan.json");
+    std::fs::create_dir_all(dir.join("fleet")).unwrap();
+    LocalStateFiles::default().replace(&path, entry.to_string().as_bytes()).unwrap();
+}
+
+#[test]
+fn an_orphan_waits_for_nobody_and_leaves_the_list_a_day_after_it_was_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let fleet = fleet(dir.path());
+    write_orphan(dir.path(), |_| ());
+    let views = fleet.list().unwrap();
+    assert_eq!(views[0].state, FleetState::Orphaned);
+    let lines = fleet_lines(&views, None).join("\n");
+    assert!(lines.contains("orphaned") && !lines.contains("waits for"), "{lines}");
+    // The time is that of the first look, and told orphans keep it.
+    let found = views[0].entry.gone_ms.unwrap();
+    fleet.reconcile().unwrap();
+    assert_eq!(fleet.list().unwrap()[0].entry.gone_ms, Some(found));
+    let day = 24 * 60 * 60 * 1_000;
+    write_orphan(dir.path(), |entry| entry["gone_ms"] = (found - day + 60_000).into());
+    assert_eq!(fleet.list().unwrap().len(), 1);
+    write_orphan(dir.path(), |entry| entry["gone_ms"] = (found - day).into());
+    assert!(fleet.list().unwrap().is_empty() && !dir.path().join("fleet/orphan.json").exists());
+    // An open goal is never dropped by age.
+    write_orphan(dir.path(), |entry| {
+        entry["gone_ms"] = (found - day).into();
+        entry["goal"] = serde_json::json!({ "number": 1, "text": "x", "state": "active", "autonomous": true,
+            "turns": 1, "cost": 0.0, "waiting": [] });
+    });
+    assert_eq!(fleet.list().unwrap().len(), 1);
+}
+
+#[derive(Clone, Default)]
+struct Notices(Arc<std::sync::Mutex<Vec<String>>>);
+
+impl Ui for Notices {
+    fn notify(&self, text: &str) {
+        self.0.lock().unwrap().push(text.to_owned());
+    }
+}
+
+#[tokio::test]
+async fn an_open_goal_stays_in_the_list_when_its_session_is_only_looked_at() {
+    let dir = tempfile::tempdir().unwrap();
+    let (fleet, store) = (fleet(dir.path()), MemoryStore::new());
+    let silent = || Script::answering(|_| Turn::new().text("Working."));
+    let (agent, goals) = open(&store, silent(), settings()).await;
+    agent.run("hello").unwrap().wait().await.result.unwrap();
+    goals
+        .begin(GoalSpec::new("paint the barn").unwrap().autonomous(None, None), &agent.bus().cx())
+        .await
+        .unwrap();
+    agent.close().await;
+    drop(agent);
+    for look in 0..2 {
+        let (agent, _) = open(&store, silent(), GoalSettings::default()).await;
+        let notices = Notices::default();
+        agent.bus().scope("screen").provide_service::<dyn Ui>(Arc::new(notices.clone()));
+        agent.bus().scope("session").provide_service(Arc::new(SessionId::from("s_barn")));
+        agent.bus().install(&beacon(dir.path())).unwrap();
+        let view = wait_for_listed(&fleet, |view| view.state == FleetState::Idle).await;
+        assert_eq!(view.entry.goal.map(|goal| goal.text), Some("paint the barn".to_owned()), "look {look}");
+        while notices.0.lock().unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let told = notices.0.lock().unwrap().concat();
+        assert!(told.contains("is active: /goal resume goes on with it (paint the barn)"), "{told}");
+        agent.close().await;
+        let left = fleet.list().unwrap();
+        assert_eq!((left.len(), left[0].state), (1, FleetState::Paused), "look {look}");
+        assert!(left[0].entry.has_open_goal());
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_is_left_for_another_keeps_its_open_goal_in_the_list() {
+    let dir = tempfile::tempdir().unwrap();
+    let (fleet, store) = (fleet(dir.path()), MemoryStore::new());
+    let (agent, goals) = open(&store, Script::new(), settings()).await;
+    let cx = agent.bus().cx();
+    agent.bus().install(&beacon(dir.path())).unwrap();
+    goals.begin(GoalSpec::new("paint the barn").unwrap().autonomous(None, None), &cx).await.unwrap();
+    wait_for_listed(&fleet, |view| view.entry.goal.is_some()).await;
+    let left = Some(SessionId::from("s_left"));
+    cx.emit(SessionSwitch { from: left.clone(), to: None, entries: Arc::default() }).await.unwrap();
+    let view = wait_for_listed(&fleet, |view| view.state == FleetState::Paused).await;
+    assert_eq!(view.entry.session, left);
+    assert!(view.entry.has_open_goal());
+    wait_for_listed(&fleet, |view| view.state == FleetState::Idle && view.entry.goal.is_none()).await;
+    agent.close().await;
 }

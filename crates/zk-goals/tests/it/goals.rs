@@ -1,10 +1,15 @@
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use zk_agent::{SubagentState, Subagents};
 use zk_core::events::{GoalChanged, GoalState, GoalVerdict};
 use zk_core::kernel::Cx;
-use zk_core::service::{Command, CommandOutcome, Redactor};
+use zk_core::model::{Approved, CheckItem, CheckState, Display, Effects, ToolError, ToolOutput, ToolSpec};
+use zk_core::service::{
+    CallPlace, Command, CommandOutcome, Questions, Redactor, Selection, Tool, ToolCx, UiAnswer,
+};
 use zk_goals::{GoalInput, GoalMachine, GoalSettings, GoalSpec, Spender};
 use zk_session::MemoryStore;
 use zk_testkit::{Script, ScriptedProvider, Turn};
@@ -261,4 +266,95 @@ fn what_sub_agents_spend_after_a_cap_is_still_counted() {
     machine.apply(GoalInput::Spent { usd: Some(0.25), by: Spender::Other });
     machine.apply(GoalInput::Spent { usd: Some(4.0), by: Spender::Turn });
     assert!((machine.goal().unwrap().spent - 1.75).abs() < 1e-9, "{:?}", machine.goal());
+}
+
+/// Tool that shows a plan of which everything is done.
+struct Plan(Arc<ToolSpec>);
+
+#[async_trait::async_trait]
+impl Tool for Plan {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.0
+    }
+
+    fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
+        Effects::none()
+    }
+
+    async fn call(&self, _: &Approved, _: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let items = vec![CheckItem { text: "paint".to_owned(), state: CheckState::Done }];
+        Ok(ToolOutput::text("ok").with_display(Display::Checklist { items, reshaped: false }))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resumed_goal_is_not_reached_by_the_plan_that_was_finished_before() {
+    let script = Script::new()
+        .turn(|turn| turn.call("plan", json!({})))
+        .turn(|turn| turn.text("All is painted."))
+        .turn(|turn| turn.text("The door is not painted yet."))
+        .turn(|turn| turn.text("Now it is.\n\nThe goal is reached."));
+    let (agent, goals) = open(&MemoryStore::new(), script, unpaused_settings()).await;
+    let spec = ToolSpec::new("plan", "Shows the plan.", json!({ "type": "object" }));
+    agent.bus().scope("test").provide::<dyn Tool>("plan", Arc::new(Plan(spec))).unwrap();
+    let cx = agent.bus().cx();
+    goals.begin(GoalSpec::new("paint the barn").unwrap().autonomous(None, None), &cx).await.unwrap();
+    agent.run("begin").unwrap().wait().await.result.unwrap();
+    let first = goals.goal().unwrap();
+    assert_eq!((first.state, first.turns), (GoalState::Completed, 2));
+    let CommandOutcome::Prompt(text) = run_command(&cx, "goal", "resume").await.unwrap() else { panic!() };
+    agent.run(text).unwrap().wait().await.result.unwrap();
+    let then = goals.goal().unwrap();
+    assert_eq!((then.state, then.turns), (GoalState::Completed, 4));
+    agent.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_decision_waits_for_a_person_while_the_work_goes_on_and_is_answered_later() {
+    let (answers, is_answered) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let (count, answered) = (answers.clone(), is_answered.clone());
+    let script = Script::answering(move |_| match count.fetch_add(1, Ordering::SeqCst) {
+        _ if answered.load(Ordering::SeqCst) => Turn::new().text("Done.\n\nThe goal is reached."),
+        number => Turn::new().text(format!("Step {number}.")),
+    });
+    // Without a pause, the goal reaches its cap before anything else happens.
+    let settings = GoalSettings { pause_ms: 10, ..settings() };
+    let (agent, goals) = open(&MemoryStore::new(), script, settings).await;
+    let cx = agent.bus().cx();
+    let questions = Arc::new(Questions::new());
+    let person = questions.attach();
+    agent.bus().scope("terminal").provide_service(questions.clone());
+    goals.begin(GoalSpec::new("paint the barn").unwrap().autonomous(None, None), &cx).await.unwrap();
+    let until_step = async |step: usize| {
+        while answers.load(Ordering::SeqCst) < step {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let waiting = || goals.goal().unwrap().changed().waiting;
+    let deciding = async {
+        until_step(2).await;
+        let question = Selection::new("Which colour?", vec!["red".to_owned(), "blue".to_owned()]);
+        let asking = questions.ask(question.into(), &cx, Duration::from_secs(3_600));
+        let answering = async {
+            let asked = person.next().await;
+            while waiting().is_empty() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            assert_eq!(waiting(), ["Which colour?"]);
+            let now = answers.load(Ordering::SeqCst);
+            until_step(now + 3).await;
+            assert_eq!((waiting().len(), goals.goal().unwrap().state), (1, GoalState::Active));
+            person.answer(asked.id, asked.digest, UiAnswer::Choice { index: 1 }).unwrap();
+        };
+        let (answer, ()) = tokio::join!(asking, answering);
+        assert_eq!(answer, UiAnswer::Choice { index: 1 });
+        while !waiting().is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        is_answered.store(true, Ordering::SeqCst);
+    };
+    let (outcome, ()) = tokio::join!(agent.run("begin").unwrap().wait(), deciding);
+    outcome.result.unwrap();
+    assert_eq!(goals.goal().unwrap().state, GoalState::Completed);
+    agent.close().await;
 }

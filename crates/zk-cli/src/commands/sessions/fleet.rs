@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use zk_core::service::{SessionFilter, SessionStore as _};
 use zk_goals::{FleetDir, FleetError, FleetRequest, FleetView, fleet_lines};
 
-use crate::app::AppContext;
+use crate::app::{AppContext, runtime};
 use crate::args::fleet::FleetAction;
 use crate::args::{Prompt, Resume};
 use crate::commands::{print, print_text};
@@ -14,6 +15,7 @@ use crate::compose::sessions::goals;
 use crate::exit::{Exit, Explain, Failure, Outcome};
 use crate::host::worker_program;
 use crate::mode;
+use crate::sessions::{store, store_failure};
 
 /// Longest wait for a conversation to carry out a request, which it polls once a second.
 const REQUEST_WAIT: Duration = Duration::from_secs(5);
@@ -34,6 +36,7 @@ pub(crate) fn fleet(app: &AppContext, action: Option<FleetAction>, json: bool) -
     let no_place = || Failure::usage("there is no place for zk's state: set HOME or ZK_HOME");
     let dir = goals::fleet(machine).ok_or_else(no_place)?;
     let Some(action) = action else {
+        forget_deleted(app, &dir)?;
         let views = dir.list()?;
         if json {
             let text = serde_json::to_string_pretty(&views).map_err(Failure::failed)?;
@@ -100,6 +103,27 @@ pub(crate) fn fleet(app: &AppContext, action: Option<FleetAction>, json: bool) -
         }
         FleetAction::Attach { id } => attach(app, &dir.find(&id)?),
     }
+}
+
+/// Removes conversations whose process is gone and whose session was deleted, since nothing can go on with them.
+fn forget_deleted(app: &AppContext, dir: &FleetDir) -> Outcome<()> {
+    let mut gone = dir.list()?;
+    gone.retain(|view| !view.state.is_alive() && view.entry.session.is_some());
+    if gone.is_empty() {
+        return Ok(());
+    }
+    let filter = SessionFilter { unanswered: true, ..SessionFilter::default() };
+    let listed =
+        runtime()?.block_on(async { store(&app.work.machine)?.list(&filter).await.map_err(store_failure) });
+    // Without the list of sessions, every conversation stays.
+    let Ok(sessions) = listed else { return Ok(()) };
+    for view in gone {
+        if !sessions.iter().any(|kept| Some(&kept.id) == view.entry.session.as_ref()) {
+            // Another process may have opened the conversation meanwhile.
+            let _ = dir.forget(&view);
+        }
+    }
+    Ok(())
 }
 
 /// Continues the session of a conversation whose process is gone.
