@@ -47,4 +47,4 @@ mod tool;
 pub use copies::{CopyPlace, CopyPlugins};
 pub use error::WorktreeError;
 pub use git_workspaces::GitWorkspaces;
-pub use plugin::Worktrees;
+pub use plugin::{WaitingPatch, Worktrees};

@@ -4,14 +4,25 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::OnceCell;
 use zk_core::events::{SessionLoaded, SessionSwitch};
 use zk_core::kernel::{BoxError, Cx, Plugin, Reach, Scope};
-use zk_core::service::{Command, Exec, Isolation, StateFiles, Tool};
+use zk_core::service::{Command, Exec, Isolation, StateFiles, Tool, visible_line};
 
 use crate::command::ChangesCommand;
 use crate::copies::{Copies, CopyPlace};
 use crate::git::Git;
-use crate::kept::Keeper;
+use crate::kept::{Keeper, describe};
 use crate::patch::{APPLY_TOOL, Patches};
 use crate::tool::ApplyChanges;
+
+/// Patch that waits for a review.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingPatch {
+    /// Name of the agent whose changes these are.
+    pub agent: String,
+    /// Description for the person: agent, lines and files.
+    pub description: String,
+    /// File with the patch, in the format of `git apply`.
+    pub file: PathBuf,
+}
 
 /// Plugin that provides copies of the repository to sub-agents, and the tool `apply_changes`.
 #[derive(Clone)]
@@ -61,6 +72,18 @@ impl Worktrees {
         let _ = self.copies.roots.set(roots.into_iter().collect());
         self
     }
+
+    /// Patches of ended agents that were neither applied nor discarded, by agent.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<WaitingPatch> {
+        let state = self.keeper.patches.lock();
+        let waiting = state.waiting.iter().map(|(agent, patch)| WaitingPatch {
+            agent: agent.clone(),
+            description: visible_line(&describe(agent, patch)),
+            file: patch.file.clone(),
+        });
+        waiting.collect()
+    }
 }
 
 impl Plugin for Worktrees {
@@ -70,6 +93,7 @@ impl Plugin for Worktrees {
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         scope.provide_service::<dyn Isolation>(self.copies.clone());
+        scope.provide_service(Arc::new(self.clone()));
         *self.keeper.scope.lock().unwrap_or_else(PoisonError::into_inner) = Some(scope.clone());
         let closing = self.keeper.clone();
         scope.on_close(async move || {

@@ -136,7 +136,8 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     plugins.push(Arc::new(ProtocolsPlugin::new(app.settings.protocols.clone())));
     plugins.extend(
         agents::worktrees::plugin(&app.work, &app.settings, own.clone(), &modes, host.allow_all)
-            .filter(|_| attended)
+            // Sub-agents of a leg are runs of their own, with a workspace of their own.
+            .filter(|_| host.lease.is_none())
             .map(|plugin| Arc::new(plugin) as Arc<dyn Plugin>),
     );
     // Hooks come after the tools, so that a hook at the end of the conversation still finds background jobs.

@@ -15,6 +15,7 @@ use zk_tui::Style;
 use zk_tui::plain::{RunReport, Screen, SharedScreen, piped_text};
 use zk_tui::term::{Output, SafeText, StdStream, WriteFailure, print_stderr};
 use zk_view::{RefusedCalls, ViewDriver, final_answer};
+use zk_worktree::{WaitingPatch, Worktrees};
 
 use super::goal_run::{self, GoalRun};
 use super::{prompt_command, summary, unattended};
@@ -120,6 +121,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
             Ok(outcome) => outcome,
             Err(failure) => return Err(close_all(&agent, &bus, &session, failure).await),
         };
+        let waiting = bus.service::<Worktrees>().map(|copies| copies.waiting()).unwrap_or_default();
         agent.close().await;
         bus.close().await;
         if let Some(telling) = telling {
@@ -132,7 +134,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         head.stderr.end_line();
         let closed = session.close().await;
         let ending = goal.and_then(|goal| goal.ending());
-        Ok(head.finish(&outcome, ending, &signals, &session, closed))
+        Ok(head.finish(&outcome, ending, &signals, &session, closed, &waiting))
     })
 }
 
@@ -255,6 +257,7 @@ impl Headless {
         signals: &Signals,
         session: &Session,
         closed: Result<LeftSession, StoreError>,
+        waiting: &[WaitingPatch],
     ) -> Exit {
         let signal = signals.seen().map(exit_of);
         let (kept, unsaved) = match closed {
@@ -315,12 +318,13 @@ impl Headless {
         if let Some(warning) = warning {
             print_stderr(&format!("zk: {warning}"));
         }
+        let saved = match &kept {
+            Some(LeftSession::All(id) | LeftSession::Part { id, .. }) => Some(id.as_str()),
+            Some(LeftSession::Nothing) | None => None,
+        };
+        waiting.iter().for_each(|patch| print_stderr(&format!("zk: {}", waiting_line(patch, saved))));
         if let Some(error) = error {
             print_stderr(&format!("zk: {error}"));
-            let saved = match &kept {
-                Some(LeftSession::All(id) | LeftSession::Part { id, .. }) => Some(id.as_str()),
-                Some(LeftSession::Nothing) | None => None,
-            };
             let failed = outcome.result.as_ref().err();
             if let Some(choices) = failed.and_then(|error| summary::choices_without_a_person(error, saved)) {
                 print_stderr(&format!("zk: {choices}"));
@@ -336,6 +340,15 @@ impl Headless {
             }
         }
         exit
+    }
+}
+
+/// Line about changes of a sub-agent that nobody brought into the project.
+fn waiting_line(patch: &WaitingPatch, session: Option<&str>) -> String {
+    let WaitingPatch { description, file, .. } = patch;
+    match session {
+        Some(id) => format!("{description} wait for a review: zk --resume {id}, then /changes"),
+        None => format!("{description} are not in the project: git apply {}", file.display()),
     }
 }
 
