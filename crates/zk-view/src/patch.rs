@@ -7,7 +7,7 @@ use crate::{AgentRow, Block, BlockId, Card, CheckRow, JobRow, Lines, Queued, Sta
 
 /// Version of the patches' format: the minor part changes with additions, the major part with incompatible
 /// changes.
-pub const PATCH_VERSION: &str = "2.3";
+pub const PATCH_VERSION: &str = "2.4";
 
 /// One change of a [`View`]. Patches are applied in order, by [`View::apply`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

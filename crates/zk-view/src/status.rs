@@ -323,6 +323,8 @@ pub enum AgentState {
     Done,
     /// Sub-agent that failed.
     Failed,
+    /// Sub-agent that was stopped.
+    Stopped,
 }
 
 /// Item of the to-do list.

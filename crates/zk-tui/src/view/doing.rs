@@ -74,6 +74,7 @@ fn facts_after(first: &str, agent: &AgentRow) -> String {
         AgentState::Running => {}
         AgentState::Done => facts.push("done".to_owned()),
         AgentState::Failed => facts.push("failed".to_owned()),
+        AgentState::Stopped => facts.push("stopped".to_owned()),
     }
     if agent.calls > 0 && agent.state != AgentState::Running {
         facts.push(counted(u64::from(agent.calls), "call"));

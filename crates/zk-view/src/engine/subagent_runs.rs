@@ -23,11 +23,13 @@ pub(super) struct SubagentRun {
     counted: u64,
     /// Bytes of the arriving response, whose tokens are estimated.
     arriving: u64,
+    /// Whether the run was stopped.
+    pub(super) is_stopped: bool,
 }
 
 impl SubagentRun {
     pub(super) fn begin(now: u64) -> Self {
-        Self { began: now, counted: 0, arriving: 0 }
+        Self { began: now, counted: 0, arriving: 0, is_stopped: false }
     }
 
     fn tokens(&self) -> u64 {

@@ -284,3 +284,22 @@ async fn the_time_of_reasoning_is_known_live_and_from_the_store() {
     });
     assert!(thought.is_some_and(|ms| (2300..3000).contains(&ms)), "{thought:?}");
 }
+
+#[tokio::test]
+async fn a_sub_agent_that_a_person_stops_is_stopped_and_not_failed() {
+    let script = Script::answering(|asked| {
+        let turn = zk_testkit::Turn::new();
+        match (asked.last_user_text().as_str(), asked.results().is_empty()) {
+            ("go", true) => turn.call("spawn", json!({"task": "look around", "background": true})),
+            ("look around", _) => turn.hang(),
+            _ => turn.text("It looks."),
+        }
+    });
+    let options = zk_agent::SpawnOptions { background: true, ..zk_agent::SpawnOptions::default() };
+    let mut rig = rig_with(script, |builder| builder.spawn(options)).await;
+    rig.run("go").await;
+    let subagents = rig.agent.bus().service::<zk_agent::Subagents>().unwrap();
+    subagents.stop("main.1", "stopped by the person").unwrap();
+    subagents.until_idle().await;
+    assert_eq!(rig.driver.view().agents[0].state, zk_view::AgentState::Stopped);
+}

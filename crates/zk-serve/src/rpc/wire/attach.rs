@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 /// Version of the protocol: the second part grows with what is added, the first with what a client of the old one would
 /// miss.
-pub const RPC_VERSION: &str = "1.4";
+pub const RPC_VERSION: &str = "1.5";
 
 /// Role of a client. Each may do all that the one before may.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use zk_core::events::{
 };
 use zk_core::kernel::Origin;
 use zk_core::model::{Message, Stats};
-use zk_core::service::{Audience, CustomEntry};
+use zk_core::service::{Audience, CustomEntry, RunStatus};
 
 use super::super::subagent_runs::SubagentRun;
 use super::{Engine, Reduce};
@@ -49,6 +49,9 @@ impl Reduce for AgentDone {
         }
         let (lane, core) = engine.lane_and_core(origin);
         let unstored = lane.end_run(core, end);
+        if let Some(run) = engine.subagents.get_mut(&*origin.agent).filter(|_| origin.depth > 0) {
+            run.is_stopped = self.status == RunStatus::Aborted;
+        }
         if let Some(end) = unstored {
             engine.add_unstored_block(Content::End(end));
         }
@@ -68,7 +71,7 @@ impl Reduce for AgentDone {
             engine.end_run();
             engine.core.typed_command = None;
             engine.change_queue(|queue| queue.iter_mut().for_each(|queued| queued.steers = false));
-            if self.status == zk_core::service::RunStatus::Completed {
+            if self.status == RunStatus::Completed {
                 engine.send_next();
             }
         }
@@ -339,9 +342,11 @@ impl Reduce for SpawnComplete {
 impl Reduce for SpawnError {
     fn reduce(&self, engine: &mut Engine, _: &Origin) {
         engine.show_agent_times();
+        let is_stopped = engine.subagents.get(&self.child).is_some_and(|run| run.is_stopped);
+        let state = if is_stopped { AgentState::Stopped } else { AgentState::Failed };
         engine.change_agents(|agents| {
             if let Some(row) = find_row(agents, &self.child) {
-                (row.state, row.cost) = (AgentState::Failed, self.stats.cost);
+                (row.state, row.cost) = (state, self.stats.cost);
             }
         });
     }
