@@ -1,5 +1,6 @@
 mod exchange;
 mod item;
+mod spent;
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use zk_view::{AnswerEnd, Block, BlockId, Content, IndexedView, Patch, View};
 
 use self::exchange::{exchange_rows, last_exchange, shows_the_same};
 use self::item::{Answer, Item, memory_of};
+use self::spent::{late_cost, run_cost};
 use crate::full::Log;
 use crate::markdown::Markdown;
 use crate::row::{Row, Style};
@@ -36,7 +38,7 @@ pub struct Transcript {
     last: Kind,
     /// Log of the whole conversation, taken or not.
     log: Log,
-    /// Cost of the runs, in US dollars.
+    /// Cost of the runs, and of sub-agents that ended between two runs, in US dollars.
     spent: f64,
     /// Size of the printed rows that are not taken yet, in bytes.
     waiting: usize,
@@ -126,6 +128,7 @@ impl Transcript {
     /// Applies a patch.
     pub fn patch(&mut self, patch: &Patch) {
         let switches = self.view.switches;
+        self.spent += late_cost(&self.view, patch);
         self.view.apply(patch);
         match patch {
             Patch::Reset { view } => self.spent = view.blocks.iter().map(|block| run_cost(block)).sum(),
@@ -474,9 +477,4 @@ impl Transcript {
         rows.extend(given);
         self.last = kind;
     }
-}
-
-/// Cost of the run whose end a block shows.
-fn run_cost(block: &Block) -> f64 {
-    if let Content::End(end) = &block.content { end.cost.unwrap_or_default() } else { 0.0 }
 }
