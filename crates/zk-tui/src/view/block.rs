@@ -125,8 +125,11 @@ pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row
             let PluginBlock { source, title, body, .. } = &**plugin;
             let mut rows = Vec::new();
             if !title.is_empty() {
-                rows.push(Row::of(Style::BOLD, title.as_str()));
-                rows.extend(body.lines.iter().map(|line| Row::of(Style::PLAIN, line.as_str())));
+                rows.extend(hung(&Row::of(Style::BOLD, title.as_str()), MARGIN, MARGIN, width));
+                let lines = body.lines.iter();
+                rows.extend(
+                    lines.flat_map(|line| hung(&Row::of(Style::PLAIN, line.as_str()), MARGIN, MARGIN, width)),
+                );
                 return rows;
             }
             // A block without a title is a notice.

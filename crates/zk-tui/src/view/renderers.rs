@@ -5,6 +5,7 @@ use std::sync::Arc;
 use zk_core::service::{RenderInput, RenderedRow, RenderedSpan, Renderer, SpanRole};
 use zk_view::{Block, Content};
 
+use super::detail::MARGIN;
 use crate::row::{Row, Span, Style};
 
 /// Finds a renderer by the name of its registry item.
@@ -43,7 +44,13 @@ impl Renderers {
         let lines: Vec<&str> = plugin.body.lines.iter().map(|line| line.as_str()).collect();
         let body = drawn(&*renderer, &lines.join("\n"), width)?;
         let title = Some(plugin.title.as_str()).filter(|title| !title.is_empty());
-        Some(title.map(|title| Row::of(Style::BOLD, title)).into_iter().chain(body).collect())
+        Some(
+            title
+                .map(|title| Row::of(Style::BOLD, &format!("{MARGIN}{title}")))
+                .into_iter()
+                .chain(body)
+                .collect(),
+        )
     }
 
     fn of_fence(&self, info: &str) -> Option<Arc<dyn Renderer>> {
