@@ -41,14 +41,17 @@ pub(crate) fn mark_prompt_of_command(text: &str, cx: &Cx) {
 }
 
 /// Hint for a command name known from other programs.
-fn hint_for_other_program(name: &str) -> Option<&'static str> {
+fn hint_for_other_program(name: &str, has_memory: bool) -> Option<&'static str> {
     Some(match name {
         "rewind" | "checkpoint" | "branch" => {
             "/tree goes back to an earlier prompt, in a branch of this session, and offers its files; /undo takes changes of files back"
         }
         "undo" => "changes of files are not kept here: `[undo] enabled` in the settings says so",
         "usage" | "stats" | "tokens" => "/cost says what was spent, /context what fills the window",
-        "memory" | "memories" => "AGENTS.md is what is remembered of a project: /init writes it",
+        "memory" | "memories" if has_memory => "/memory lists what is remembered, /remember adds to it",
+        "memory" | "memories" | "remember" => {
+            "the memory is off (`enabled` under [memory]); AGENTS.md is what is told of a project, /init writes it"
+        }
         "settings" | "preferences" => "/config shows settings, /config edit opens your file",
         "approvals" | "allowed-tools" | "mode" | "sandbox" => {
             "/permissions says and changes what runs unasked"
@@ -77,7 +80,8 @@ fn is_agent(name: &str, cx: &Cx) -> bool {
 /// Message about an unknown command.
 pub(crate) fn unknown_command_message(line: &str, cx: &Cx) -> String {
     let name = line.trim_start_matches('/').split_whitespace().next().unwrap_or_default();
-    if let Some(instead) = hint_for_other_program(name) {
+    let has_memory = cx.item::<dyn Command>("memory").is_some();
+    if let Some(instead) = hint_for_other_program(name, has_memory) {
         return format!("zk has no /{name}: {instead}");
     }
     if is_agent(name, cx) {
