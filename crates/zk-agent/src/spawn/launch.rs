@@ -231,12 +231,16 @@ pub(super) fn format_turn_count(turns: u32) -> String {
 
 /// Returns the notice to the parent of a background sub-agent that ended.
 pub(super) fn end_notice(handle: &Handle, ending: &Ending) -> String {
-    let turns = format_turn_count(ending.turns);
     let who = record::notice_start(&handle.name);
+    // A turn that was broken off is not counted.
+    let when = match ending.turns {
+        0 => "in its first turn".to_owned(),
+        turns => format!("after {}", format_turn_count(turns)),
+    };
     let head = match &ending.state {
-        SubagentState::Done => format!("{who} is done after {turns}. Its answer:"),
-        SubagentState::Stopped(_) => format!("{who} was stopped after {turns}:"),
-        SubagentState::Failed(_) | SubagentState::Running => format!("{who} failed after {turns}:"),
+        SubagentState::Done => format!("{who} is done {when}. Its answer:"),
+        SubagentState::Stopped(_) => format!("{who} was stopped {when}:"),
+        SubagentState::Failed(_) | SubagentState::Running => format!("{who} failed {when}:"),
     };
     let end = ending.text.floor_char_boundary(MAX_NOTICE_BYTES);
     let answer = ending.text.get(..end).unwrap_or_default();
