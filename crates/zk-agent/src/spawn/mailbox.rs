@@ -1,4 +1,4 @@
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use crate::lock::lock;
@@ -7,6 +7,8 @@ use crate::lock::lock;
 const MAX_UNREAD_MESSAGES: usize = 32;
 /// Maximum size of one message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 16 << 10;
+/// Size of the part of an unread message that its sender is shown, in bytes.
+const SHOWN_BYTES: usize = 200;
 
 /// Message from one agent to another. Only mailboxes create it, so that its sender is not forged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +16,8 @@ pub(super) struct Letter {
     /// Name of the agent that sent the message.
     pub(super) from: Arc<str>,
     pub(super) text: String,
+    /// Whether the message tells its reader of messages that were not read, so that nobody is told of it in turn.
+    is_return: bool,
 }
 
 /// Reason for which a message was not delivered.
@@ -39,9 +43,22 @@ impl Mailboxes {
         lock(&self.0).entry(agent.to_owned()).or_default();
     }
 
-    /// Closes the mailbox of an ended agent, and drops its unread messages.
+    /// Closes the mailbox of an ended agent. Each sender of unread messages is told once, in its own mailbox.
     pub(super) fn close(&self, agent: &str) {
-        lock(&self.0).remove(agent);
+        let mut boxes = lock(&self.0);
+        let unread = boxes.remove(agent).unwrap_or_default();
+        let mut returned: BTreeMap<Arc<str>, Vec<String>> = BTreeMap::new();
+        for letter in unread.into_iter().filter(|letter| !letter.is_return) {
+            returned.entry(letter.from).or_default().push(letter.text);
+        }
+        for (sender, texts) in returned {
+            // A sender that has ended, or whose mailbox is full, is not told.
+            let mailbox = boxes.get_mut(&*sender).filter(|unread| unread.len() < MAX_UNREAD_MESSAGES);
+            if let Some(mailbox) = mailbox {
+                let (from, text) = (agent.into(), return_text(agent, &texts));
+                mailbox.push_back(Letter { from, text, is_return: true });
+            }
+        }
     }
 
     /// Puts a message into a mailbox.
@@ -54,7 +71,7 @@ impl Mailboxes {
         if unread.len() >= MAX_UNREAD_MESSAGES {
             return Err(MailError::Full { to: to.to_owned() });
         }
-        unread.push_back(Letter { from: from.into(), text: text.to_owned() });
+        unread.push_back(Letter { from: from.into(), text: text.to_owned(), is_return: false });
         Ok(())
     }
 
@@ -70,6 +87,17 @@ impl Mailboxes {
     /// Empties all mailboxes, because another conversation begins.
     pub(super) fn clear(&self) {
         lock(&self.0).values_mut().for_each(VecDeque::clear);
+    }
+}
+
+/// Message to the sender of messages that an ended agent did not read.
+fn return_text(agent: &str, texts: &[String]) -> String {
+    let first = texts.first().map(String::as_str).unwrap_or_default();
+    let shown = first.get(..first.floor_char_boundary(SHOWN_BYTES)).unwrap_or_default();
+    let cut = if shown.len() < first.len() { "…" } else { "" };
+    match texts.len() {
+        0 | 1 => format!("{agent} ended without reading your message: {shown}{cut}"),
+        count => format!("{agent} ended without reading {count} messages of yours, the first: {shown}{cut}"),
     }
 }
 
@@ -94,5 +122,32 @@ mod tests {
         assert_eq!(boxes.unread("main.1"), 0);
         boxes.close("main.1");
         assert_eq!(boxes.send("main", "main.1", "hi"), Err(ended));
+    }
+
+    #[test]
+    fn senders_are_told_once_of_what_an_ended_agent_did_not_read() {
+        let boxes = Mailboxes::default();
+        for agent in ["main", "main.1", "main.2"] {
+            boxes.open(agent);
+        }
+        let long = "é".repeat(SHOWN_BYTES);
+        boxes.send("main", "main.1", &long).unwrap();
+        boxes.send("main", "main.1", "hurry").unwrap();
+        boxes.send("main.2", "main.1", "hi").unwrap();
+        boxes.send("main.1", "main.2", "hello").unwrap();
+        boxes.close("main.1");
+        let told = boxes.take("main");
+        let expected = format!(
+            "main.1 ended without reading 2 messages of yours, the first: {}…",
+            "é".repeat(SHOWN_BYTES / 2)
+        );
+        assert_eq!((told.len(), &*told[0].from, &*told[0].text), (1, "main.1", &*expected));
+        // The notice waits unread at main.2, and is returned to nobody; its sender has ended, too.
+        boxes.open("main.1");
+        boxes.close("main.2");
+        let left: Vec<String> = boxes.take("main.1").into_iter().map(|letter| letter.text).collect();
+        assert_eq!(left, ["main.2 ended without reading your message: hello"]);
+        boxes.close("main.1");
+        assert!(boxes.take("main").is_empty());
     }
 }
