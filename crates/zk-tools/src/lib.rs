@@ -63,8 +63,8 @@ pub use options::{NAMES, Presence, ToolsOptions};
 pub use person::{AskUser, InteractionTool, PlanModes, PresentPlan, Wait};
 pub use plugin::ToolsPlugin;
 pub use policy::{
-    Certainty, Compress, Compression, LearnedRule, LearnedRules, OutputCompressed, OutputHandles,
-    RedactResults, Spill, VisibleTags,
+    Certainty, Compress, CompressLimits, Compression, LearnedRule, LearnedRules, OutputCompressed,
+    OutputHandles, RedactResults, Spill, VisibleTags,
 };
 pub use shell::command_output::CommandOutput;
 pub use shell::jobs::{JobHandover, JobInfo, JobPhase, Jobs, JobsTool};

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zk_core::kernel::Plugin;
 
-use crate::{Compress, LearnedRules, Spill};
+use crate::{Compress, CompressLimits, LearnedRules, Spill};
 
 /// Settings in `[tools]` for long results.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -18,6 +18,15 @@ pub struct ResultSettings {
     /// Whether compression learns forms of progress lines from the outputs of each project.
     #[schemars(extend("x-by-projects" = false))]
     pub learn: bool,
+    /// Lines from which an output is compressed.
+    #[schemars(range(min = 1))]
+    pub compress_from_lines: u32,
+    /// Bytes from which a model summarises a result, with `compress = "model"`.
+    #[schemars(range(min = 1))]
+    pub summarise_from_bytes: u32,
+    /// Largest summary of a model, in tokens.
+    #[schemars(range(min = 100))]
+    pub summary_tokens: u32,
     /// Bytes above which a result is moved to a file.
     #[schemars(range(min = 1))]
     pub spill_bytes: Option<u32>,
@@ -28,7 +37,15 @@ pub struct ResultSettings {
 
 impl Default for ResultSettings {
     fn default() -> Self {
-        Self { compress: Compression::default(), learn: true, spill_bytes: None, spill_except: Vec::new() }
+        Self {
+            compress: Compression::default(),
+            learn: true,
+            compress_from_lines: 10,
+            summarise_from_bytes: 8_000,
+            summary_tokens: 800,
+            spill_bytes: None,
+            spill_except: Vec::new(),
+        }
     }
 }
 
@@ -53,6 +70,11 @@ impl ResultSettings {
             Some(rules) => Compress::new().learning(rules),
             None => Compress::new(),
         };
+        let compress = compress.limited(CompressLimits {
+            min_lines: self.compress_from_lines as usize,
+            min_summarised_bytes: self.summarise_from_bytes as usize,
+            max_summary_tokens: self.summary_tokens,
+        });
         match self.compress {
             Compression::Off => Vec::new(),
             Compression::Model => vec![Arc::new(compress.asking_model())],

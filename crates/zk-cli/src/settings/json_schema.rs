@@ -1,7 +1,7 @@
 use serde_json::Value;
 
 /// Version of the settings' JSON shape. Additions increase the second part, removals the first.
-const VERSION: &str = "1.31";
+const VERSION: &str = "1.32";
 
 /// The JSON Schema of a settings file.
 pub(crate) fn json_schema() -> Value {

@@ -6,7 +6,9 @@ mod spill;
 mod tags;
 
 pub(crate) use compress::CutOutput;
-pub use compress::{Certainty, Compress, Compression, LearnedRule, LearnedRules, OutputCompressed};
+pub use compress::{
+    Certainty, Compress, CompressLimits, Compression, LearnedRule, LearnedRules, OutputCompressed,
+};
 pub use handles::OutputHandles;
 pub use redact::RedactResults;
 pub(crate) use result_caps::ResultCaps;

@@ -32,9 +32,6 @@ use filter::{Compressed, compress, shown_lines};
 use found::{compress_page, compress_search};
 pub use learned::{LearnedRule, LearnedRules};
 
-/// Minimum number of lines for compression.
-const MIN_LINES: usize = 10;
-
 /// Minimum share of an output that compression must save; otherwise the result stays unchanged.
 const MIN_SAVED_SHARE: f64 = 0.1;
 
@@ -58,6 +55,24 @@ pub struct Compress {
     asks_model: bool,
     /// Rules that the outputs of the project teach.
     learned: Option<LearnedRules>,
+    limits: CompressLimits,
+}
+
+/// Sizes from which [`Compress`] acts, and the size of a model's summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompressLimits {
+    /// Minimum number of lines of a compressed output.
+    pub min_lines: usize,
+    /// Minimum size of an output that a model summarises, in bytes.
+    pub min_summarised_bytes: usize,
+    /// Maximum size of a summary, in tokens.
+    pub max_summary_tokens: u32,
+}
+
+impl Default for CompressLimits {
+    fn default() -> Self {
+        Self { min_lines: 10, min_summarised_bytes: 8_000, max_summary_tokens: 800 }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -193,8 +208,8 @@ impl Compress {
         Self::default()
     }
 
-    /// Lets the run's model, without tools, shorten output that is still above about 2,000 tokens after the
-    /// rules. Calls that a person approved are exempt; after a failure the result is unchanged.
+    /// Lets the run's model, without tools, shorten output that is still above
+    /// [`CompressLimits::min_summarised_bytes`] after the rules. Calls that a person approved are exempt; after a failure the result is unchanged.
     #[must_use]
     pub fn asking_model(mut self) -> Self {
         self.asks_model = true;
@@ -207,6 +222,13 @@ impl Compress {
     #[must_use]
     pub fn learning(mut self, rules: LearnedRules) -> Self {
         self.learned = Some(rules);
+        self
+    }
+
+    /// Sets the sizes from which outputs are shortened.
+    #[must_use]
+    pub fn limited(mut self, limits: CompressLimits) -> Self {
+        self.limits = limits;
         self
     }
 }
@@ -293,7 +315,7 @@ impl Handler<ToolTransform> for Compress {
             Some(_) => !running.is_confirmed && !event.is_error,
             None => !running.command.is_empty(),
         };
-        if !is_known || text.lines().count() < MIN_LINES {
+        if !is_known || text.lines().count() < self.limits.min_lines {
             return Ok(None);
         }
         let (found, learned) = (running.found, self.learned.clone());
@@ -314,7 +336,8 @@ impl Handler<ToolTransform> for Compress {
         let asked = running.found.map_or(running.command.as_str(), |found| found.describe());
         if self.asks_model
             && !running.is_confirmed
-            && let Some(summary) = summary::of(&Source::new(self.name()), asked, &shorter, cx).await
+            && let Some(summary) =
+                summary::of(&Source::new(self.name()), (asked, &shorter), self.limits, cx).await
         {
             (shorter, what) = (summary, "a model wrote down what matters".to_owned());
             certainty = certainty.min(Certainty::Summarised);
