@@ -148,7 +148,11 @@ async fn agents_are_stopped_by_their_parent_by_a_person_and_with_the_conversatio
     assert!(subagents(&rig).stop("main.2", "again").is_err());
     say(&rig, &[&background("hang"), "say end"]).await;
     assert_eq!(notices(&rig).len(), 1);
-    assert!(notices(&rig)[0].starts_with("Sub-agent main.2 was stopped after"), "{:?}", notices(&rig));
+    assert!(
+        notices(&rig)[0].starts_with("Sub-agent main.2 was stopped in its first turn"),
+        "{:?}",
+        notices(&rig)
+    );
     let all = subagents(&rig);
     rig.agent.close().await;
     let states: Vec<bool> = all.list().iter().map(|info| info.state.is_over()).collect();

@@ -1,6 +1,7 @@
 //! Trees of sub-agents in the background under random stops, steering, budgets and crashes.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use async_trait::async_trait;
 use fastrand::Rng;
 use serde_json::json;
 use zk_agent::{Agent, Behavior, SpawnOptions, SubagentState, Subagents};
-use zk_core::events::{SessionLoaded, SessionMessages, ToolResultsAfter};
+use zk_core::events::{SessionLoaded, SessionMessages, SpawnComplete, ToolResultsAfter};
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::model::{Budget, EntryId, Message, Usage};
 use zk_core::service::{CustomEntry, Entry, EntryKind, NewEntry, SessionLog, StoreError};
@@ -290,14 +291,17 @@ async fn simulate(seed: u64) {
         let later = told.iter().skip(1).filter(|told| **told == Told::ByMessage).count();
         assert!(!told.is_empty() && later == 0, "seed {seed}: {name} was told {told:?}");
     }
-    // A message to an agent that gave its answer was read before, and once.
+    // A message to an agent that gave its answer was read before, and once; one that was stopped may not have read it.
     for (name, text) in &steered {
         let asked = tree.provider.asked();
         let most = asked
             .iter()
             .map(|asked| asked.messages.iter().filter(|one| one.text().contains(text)).count())
             .max();
-        assert!(most.unwrap_or_default() <= 1, "seed {seed}: {name} got {text:?} {most:?} times");
+        let is_done = all.list().iter().any(|info| info.name == *name && info.state == SubagentState::Done);
+        let least = usize::from(is_done);
+        let times = most.unwrap_or_default();
+        assert!((least..=1).contains(&times), "seed {seed}: {name} got {text:?} {times} times");
     }
     if let Some(budget) = budget {
         let answers = tree.provider.asked().len() as u64;
@@ -333,6 +337,7 @@ fn a_thousand_agents_work_in_one_process() {
     let call = format!("spawn {}", json!({"task": task, "background": true}));
     let calls = vec![call; MANY_AGENTS as usize].join(" | ");
     let mut states = Vec::new();
+    let done = Arc::new(AtomicU32::new(0));
     let used = allocation_counter::measure(|| {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().start_paused(true).build().unwrap();
@@ -346,6 +351,10 @@ fn a_thousand_agents_work_in_one_process() {
             let provider = Arc::new(ScriptedProvider::new(Script::answering(scripted)));
             let builder = Agent::builder(provider).tool(TestTool::echo()).spawn(options);
             let agent = builder.unguarded().build().unwrap();
+            let counted = done.clone();
+            agent.bus().scope("count").on_sync(move |_: &SpawnComplete, _: &Cx| {
+                counted.fetch_add(1, Ordering::Relaxed);
+            });
             let began = tokio::time::Instant::now();
             agent.run(format!("call {calls}\nsay started")).unwrap().wait().await.result.unwrap();
             let all = agent.bus().service::<Subagents>().unwrap();
@@ -357,6 +366,7 @@ fn a_thousand_agents_work_in_one_process() {
         });
     });
     // Of ended ones, the results of the last 200 are kept.
+    assert_eq!(done.load(Ordering::Relaxed), MANY_AGENTS);
     assert!(states.len() >= 200 && states.iter().all(|state| *state == SubagentState::Done));
     assert!(used.bytes_max < MAX_BYTES_OF_MANY, "{} MB", used.bytes_max >> 20);
 }
