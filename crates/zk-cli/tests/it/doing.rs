@@ -4,7 +4,7 @@ use serde_json::json;
 use zk_testkit::{Script, Turn};
 
 use crate::terminal::Terminal;
-use crate::zk::{Person, server};
+use crate::zk::{Person, server, until};
 
 /// Waits until the terminal shows a text, and until a question accepts keys.
 fn settled(terminal: &mut Terminal, text: &str) {
@@ -164,4 +164,43 @@ fn a_plan_on_plain_lines_is_drawn_in_its_question_and_afterwards() {
     assert!(!all.contains("# Fix it") && !all.contains("**"), "{all}");
     terminal.leave();
     assert_eq!(terminal.code(), Some(0));
+}
+
+#[test]
+fn a_sub_agent_in_the_background_is_steered_and_stopped_by_commands() {
+    let server = server(Script::answering(|asked| {
+        let is_child =
+            asked.messages.first().is_some_and(|first| first.text().contains("Count the functions"));
+        let text = asked.last_user_text();
+        match (is_child, asked.messages.len()) {
+            (true, 1) => {
+                Turn::new().call("shell", json!({ "command": "until [ -e go ]; do sleep 0.01; done" }))
+            }
+            (true, _) if text.contains("only the public ones") => Turn::new().text("Only these.").hang(),
+            (true, _) => Turn::new().text("Not steered."),
+            (false, 1) => {
+                Turn::new().call("spawn", json!({ "task": "Count the functions", "background": true }))
+            }
+            (false, _) if text.contains("was stopped") => Turn::new().text("It was stopped, then."),
+            (false, _) => Turn::new().text("It has begun."),
+        }
+    }));
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "--screen plain --allow-all 'go'") else { return };
+    terminal.expect("It has begun.");
+    terminal.expect("› ");
+    terminal.keys("/agents steer main.1 only the public ones\r");
+    terminal.expect("› ");
+    person.write("go", "");
+    let sent = || server.bodies().iter().map(ToString::to_string).collect::<Vec<_>>();
+    until("the steered turn", || sent().iter().any(|body| body.contains("only the public ones")));
+    terminal.keys("/agents stop main.1\r");
+    terminal.expect("› ");
+    terminal.keys("/agents\r");
+    terminal.expect("stopped");
+    terminal.expect("› ");
+    terminal.keys("thanks\r");
+    terminal.expect("It was stopped, then.");
+    terminal.leave();
+    assert_eq!(sent().iter().filter(|body| body.contains("Not steered.")).count(), 0);
 }

@@ -371,3 +371,20 @@ fn a_model_that_only_talks_is_held_to_the_schema_where_its_server_can_do_that() 
     assert_eq!(formats, [&Value::Null, &json!("json_schema")]);
     assert_eq!(server.violations(), []);
 }
+
+#[test]
+fn the_protocol_of_the_settings_is_that_of_the_requests_and_of_the_calls() {
+    let args = json!({"name": "write_file", "arguments": {"path": "notes.txt", "content": "one\n"}});
+    let script = Script::new().turn(|turn| turn.call("call_tool", args)).turn(|turn| turn.text("Done."));
+    let server = server(script);
+    let person = Person::asking(&server);
+    person.settings("[tools]\nprotocol = \"deferred\"\ncore = [\"read_file\"]\n");
+    let ended = person.run(&["-p", "--allow-all", "--output-format", "stream-json", "write"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert_eq!(std::fs::read_to_string(person.project().join("notes.txt")).unwrap(), "one\n");
+    let tools = server.bodies()[0]["tools"].to_string();
+    assert!(tools.contains("\"call_tool\"") && tools.contains("\"read_file\""), "{tools}");
+    assert!(!tools.contains("\"name\":\"write_file\""), "{tools}");
+    let begun = ended.lines().into_iter().find(|line| line["type"] == "tool:begin").unwrap();
+    assert_eq!(begun["call"]["name"], "write_file", "the real tool is judged and told");
+}
