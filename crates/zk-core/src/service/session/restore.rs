@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 
 use super::{Durability, Entry, EntryKind, NewSession, OpenSession, SessionStore, StoreError};
 use crate::model::{EntryId, SessionId};
@@ -9,6 +10,18 @@ pub(super) async fn restore_by_appending<S: SessionStore + ?Sized>(
     new: NewSession,
     entries: Vec<Entry>,
 ) -> Result<SessionId, StoreError> {
+    if let Some(id) = &new.id {
+        // A failure removes the session, which has to be of this call.
+        match store.scan(id, Box::new(|_, _| ControlFlow::Break(()))).await {
+            Err(StoreError::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+            Ok(_) => {
+                return Err(StoreError::Failed(format!(
+                    "session `{id}` exists already; open it, or choose another id"
+                )));
+            }
+        }
+    }
     let open = store.create(new).await?;
     let id = open.id().clone();
     let stored = append_all(&*open, entries).await;
