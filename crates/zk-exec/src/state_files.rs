@@ -306,7 +306,6 @@ fn write_new((new, mode): (&Path, NewMode), bytes: &[u8]) -> io::Result<File> {
 }
 
 /// Replaces the file at `path` in one step, without waiting for the disk.
-#[expect(clippy::disallowed_methods, reason = "the one writer of files of state")]
 fn publish_unsynced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     make_private_dir(path.parent().unwrap_or(Path::new("/")))?;
     let mut name = path.file_name().unwrap_or_default().to_owned();

@@ -171,13 +171,8 @@ fn no_file_of_the_engine_holds_what_was_said() {
     let asked = json!({"question": format!("Is it {CANARY}?"), "options": [CANARY, "no"]});
     let wait = json!({"minutes": 5, "reason": CANARY});
     let task = json!({"task": format!("Find {CANARY}."), "background": true});
-    let calls = vec![
-        ("shell", shell.clone()),
-        ("shell", shell),
-        ("ask_user", asked),
-        ("wait", wait),
-        ("spawn", task),
-    ];
+    let calls =
+        [("shell", shell.clone()), ("shell", shell), ("ask_user", asked), ("wait", wait), ("spawn", task)];
     let server = server(Script::answering(move |asked: &Asked| {
         let results = asked.messages.iter().map(|message| message.results().count()).sum::<usize>();
         let is_child = format!("{:?}", asked.messages).contains("Find ") && results == 0;
