@@ -90,7 +90,7 @@ export type AgentRow = {
 };
 
 /** State of a sub-agent. */
-export type AgentState = "running" | "done" | "failed";
+export type AgentState = "running" | "done" | "failed" | "stopped";
 
 /** A person's answer to a question. */
 export type Answer = {

@@ -864,7 +864,7 @@ class ActivityStopping(TypedDict):
 Activity = Union[ActivityIdle, ActivityStarting, ActivityCompacting, ActivityWaiting, ActivitySilent, ActivityRetrying, ActivityThinking, ActivityAnswering, ActivityWriting, ActivityRunning, ActivityAsking, ActivityStopping]
 
 
-AgentState = Union[Literal["running"], Literal["done"], Literal["failed"]]
+AgentState = Union[Literal["running"], Literal["done"], Literal["failed"], Literal["stopped"]]
 
 
 class AnswerOnce(TypedDict):
