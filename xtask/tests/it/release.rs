@@ -67,7 +67,7 @@ fn assert_released(scratch: &Scratch, place: &str) {
     );
     let manifest = scratch.read("Cargo.toml");
     assert_eq!((manifest.matches("0.2.0").count(), manifest.matches("0.1.0").count()), (3, 0), "{place}");
-    assert!(scratch.read("docs/guide.md").contains("zk-core = \"0.2\"\nother = \"0.1\""), "{place}");
+    assert!(scratch.read("docs/guide.md").contains("zk-harness-core = \"0.2\"\nother = \"0.1\""), "{place}");
     assert!(scratch.read("clients/python/pyproject.toml").contains("version = \"0.2.0\""), "{place}");
     assert!(!scratch.path().join("target/release-journal.json").exists(), "{place}");
 }

@@ -55,7 +55,7 @@ impl Scratch {
             ),
             ("crates/zk-testkit/src/lib.rs", "pub fn one() -> u8 {\n    1\n}\n"),
             ("clients/python/pyproject.toml", "[project]\nversion = \"0.1.0\"\n"),
-            ("docs/guide.md", "```toml\nzk-core = \"0.1\"\nother = \"0.1\"\n```\n"),
+            ("docs/guide.md", "```toml\nzk-harness-core = \"0.1\"\nother = \"0.1\"\n```\n"),
             ("docs/reference/page.md", "A page.\n"),
             ("CHANGELOG.md", "# Changes\n\n## 0.1.0, 2026-01-01\n\n* **Old**: all of it.\n"),
             ("changes/README.md", "A file for each change.\n"),
