@@ -9,6 +9,7 @@ fn another_checkout_is_checked_where_the_program_runs_in_it() {
     assert!(!ok && said.contains("is in no checkout of zk"), "{said}");
     for (path, text) in [
         ("Cargo.toml", "[workspace.package]\nrust-version = \"1.95\"\n"),
+        ("rust-toolchain.toml", "[toolchain]\nchannel = \"1.95.0\"\n"),
         ("examples/README.md", "Examples.\n"),
         ("xtask/Cargo.toml", "[package]\nname = \"xtask\"\n"),
         ("crates/zk-probe/Cargo.toml", "[package]\nname = \"zk-probe\"\n"),

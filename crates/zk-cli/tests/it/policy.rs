@@ -162,13 +162,21 @@ fn what_was_approved_is_listed_and_revoked_and_a_damaged_file_says_so() {
     let project = person.project().canonicalize().unwrap();
     let approvals = person.home().join("approvals.toml");
     let text = format!(
-        "version = 1\n[[approval]]\nkind = \"prefix\"\nwords = [\"make\", \"x\"]\nproject = {project:?}\ncreated = \"2026-11-22\"\n"
+        "version = 1\n\
+         [[approval]]\nkind = \"exact\"\ncommand = \"make y\"\nproject = {project:?}\ncreated = \"2026-11-22\"\n\
+         [[approval]]\nkind = \"prefix\"\nwords = [\"make\", \"x\"]\nproject = {project:?}\ncreated = \"2026-11-22\"\n"
     );
     std::fs::write(&approvals, &text).unwrap();
-    assert_eq!(first_words(&person, &["make x --y"]), ["allow"]);
+    assert_eq!(
+        first_words(&person, &["make y", "make x --y"]),
+        ["allow", "ask"],
+        "a prefix is for the sandbox"
+    );
     let ended = person.run(&["policy", "list"]);
     assert!(
-        ended.stdout.contains("1. allow `make x **` (approved 2026-11-22; `zk policy revoke 1`)"),
+        ended
+            .stdout
+            .contains("2. allow `make x **` in the sandbox (approved 2026-11-22; `zk policy revoke 2`)"),
         "{}",
         ended.stdout
     );
@@ -176,8 +184,8 @@ fn what_was_approved_is_listed_and_revoked_and_a_damaged_file_says_so() {
         assert!(ended.stdout.contains(example), "{example}: {}", ended.stdout);
     }
     assert_eq!(person.run(&["policy", "revoke", "1"]).code, 0);
-    assert_eq!(first_words(&person, &["make x --y"]), ["ask"]);
-    assert_eq!(person.run(&["policy", "revoke", "1"]).code, 2);
+    assert_eq!(first_words(&person, &["make y"]), ["ask"]);
+    assert_eq!(person.run(&["policy", "revoke", "2"]).code, 2);
     std::fs::write(&approvals, "broken").unwrap();
     let ended = person.run(&["policy", "list"]);
     assert!(ended.code == 1 && ended.stderr.contains("nothing in them counts"), "{}", ended.stderr);

@@ -197,7 +197,7 @@ fn a_run_of_more_than_8_mb_is_shown_as_one_with_its_refused_call() {
         session.close().await.unwrap();
     });
     let small = person.run(&["sessions", "show", id.as_str()]).stdout;
-    assert!(small.contains("I make.") && small.contains("shell was refused"), "{small}");
+    assert!(small.contains("I make.") && small.contains("  ✗ was refused: "), "{small}");
     assert_eq!(person.run(&["sessions", "show", "s_large"]).stdout, small);
 }
 

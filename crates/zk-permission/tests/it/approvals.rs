@@ -50,7 +50,7 @@ fn approvals_hold_in_their_project_and_come_to_rules() {
     assert!(store.rules(&PathBuf::from("/q")).unwrap().is_empty());
     let mut rules = Rules::new();
     store.rules(&PathBuf::from("/p")).unwrap().into_iter().for_each(|rule| rules.push(rule));
-    let setup = Setup::new(Mode::Ask, rules);
+    let setup = Setup { is_contained: true, ..Setup::new(Mode::Ask, rules) };
     for (command, decision) in [
         ("for a in 'x'; do\n\techo \"$a\"; done", Decision::Allow),
         ("for a in 'y'; do\n\techo \"$a\"; done", Decision::Ask),

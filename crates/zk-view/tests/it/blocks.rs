@@ -296,8 +296,9 @@ async fn a_sub_agent_that_a_person_stops_is_stopped_and_not_failed() {
         }
     });
     let options = zk_agent::SpawnOptions { background: true, ..zk_agent::SpawnOptions::default() };
-    let mut rig = rig_with(script, |builder| builder.spawn(options)).await;
-    rig.run("go").await;
+    let rig = rig_with(script, |builder| builder.spawn(options)).await;
+    // The sub-agent goes on beside the end of the run.
+    rig.agent.run("go").unwrap().wait().await;
     let subagents = rig.agent.bus().service::<zk_agent::Subagents>().unwrap();
     subagents.stop("main.1", "stopped by the person").unwrap();
     subagents.until_idle().await;

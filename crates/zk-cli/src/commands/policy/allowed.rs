@@ -55,7 +55,11 @@ impl Allowed {
                 ..
             }) => "",
         };
-        format!("allow {is_exact}`{}`", self.text())
+        let sandbox = match self {
+            Self::Rule(Approval { kind: ApprovalKind::Prefix { .. }, .. }) => " in the sandbox",
+            Self::Rule(_) | Self::Call(_) => "",
+        };
+        format!("allow {is_exact}`{}`{sandbox}", self.text())
     }
 }
 
