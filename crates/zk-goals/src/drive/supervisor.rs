@@ -120,8 +120,8 @@ fn failure_of(error: &AgentError) -> SupervisorFailure {
         | AgentError::Parked { .. }
         | AgentError::AwaitsTime { .. }
         | AgentError::HandedOver
-        | AgentError::AwaitsChildren { .. }
         | AgentError::Fenced
+        | AgentError::AwaitsChildren { .. }
         | AgentError::StoreFailed { .. }
         | AgentError::Stuck { .. }
         | AgentError::Unguarded { .. }
