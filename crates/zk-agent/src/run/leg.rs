@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use zk_core::events::{CallRef, SteerKind};
-use zk_core::kernel::{Cause, Cx, EmitError, HookError};
+use zk_core::kernel::{Cause, EmitError, HookError};
 use zk_core::model::{AgentError, EntryId, MailId, Message, MessageId};
 use zk_core::service::{
     ANSWER_ENTRY, Clock, Leg, LegAnswer, MailKind, Mailbox, NewEntry, ParkedQuestion, ParkedWait,
@@ -127,7 +127,7 @@ impl RunState {
             };
             self.store_entry(WAIT_ENTRY, &stored).await?;
         }
-        let now = now(&self.cx);
+        let now = <dyn Clock>::now_in(&self.cx);
         // A gate that parks until a time in the past keeps no worker busy.
         let until = if until > now { until } else { now + MIN_WAIT };
         Ok(AgentError::AwaitsTime { tool: call.name.clone(), reason, until })
@@ -226,11 +226,6 @@ pub(super) fn end_turn(
         Err(error) => return Err(error),
     }
     Ok(None)
-}
-
-/// Returns the time by the clock of a run.
-pub(crate) fn now(cx: &Cx) -> SystemTime {
-    cx.service::<dyn Clock>().map_or_else(SystemTime::now, |clock| clock.now())
 }
 
 /// Rounds a time up to whole milliseconds, as sessions and engines store it.

@@ -24,7 +24,6 @@ pub use queues::QueueMode;
 pub(crate) use commit::{Commit, identified};
 pub(crate) use control::{Control, concerns_model};
 pub(crate) use driver::Driver;
-pub(crate) use leg::now;
 pub(crate) use leg_children::{LegLedger, SUB_AGENTS};
 pub(crate) use lineage::{Lineage, RunLimits};
 pub(crate) use queues::{Queues, take_queued};

@@ -15,13 +15,12 @@ use futures_util::stream::FuturesUnordered;
 use zk_core::events::CallRef;
 use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, Block, Concurrency, Message, ToolCall, utc_time};
-use zk_core::service::{Leg, OpenTurn, ParkedWait, STOPPED_BEFORE_CALL};
+use zk_core::service::{Clock, Leg, OpenTurn, ParkedWait, STOPPED_BEFORE_CALL};
 
 use super::CallContext;
 use super::call::{CallOutcome, Calls, concurrency, skip_call};
 use super::execute::CallCancel;
 use super::preflight::{Preflight, Ready};
-use crate::run::now;
 use earlier::earlier_results;
 use repeated_reads::RepeatedReads;
 
@@ -159,7 +158,7 @@ pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message, open:
 /// Returns the message for the model about a call that a message of the user came before.
 fn interrupted_reason(leg: Option<&Leg>, call: &CallRef, cx: &Cx) -> Cow<'static, str> {
     let Some(leg) = leg else { return INTERRUPTED.into() };
-    match leg.waits_until(call).filter(|until| *until > now(cx)) {
+    match leg.waits_until(call).filter(|until| *until > <dyn Clock>::now_in(cx)) {
         Some(until) => format!(
             "Ended early: the user sent a message before the wait of this call was over, at {}. The call did nothing.",
             utc_time(until)

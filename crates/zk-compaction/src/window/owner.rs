@@ -245,8 +245,7 @@ impl WindowOwner {
 
 /// Milliseconds since 1970.
 pub(crate) fn now_ms(cx: &Cx) -> u64 {
-    let now = cx.service::<dyn Clock>().map_or_else(SystemTime::now, |clock| clock.now());
-    let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since = <dyn Clock>::now_in(cx).duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -1,11 +1,10 @@
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use zk_core::kernel::Cx;
 use zk_core::model::{
     Approved, CallKind, Display, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec, utc_time,
 };
@@ -92,10 +91,6 @@ impl Wait {
     }
 }
 
-fn now(cx: &Cx) -> SystemTime {
-    cx.service::<dyn Clock>().map_or_else(SystemTime::now, |clock| clock.now())
-}
-
 #[async_trait]
 impl Tool for Wait {
     fn spec(&self) -> &Arc<ToolSpec> {
@@ -127,7 +122,7 @@ impl Tool for Wait {
         // The call itself tells the model of arguments that do not fit.
         let args: Args = parse(WAIT, call.args().clone()).ok()?;
         let length = args.checked_length().ok()?;
-        let now = now(&place.cx);
+        let now = <dyn Clock>::now_in(&place.cx);
         let until = match leg.waits_until(call.call()) {
             Some(until) if until <= now => return None,
             Some(until) => until,
