@@ -107,26 +107,11 @@ pub(super) async fn ask_for_verdict(shared: &Arc<Shared>, run: Arc<dyn RunContro
 }
 
 fn failure_of(error: &AgentError) -> SupervisorFailure {
-    match error {
-        AgentError::Aborted => SupervisorFailure::Deferred,
-        AgentError::Provider(error) if matches!(error.kind, ErrorKind::Rate | ErrorKind::Overloaded) => {
-            SupervisorFailure::Deferred
-        }
-        AgentError::Provider(_)
-        | AgentError::ContextExceeded(_)
-        | AgentError::Hook(_)
-        | AgentError::TurnLimit { .. }
-        | AgentError::Budget { .. }
-        | AgentError::Parked { .. }
-        | AgentError::AwaitsTime { .. }
-        | AgentError::HandedOver
-        | AgentError::Fenced
-        | AgentError::AwaitsChildren { .. }
-        | AgentError::StoreFailed { .. }
-        | AgentError::Stuck { .. }
-        | AgentError::Unguarded { .. }
-        | AgentError::Usage(_)
-        | AgentError::Output(_) => SupervisorFailure::Failed,
+    let is_busy = matches!(error, AgentError::Provider(error)
+        if matches!(error.kind, ErrorKind::Rate | ErrorKind::Overloaded));
+    match is_busy || matches!(error, AgentError::Aborted) {
+        true => SupervisorFailure::Deferred,
+        false => SupervisorFailure::Failed,
     }
 }
 
