@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
-use zk_core::service::{HostFiles, HostRead, StateFileError, StateFiles, StateLock, make_private_dir};
+use zk_core::service::{
+    Durability, HostFiles, HostRead, StateFileError, StateFiles, StateLock, make_private_dir,
+};
 
 use crate::LocalHostFiles;
 pub use flaws::{StateFlaw, StateFlawKind, state_flaws};
@@ -164,25 +166,16 @@ impl StateFiles for LocalStateFiles {
         };
         make_private_dir(dir).map_err(failed("make the directory", dir))?;
         let path = &self.target_of(path)?;
-        let dir = path.parent().unwrap_or(Path::new("/"));
         let mode = self.modes.mode_of(path).map_err(failed("write", path))?;
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".new-{}", std::process::id()));
-        let new = path.with_file_name(name);
-        // An earlier process with the same id may have left this file.
-        let _ = std::fs::remove_file(&new);
-        let written = write_and_rename((&new, mode), bytes, path, dir);
-        if written.is_err() {
-            let _ = std::fs::remove_file(&new);
-        }
-        written.map_err(failed("write", path))
+        write_and_rename(path, mode, bytes, Durability::Disk).map_err(failed("write", path))
     }
 
     fn publish(&self, path: &Path, bytes: &[u8]) -> Result<(), StateFileError> {
-        publish_unsynced(path, bytes).map_err(|source| {
-            let path = path.to_owned();
-            StateFileError::Io { doing: "write", path, source }
-        })
+        let dir = path.parent().unwrap_or(Path::new("/"));
+        let mode = NewMode::Exact(PRIVATE_MODE);
+        let written =
+            make_private_dir(dir).and_then(|()| write_and_rename(path, mode, bytes, Durability::Process));
+        written.map_err(|source| StateFileError::Io { doing: "write", path: path.to_owned(), source })
     }
 
     fn append(&self, path: &Path, bytes: &[u8]) -> Result<u64, StateFileError> {
@@ -305,28 +298,26 @@ fn write_new((new, mode): (&Path, NewMode), bytes: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// Replaces the file at `path` in one step, without waiting for the disk.
-fn publish_unsynced(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    make_private_dir(path.parent().unwrap_or(Path::new("/")))?;
+/// Replaces the file at `path` in one step; with [`Durability::Disk`], the file and its directory are synced.
+#[expect(clippy::disallowed_methods, reason = "the one writer of files of state")]
+fn write_and_rename(path: &Path, mode: NewMode, bytes: &[u8], durability: Durability) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".live-{}", std::process::id()));
+    name.push(format!(".new-{}", std::process::id()));
     let new = path.with_file_name(name);
     // An earlier process with the same id may have left this file.
     let _ = std::fs::remove_file(&new);
-    let written =
-        write_new((&new, NewMode::Exact(PRIVATE_MODE)), bytes).and_then(|_| std::fs::rename(&new, path));
+    let written = write_new((&new, mode), bytes).and_then(|file| match durability {
+        Durability::Process => std::fs::rename(&new, path),
+        Durability::Disk => {
+            file.sync_all()?;
+            std::fs::rename(&new, path)?;
+            File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+        }
+    });
     if written.is_err() {
         let _ = std::fs::remove_file(&new);
     }
     written
-}
-
-#[expect(clippy::disallowed_methods, reason = "the one writer of files of state")]
-fn write_and_rename((new, mode): (&Path, NewMode), bytes: &[u8], path: &Path, dir: &Path) -> io::Result<()> {
-    let file = write_new((new, mode), bytes)?;
-    file.sync_all()?;
-    std::fs::rename(new, path)?;
-    File::open(dir)?.sync_all()
 }
 
 #[cfg(test)]
