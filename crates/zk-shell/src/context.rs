@@ -20,11 +20,11 @@ const MAX_LINE_CHARS: usize = 500;
 /// Longest command line that the model gets, in characters.
 const MAX_COMMAND_CHARS: usize = 2_000;
 
-/// Size of the outputs that the model gets at one prompt, in bytes, those of the newest commands first; of older commands
-/// it gets the command line and the exit code.
+/// Maximum size of command outputs at one prompt, in bytes, newest commands first. Of older commands the model gets the
+/// command line and the exit code.
 const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 
-/// Size of the text that the model gets at one prompt, in bytes; the oldest commands are left out beyond it.
+/// Maximum size of the text about commands at one prompt, in bytes. Beyond it the oldest commands are left out.
 const MAX_TEXT_BYTES: usize = 256 * 1024;
 
 /// Context producer for the commands run in the shell since the last prompt: text, exit code, output.

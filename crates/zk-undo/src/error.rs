@@ -28,7 +28,7 @@ pub enum UndoError {
         /// Reason why the file cannot be used.
         why: String,
     },
-    /// A newer zk wrote a record of the journal.
+    /// Record of the journal from a newer zk.
     #[error(
         "{} of the undo journal was written by a newer zk: update zk, and undo then; the files of the workspace were not changed",
         path.display()

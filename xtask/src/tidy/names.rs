@@ -103,7 +103,7 @@ fn commands(text: &Text, members: &BTreeSet<&str>, published: &BTreeSet<&str>, f
         let place = format!("{}:{}", text.path, number + 1);
         for command in FROM_REGISTRY {
             for name in after(line, command).flat_map(positional) {
-                // Code and tests name commands of all kinds.
+                // Package names outside of pages may be those of tests.
                 let is_meant = is_page || is_short(name);
                 if is_meant && !published.contains(name) && !OUTSIDE_TOOLS.contains(&name) {
                     findings.error(

@@ -7,8 +7,8 @@ use crate::lock::lock;
 const MAX_UNREAD_MESSAGES: usize = 32;
 /// Maximum size of one message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 16 << 10;
-/// Size of the part of an unread message that its sender is shown, in bytes.
-const SHOWN_BYTES: usize = 200;
+/// Maximum size of the excerpt of an unread message for its sender, in bytes.
+const MAX_EXCERPT_BYTES: usize = 200;
 
 /// Message from one agent to another. Only mailboxes create it, so that its sender is not forged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl Mailboxes {
 /// Message to the sender of messages that an ended agent did not read.
 fn return_text(agent: &str, texts: &[String]) -> String {
     let first = texts.first().map(String::as_str).unwrap_or_default();
-    let shown = first.get(..first.floor_char_boundary(SHOWN_BYTES)).unwrap_or_default();
+    let shown = first.get(..first.floor_char_boundary(MAX_EXCERPT_BYTES)).unwrap_or_default();
     let cut = if shown.len() < first.len() { "…" } else { "" };
     match texts.len() {
         0 | 1 => format!("{agent} ended without reading your message: {shown}{cut}"),
@@ -130,7 +130,7 @@ mod tests {
         for agent in ["main", "main.1", "main.2"] {
             boxes.open(agent);
         }
-        let long = "é".repeat(SHOWN_BYTES);
+        let long = "é".repeat(MAX_EXCERPT_BYTES);
         boxes.send("main", "main.1", &long).unwrap();
         boxes.send("main", "main.1", "hurry").unwrap();
         boxes.send("main.2", "main.1", "hi").unwrap();
@@ -139,7 +139,7 @@ mod tests {
         let told = boxes.take("main");
         let expected = format!(
             "main.1 ended without reading 2 messages of yours, the first: {}…",
-            "é".repeat(SHOWN_BYTES / 2)
+            "é".repeat(MAX_EXCERPT_BYTES / 2)
         );
         assert_eq!((told.len(), &*told[0].from, &*told[0].text), (1, "main.1", &*expected));
         // The notice waits unread at main.2, and is returned to nobody; its sender has ended, too.

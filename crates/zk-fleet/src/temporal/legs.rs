@@ -205,7 +205,7 @@ impl LegRunner {
         }
     }
 
-    /// Gives the session of a run back once its workflow is over. One that was woken during the leg has another leg instead.
+    /// Gives the session of a run back once its workflow is over. A run that was woken during the leg has another leg instead.
     async fn give_back_once_over(&self, order: &LegOrder) {
         let until = Instant::now() + changes::STEP_LIMIT;
         while Instant::now() < until {

@@ -60,8 +60,7 @@ impl FleetServer {
         Arc::new(Self { runs, tokens: RwLock::new(Arc::new(tokens)), cwd })
     }
 
-    /// Replaces the tokens of the clients. Requests with other tokens are refused from now on, and open streams of events of
-    /// such clients end.
+    /// Replaces the tokens of the clients. Requests and open streams of events with other tokens end from now on.
     pub fn replace_tokens(&self, tokens: FleetTokens) {
         *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tokens);
     }

@@ -16,7 +16,7 @@ pub enum EditError {
     /// The text is no TOML.
     #[error("invalid TOML: {0}")]
     Invalid(#[from] toml_edit::TomlError),
-    /// The value cannot be written.
+    /// Value without a notation in TOML.
     #[error("`{key}` cannot be written: {why}")]
     Unwritable {
         /// The key.
@@ -24,7 +24,7 @@ pub enum EditError {
         /// Reason why the value cannot be written.
         why: String,
     },
-    /// A part of the key is a value.
+    /// Key below a value that is no table.
     #[error("`{key}` cannot be set: `{part}` is a value, no table")]
     NoTable {
         /// The key.

@@ -111,7 +111,7 @@ const VALUES: [&str; 13] = [
     "[{ z = 1 }, { z = 2 }]",
 ];
 
-/// Writer of a document whose keys are all different.
+/// Writer of a TOML document with unique keys.
 struct Writer<'a> {
     text: String,
     choices: std::iter::Cycle<std::slice::Iter<'a, u8>>,

@@ -226,7 +226,7 @@ impl Found {
     }
 }
 
-/// Tool with an effect.
+/// Tool whose effect is a line in a file.
 struct Act {
     spec: Arc<ToolSpec>,
     work: TracedWork,

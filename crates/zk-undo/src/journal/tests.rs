@@ -39,7 +39,7 @@ fn turns_stand_between_the_files_and_a_point_in_both_directions() {
     journal.apply(&journal.plan_move(&both).unwrap()).unwrap();
     assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "two");
     assert_eq!((count(&first), count(&both)), ((1, 0), (0, 0)));
-    // A change that the person took back stays so.
+    // Undone changes stay undone.
     journal.apply(&journal.plan_undo(1).unwrap()).unwrap();
     assert_eq!((count(&first), count(&both)), ((0, 0), (0, 0)));
 }
