@@ -3,7 +3,7 @@ use zk_core::model::{Display, ToolErrorKind};
 use zk_tools::ToolsOptions;
 
 use crate::FILE_COPIES;
-use crate::support::{Desk, MEMORY, forget_peak, is_alone, memory};
+use crate::support::{Desk, MEMORY, forget_peak, grown_since, is_alone};
 
 #[tokio::test]
 async fn an_edit_says_where_it_was_made() {
@@ -183,13 +183,12 @@ async fn a_short_text_in_a_large_file_takes_no_memory_for_each_place() {
     let size = 24 << 20;
     desk.put("a.txt", "ab".repeat(size / 2));
     let edit = |old: &str, all: bool| json!({ "path": "a.txt", "old_string": old, "new_string": "x", "replace_all": all });
-    forget_peak();
-    let before = memory();
+    let before = forget_peak();
     let error = desk.err("edit", edit("a", false)).await;
     let places = size / 2;
     assert!(error.message.contains(&format!("stands {places} times in `a.txt`, at lines 1, 1,")), "{error}");
     let said = desk.ok("edit", edit("b", true)).await;
     assert!(said.starts_with(&format!("Edited `a.txt`: {places} replacements (lines 1, 1,")), "{said}");
-    assert!(memory() - before < FILE_COPIES * size as u64, "{} MB", (memory() - before) >> 20);
+    assert!(grown_since(before) < FILE_COPIES * size as u64, "{} MB", grown_since(before) >> 20);
     assert_eq!(desk.get("a.txt"), "ax".repeat(size / 2));
 }

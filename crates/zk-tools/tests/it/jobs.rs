@@ -7,7 +7,7 @@ use zk_core::events::{SessionLoaded, SessionStart, SessionSwitch};
 use zk_core::model::{Display, ToolErrorKind};
 use zk_tools::{JobPhase, Jobs, Spill, ToolsOptions};
 
-use crate::support::{Desk, MEMORY, forget_peak, memory};
+use crate::support::{Desk, MEMORY, forget_peak, grown_since};
 
 /// Whether a process runs; a zombie does not.
 pub(crate) fn runs(pid: &str) -> bool {
@@ -111,8 +111,7 @@ async fn a_flood_in_the_background_needs_memory_for_its_end_alone() {
     let desk = Desk::with(options);
     desk.bus.install(&Spill::new(desk.root.join("outputs"))).unwrap();
     let bytes = megabytes() << 20;
-    forget_peak();
-    let before = memory();
+    let before = forget_peak();
     let command = format!("yes 0123456789 | head -c {bytes}; echo the end");
     desk.ok("shell", json!({ "command": command, "background": true })).await;
     let jobs = desk.bus.service::<Jobs>().unwrap();
@@ -124,7 +123,7 @@ async fn a_flood_in_the_background_needs_memory_for_its_end_alone() {
     let read = desk.ok("jobs", json!({ "action": "tail", "id": "job-1" })).await;
     assert!(read.len() < 34_000 && read.contains("the end\n(job-1: exit 0"), "{}", read.len());
     assert!(read.contains("its first 1.0 MB are in "), "{}", read.lines().next().unwrap());
-    assert!(memory().saturating_sub(before) < 32 << 20);
+    assert!(grown_since(before) < 32 << 20);
 }
 
 #[tokio::test]

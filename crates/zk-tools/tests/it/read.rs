@@ -12,7 +12,7 @@ use zk_core::model::{Stats, ToolErrorKind};
 use zk_core::service::{ContextId, RunStatus};
 use zk_tools::ToolsOptions;
 
-use crate::support::{Desk, MEMORY, forget_peak, memory};
+use crate::support::{Desk, MEMORY, forget_peak, grown_since};
 
 #[tokio::test]
 async fn a_file_is_shown_with_line_numbers() {
@@ -85,8 +85,7 @@ async fn a_huge_file_is_read_in_little_memory() {
     text.write_all("a line of text\n".repeat(10_000).as_bytes()).unwrap();
     text.seek(SeekFrom::Start(1 << 30)).unwrap();
     text.write_all(b"end").unwrap();
-    forget_peak();
-    let before = memory();
+    let before = forget_peak();
     assert!(desk.ok("read_file", json!({ "path": "sparse" })).await.contains("binary file of 1.0 GB"));
     let page = desk.ok("read_file", json!({ "path": "text", "offset": 1 })).await;
     assert!(
@@ -98,7 +97,7 @@ async fn a_huge_file_is_read_in_little_memory() {
     let page = desk.ok("read_file", json!({ "path": "text", "offset": 10_001, "max_bytes": 0 })).await;
     assert!(page.contains("line 10001 is cut"));
     desk.ok("grep", json!({ "pattern": "end", "mode": "content" })).await;
-    assert!(memory() - before < 120 << 20, "{} MB", (memory() - before) >> 20);
+    assert!(grown_since(before) < 120 << 20, "{} MB", grown_since(before) >> 20);
 }
 
 #[tokio::test]

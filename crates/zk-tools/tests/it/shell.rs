@@ -7,7 +7,7 @@ use zk_core::model::{Concurrency, Display, Effect, Effects, ToolErrorKind};
 use zk_core::service::{CallPlace, Tool, ToolCx};
 use zk_tools::{Shell, ToolsOptions};
 
-use crate::support::{Desk, MEMORY, forget_peak, memory};
+use crate::support::{Desk, MEMORY, forget_peak, grown_since};
 
 #[tokio::test]
 async fn output_comes_with_the_exit_code_and_the_time() {
@@ -87,13 +87,12 @@ async fn a_command_that_wants_input_gets_none() {
 async fn a_flood_leaves_its_end_in_little_memory() {
     let _alone = MEMORY.lock().await;
     let desk = Desk::new();
-    forget_peak();
-    let before = memory();
+    let before = forget_peak();
     let text =
         desk.ok("shell", json!({ "command": "yes 0123456789 | head -c 100000000; echo the end" })).await;
     assert!(text.len() < 33_000 && text.contains("the end\n(exit 0"), "{}", text.len());
     assert!(text.starts_with("…(99967"), "{}", text.lines().next().unwrap());
-    assert!(memory() - before < 32 << 20);
+    assert!(grown_since(before) < 32 << 20);
 }
 
 #[tokio::test]

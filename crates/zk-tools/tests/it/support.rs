@@ -100,9 +100,16 @@ pub(crate) fn is_alone(test: &str) -> bool {
     false
 }
 
-/// Lets [`memory`] count from here on.
-pub(crate) fn forget_peak() {
+/// Lets [`memory`] count from here on, and returns it.
+pub(crate) fn forget_peak() -> u64 {
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
+    memory()
+}
+
+/// Growth of [`memory`] since `before`, in bytes: none where the process shrank, since the kernel notes a peak only
+/// when it gives memory back.
+pub(crate) fn grown_since(before: u64) -> u64 {
+    memory().saturating_sub(before)
 }
 
 /// The most memory that this process had since [`forget_peak`], in bytes.
