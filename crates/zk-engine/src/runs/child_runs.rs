@@ -75,6 +75,7 @@ impl LegChildren {
             }
             Err(error) => return Err(error),
         }
+        self.runs.assign_session(id, self.parent.tenant()).await?;
         if child.allotment.is_unlimited() {
             return Ok(());
         }

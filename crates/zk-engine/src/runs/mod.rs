@@ -1,4 +1,5 @@
 mod child_runs;
+mod tenant;
 
 pub(crate) use child_runs::{LegChildren, tell_parent};
 
@@ -153,7 +154,11 @@ impl Runs {
             return Ok(known);
         }
         let session = self.store_prompt(cwd.into(), prompt, placement.files.clone()).await?;
-        let job = match self.prepare_job(session.clone(), placement).await {
+        let prepared = async {
+            self.assign_session(&session, placement.tenant.as_ref()).await?;
+            self.prepare_job(session.clone(), placement).await
+        };
+        let job = match prepared.await {
             Ok(job) => job,
             Err(error) => {
                 // The first error is returned, not that of the clean-up.

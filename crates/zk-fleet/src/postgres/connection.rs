@@ -12,7 +12,7 @@ use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Row};
 use zk_core::service::{EngineError, EngineName};
 use zk_stores::parse_postgres_address;
 
-use super::install::check_version;
+use super::install::{check_bound, check_version};
 
 /// Time limit of connecting, and of one statement with its answer.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -38,13 +38,31 @@ pub(super) struct Connection {
     config: Config,
     /// Name that this connection holds, and that its next one takes again.
     worker: Option<EngineName>,
+    /// Whether the connection has the setting of a tenant, so that its role has to be bound by row-level security.
+    is_of_tenant: bool,
     client: Mutex<Option<Arc<Client>>>,
     news: Arc<Notify>,
 }
 
 impl Connection {
     pub(super) fn new(address: &str) -> Result<Self, EngineError> {
-        Ok(Self { config: config(address)?, worker: None, client: Mutex::default(), news: Arc::default() })
+        Ok(Self {
+            config: config(address)?,
+            worker: None,
+            is_of_tenant: false,
+            client: Mutex::default(),
+            news: Arc::default(),
+        })
+    }
+
+    /// Returns another connection to the same database, which sees the runs of a tenant alone.
+    pub(super) fn of_tenant(&self, tenant: &EngineName) -> Self {
+        let mut config = self.config.clone();
+        let options = config.get_options().unwrap_or_default();
+        // A name has letters, digits and `-_.:` alone. The last setting counts.
+        let options = format!("{options} -c zk.tenant={tenant}");
+        config.options(options);
+        Self { config, worker: None, is_of_tenant: true, client: Mutex::default(), news: Arc::default() }
     }
 
     /// Returns another connection to the same database, which holds the name of a worker and hears of news.
@@ -52,6 +70,7 @@ impl Connection {
         Self {
             config: self.config.clone(),
             worker: Some(worker),
+            is_of_tenant: false,
             client: Mutex::default(),
             news: Arc::default(),
         }
@@ -151,6 +170,9 @@ impl Connection {
     async fn connect(&self, doing: &'static str) -> Result<Arc<Client>, EngineError> {
         let client = connect(&self.config, doing, &self.news).await?;
         check_version(&client).await?;
+        if self.is_of_tenant {
+            check_bound(&client).await?;
+        }
         if self.worker.is_some() {
             let listened = client.batch_execute("LISTEN zk_fleet").await;
             listened.map_err(|error| database_error(doing, &error))?;

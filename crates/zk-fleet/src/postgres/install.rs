@@ -13,6 +13,8 @@ const ABSURD_SQL: &str = include_str!("../../sql/absurd-0.5.1.sql");
 /// Version of zk's own schema beside Absurd.
 const FLEET_VERSION: i32 = 1;
 const FLEET_SQL: &str = include_str!("../../sql/fleet.sql");
+/// Row-level security of the tenants, which also joins a database that was prepared before.
+const TENANTS_SQL: &str = include_str!("../../sql/tenants.sql");
 
 /// PostgreSQL advisory lock for an installation; the bytes of "zkf".
 const INSTALL_LOCK: i64 = 0x7a_6b66;
@@ -56,6 +58,7 @@ pub(super) async fn install(address: &str) -> Result<Installed, EngineError> {
     } else {
         transaction.batch_execute(FLEET_SQL).await.map_err(fail)?;
     }
+    transaction.batch_execute(TENANTS_SQL).await.map_err(fail)?;
     transaction.commit().await.map_err(fail)?;
     Ok(match (has_absurd, has_fleet) {
         (_, true) => Installed::Before,
@@ -68,6 +71,27 @@ pub(super) async fn install(address: &str) -> Result<Installed, EngineError> {
 pub(super) async fn check_version(client: &Client) -> Result<(), EngineError> {
     check_fleet(client).await?;
     check_absurd(client).await
+}
+
+/// Checks that row-level security keeps the runs of other tenants from a connection.
+pub(super) async fn check_bound(client: &Client) -> Result<(), EngineError> {
+    const DOING: &str = "keep tenants apart";
+    let query = "SELECT c.relforcerowsecurity, r.rolsuper OR r.rolbypassrls FROM pg_class c, pg_roles r \
+        WHERE c.oid = 'zk_fleet.runs'::regclass AND r.rolname = current_user";
+    let row = client.query_typed_one(query, &[]).await;
+    let found = row.and_then(|row| Ok((row.try_get(0)?, row.try_get(1)?)));
+    match found.map_err(|error| database_error(DOING, &error))? {
+        (true, false) => Ok(()),
+        (_, true) => Err(failed(
+            DOING,
+            "row-level security does not hold for a role with SUPERUSER or BYPASSRLS: give zk a role of its own, since tenants share \
+             its database",
+        )),
+        (false, false) => Err(failed(
+            DOING,
+            "the database was prepared by an earlier zk: `zk fleet setup` brings it up to date",
+        )),
+    }
 }
 
 async fn check_absurd(client: &Client) -> Result<(), EngineError> {

@@ -5,6 +5,7 @@ mod health;
 mod install;
 mod rows;
 mod source;
+mod tenant;
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ pub use self::install::Installed;
 use self::connection::{Connection, failed};
 use self::rows::{column, phase_of, queue_of, to_json};
 use self::source::{PostgresSource, STORED_FORMAT};
+use self::tenant::TenantEngine;
 
 /// Engine of durable runs in a PostgreSQL database, for workers on several machines.
 ///
@@ -128,6 +130,10 @@ impl Engine for PostgresEngine {
 
     async fn list(&self, filter: &RunFilter) -> Result<Vec<EngineRun>, EngineError> {
         rows::list_runs(&self.0, filter, STORED_FORMAT).await
+    }
+
+    fn of_tenant(&self, tenant: &EngineName) -> Option<Arc<dyn Engine>> {
+        Some(Arc::new(TenantEngine::new(self.clone(), tenant.clone())))
     }
 
     async fn unreadable(&self) -> Result<Vec<UnreadableEntry>, EngineError> {

@@ -1,7 +1,8 @@
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -12,6 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::time::timeout;
+use zk_core::service::EngineName;
 use zk_engine::Runs;
 
 use super::access::{FleetAccess, FleetTokens};
@@ -42,6 +44,8 @@ const BODY_LIMIT: Duration = Duration::from_secs(30);
 /// ```
 pub struct FleetServer {
     runs: Runs,
+    /// Runs as the tenants may use them, which have connections of their own.
+    of_tenants: Mutex<BTreeMap<EngineName, Runs>>,
     tokens: RwLock<Arc<FleetTokens>>,
     cwd: PathBuf,
 }
@@ -57,7 +61,7 @@ impl FleetServer {
     /// of a worker.
     #[must_use]
     pub fn new(runs: Runs, tokens: FleetTokens, cwd: PathBuf) -> Arc<Self> {
-        Arc::new(Self { runs, tokens: RwLock::new(Arc::new(tokens)), cwd })
+        Arc::new(Self { runs, of_tenants: Mutex::default(), tokens: RwLock::new(Arc::new(tokens)), cwd })
     }
 
     /// Replaces the tokens of the clients. Requests and open streams of events with other tokens end from now on.
@@ -68,6 +72,13 @@ impl FleetServer {
     fn access_of(&self, token: &str) -> Option<FleetAccess> {
         let tokens = self.tokens.read().unwrap_or_else(PoisonError::into_inner).clone();
         tokens.access_of(token)
+    }
+
+    /// Returns the runs that requests with this access go to.
+    fn runs_for(&self, access: &FleetAccess) -> Runs {
+        let FleetAccess::Tenant(tenant) = access else { return self.runs.clone() };
+        let mut known = self.of_tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry(tenant.clone()).or_insert_with(|| self.runs.of_tenant(tenant)).clone()
     }
 
     /// Serves clients until an error of the listener.
@@ -86,7 +97,8 @@ impl FleetServer {
     async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Result<Response<Body>, FleetError> {
         let token = bearer_token(request.headers()).ok_or(FleetError::Unauthorised)?.to_owned();
         let access = self.access_of(&token).ok_or(FleetError::Unauthorised)?;
-        let client = Client { runs: &self.runs, access: &access };
+        let runs = self.runs_for(&access);
+        let client = Client { runs: &runs, access: &access };
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let query = request.uri().query().unwrap_or_default().to_owned();
         let header =
@@ -104,7 +116,7 @@ impl FleetServer {
                 let run = client.find(id).await?;
                 let (server, last) = (self.clone(), last.map(|last| last.as_str().into()));
                 let is_allowed = move || server.access_of(&token).as_ref() == Some(&access);
-                let body = stream_events(self.runs.clone(), run, last, is_allowed);
+                let body = stream_events(runs.clone(), run, last, is_allowed);
                 Ok(response(StatusCode::OK, "text/event-stream", body))
             }
             (Method::POST, ["v1", "runs", id, "steer"]) => {

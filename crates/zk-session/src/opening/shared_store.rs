@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use zk_core::model::SessionId;
 use zk_core::service::{
-    Entry, EntryVisitor, Lease, LiveEntries, Mail, NewSession, OpenSession, Relay, SessionFilter,
+    EngineName, Entry, EntryVisitor, Lease, LiveEntries, Mail, NewSession, OpenSession, Relay, SessionFilter,
     SessionInfo, SessionScan, SessionSnapshot, SessionStore, StoreError,
 };
 
@@ -106,6 +106,14 @@ impl SessionStore for SharedStore {
 
     fn relay(&self) -> Option<Arc<dyn Relay>> {
         self.0.relay()
+    }
+
+    fn of_tenant(&self, tenant: &EngineName) -> Option<Arc<dyn SessionStore>> {
+        self.0.of_tenant(tenant)
+    }
+
+    async fn set_tenant(&self, id: &SessionId, tenant: &EngineName) -> Result<(), StoreError> {
+        self.0.set_tenant(id, tenant).await
     }
 
     fn drafts(&self) -> Option<Arc<dyn SessionStore>> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio_postgres::{Client, Config, NoTls};
-use zk_core::service::StoreError;
+use zk_core::service::{EngineName, StoreError};
 
 use super::address::parse_postgres_address;
 use super::schema::migrate;
@@ -17,6 +17,8 @@ const STATEMENT_LIMIT_MS: u32 = 60_000;
 /// The one connection of a store, made anew after it broke off.
 pub(super) struct Connection {
     config: Config,
+    /// Whether the connection has the setting of a tenant, so that its role has to be bound by row-level security.
+    is_of_tenant: bool,
     client: Arc<Mutex<Option<Client>>>,
 }
 
@@ -32,7 +34,17 @@ impl Connection {
             format!("-c statement_timeout={STATEMENT_LIMIT_MS} -c idle_in_transaction_session_timeout=30000");
         let options = config.get_options().map_or(options.clone(), |own| format!("{options} {own}"));
         config.options(options);
-        Ok(Self { config, client: Arc::default() })
+        Ok(Self { config, is_of_tenant: false, client: Arc::default() })
+    }
+
+    /// Returns another connection, which sees the rows of a tenant alone.
+    pub(super) fn of_tenant(&self, tenant: &EngineName) -> Self {
+        let mut config = self.config.clone();
+        let options = config.get_options().unwrap_or_default();
+        // A name has letters, digits and `-_.:` alone. The last setting counts.
+        let options = format!("{options} -c zk.tenant={tenant}");
+        config.options(options);
+        Self { config, is_of_tenant: true, client: Arc::default() }
     }
 
     pub(super) fn config(&self) -> &Config {
@@ -52,6 +64,9 @@ impl Connection {
                 let _ = connection.await;
             });
             migrate(&mut client).await?;
+            if self.is_of_tenant {
+                check_bound(&client).await?;
+            }
             *held = Some(client);
         }
         Ok(Link(held))
@@ -61,6 +76,21 @@ impl Connection {
 impl Link {
     pub(super) fn client(&mut self) -> Result<&mut Client, StoreError> {
         self.0.as_mut().ok_or_else(|| StoreError::Failed("there is no connection to PostgreSQL".to_owned()))
+    }
+}
+
+/// Checks that row-level security holds for the role of a connection.
+async fn check_bound(client: &Client) -> Result<(), StoreError> {
+    let query = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user";
+    let row = client.query_one(query, &[]).await;
+    let is_free = row.and_then(|row| row.try_get(0));
+    match is_free.map_err(|error| database_error("check the role of the address", &error))? {
+        false => Ok(()),
+        true => Err(StoreError::Refused(
+            "row-level security does not hold for a role with SUPERUSER or BYPASSRLS: give zk a role of its own, since tenants share its \
+             database"
+                .to_owned(),
+        )),
     }
 }
 

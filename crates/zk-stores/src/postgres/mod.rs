@@ -16,7 +16,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use zk_core::model::SessionId;
 use zk_core::service::{
-    Clock, Entry, EntryVisitor, Mail, NewSession, OpenSession, Relay, SessionFilter, SessionInfo,
+    Clock, EngineName, Entry, EntryVisitor, Mail, NewSession, OpenSession, Relay, SessionFilter, SessionInfo,
     SessionScan, SessionSnapshot, SessionStore, StoreError, SystemClock, present_branch,
 };
 
@@ -263,5 +263,25 @@ impl SessionStore for PostgresStore {
 
     fn relay(&self) -> Option<Arc<dyn Relay>> {
         Some(self.inner.relay.clone())
+    }
+
+    fn of_tenant(&self, tenant: &EngineName) -> Option<Arc<dyn SessionStore>> {
+        let Inner { connection, relay, clock, lease } = &*self.inner;
+        let connection = connection.of_tenant(tenant);
+        let inner = Inner { connection, relay: relay.clone(), clock: clock.clone(), lease: *lease };
+        Some(Arc::new(Self { inner: Arc::new(inner) }))
+    }
+
+    async fn set_tenant(&self, id: &SessionId, tenant: &EngineName) -> Result<(), StoreError> {
+        check_requested_id(id)?;
+        let changed = {
+            let mut link = self.inner.connection.link().await?;
+            let query = "UPDATE zk_sessions SET tenant = $2 WHERE id = $1";
+            link.client()?.execute(query, &[&id.as_str(), &tenant.as_str()]).await
+        };
+        match changed.map_err(|error| database_error("set the tenant of a session", &error))? {
+            0 => Err(self.not_found_error(id).await),
+            _ => Ok(()),
+        }
     }
 }

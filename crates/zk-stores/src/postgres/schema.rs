@@ -6,13 +6,13 @@ use zk_core::service::StoreError;
 use super::connection::database_error;
 
 /// Version of the tables.
-pub(super) const SCHEMA_VERSION: i32 = 2;
+pub(super) const SCHEMA_VERSION: i32 = 3;
 
 /// PostgreSQL advisory lock for the migrations of the tables; the bytes of "zk".
 const MIGRATION_LOCK: i64 = 0x7a6b;
 
 /// Migrations to version 1, 2 and so on. A released migration is never changed.
-const STEPS: [&str; 2] = [
+const STEPS: [&str; 3] = [
     "
 CREATE TABLE zk_sessions (
     id text PRIMARY KEY,
@@ -54,6 +54,20 @@ CREATE TABLE zk_mail (
     body text NOT NULL,
     PRIMARY KEY (session, id)
 );
+",
+    // A connection with the setting `zk.tenant` sees the sessions of that tenant alone, and others see all. Entries and mail belong
+    // to the tenant of their session.
+    "
+ALTER TABLE zk_sessions ADD COLUMN tenant text NOT NULL DEFAULT '';
+ALTER TABLE zk_sessions ALTER COLUMN tenant SET DEFAULT coalesce(current_setting('zk.tenant', true), '');
+ALTER TABLE zk_sessions ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY zk_tenant ON zk_sessions USING (coalesce(current_setting('zk.tenant', true), '') IN ('', tenant));
+ALTER TABLE zk_entries ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY zk_tenant ON zk_entries USING (coalesce(current_setting('zk.tenant', true), '') = ''
+    OR EXISTS (SELECT 1 FROM zk_sessions s WHERE s.id = session));
+ALTER TABLE zk_mail ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY zk_tenant ON zk_mail USING (coalesce(current_setting('zk.tenant', true), '') = ''
+    OR EXISTS (SELECT 1 FROM zk_sessions s WHERE s.id = session));
 ",
 ];
 

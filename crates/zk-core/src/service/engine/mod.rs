@@ -77,6 +77,13 @@ pub trait Engine: Send + Sync {
     /// When the engine cannot be used.
     async fn list(&self, filter: &RunFilter) -> Result<Vec<EngineRun>, EngineError>;
 
+    /// Returns the engine as one tenant may use it: runs of other tenants are kept from it by the engine's database, whatever is
+    /// asked. `None`, the default, for an engine without such means.
+    fn of_tenant(&self, tenant: &EngineName) -> Option<Arc<dyn Engine>> {
+        let _ = tenant;
+        None
+    }
+
     /// Lists the entries that this version cannot read; none by default.
     ///
     /// # Errors

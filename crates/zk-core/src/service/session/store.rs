@@ -9,7 +9,7 @@ use super::{
     SessionSnapshot, StoreError,
 };
 use crate::model::{EntryId, MailId, SessionId};
-use crate::service::Lease;
+use crate::service::{EngineName, Lease};
 
 /// Store of sessions, provided as a service.
 #[async_trait]
@@ -143,6 +143,22 @@ pub trait SessionStore: Send + Sync {
     /// entries only.
     fn relay(&self) -> Option<Arc<dyn Relay>> {
         None
+    }
+
+    /// Returns the store as one tenant may use it: sessions of other tenants are kept from it by the store's database, whatever
+    /// is asked. `None`, the default, for a store without such means.
+    fn of_tenant(&self, tenant: &EngineName) -> Option<Arc<dyn SessionStore>> {
+        let _ = tenant;
+        None
+    }
+
+    /// Sets the tenant of a stored session. A store that keeps no tenants apart does nothing, which is the default.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], and when the store cannot be used.
+    async fn set_tenant(&self, id: &SessionId, tenant: &EngineName) -> Result<(), StoreError> {
+        let _ = (id, tenant);
+        Ok(())
     }
 
     /// Moves a closed session from the [drafts](Self::drafts) into this store.

@@ -8,10 +8,12 @@
 )]
 
 mod agents;
+mod canary;
 mod conform;
 mod kills;
 mod links;
 mod sizes;
+mod tenants;
 
 use std::time::Duration;
 
