@@ -243,6 +243,10 @@ fn a_prompt_is_sent_again_until_esc_and_a_recap_tells_what_happened_beside_the_c
         std::thread::sleep(std::time::Duration::from_millis(700));
         terminal.keys("\u{1b}");
         terminal.expect("stopped");
+        if screen == "plain" {
+            // Lines that are typed before the prompt is back become its draft.
+            terminal.expect("\u{1b}[?2004h");
+        }
         terminal.keys("and now\r");
         terminal.expect("Answer-9.");
         assert_eq!(server.bodies().len(), sent + 1, "{screen}");
