@@ -23,7 +23,7 @@ if [[ -o interactive && -z ${__zk_nonce-}@UNLESS@ ]]; then
   __zk_mend() {
     emulate -L zsh
     typeset -ga precmd_functions preexec_functions zshaddhistory_functions
-    typeset -g +x __zk_nonce
+    typeset -g +x __zk_nonce __zk_installed __zk_ask __zk_buffer
     (( ${precmd_functions[(Ie)__zk_precmd]} )) || precmd_functions=(__zk_precmd $precmd_functions)
     (( ${preexec_functions[(Ie)__zk_preexec]} )) || preexec_functions+=(__zk_preexec)
     (( ${zshaddhistory_functions[(Ie)__zk_entered]} )) || zshaddhistory_functions+=(__zk_entered)
@@ -57,7 +57,7 @@ if [[ -o interactive && -z ${__zk_nonce-}@UNLESS@ ]]; then
   }
 
   __zk_precmd() {
-    { local code=$? REPLY; builtin setopt local_options no_xtrace } 2>/dev/null
+    { local code=$? REPLY; builtin setopt local_options no_xtrace no_all_export } 2>/dev/null
     __zk_mend
     __zk_escape "$PWD"
     builtin printf '\e]7177;%s;D;%d;%s\a' "$__zk_nonce" "$code" "$REPLY" >/dev/tty 2>/dev/null
@@ -82,7 +82,7 @@ if [[ -o interactive && -z ${__zk_nonce-}@UNLESS@ ]]; then
   }
 
   __zk_line_finish() {
-    { builtin setopt local_options no_xtrace } 2>/dev/null
+    { builtin setopt local_options no_xtrace no_all_export } 2>/dev/null
     typeset -g __zk_buffer=$PREBUFFER$BUFFER
   }
 
