@@ -6,8 +6,8 @@ use zk_core::service::{EngineName, StoreError};
 use super::Runs;
 
 impl Runs {
-    /// Returns the runs as one tenant may use them: engine and store keep those of others from it by their databases, where
-    /// they can. A caller names the tenant in its filters all the same.
+    /// Returns a handle to the runs for one tenant. Databases with row-level security hide the runs and sessions of other
+    /// tenants; with others, the caller's filter by tenant is the only check.
     #[must_use]
     pub fn of_tenant(&self, tenant: &EngineName) -> Self {
         let engine = self.engine.of_tenant(tenant).unwrap_or_else(|| Arc::clone(&self.engine));

@@ -55,11 +55,11 @@ impl Connection {
         })
     }
 
-    /// Returns another connection to the same database, which sees the runs of a tenant alone.
+    /// Creates a connection to the same database that row-level security restricts to the runs of a tenant.
     pub(super) fn of_tenant(&self, tenant: &EngineName) -> Self {
         let mut config = self.config.clone();
         let options = config.get_options().unwrap_or_default();
-        // A name has letters, digits and `-_.:` alone. The last setting counts.
+        // Connection options: a name of letters, digits and `-_.:` needs no escaping. The last option wins.
         let options = format!("{options} -c zk.tenant={tenant}");
         config.options(options);
         Self { config, worker: None, is_of_tenant: true, client: Mutex::default(), news: Arc::default() }

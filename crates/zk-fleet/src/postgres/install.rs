@@ -13,7 +13,7 @@ const ABSURD_SQL: &str = include_str!("../../sql/absurd-0.5.1.sql");
 /// Version of zk's own schema beside Absurd.
 const FLEET_VERSION: i32 = 1;
 const FLEET_SQL: &str = include_str!("../../sql/fleet.sql");
-/// Row-level security of the tenants, which also joins a database that was prepared before.
+/// SQL script of the row-level security for tenants, also applied to a database that an earlier version installed.
 const TENANTS_SQL: &str = include_str!("../../sql/tenants.sql");
 
 /// PostgreSQL advisory lock for an installation; the bytes of "zkf".

@@ -9,7 +9,7 @@ use super::connection::{Connection, failed};
 use super::source::STORED_FORMAT;
 use super::{PostgresEngine, rows};
 
-/// Engine as one tenant may use it. Rows are read on a connection that row-level security binds to the tenant. Absurd's
+/// Handle to an engine for one tenant. Rows are read on a connection that row-level security binds to the tenant. Absurd's
 /// procedures, which know no tenants, run on the connection of the engine, once that connection has seen the run.
 pub(super) struct TenantEngine {
     engine: PostgresEngine,

@@ -44,7 +44,7 @@ const BODY_LIMIT: Duration = Duration::from_secs(30);
 /// ```
 pub struct FleetServer {
     runs: Runs,
-    /// Runs as the tenants may use them, which have connections of their own.
+    /// Handles to the runs by tenant, each with database connections of its own.
     of_tenants: Mutex<BTreeMap<EngineName, Runs>>,
     tokens: RwLock<Arc<FleetTokens>>,
     cwd: PathBuf,

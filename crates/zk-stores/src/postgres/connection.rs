@@ -37,11 +37,11 @@ impl Connection {
         Ok(Self { config, is_of_tenant: false, client: Arc::default() })
     }
 
-    /// Returns another connection, which sees the rows of a tenant alone.
+    /// Creates a connection that row-level security restricts to the rows of a tenant.
     pub(super) fn of_tenant(&self, tenant: &EngineName) -> Self {
         let mut config = self.config.clone();
         let options = config.get_options().unwrap_or_default();
-        // A name has letters, digits and `-_.:` alone. The last setting counts.
+        // Connection options: a name of letters, digits and `-_.:` needs no escaping. The last option wins.
         let options = format!("{options} -c zk.tenant={tenant}");
         config.options(options);
         Self { config, is_of_tenant: true, client: Arc::default() }

@@ -100,14 +100,14 @@ pub(crate) fn is_alone(test: &str) -> bool {
     false
 }
 
-/// Lets [`memory`] count from here on, and returns it.
+/// Resets the peak memory of this process, and returns [`memory`] at that moment, in bytes.
 pub(crate) fn forget_peak() -> u64 {
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     memory()
 }
 
-/// Growth of [`memory`] since `before`, in bytes: none where the process shrank, since the kernel notes a peak only
-/// when it gives memory back.
+/// Growth of the peak memory since `before`, in bytes; 0 if the process shrank. The kernel updates the peak only
+/// when memory is freed.
 pub(crate) fn grown_since(before: u64) -> u64 {
     memory().saturating_sub(before)
 }

@@ -77,8 +77,8 @@ pub trait Engine: Send + Sync {
     /// When the engine cannot be used.
     async fn list(&self, filter: &RunFilter) -> Result<Vec<EngineRun>, EngineError>;
 
-    /// Returns the engine as one tenant may use it: runs of other tenants are kept from it by the engine's database, whatever is
-    /// asked. `None`, the default, for an engine without such means.
+    /// Returns a handle to the engine for one tenant, from which the engine's database hides the runs of other tenants.
+    /// `None`, the default, for an engine without row-level security.
     fn of_tenant(&self, tenant: &EngineName) -> Option<Arc<dyn Engine>> {
         let _ = tenant;
         None

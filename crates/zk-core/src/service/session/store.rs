@@ -145,8 +145,8 @@ pub trait SessionStore: Send + Sync {
         None
     }
 
-    /// Returns the store as one tenant may use it: sessions of other tenants are kept from it by the store's database, whatever
-    /// is asked. `None`, the default, for a store without such means.
+    /// Returns a handle to the store for one tenant, from which the store's database hides the sessions of other tenants.
+    /// `None`, the default, for a store without row-level security.
     fn of_tenant(&self, tenant: &EngineName) -> Option<Arc<dyn SessionStore>> {
         let _ = tenant;
         None

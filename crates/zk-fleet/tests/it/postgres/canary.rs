@@ -24,7 +24,7 @@ impl Legs for Parking {
     }
 }
 
-/// Promise: an engine holds ids. No prompt, message, path or plan is in its database.
+/// Database dump of an engine: ids, without any prompt, message, path or plan.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_table_of_the_engine_holds_what_was_said() {
     let Some(server) = Server::start() else { return };

@@ -11,7 +11,7 @@ use zk_stores::PostgresStore;
 
 use super::Server;
 
-/// Role of the service: no superuser, and the owner of the database.
+/// Database role of the service: owner of its database, without SUPERUSER.
 const ROLE: &str = "app";
 
 impl Server {
@@ -23,7 +23,7 @@ impl Server {
         self.address(database).replacen("zk@", &format!("{ROLE}@"), 1)
     }
 
-    /// Returns what a statement prints on a connection of the service with the setting of a tenant.
+    /// Runs an SQL statement with the setting `zk.tenant`, and returns its output.
     fn seen_by(&self, database: &str, tenant: &str, sql: &str) -> String {
         let sql = format!("SET ROLE {ROLE}; SET zk.tenant = '{tenant}'; {sql}");
         self.sql(database, &sql).unwrap().trim().to_owned()
@@ -51,14 +51,14 @@ async fn no_statement_of_a_tenants_connection_sees_the_rows_of_another() {
     PostgresEngine::install(&address).await.unwrap();
     let all = runs_at(&address);
     let (acme, other) = (all.of_tenant(&name("acme")), all.of_tenant(&name("other")));
-    // One is submitted on the connection of its tenant, the other one on that of all.
+    // Runs submitted through a tenant's connection and through one without a tenant.
     let own = acme.submit("/a", "Mine.", of("acme")).await.unwrap();
     let foreign = all.submit("/b", "Theirs.", of("other")).await.unwrap();
     let nobodys = all.submit("/c", "Nobody's.", Placement::default()).await.unwrap();
     let times = ScheduleTimes::DailyAt(0);
     all.schedule(name("nightly"), times, ("/c".into(), "Look."), Placement::default()).await.unwrap();
 
-    // A filter that was forgotten, ids that were guessed.
+    // Listing without a filter, and access by the ids of other tenants' runs.
     let ids = async |runs: &Runs| -> Vec<String> {
         let listed = runs.engine().list(&RunFilter::default()).await.unwrap();
         listed.iter().map(|run| run.job.run().to_string()).collect()
@@ -89,7 +89,7 @@ async fn no_statement_of_a_tenants_connection_sees_the_rows_of_another() {
     assert!(acme.engine().unschedule(&name("nightly")).await.is_err());
     assert!(acme.engine().submit(foreign.clone()).await.is_err(), "a run of another tenant");
 
-    // Raw statements, also such that change something.
+    // SQL statements of a tenant's connection: SELECT, UPDATE and DELETE.
     for (table, column) in [("zk_fleet.runs", "run"), ("zk_sessions", "id"), ("zk_entries", "session")] {
         let select = format!("SELECT string_agg(DISTINCT {column}, ' ') FROM {table}");
         let expected = if table == "zk_fleet.runs" { own.run().as_str() } else { own.session().as_str() };
